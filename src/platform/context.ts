@@ -1,0 +1,74 @@
+import type { Pool } from 'pg';
+import type { Clock } from './clock.ts';
+import type { Config } from './config.ts';
+import type { Database } from './db/pool.ts';
+import type { EventDefinition, NewEvent } from './events.ts';
+import type { Git } from './git/git.ts';
+import type { HttpClient } from './http-client/http-client.ts';
+import type { EnqueueOptions, JobDefinition } from './jobs.ts';
+import type { Logger } from './log.ts';
+import type { Storage } from './storage/storage.ts';
+
+/** Who acts, and with what credential. Decided once per request, in rest/auth.ts. */
+export interface Actor {
+  /** Null for anonymous callers and for the hub itself. */
+  readonly userId: number | null;
+  readonly username: string | null;
+  readonly isAdmin: boolean;
+  /** External users see internal things only where they are members. */
+  readonly isExternal: boolean;
+  /** The hub itself, in a job or at start: every ability. */
+  readonly isSystem: boolean;
+  /** Null means unrestricted (password, session, the hub itself). */
+  readonly scopes: ReadonlySet<string> | null;
+  readonly tokenId: number | null;
+}
+
+export const anonymous: Actor = {
+  userId: null,
+  username: null,
+  isAdmin: false,
+  isExternal: false,
+  isSystem: false,
+  scopes: null,
+  tokenId: null,
+};
+
+export const systemActor: Actor = { ...anonymous, isAdmin: true, isSystem: true };
+
+/** What the process holds once, for all requests and jobs. */
+export interface Services {
+  readonly config: Config;
+  readonly pool: Pool;
+  readonly db: Database;
+  readonly storage: Storage;
+  readonly git: Git;
+  readonly http: HttpClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Identifies this process in leases and heartbeats. */
+  readonly processId: string;
+}
+
+/** Everything a domain function needs to know of the request or job it serves. */
+export interface Context {
+  readonly actor: Actor;
+  readonly db: Database;
+  readonly services: Services;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  readonly requestId: string;
+  /** The `X-Gitlab-Event-UUID` the request carried, if any: events caused by it continue that chain. */
+  readonly chainId: string | null;
+  /** Runs `run` in a transaction: its changes, events and jobs commit together or not at all. Inside a transaction it joins it. */
+  transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T>;
+}
+
+/** A context inside a transaction. Only here can events be emitted and jobs enqueued. */
+export interface Tx extends Context {
+  /** Records the event; it becomes visible to followers when the transaction commits. */
+  emit<P>(definition: EventDefinition<P>, event: NewEvent<P>): void;
+  /** Adds the job; workers see it when the transaction commits. */
+  enqueue<I>(job: JobDefinition<I>, input: I, options?: EnqueueOptions): void;
+}

@@ -1,0 +1,89 @@
+/**
+ * The errors that a domain may raise. A domain never names a status: `rest/errors.ts` and `graphql/errors.ts`
+ * each map every code once (reference: conventions §1).
+ */
+export type ErrorCode =
+  | 'unauthenticated'
+  | 'invalid_token'
+  | 'insufficient_scope'
+  | 'forbidden'
+  | 'not_found'
+  | 'parameters'
+  | 'bad_request'
+  | 'invalid'
+  | 'conflict'
+  | 'unprocessable'
+  | 'not_allowed'
+  | 'gone'
+  | 'too_large'
+  | 'too_many_requests'
+  | 'unavailable'
+  | 'no_space';
+
+/** Sentences per attribute; `base` holds those that concern no single attribute. */
+export type FieldErrors = { readonly [field: string]: readonly string[] };
+
+export interface ErrorDetails {
+  /** For `invalid`: what is wrong with which attribute. */
+  readonly fields?: FieldErrors;
+  /** For `insufficient_scope`: the scopes that would have been accepted. */
+  readonly scopes?: readonly string[];
+  /** For `too_many_requests` and `unavailable`. */
+  readonly retryAfterSeconds?: number;
+}
+
+export class DomainError extends Error {
+  override readonly name = 'DomainError';
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Absent, or invisible to the caller: both answer the same. `what` is the resource's name in title case, such as `Project`. */
+export const notFound = (what?: string) =>
+  new DomainError('not_found', what ? `404 ${what} Not Found` : '404 Not found');
+
+/** Visible to the caller, but not theirs to do. */
+export const forbidden = (reason?: string) =>
+  new DomainError('forbidden', reason ? `403 Forbidden - ${reason}` : '403 Forbidden');
+
+export const unauthenticated = () => new DomainError('unauthenticated', '401 Unauthorized');
+
+/** A credential was sent, and it does not (or no longer) count. */
+export const invalidToken = (reason: string) => new DomainError('invalid_token', reason);
+
+export const insufficientScope = (accepted: readonly string[]) =>
+  new DomainError('insufficient_scope', 'The request requires higher privileges than provided by the access token.', {
+    scopes: accepted,
+  });
+
+/** A parameter is missing or malformed; `problem` is a whole sentence part such as `title is missing`. */
+export const badParameters = (problem: string) => new DomainError('parameters', problem);
+
+/** The parameters are well formed, yet the request cannot be served; `reason` completes "400 Bad request - ". */
+export const badRequest = (reason: string) => new DomainError('bad_request', `400 Bad request - ${reason}`);
+
+/** Validation failed: `invalid({ path: ['has already been taken'] })`. */
+export const invalid = (fields: FieldErrors) =>
+  new DomainError(
+    'invalid',
+    Object.entries(fields)
+      .flatMap(([field, problems]) =>
+        problems.map((problem) => (field === 'base' ? problem : `${titleCase(field)} ${problem}`)),
+      )
+      .join(', '),
+    { fields },
+  );
+
+export const conflict = (message = '409 Conflict') => new DomainError('conflict', message);
+
+/** Understood and well formed, but impossible in the present state. */
+export const unprocessable = (message: string, fields?: FieldErrors) =>
+  new DomainError('unprocessable', message, fields ? { fields } : {});
+
+const titleCase = (field: string) => field.charAt(0).toUpperCase() + field.slice(1).replaceAll('_', ' ');
