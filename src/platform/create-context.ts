@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
+import type { Actor, Context, Services, Tx } from './context.ts';
+import type { Database } from './db/pool.ts';
+import type { EventDefinition, NewEvent } from './events.ts';
+import type { EnqueueOptions, JobDefinition } from './jobs.ts';
+import type { Logger } from './log.ts';
+import { toJsonb } from './to-jsonb.ts';
+
+export interface ContextOptions {
+  readonly actor: Actor;
+  /** Made up when absent. */
+  readonly requestId?: string;
+  readonly chainId?: string | null;
+  readonly signal?: AbortSignal;
+  /** Defaults to the process's logger with the request id bound. */
+  readonly log?: Logger;
+}
+
+export type CreateContext = (options: ContextOptions) => Context;
+
+/** Makes the contexts of one process: one per request, job run, or batch of followed events. */
+export const createContextFactory =
+  (services: Services): CreateContext =>
+  ({ actor, requestId = randomUUID(), chainId = null, signal = new AbortController().signal, log }) => {
+    const context: Context = {
+      actor,
+      db: services.db,
+      services,
+      clock: services.clock,
+      log: log ?? services.log.child({ request_id: requestId }),
+      signal,
+      requestId,
+      chainId,
+      transaction: (run) => runTransaction(context, run),
+    };
+    return context;
+  };
+
+const MAX_ATTEMPTS = 4;
+
+/** Serialization failures and deadlocks are nobody's fault: the whole transaction is run again, with empty buffers. */
+const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>): Promise<T> => {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await context.db.transaction().execute(async (db) => {
+        const buffered = new BufferedTx(context, db);
+        const result = await run(buffered.tx);
+        await buffered.flush();
+        return result;
+      });
+    } catch (error) {
+      if (attempt >= MAX_ATTEMPTS || !isConflict(error)) throw error;
+      context.log.debug({ err: error, attempt }, 'transaction conflicted and is run again');
+      await sleep(5 * 2 ** attempt * (0.5 + Math.random()));
+    }
+  }
+};
+
+const isConflict = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === '40001' || error.code === '40P01');
+
+interface EventInsert {
+  readonly kind: string;
+  readonly actor_id: number | null;
+  readonly subject_type: string;
+  readonly subject_id: number;
+  readonly project_id: number | null;
+  readonly namespace_ids: readonly number[];
+  readonly min_access_level: number | null;
+  readonly user_ids: readonly number[];
+  readonly payload: unknown;
+  readonly chain_id: string | null;
+  readonly created_at: Date;
+}
+
+/** The columns of graphile_worker.job_spec. */
+interface JobSpec {
+  readonly identifier: string;
+  readonly payload: unknown;
+  readonly run_at: Date | null;
+  readonly max_attempts: number;
+  readonly job_key: string | null;
+}
+
+/** Collects the events and jobs of a transaction, to write each kind in one statement right before it commits. */
+class BufferedTx {
+  readonly tx: Tx;
+  readonly #db: Database;
+  readonly #events: EventInsert[] = [];
+  readonly #jobs: JobSpec[] = [];
+  #open = true;
+
+  constructor(context: Context, db: Database) {
+    this.#db = db;
+    const tx: Tx = {
+      ...context,
+      db,
+      transaction: (run) => run(tx),
+      emit: (definition, event) => this.#emit(context, definition, event),
+      enqueue: (job, input, options) => this.#enqueue(job, input, options),
+    };
+    this.tx = tx;
+  }
+
+  #emit<P>(context: Context, definition: EventDefinition<P>, event: NewEvent<P>): void {
+    this.#checkOpen();
+    this.#events.push({
+      kind: definition.kind,
+      actor_id: context.actor.userId,
+      subject_type: event.subject.type,
+      subject_id: event.subject.id,
+      project_id: event.project_id ?? null,
+      namespace_ids: event.namespace_ids ?? [],
+      min_access_level: event.min_access_level ?? null,
+      user_ids: event.user_ids ?? [],
+      payload: definition.payload.parse(event.payload),
+      chain_id: context.chainId,
+      created_at: context.clock.now(),
+    });
+  }
+
+  #enqueue<I>(job: JobDefinition<I>, input: I, options: EnqueueOptions = {}): void {
+    this.#checkOpen();
+    this.#jobs.push({
+      identifier: job.name,
+      payload: job.input.parse(input),
+      run_at: options.runAt ?? null,
+      max_attempts: job.maxAttempts,
+      job_key: options.key ?? null,
+    });
+  }
+
+  /** Something not awaited would otherwise lose its event without a word. */
+  #checkOpen(): void {
+    if (!this.#open) throw new Error('the transaction has already been completed: an event or job came too late');
+  }
+
+  async flush(): Promise<void> {
+    this.#open = false;
+    if (this.#events.length > 0) await insertEvents(this.#db, this.#events);
+    if (this.#jobs.length > 0) await addJobs(this.#db, this.#jobs);
+  }
+}
+
+const insertEvents = (db: Database, events: readonly EventInsert[]) =>
+  sql`
+    with inserted as (
+      insert into events (kind, actor_id, subject_type, subject_id, project_id, namespace_ids, min_access_level,
+                          user_ids, payload, chain_id, created_at)
+      select kind, actor_id, subject_type, subject_id, project_id, namespace_ids, min_access_level,
+             user_ids, payload, chain_id, created_at
+      from rows from (jsonb_to_recordset(${toJsonb(events)}::jsonb) as (
+        kind text, actor_id bigint, subject_type text, subject_id bigint, project_id bigint, namespace_ids bigint[],
+        min_access_level smallint, user_ids bigint[], payload jsonb, chain_id text, created_at timestamptz
+      )) with ordinality
+      order by ordinality
+    )
+    select pg_notify('event_committed', '')`.execute(db);
+
+const MAX_ROUNDS = 5;
+
+/**
+ * `add_jobs` takes each key once, and locks in the order given: the last job of a key wins, and keys are sorted so that
+ * two transactions do not wait for each other. Where a worker takes a job up between two statements of `add_jobs`, the
+ * new one is dropped without an error: what is not returned is added again.
+ */
+const addJobs = async (db: Database, jobs: readonly JobSpec[]): Promise<void> => {
+  const keyed = new Map<string, JobSpec>();
+  for (const job of jobs) if (job.job_key !== null) keyed.set(job.job_key, job);
+  const keys = [...keyed.keys()].sort();
+  let missing = [...jobs.filter((job) => job.job_key === null), ...keys.flatMap((key) => keyed.get(key) ?? [])];
+  for (let round = 1; missing.length > 0; round++) {
+    if (round > MAX_ROUNDS) throw new Error(`could not add the jobs ${missing.map((job) => job.job_key).join(', ')}`);
+    const { rows } = await sql<{ key: string | null }>`
+      select key from graphile_worker.add_jobs(array(
+        select json_populate_recordset(null::graphile_worker.job_spec, ${toJsonb(missing)}::json)
+      ))`.execute(db);
+    const added = new Set(rows.map((row) => row.key));
+    missing = missing.filter((job) => job.job_key !== null && !added.has(job.job_key));
+  }
+};

@@ -1,0 +1,20 @@
+/** What JSON.stringify writes for the only two things that jsonb refuses: NUL, and half a surrogate pair. */
+const SUSPECT = /\\u0000|\\ud[89a-f]/;
+
+/**
+ * JSON that every Postgres accepts as `jsonb`: NUL characters and lone surrogates, in keys as well, become U+FFFD.
+ * Throws TypeError for what JSON cannot hold (cycles, bigint).
+ */
+export const toJsonb = (value: unknown): string => {
+  const json = JSON.stringify(value) ?? 'null';
+  return SUSPECT.test(json) ? JSON.stringify(clean(JSON.parse(json))) : json;
+};
+
+const clean = (value: unknown): unknown => {
+  if (typeof value === 'string') return cleanText(value);
+  if (Array.isArray(value)) return value.map(clean);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [cleanText(key), clean(entry)]));
+};
+
+const cleanText = (text: string): string => text.toWellFormed().replaceAll('\0', '\uFFFD');
