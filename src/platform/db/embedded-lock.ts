@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const LOCK_TIMEOUT_MS = 320_000;
+
+/**
+ * Runs `run` while no other process of this machine does the same for this directory. The lock is an abstract Unix
+ * socket: the kernel frees it however its holder ends, so it is never stale.
+ */
+export const withLock = async <T>(directory: string, run: () => Promise<T>): Promise<T> => {
+  const name = `\0millrace-postgres-${createHash('sha256').update(directory).digest('hex').slice(0, 32)}`;
+  const deadline = performance.now() + LOCK_TIMEOUT_MS;
+  let lock = await tryLock(name);
+  while (!lock) {
+    if (performance.now() > deadline)
+      throw new Error(`Another process holds the start lock of the data directory ${directory}.`);
+    await sleep(25);
+    lock = await tryLock(name);
+  }
+  const held = lock;
+  try {
+    return await run();
+  } finally {
+    await new Promise((resolve) => held.close(resolve));
+  }
+};
+
+const tryLock = (name: string): Promise<Server | null> =>
+  new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy());
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'EADDRINUSE' ? resolve(null) : reject(error),
+    );
+    server.listen({ path: name, exclusive: true }, () => resolve(server));
+  });
+
+/** This process as `<pid>-<start time>`: a pid alone may be given away again. */
+export const processKey = (): string => `${process.pid}-${startTimeOf(process.pid) ?? 0}`;
+
+/** Whether the process lives (a zombie does not), and is still the one that started at `startedAt`. */
+export const isAlive = (pid: number, startedAt?: string): boolean => {
+  const actual = startTimeOf(pid);
+  return actual !== null && (startedAt === undefined || actual === startedAt);
+};
+
+const startTimeOf = (pid: number): string | null => {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name, field 2, may hold spaces and brackets: count from its end. State is field 3, start time field 22.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
+  } catch {
+    return null;
+  }
+};

@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { inject } from 'vitest';
+import { withDatabase } from './database-url.ts';
+
+export interface TestDatabase {
+  readonly url: string;
+  /** Ends the connections left over and removes the database. */
+  drop(): Promise<void>;
+}
+
+const RETRY_MS = 10_000;
+const OBJECT_IN_USE = '55006';
+
+/** A database of its own, migrated: a clone of the template that global-setup.ts made. */
+export const createTestDatabase = async (): Promise<TestDatabase> => {
+  const { adminUrl, template } = inject('testDatabase');
+  const name = `millrace_${randomBytes(6).toString('hex')}`;
+  // Pages written to the WAL cost less than the checkpoint a file copy needs.
+  await onServer(adminUrl, `CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY wal_log`);
+  return {
+    url: withDatabase(adminUrl, name),
+    drop: () => onServer(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+  };
+};
+
+const onServer = async (url: string, text: string): Promise<void> => {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    for (const deadline = performance.now() + RETRY_MS; ; ) {
+      try {
+        await client.query(text);
+        return;
+      } catch (error) {
+        const busy = error instanceof pg.DatabaseError && error.code === OBJECT_IN_USE;
+        if (!busy || performance.now() > deadline) throw error;
+        await sleep(20);
+      }
+    }
+  } finally {
+    await client.end();
+  }
+};
