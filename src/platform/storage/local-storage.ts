@@ -1,0 +1,170 @@
+import { randomUUID } from 'node:crypto';
+import { constants, createWriteStream } from 'node:fs';
+import { access, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { badRequest, notFound } from '../errors.ts';
+import { createMeter, toStorageError } from './meter.ts';
+import { assertKey, type ListedFile, resolveRange, type Storage } from './storage.ts';
+
+/**
+ * Files in a directory. Writes go to `tmp/`, are synced, and are then renamed into `files/`, so that a crash leaves
+ * either the old file or the new one, and at worst a temporary file for the sweep.
+ */
+export const createLocalStorage = (options: { readonly directory: string }): Storage => {
+  const files = join(options.directory, 'files');
+  const temporary = join(options.directory, 'tmp');
+  const pathOf = (key: string) => {
+    assertKey(key);
+    return join(files, key);
+  };
+
+  return {
+    async write(key, source, { maxBytes, signal } = {}) {
+      const path = pathOf(key);
+      const draft = join(temporary, randomUUID());
+      try {
+        await mkdir(temporary, { recursive: true });
+        const meter = createMeter(maxBytes);
+        const target = createWriteStream(draft, { flags: 'wx', flush: true, highWaterMark: 1024 * 1024 });
+        await pipeline(source, meter.stream, target, { signal });
+        await moveIntoPlace(draft, path);
+        return meter.result();
+      } catch (error) {
+        // A source that never got into the pipeline must not linger either.
+        source.destroy();
+        await rm(draft, { force: true });
+        throw explain(error);
+      }
+    },
+
+    async read(key, range) {
+      const path = pathOf(key);
+      const handle = await open(path, 'r').catch((error: unknown) => {
+        throw isAbsence(error) ? notFound('File') : explain(error);
+      });
+      try {
+        const status = await handle.stat();
+        if (!status.isFile()) throw notFound('File');
+        const { start, size } = resolveRange(status.size, range);
+        const stream = handle.createReadStream({
+          start,
+          end: Math.max(start, start + size - 1),
+          highWaterMark: 256 * 1024,
+        });
+        return { stream, size, totalSize: status.size };
+      } catch (error) {
+        await handle.close();
+        throw error;
+      }
+    },
+
+    async stat(key) {
+      const status = await statOrNull(pathOf(key));
+      return status?.isFile() ? { size: status.size } : null;
+    },
+
+    async remove(key) {
+      const path = pathOf(key);
+      await rm(path, { force: true }).catch((error: unknown) => {
+        if (!isAbsence(error)) throw explain(error);
+      });
+      await pruneEmpty(dirname(path), files);
+    },
+
+    list: (prefix) => {
+      if (prefix !== '') assertKey(prefix.replace(/\/$/, ''));
+      return walk(files, prefix.includes('/') ? dirname(`${prefix}x`) : '', prefix);
+    },
+
+    async ready() {
+      await mkdir(files, { recursive: true });
+      await mkdir(temporary, { recursive: true });
+      await access(files, constants.R_OK | constants.W_OK);
+      await access(temporary, constants.R_OK | constants.W_OK);
+    },
+
+    async sweepTemporary(olderThanMs) {
+      const limit = Date.now() - olderThanMs;
+      let removed = 0;
+      for await (const name of namesIn(temporary)) {
+        const path = join(temporary, name);
+        const status = await statOrNull(path);
+        if (!status || status.mtimeMs > limit) continue;
+        await rm(path, { force: true });
+        removed++;
+      }
+      return removed;
+    },
+
+    close: async () => undefined,
+  };
+};
+
+/** Another process may prune the folder between the two steps, hence the second try. */
+const moveIntoPlace = async (draft: string, path: string): Promise<void> => {
+  for (let attempt = 1; ; attempt++) {
+    await mkdir(dirname(path), { recursive: true });
+    try {
+      await rename(draft, path);
+      break;
+    } catch (error) {
+      if (attempt >= 5 || codeOf(error) !== 'ENOENT') throw error;
+    }
+  }
+  // The rename itself must survive a power failure too.
+  const folder = await open(dirname(path), 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+};
+
+const pruneEmpty = async (from: string, root: string): Promise<void> => {
+  for (let folder = from; folder.length > root.length; folder = dirname(folder)) {
+    try {
+      await rmdir(folder);
+    } catch {
+      // Not empty, or gone already: either way there is nothing to prune above it.
+      return;
+    }
+  }
+};
+
+async function* walk(root: string, folder: string, prefix: string): AsyncGenerator<ListedFile> {
+  for await (const name of namesIn(join(root, folder))) {
+    const key = folder === '' || folder === '.' ? name : `${folder}/${name}`;
+    const status = await statOrNull(join(root, key));
+    if (status?.isDirectory() && (key.startsWith(prefix) || prefix.startsWith(`${key}/`))) {
+      yield* walk(root, key, prefix);
+    } else if (status?.isFile() && key.startsWith(prefix)) {
+      yield { key, size: status.size, modifiedAt: status.mtime };
+    }
+  }
+}
+
+async function* namesIn(folder: string): AsyncGenerator<string> {
+  try {
+    for await (const { name } of await opendir(folder)) yield name;
+  } catch (error) {
+    if (!isAbsence(error)) throw error;
+  }
+}
+
+const statOrNull = (path: string) =>
+  stat(path).catch((error: unknown) => {
+    if (isAbsence(error)) return null;
+    throw error;
+  });
+
+const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : undefined);
+const isAbsence = (error: unknown) => codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR';
+
+const explain = (error: unknown): unknown => {
+  const code = codeOf(error);
+  if (code === 'EISDIR' || code === 'ENOTDIR' || code === 'ENOTEMPTY' || code === 'EEXIST') {
+    return badRequest('another stored file is in the way of this key');
+  }
+  return toStorageError(error);
+};

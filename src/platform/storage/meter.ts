@@ -1,0 +1,34 @@
+import { createHash } from 'node:crypto';
+import { Transform } from 'node:stream';
+import { DomainError } from '../errors.ts';
+import type { StoredFile } from './storage.ts';
+
+/** Passes bytes through, counts and digests them, and fails with `too_large` past the limit. */
+export const createMeter = (maxBytes = Number.POSITIVE_INFINITY): { stream: Transform; result(): StoredFile } => {
+  const hash = createHash('sha256');
+  let size = 0;
+  const stream = new Transform({
+    highWaterMark: 256 * 1024,
+    transform(chunk: Buffer, _encoding, callback) {
+      size += chunk.length;
+      if (size > maxBytes) return callback(tooLarge(maxBytes));
+      hash.update(chunk);
+      callback(null, chunk);
+    },
+  });
+  return { stream, result: () => ({ size, sha256: hash.digest('hex') }) };
+};
+
+const tooLarge = (maxBytes: number) =>
+  new DomainError('too_large', `The file is larger than the limit of ${maxBytes} bytes`);
+
+/** A failure of the machine below, in the domain's words; others pass as they are. */
+export const toStorageError = (error: unknown): unknown => {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return withCause(new DomainError('no_space', 'There is no space left to store the file'), error);
+  }
+  return error;
+};
+
+export const withCause = (error: DomainError, cause: unknown): DomainError => Object.assign(error, { cause });
