@@ -1,0 +1,99 @@
+import { GraphQLError, GraphQLScalarType, Kind } from 'graphql';
+
+/**
+ * Scalars that take the global id of certain models and hand the number to the resolver. The first model is the one
+ * written when such a scalar is a result.
+ */
+export const ID_SCALARS = {
+  BoardID: ['Board'],
+  CiPipelineID: ['Ci::Pipeline'],
+  CiRunnerID: ['Ci::Runner'],
+  CiStageID: ['Ci::Stage'],
+  GroupID: ['Group'],
+  IssueID: ['Issue', 'WorkItem'],
+  JobArtifactID: ['Ci::JobArtifact'],
+  JobID: ['Ci::Build', 'Ci::Bridge', 'CommitStatus'],
+  LabelID: ['ProjectLabel', 'GroupLabel', 'Label'],
+  MergeRequestID: ['MergeRequest'],
+  MilestoneID: ['Milestone'],
+  NamespaceID: ['Namespaces::UserNamespace', 'Group', 'Namespace'],
+  NoteID: ['Note', 'DiffNote', 'DiscussionNote'],
+  PersonalAccessTokenID: ['PersonalAccessToken'],
+  ProjectID: ['Project'],
+  ReleaseID: ['Release'],
+  SnippetID: ['Snippet', 'ProjectSnippet', 'PersonalSnippet'],
+  TodoID: ['Todo'],
+  UserID: ['User'],
+  WebHookID: ['GroupHook', 'ProjectHook', 'SystemHook', 'WebHook'],
+  WebHookLogID: ['WebHookLog'],
+} as const satisfies Record<string, readonly string[]>;
+
+/** Scalars over several tables: the resolver needs the model as well. */
+export const MODEL_ID_SCALARS = {
+  IssuableID: ['Issue', 'MergeRequest'],
+  NoteableID: ['Issue', 'MergeRequest', 'Snippet', 'Commit'],
+} as const satisfies Record<string, readonly string[]>;
+
+export interface ModelId {
+  readonly model: string;
+  readonly id: number;
+}
+
+/** For the builder: the TypeScript side of the scalars above. */
+export type IdScalarTypes = {
+  [K in keyof typeof ID_SCALARS]: { Input: number; Output: number };
+} & { [K in keyof typeof MODEL_ID_SCALARS]: { Input: ModelId; Output: ModelId } };
+
+/** `gid('Project', 12)` is `gid://gitlab/Project/12`. The host part is a constant name (reference: graphql §2). */
+export const gid = (model: string, id: number): string => `gid://gitlab/${model}/${id}`;
+
+/**
+ * The number in a global id of one of `models`.
+ * @throws GraphQLError when the text is none, or of another model.
+ */
+export const parseGid = (text: unknown, ...models: readonly string[]): number => parseModelGid(text, models).id;
+
+const GID = /^gid:\/\/gitlab\/([A-Za-z]+(?:::[A-Za-z]+)*)\/([1-9]\d{0,15})$/;
+
+const parseModelGid = (text: unknown, models: readonly string[]): ModelId => {
+  const [, model, digits] = (typeof text === 'string' ? GID.exec(text) : null) ?? [];
+  const id = Number(digits);
+  if (model === undefined || !Number.isSafeInteger(id)) {
+    throw badId(`${JSON.stringify(text)?.slice(0, 100)} is not a valid global id`);
+  }
+  if (!models.includes(model)) throw badId(`"${text}" does not represent an instance of ${models.join(' or ')}`);
+  return { model, id };
+};
+
+const badId = (message: string) => new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
+
+/** All id scalars as GraphQL types; scalars.ts adds them to the builder. */
+export const idScalar = (name: keyof typeof ID_SCALARS): GraphQLScalarType<number, string> => {
+  const models = ID_SCALARS[name];
+  const parse = (value: unknown) => parseGid(value, ...models);
+  return new GraphQLScalarType({
+    name,
+    description: `A global id such as \`${gid(models[0], 1)}\`.`,
+    coerceOutputValue: (value) => (typeof value === 'string' ? value : gid(models[0], Number(value))),
+    coerceInputValue: parse,
+    coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : undefined),
+  });
+};
+
+export const modelIdScalar = (name: keyof typeof MODEL_ID_SCALARS): GraphQLScalarType<ModelId, string> => {
+  const models = MODEL_ID_SCALARS[name];
+  const parse = (value: unknown) => parseModelGid(value, models);
+  return new GraphQLScalarType({
+    name,
+    description: `The global id of one of: ${models.join(', ')}.`,
+    coerceOutputValue: (value) => {
+      if (isModelId(value)) return gid(value.model, value.id);
+      throw badId('not a global id');
+    },
+    coerceInputValue: parse,
+    coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : undefined),
+  });
+};
+
+const isModelId = (value: unknown): value is ModelId =>
+  typeof value === 'object' && value !== null && 'model' in value && 'id' in value;
