@@ -46,6 +46,10 @@ export interface Services {
   readonly http: HttpClient;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Where users reach the hub: the configured external URL, or the address it listens on. No slash at the end. */
+  readonly urls: { readonly base: string };
+  /** Seals what must be read back (hook secrets): MILLRACE_SECRET_KEY or the one kept in the data directory. */
+  readonly secretKey: Buffer;
   /** Identifies this process in leases and heartbeats. */
   readonly processId: string;
 }

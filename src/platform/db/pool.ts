@@ -1,31 +1,28 @@
 import { createHash } from 'node:crypto';
-import { Kysely, type Kysely as KyselyInstance, PostgresDialect } from 'kysely';
+import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import type { DB } from './tables.ts';
 
-export type Database = KyselyInstance<DB>;
+export type Database = Kysely<DB>;
 
-// 64-bit integers as numbers: ids stay far below 2^53. Timestamps stay text (see `rest` and `graphql` scalars: both
-// turn the text into its outward form), because making a Date per cell costs more than the rest of the row.
-const INT8 = 20;
-const NUMERIC = 1700;
-const INT8_ARRAY = 1016;
-const TEXT_TYPES = [1082, 1114, 1184];
+// 64-bit integers as numbers: ids stay far below 2^53. Times stay text (platform/time.ts turns it into its outward
+// forms), because making a Date per cell costs more than the rest of the row.
+const asNumber = (value: string): number => Number(value);
+const asText = (value: string): string => value;
+const asNumbers = (value: string): number[] => (value === '{}' ? [] : value.slice(1, -1).split(',').map(Number));
 const parsers = new Map<number, (value: string) => unknown>([
-  [INT8, Number],
-  [NUMERIC, Number],
-  ...TEXT_TYPES.map((oid): [number, (value: string) => unknown] => [oid, (value) => value]),
+  [pg.types.builtins.INT8, asNumber],
+  [pg.types.builtins.NUMERIC, asNumber],
+  [pg.types.builtins.DATE, asText],
+  [pg.types.builtins.TIMESTAMP, asText],
+  [pg.types.builtins.TIMESTAMPTZ, asText],
+  [1016, asNumbers], // int8[]
 ]);
 
 const types: pg.CustomTypesConfig = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary') => {
-    if (format === 'binary') return pg.types.getTypeParser(oid, 'binary');
-    if (oid === INT8_ARRAY) {
-      const parse = pg.types.getTypeParser(oid, 'text');
-      return (value: string) => (parse(value) as readonly string[]).map(Number);
-    }
-    return parsers.get(oid) ?? pg.types.getTypeParser(oid, 'text');
-  },
+  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+    (format === 'binary' ? undefined : parsers.get(oid)) ??
+    pg.types.getTypeParser(oid, format === 'binary' ? 'binary' : 'text'),
 };
 
 export interface PoolOptions {
@@ -36,10 +33,10 @@ export interface PoolOptions {
 
 /**
  * A pool whose statements with parameters are sent as named prepared statements: planning a join costs more than
- * running it. Sessions are pinned to UTC and ISO dates so that timestamps read as text have one form.
+ * running it. Sessions are pinned to UTC and ISO dates so that times read as text have one form.
  */
-export const createPool = ({ connectionString, max, applicationName }: PoolOptions): pg.Pool =>
-  new pg.Pool({
+export const createPool = ({ connectionString, max, applicationName }: PoolOptions): pg.Pool => {
+  const pool = new pg.Pool({
     connectionString,
     max,
     types,
@@ -48,6 +45,24 @@ export const createPool = ({ connectionString, max, applicationName }: PoolOptio
     idleTimeoutMillis: 30_000,
     connectionTimeoutMillis: 10_000,
   });
+  pool.on('connect', prepareStatements);
+  return pool;
+};
+
+/** Kysely over the pool. Rows keep the columns' names: snake_case, as the specification speaks. */
+export const createDatabase = (pool: pg.Pool): Database => new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+
+/** Neither Kysely nor pg names statements by itself, and only named ones are planned once. */
+const prepareStatements = (client: pg.PoolClient): void => {
+  const query = client.query;
+  const prepared = (...args: unknown[]): unknown => {
+    const [text, values, ...rest] = args;
+    if (typeof text !== 'string' || !Array.isArray(values) || values.length === 0)
+      return Reflect.apply(query, client, args);
+    return Reflect.apply(query, client, [{ text, values, name: statementName(text) }, ...rest]);
+  };
+  Object.defineProperty(client, 'query', { value: prepared });
+};
 
 const names = new Map<string, string>();
 const MAX_NAMES = 2_000;
@@ -61,24 +76,3 @@ const statementName = (text: string): string | undefined => {
   }
   return name;
 };
-
-/** Kysely over the pool. Rows keep the columns' names: snake_case, as the specification speaks. */
-export const createDatabase = (pool: pg.Pool): Database =>
-  new Kysely<DB>({
-    dialect: new PostgresDialect({
-      pool: {
-        connect: async () => {
-          const client = await pool.connect();
-          return {
-            query: (text: unknown, values?: readonly unknown[]) => {
-              if (typeof text !== 'string') return client.query(text as never);
-              const name = values && values.length > 0 ? statementName(text) : undefined;
-              return client.query({ text, values: values as unknown[], ...(name ? { name } : {}) });
-            },
-            release: () => client.release(),
-          };
-        },
-        end: () => Promise.resolve(),
-      } as never,
-    }),
-  });

@@ -1,0 +1,47 @@
+/** Roles and visibility as numbers that compare, and their names (reference: conventions §6, §7). */
+
+export const NO_ACCESS = 0;
+export const MINIMAL = 5;
+export const GUEST = 10;
+export const PLANNER = 15;
+export const REPORTER = 20;
+export const DEVELOPER = 30;
+export const MAINTAINER = 40;
+export const OWNER = 50;
+
+/** The roles that can be given to a member. Minimal access opens nothing private: it only holds a seat. */
+export const ROLES = [MINIMAL, GUEST, PLANNER, REPORTER, DEVELOPER, MAINTAINER, OWNER] as const;
+/** The roles that a share can carry. */
+export const SHARED_ROLES = [GUEST, PLANNER, REPORTER, DEVELOPER, MAINTAINER, OWNER] as const;
+
+const ROLE_NAMES = new Map<number, string>([
+  [NO_ACCESS, 'No access'],
+  [MINIMAL, 'Minimal Access'],
+  [GUEST, 'Guest'],
+  [PLANNER, 'Planner'],
+  [REPORTER, 'Reporter'],
+  [DEVELOPER, 'Developer'],
+  [MAINTAINER, 'Maintainer'],
+  [OWNER, 'Owner'],
+]);
+
+/** `Developer` for 30; webhooks name roles so. */
+export const roleName = (level: number): string => ROLE_NAMES.get(level) ?? 'No access';
+
+export const PRIVATE = 0;
+export const INTERNAL = 10;
+export const PUBLIC = 20;
+
+export const VISIBILITIES = ['private', 'internal', 'public'] as const;
+export type Visibility = (typeof VISIBILITIES)[number];
+
+/** `internal` for 10. */
+export const visibilityName = (level: number): Visibility =>
+  level >= PUBLIC ? 'public' : level >= INTERNAL ? 'internal' : 'private';
+
+/** 10 for `internal`. */
+export const visibilityLevel = (visibility: Visibility): number => VISIBILITIES.indexOf(visibility) * 10;
+
+export const FEATURE_LEVELS = ['disabled', 'private', 'enabled'] as const;
+/** Who may use a part of a project: nobody, its members, or everyone who may see the project. */
+export type FeatureLevel = (typeof FEATURE_LEVELS)[number];

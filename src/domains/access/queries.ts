@@ -1,0 +1,62 @@
+import { sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import { namespaceLevel, projectLevel } from './policy.ts';
+
+/** The caller's highest level on the namespace, 0 when none. */
+export const levelOnNamespace = async (ctx: Context, namespaceId: number): Promise<number> => {
+  const { rows } = await sql<{
+    level: number;
+  }>`select ${namespaceLevel(ctx.actor, sql`${namespaceId}::bigint`)} as level`.execute(ctx.db);
+  return rows[0]?.level ?? 0;
+};
+
+/** The caller's highest level on the project, 0 when none. */
+export const levelOnProject = async (ctx: Context, projectId: number): Promise<number> => {
+  const row = await ctx.db
+    .selectFrom('projects')
+    .select(projectLevel(ctx.actor).as('level'))
+    .where('projects.id', '=', projectId)
+    .executeTakeFirst();
+  return row?.level ?? 0;
+};
+
+/** Of the given users, those who hold at least `least` on the project: for approvers, assignees, and live events. */
+export const usersWithProjectLevel = async (
+  ctx: Context,
+  projectId: number,
+  userIds: readonly number[],
+  least: number,
+): Promise<ReadonlySet<number>> => {
+  const { rows } = await sql<{ user_id: number }>`
+    select a.user_id from namespace_access a join projects p on p.namespace_id = a.namespace_id
+      where p.id = ${projectId} and a.user_id = any (${userIds}::bigint[]) and a.access_level >= ${least} and a.expires_at > current_date
+    union
+    select m.user_id from members m
+      where m.project_id = ${projectId} and m.user_id = any (${userIds}::bigint[]) and m.access_level >= ${least}
+        and (m.expires_at is null or m.expires_at > current_date)
+    union
+    select a.user_id from project_shares s
+      join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = any (${userIds}::bigint[]) and not a.via_share
+      where s.project_id = ${projectId} and least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
+        and (s.expires_at is null or s.expires_at > current_date)`.execute(ctx.db);
+  return new Set(rows.map((row) => row.user_id));
+};
+
+/** Of the given users, those who hold at least `least` on the namespace. */
+export const usersWithNamespaceLevel = async (
+  ctx: Context,
+  namespaceId: number,
+  userIds: readonly number[],
+  least: number,
+): Promise<ReadonlySet<number>> => {
+  const rows = await ctx.db
+    .selectFrom('namespace_access')
+    .select('user_id')
+    .distinct()
+    .where('namespace_id', '=', namespaceId)
+    .where(sql<boolean>`user_id = any (${userIds}::bigint[])`)
+    .where('access_level', '>=', least)
+    .where(sql<boolean>`expires_at > current_date`)
+    .execute();
+  return new Set(rows.map((row) => row.user_id));
+};

@@ -1,0 +1,123 @@
+import { z } from 'zod';
+import { VISIBILITIES } from '#domains/access/model.ts';
+
+/**
+ * Every instance setting: what it may hold, its default, and what it governs. Adding a setting is adding a line here.
+ * Names are the specification's (3 §2.4) or, where it lists none, those that existing tools send; the few that are
+ * this product's own say so.
+ */
+const count = (max: number) => z.int().min(0).max(max);
+const protectionLevels = z
+  .array(z.object({ access_level: z.union([z.literal(0), z.literal(30), z.literal(40), z.literal(60)]) }))
+  .max(10);
+
+export const protectionDefaults = z.object({
+  allowed_to_push: protectionLevels.default([{ access_level: 40 }]),
+  allow_force_push: z.boolean().default(false),
+  allowed_to_merge: protectionLevels.default([{ access_level: 40 }]),
+  developer_can_initial_push: z.boolean().default(false),
+  code_owner_approval_required: z.boolean().default(false),
+});
+
+export const settingsSchema = z.object({
+  default_project_visibility: z
+    .enum(VISIBILITIES)
+    .default('private')
+    .describe('Visibility of a project created without one.'),
+  default_group_visibility: z
+    .enum(VISIBILITIES)
+    .default('private')
+    .describe('Visibility of a group created without one.'),
+  restricted_visibility_levels: z
+    .array(z.enum(VISIBILITIES))
+    .default([])
+    .describe('Visibilities that only administrators may give.'),
+  default_branch_name: z.string().min(1).max(255).default('main').describe('First branch of a new project.'),
+  default_branch_protection_defaults: protectionDefaults
+    .default(() => protectionDefaults.parse({}))
+    .describe('Protection of the default branch of new projects.'),
+  default_projects_limit: count(1_000_000)
+    .default(100_000)
+    .describe('How many projects a new user may own in his own namespace.'),
+  can_create_group: z.boolean().default(true).describe('Whether new users may create top-level groups.'),
+  user_default_external: z.boolean().default(false).describe('Whether new users are external.'),
+  user_defaults_to_private_profile: z.boolean().default(false).describe('Whether new users have a private profile.'),
+  minimum_password_length: z.int().min(8).max(128).default(8).describe('Least length of a password.'),
+  password_authentication_enabled_for_git: z
+    .boolean()
+    .default(true)
+    .describe('Whether git over HTTP takes a user name and password beside tokens.'),
+  personal_access_token_prefix: z
+    .string()
+    .max(20)
+    .regex(/^[A-Za-z0-9_+=/@:.-]*$/)
+    .default('glpat-')
+    .describe('What the value of a new personal access token begins with.'),
+  max_personal_access_token_lifetime: z
+    .int()
+    .min(1)
+    .max(400)
+    .default(365)
+    .describe('Longest life of a personal access token, in days.'),
+  require_personal_access_token_expiry: z
+    .boolean()
+    .default(true)
+    .describe('Whether personal access tokens must expire.'),
+  project_export_enabled: z.boolean().default(true).describe('Whether projects can be exported.'),
+  max_export_size: count(1_000_000).default(0).describe('Largest archive an export may make, in MiB; 0 is unlimited.'),
+  max_import_size: count(1_000_000)
+    .default(0)
+    .describe('Largest archive that can be uploaded for an import, in MiB; 0 is unlimited.'),
+  max_decompressed_archive_size: count(10_000_000)
+    .default(25_600)
+    .describe('How far an archive may unpack, in MiB; 0 is unlimited.'),
+  decompress_archive_file_timeout: count(86_400)
+    .default(210)
+    .describe('How long unpacking an archive may take, in seconds; 0 is unlimited.'),
+  export_file_lifetime_hours: z
+    .int()
+    .min(1)
+    .max(8_760)
+    .default(24)
+    .describe('Own setting: how long a finished export can be downloaded.'),
+  push_event_hooks_limit: count(10_000)
+    .default(3)
+    .describe('A push that touches more branches or tags than this fires no push or tag hook.'),
+  allow_local_requests_from_web_hooks_and_services: z
+    .boolean()
+    .default(false)
+    .describe('Whether hooks, and URLs that exports upload to, may lie on loopback or private addresses.'),
+  outbound_local_requests_whitelist: z
+    .array(z.string().min(1).max(255))
+    .max(1_000)
+    .default([])
+    .describe('Hosts, addresses and ranges that hooks may reach although they are local.'),
+  webhook_delivery_retention_days: z
+    .int()
+    .min(1)
+    .max(365)
+    .default(7)
+    .describe('Own setting: how long deliveries are kept and can be resent.'),
+  event_retention_days: z
+    .int()
+    .min(1)
+    .max(3_650)
+    .default(30)
+    .describe('Own setting: how long events are kept for subscribers that come back with a cursor.'),
+  graphiql_enabled: z.boolean().default(true).describe('Own setting: whether the GraphQL explorer is served.'),
+  silent_mode_enabled: z
+    .boolean()
+    .default(false)
+    .describe('Nothing is sent out: neither hooks nor uploads of exports.'),
+});
+
+export type Settings = z.output<typeof settingsSchema>;
+export type SettingName = keyof Settings;
+
+/** Deprecated names, and the names that infrastructure tools use where the specification has another: accepted and returned beside it. */
+export const settingAliases = {
+  allow_local_requests_from_hooks_and_services: 'allow_local_requests_from_web_hooks_and_services',
+  outbound_local_requests_allowlist_raw: 'outbound_local_requests_whitelist',
+} as const satisfies Record<string, SettingName>;
+
+export const defaultSettings: Settings = settingsSchema.parse({});

@@ -1,0 +1,101 @@
+import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import pg from 'pg';
+import type { CursorValues } from '../cursor.ts';
+import { DomainError } from '../errors.ts';
+import type { SortDirection } from '../paging.ts';
+import type { Database } from './pool.ts';
+import type { DB } from './tables.ts';
+
+/** Which rows of a sorted list are wanted: by offset, or next to a row that was seen (its sort columns). */
+export interface Window {
+  readonly limit: number;
+  readonly offset?: number;
+  readonly after?: CursorValues | null;
+  readonly before?: CursorValues | null;
+  /** The rows nearest before `before`, or the end of the list; they come nearest first. */
+  readonly backwards?: boolean;
+}
+
+/**
+ * A sorted list that nobody has read yet. Domains return it from `listX(ctx, filter)`; each face reads of it what its
+ * kind of paging needs, so that filter, order and rights are written once.
+ */
+export interface List<Row> {
+  rows(window: Window): Promise<Row[]>;
+  /** How many there are; stops counting after `atMost + 1`. */
+  count(atMost: number): Promise<number>;
+  /** The sort columns of a row, the unique one last. */
+  cursorOf(row: Row): CursorValues;
+}
+
+/** One sort column: its SQL, and its value in a row. Must not be null: wrap it in `coalesce`. */
+export interface SortKey<Row> {
+  readonly by: RawBuilder<unknown>;
+  readonly of: (row: Row) => string | number | boolean | null;
+}
+
+/**
+ * The list of what `query` selects, sorted by `keys` (the last one unique), all in one direction so that a keyset page
+ * is one row comparison that an index answers.
+ */
+export const listOf = <Tables extends keyof DB, Row>(
+  db: Database,
+  query: SelectQueryBuilder<DB, Tables, Row>,
+  keys: readonly SortKey<Row>[],
+  direction: SortDirection,
+): List<Row> => {
+  const columns = sql.join(keys.map((key) => key.by));
+  const beyond = (values: CursorValues, forwards: boolean) => {
+    const larger = forwards === (direction === 'asc');
+    return sql<boolean>`(${columns}) ${sql.raw(larger ? '>' : '<')} (${sql.join(values)})`;
+  };
+  return {
+    rows: ({ limit, offset = 0, after, before, backwards = false }) => {
+      const order = sql.raw(backwards === (direction === 'asc') ? 'desc' : 'asc');
+      let page = query.limit(limit);
+      if (offset > 0) page = page.offset(offset);
+      if (after) page = page.where(beyond(after, true));
+      if (before) page = page.where(beyond(before, false));
+      for (const key of keys) page = page.orderBy(sql`${key.by} ${order}`);
+      return page.execute().catch((error: unknown) => {
+        // Cursor values come from outside: one that is no time or number fails in the database (class 22).
+        const hasCursor = Boolean(after ?? before);
+        throw hasCursor && isDataException(error)
+          ? new DomainError('bad_request', 'The cursor is invalid for this list')
+          : error;
+      });
+    },
+    count: async (atMost) => {
+      const counted = query
+        .clearSelect()
+        .clearOrderBy()
+        .select(sql<number>`1`.as('one'))
+        .limit(atMost + 1);
+      const row = await db
+        .selectFrom(counted.as('counted'))
+        .select(sql<number>`count(*)`.as('count'))
+        .executeTakeFirstOrThrow();
+      return row.count;
+    },
+    cursorOf: (row) => keys.map((key) => key.of(row)),
+  };
+};
+
+const isDataException = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && error.code !== undefined && error.code.startsWith('22');
+
+/** A list that is at hand as a whole (branches, languages), already in order; `keyOf` gives each row's unique key. */
+export const listOfRows = <Row>(all: readonly Row[], keyOf: (row: Row) => string | number): List<Row> => ({
+  rows: ({ limit, offset = 0, after, before, backwards = false }) => {
+    const place = (cursor: CursorValues | null | undefined) =>
+      cursor ? all.findIndex((row) => keyOf(row) === cursor[0]) : -1;
+    const from = place(after) + 1 + offset;
+    const end = place(before);
+    const to = end < 0 ? all.length : end;
+    return Promise.resolve(
+      backwards ? all.slice(Math.max(from, to - limit), to).toReversed() : all.slice(from, Math.min(to, from + limit)),
+    );
+  },
+  count: () => Promise.resolve(all.length),
+  cursorOf: (row) => [keyOf(row)],
+});

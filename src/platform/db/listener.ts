@@ -1,0 +1,154 @@
+import pg from 'pg';
+import type { Logger } from '../log.ts';
+
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 5_000;
+/** A dead peer says nothing: a query now and then finds it out. */
+const PING_INTERVAL_MS = 10_000;
+const PING_TIMEOUT_MS = 5_000;
+
+/**
+ * One connection that LISTENs for the whole process. Notifications sent while it was lost are gone, so after a reconnect
+ * every handler is called once with an empty payload (go and look), and then the reconnect handlers. Polling remains
+ * the floor for whoever must not miss anything. Handlers must not throw; those that do are logged.
+ */
+export class Listener {
+  readonly #connectionString: string;
+  readonly #log: Logger;
+  readonly #handlers = new Map<string, Set<(payload: string) => void>>();
+  readonly #reconnectHandlers = new Set<() => void>();
+  #client: pg.Client | null = null;
+  #retryMs = FIRST_RETRY_MS;
+  #timer: NodeJS.Timeout | null = null;
+  #closed = false;
+
+  constructor(connectionString: string, log: Logger) {
+    this.#connectionString = connectionString;
+    this.#log = log;
+  }
+
+  /** Calls `handler` for each notification on the channel, before or after `start()`. Returns what undoes it. */
+  on(channel: string, handler: (payload: string) => void): () => void {
+    let handlers = this.#handlers.get(channel);
+    if (!handlers) {
+      handlers = new Set();
+      this.#handlers.set(channel, handlers);
+      this.#command('LISTEN', channel);
+    }
+    handlers.add(handler);
+    return () => {
+      if (!handlers.delete(handler) || handlers.size > 0) return;
+      this.#handlers.delete(channel);
+      this.#command('UNLISTEN', channel);
+    };
+  }
+
+  /** Calls `handler` after each reconnect, when all channels are listened to again. Returns what undoes it. */
+  onReconnect(handler: () => void): () => void {
+    this.#reconnectHandlers.add(handler);
+    return () => this.#reconnectHandlers.delete(handler);
+  }
+
+  /** Resolves once every channel is listened to. Throws when the database cannot be reached now; later losses are mended. */
+  async start(): Promise<void> {
+    await this.#connect();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    const client = this.#client;
+    this.#client = null;
+    client?.removeAllListeners('notification');
+    await client?.end().catch(() => {});
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: this.#connectionString,
+      application_name: 'millrace listener',
+      keepAlive: true,
+      connectionTimeoutMillis: 5_000,
+      query_timeout: PING_TIMEOUT_MS,
+    });
+    client.on('notification', ({ channel, payload }) => this.#deliver(channel, payload ?? ''));
+    client.on('error', (error) => this.#lost(client, error));
+    client.on('end', () => this.#lost(client, null));
+    try {
+      await client.connect();
+      const channels = [...this.#handlers.keys()];
+      this.#client = client;
+      if (channels.length > 0)
+        await client.query(channels.map((channel) => `LISTEN ${client.escapeIdentifier(channel)}`).join(';'));
+    } catch (error) {
+      if (this.#client === client) this.#client = null;
+      client.end().catch(() => {});
+      throw error;
+    }
+    if (this.#closed) {
+      await client.end().catch(() => {});
+      return;
+    }
+    this.#retryMs = FIRST_RETRY_MS;
+    this.#timer = setTimeout(() => this.#ping(client), PING_INTERVAL_MS).unref();
+  }
+
+  #lost(client: pg.Client, error: Error | null): void {
+    if (this.#client !== client || this.#closed) return;
+    this.#client = null;
+    this.#log.warn({ err: error }, 'the listening database connection was lost');
+    client.end().catch(() => {});
+    this.#retry();
+  }
+
+  #retry(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    if (this.#closed) return;
+    // Spread, so that many processes do not come back at one moment.
+    const delayMs = this.#retryMs * (0.5 + Math.random());
+    this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS);
+    this.#timer = setTimeout(() => {
+      this.#connect().then(
+        () => this.#wakeAll(),
+        (error: unknown) => {
+          this.#log.warn({ err: error }, 'the listening database connection cannot be made');
+          this.#retry();
+        },
+      );
+    }, delayMs);
+  }
+
+  #wakeAll(): void {
+    if (this.#closed || !this.#client) return;
+    this.#log.info('the listening database connection is back');
+    for (const channel of this.#handlers.keys()) this.#deliver(channel, '');
+    for (const handler of this.#reconnectHandlers) this.#call(handler);
+  }
+
+  #ping(client: pg.Client): void {
+    client.query('SELECT 1').then(
+      () => {
+        if (this.#client === client) this.#timer = setTimeout(() => this.#ping(client), PING_INTERVAL_MS).unref();
+      },
+      (error: Error) => this.#lost(client, error),
+    );
+  }
+
+  #command(verb: 'LISTEN' | 'UNLISTEN', channel: string): void {
+    const client = this.#client;
+    // Without a connection there is nothing to do: the next one listens to what is wanted then.
+    client?.query(`${verb} ${client.escapeIdentifier(channel)}`).catch((error: Error) => this.#lost(client, error));
+  }
+
+  #deliver(channel: string, payload: string): void {
+    for (const handler of this.#handlers.get(channel) ?? []) this.#call(() => handler(payload));
+  }
+
+  #call(handler: () => void): void {
+    try {
+      handler();
+    } catch (error) {
+      this.#log.error({ err: error }, 'a notification handler failed');
+    }
+  }
+}
