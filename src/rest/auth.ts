@@ -1,0 +1,116 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Actor } from '#platform/context.ts';
+import { forbidden, insufficientScope, unauthenticated } from '#platform/errors.ts';
+import { sameSecret } from '#platform/secrets.ts';
+import type { Parameters } from './nested.ts';
+
+/** What a token may open (conventions §5). */
+export type Scope =
+  | 'api'
+  | 'read_api'
+  | 'read_user'
+  | 'read_repository'
+  | 'write_repository'
+  | 'create_runner'
+  | 'manage_runner'
+  | 'k8s_proxy'
+  | 'admin_mode'
+  | 'sudo';
+
+export type Credential =
+  | { readonly kind: 'none' }
+  /** Of any sort: personal, OAuth, impersonation. */
+  | { readonly kind: 'token'; readonly value: string }
+  /** The password may be a token. */
+  | { readonly kind: 'basic'; readonly username: string; readonly password: string }
+  /** Counts only where job tokens are welcome. */
+  | { readonly kind: 'job_token'; readonly value: string };
+
+export interface RequestInfo {
+  readonly method: string;
+  /** The declared path, such as `/api/v4/projects/:id`. */
+  readonly route: string;
+  readonly ip: string;
+  readonly requestId: string;
+  readonly userAgent: string | null;
+  /** The id or user name whom an administrator wants to act as. */
+  readonly sudo: string | null;
+}
+
+/** Finds out who it is; the domain `tokens` provides it. Throws `unauthenticated` or `invalid_token` for a credential that does not count. */
+export type Authenticate = (credential: Credential, request: RequestInfo) => Promise<Actor>;
+
+const NONE: Credential = { kind: 'none' };
+
+/**
+ * The credential of a request, from its headers, and from parameters in `sent`. The same one may come in two places;
+ * two that differ are 401. Malformed ones too: a credential that is present has to count.
+ */
+export const readCredential = (headers: IncomingHttpHeaders, sent: Parameters): Credential => {
+  const authorization = headers.authorization;
+  if (
+    authorization === undefined &&
+    headers['private-token'] === undefined &&
+    headers['job-token'] === undefined &&
+    sent.private_token === undefined &&
+    sent.access_token === undefined &&
+    sent.job_token === undefined
+  ) {
+    return NONE;
+  }
+  const found: Credential[] = [];
+  const add = (kind: 'token' | 'job_token', value: unknown) => {
+    if (value === undefined || value === '' || value === null) return;
+    if (typeof value !== 'string' || value.length > MAX_TOKEN_LENGTH) throw unauthenticated();
+    found.push({ kind, value });
+  };
+  add('token', headers['private-token']);
+  add('token', sent.private_token);
+  if (authorization !== undefined && authorization !== '') found.push(readAuthorization(authorization));
+  add('token', sent.access_token);
+  add('job_token', headers['job-token']);
+  add('job_token', sent.job_token);
+  const [first = NONE, ...others] = found;
+  if (others.some((other) => !agree(first, other))) throw unauthenticated();
+  return first;
+};
+
+/** The `Sudo` header or `sudo` parameter. */
+export const readSudo = (headers: IncomingHttpHeaders, sent: Parameters): string | null => {
+  const value = headers.sudo ?? sent.sudo;
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value !== '' ? value : null;
+};
+
+/** Whether this actor may call the route at all; what they may do there the domain decides. */
+export const requireAccess = (
+  actor: Actor,
+  route: { readonly auth: 'required' | 'optional'; readonly scopes: readonly Scope[]; readonly admin: boolean },
+): void => {
+  if (actor.userId === null && !actor.isSystem && (route.auth === 'required' || route.admin)) throw unauthenticated();
+  const { scopes } = actor;
+  if (scopes !== null && route.scopes.length > 0 && !route.scopes.some((scope) => scopes.has(scope))) {
+    throw insufficientScope(route.scopes);
+  }
+  if (route.admin && !actor.isAdmin) throw forbidden();
+};
+
+const MAX_TOKEN_LENGTH = 2_000;
+
+const readAuthorization = (header: string): Credential => {
+  const [, scheme = '', rest = ''] = /^([A-Za-z]+)[ ]+(\S+)\s*$/.exec(header) ?? [];
+  if (rest === '' || rest.length > MAX_TOKEN_LENGTH) throw unauthenticated();
+  if (/^(bearer|token)$/i.test(scheme)) return { kind: 'token', value: rest };
+  if (!/^basic$/i.test(scheme)) throw unauthenticated();
+  const pair = Buffer.from(rest, 'base64').toString('utf8');
+  const colon = pair.indexOf(':');
+  if (colon < 0 || pair.includes('\0')) throw unauthenticated();
+  return { kind: 'basic', username: pair.slice(0, colon), password: pair.slice(colon + 1) };
+};
+
+const secretOf = (credential: Credential): string =>
+  credential.kind === 'none' ? '' : credential.kind === 'basic' ? credential.password : credential.value;
+
+const agree = (left: Credential, right: Credential): boolean =>
+  (left.kind === right.kind || left.kind === 'basic' || right.kind === 'basic') &&
+  sameSecret(secretOf(left), secretOf(right));

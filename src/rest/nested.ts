@@ -1,0 +1,145 @@
+import { badParameters } from '#platform/errors.ts';
+
+/** Parameters as sent, brackets expanded: strings from queries and forms, any JSON value from JSON bodies. No prototype. */
+export interface Parameters {
+  [name: string]: unknown;
+}
+
+const MAX_PAIRS = 1_000;
+const MAX_KEY_DEPTH = 8;
+const MAX_JSON_DEPTH = 32;
+
+export const noParameters = (): Parameters => Object.create(null);
+
+/**
+ * Reads a query string or urlencoded form the way Rails does: `a[b]=1` nests, `a[]=1&a[]=2` is an array,
+ * `a[][k]=1&a[][l]=2` an array of hashes. Not qs: it joins repeated scalars with arrays, which has to be told apart
+ * here, and takes each `a[][k]` for an element of its own.
+ */
+export const parseForm = (text: string): Parameters => {
+  const target = noParameters();
+  if (text === '') return target;
+  const pairs = text.split('&', MAX_PAIRS + 1);
+  if (pairs.length > MAX_PAIRS) throw badParameters('too many parameters');
+  for (const pair of pairs) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const key = decode(equals < 0 ? pair : pair.slice(0, equals));
+    insertParameter(target, key, equals < 0 ? '' : decode(pair.slice(equals + 1)));
+  }
+  return target;
+};
+
+/** Expands bracketed keys of a JSON body (python-gitlab sends such), drops `__proto__`, refuses what nests too deeply. */
+export const expandJson = (body: unknown): Parameters => {
+  const target = noParameters();
+  if (body === null || body === undefined) return target;
+  if (typeof body !== 'object' || Array.isArray(body)) throw badParameters('body is not a JSON object');
+  for (const [key, value] of Object.entries(body)) {
+    const clean = typeof value === 'object' ? cleanJson(value, 1) : value;
+    if (key.includes('[')) insertParameter(target, key, clean);
+    else if (key !== '__proto__') target[key] = clean;
+  }
+  return target;
+};
+
+/** Puts a value where its bracketed key says. A scalar given twice, or as two kinds of thing, is refused. */
+export const insertParameter = (target: Parameters, key: string, value: unknown): void => {
+  const open = key.indexOf('[');
+  if (open <= 0) {
+    assign(target, key, value, key);
+    return;
+  }
+  const parts = [key.slice(0, open)];
+  let at = open;
+  while (at < key.length) {
+    const close = key[at] === '[' ? key.indexOf(']', at) : -1;
+    if (close < 0) {
+      // Brackets that do not pair up are part of a name nobody declared.
+      assign(target, key, value, key);
+      return;
+    }
+    parts.push(key.slice(at + 1, close));
+    at = close + 1;
+  }
+  if (parts.length > MAX_KEY_DEPTH) throw badParameters('a parameter nests too deeply');
+  if (parts.includes('__proto__')) return;
+  insertParts(target, parts, value, key);
+};
+
+const insertParts = (target: Parameters, parts: readonly string[], value: unknown, key: string): void => {
+  const [name = '', next, ...rest] = parts;
+  if (next === undefined) {
+    assign(target, name, value, key);
+    return;
+  }
+  if (next !== '') {
+    insertParts(childHash(target, name, key), [next, ...rest], value, key);
+    return;
+  }
+  const list = childList(target, name, key);
+  if (rest.length === 0) {
+    list.push(value);
+    return;
+  }
+  // A new element starts where the last one has this key already.
+  const last: unknown = list.at(-1);
+  if (isHash(last) && !has(last, rest)) {
+    insertParts(last, rest, value, key);
+    return;
+  }
+  const element = noParameters();
+  list.push(element);
+  insertParts(element, rest, value, key);
+};
+
+const assign = (target: Parameters, name: string, value: unknown, key: string): void => {
+  if (name === '__proto__') return;
+  if (name in target) throw badParameters(`${printable(key)} is given more than once`);
+  target[name] = value;
+};
+
+const childHash = (target: Parameters, name: string, key: string): Parameters => {
+  const child = name in target ? target[name] : noParameters();
+  if (!isHash(child)) throw badParameters(`${printable(key)} is invalid`);
+  target[name] = child;
+  return child;
+};
+
+const childList = (target: Parameters, name: string, key: string): unknown[] => {
+  const child = name in target ? target[name] : [];
+  if (!Array.isArray(child)) throw badParameters(`${printable(key)} is invalid`);
+  target[name] = child;
+  return child;
+};
+
+const has = (hash: Parameters, path: readonly string[]): boolean => {
+  const [name = '', next, ...rest] = path;
+  if (!(name in hash)) return false;
+  const child = hash[name];
+  if (next === undefined) return true;
+  return isHash(child) && next !== '' ? has(child, [next, ...rest]) : false;
+};
+
+const isHash = (value: unknown): value is Parameters =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const cleanJson = (value: unknown, depth: number): unknown => {
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth >= MAX_JSON_DEPTH) throw badParameters('body nests too deeply');
+  if (Array.isArray(value)) return value.map((item) => cleanJson(item, depth + 1));
+  const clean = noParameters();
+  for (const [key, item] of Object.entries(value)) if (key !== '__proto__') clean[key] = cleanJson(item, depth + 1);
+  return clean;
+};
+
+const decode = (text: string): string => {
+  try {
+    return decodeURIComponent(text.includes('+') ? text.replaceAll('+', ' ') : text);
+  } catch {
+    throw badParameters('the parameters are not properly URL-encoded');
+  }
+};
+
+/** A name from outside, short enough and plain enough to be said back. */
+const printable = (key: string): string => key.slice(0, 100).replace(/[^\x20-\x7e]/g, '?');

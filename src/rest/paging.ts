@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import { badParameters } from '#platform/errors.ts';
+import {
+  DEFAULT_PER_PAGE,
+  type KeysetCursor,
+  MAX_PER_PAGE,
+  offsetPage,
+  type Page,
+  type PageRequest,
+  type SortDirection,
+} from '#platform/paging.ts';
+import { RestError } from './errors.ts';
+import type { Parameters } from './nested.ts';
+import { dateTime, inputParser, integer, oneOf, text } from './params.ts';
+
+/** How a list is paged. Every list can be paged by offset; `keyset` allows `pagination=keyset` as well. */
+export type Paging = 'offset' | KeysetPaging;
+
+export interface KeysetPaging {
+  /** Columns by which it may be ordered. A cursor also holds `id`. */
+  readonly keyset: Readonly<Record<string, KeysetColumn>>;
+  /** The order when the route has no `order_by` or `sort` input: the first column, descending. */
+  readonly sorts?: readonly SortDirection[];
+  /** `id`: go on with the route's own `id_after` or `id_before` parameter (projects) instead of an opaque cursor. */
+  readonly continueBy?: 'cursor' | 'id';
+  /** Offsets beyond 50,000 are refused with 405: keyset has to be used. */
+  readonly shallowOffset?: boolean;
+}
+
+export type KeysetColumn = 'integer' | 'text' | 'time' | 'date';
+
+const MAX_OFFSET = 50_000;
+
+export const pageShape = {
+  page: integer({ min: 1 }).default(1),
+  per_page: integer({ min: 1 }).default(DEFAULT_PER_PAGE),
+};
+export const keysetShape = {
+  ...pageShape,
+  pagination: oneOf(['keyset', 'legacy']).optional(),
+  cursor: text({ max: 4_000 }).optional(),
+};
+
+const parseOffset = inputParser(pageShape);
+const parseKeyset = inputParser(keysetShape);
+
+/** Reads the page wanted: bad numbers are 400, more than 100 a page are 100, what keyset cannot order is 405. */
+export const pageReader = (paging: Paging) => {
+  if (paging === 'offset') {
+    return (sent: Parameters): PageRequest => {
+      if (sent.pagination === 'keyset') throw keysetUnavailable();
+      const { page, per_page } = parseOffset(sent);
+      return offsetPage(page, Math.min(per_page, MAX_PER_PAGE));
+    };
+  }
+  const sorts = paging.sorts ?? ['asc', 'desc'];
+  const columns = new Map(Object.entries(paging.keyset));
+  const [firstColumn = 'id'] = columns.keys();
+  return (sent: Parameters, input: Readonly<Record<string, unknown>>): PageRequest => {
+    const { page, per_page, pagination, cursor } = parseKeyset(sent);
+    const perPage = Math.min(per_page, MAX_PER_PAGE);
+    if (pagination !== 'keyset') {
+      if (paging.shallowOffset && (page - 1) * perPage > MAX_OFFSET) throw offsetTooDeep();
+      return offsetPage(page, perPage);
+    }
+    const order_by = typeof input.order_by === 'string' ? input.order_by : firstColumn;
+    const sort = sorts.find((each) => each === (input.sort ?? (sorts.includes('desc') ? 'desc' : 'asc')));
+    const column = columns.get(order_by);
+    if (!column || !sort) throw keysetUnavailable();
+    return {
+      kind: 'keyset',
+      perPage,
+      limit: perPage,
+      order_by,
+      sort,
+      cursor: cursor ? decodeCursor(cursor, order_by, column) : null,
+    };
+  };
+};
+
+interface PageResponse {
+  readonly url: string;
+  readonly externalUrl: string;
+  setHeader(name: string, value: string): void;
+}
+
+/** Writes the paging headers (conventions §2). */
+export const writePage = (http: PageResponse, request: PageRequest, page: Page<unknown>, paging: Paging): void => {
+  const link = linkWriter(http);
+  if (request.kind === 'keyset') {
+    if (!page.next) return;
+    const byId = paging !== 'offset' && paging.continueBy === 'id';
+    const id = String(page.next.id);
+    const next = byId ? [request.sort === 'asc' ? 'id_after' : 'id_before', id] : ['cursor', encodeCursor(page.next)];
+    http.setHeader('Link', link('next', [`per_page=${request.perPage}`, next.join('=')]));
+    return;
+  }
+  const { page: number, perPage } = request;
+  const total = page.total ?? null;
+  const lastPage = total === null ? null : Math.max(1, Math.ceil(total / perPage));
+  const hasNext = lastPage === null ? (page.hasNext ?? page.items.length >= perPage) : number < lastPage;
+  const links: string[] = [];
+  const addLink = (rel: string, to: number) => links.push(link(rel, [`page=${to}`, `per_page=${perPage}`]));
+  if (number > 1) addLink('prev', number - 1);
+  if (hasNext) addLink('next', number + 1);
+  addLink('first', 1);
+  if (lastPage !== null) addLink('last', lastPage);
+  http.setHeader('Link', links.join(', '));
+  http.setHeader('X-Next-Page', hasNext ? String(number + 1) : '');
+  http.setHeader('X-Page', String(number));
+  http.setHeader('X-Per-Page', String(perPage));
+  http.setHeader('X-Prev-Page', number > 1 ? String(number - 1) : '');
+  if (total === null || lastPage === null) return;
+  http.setHeader('X-Total', String(total));
+  http.setHeader('X-Total-Pages', String(lastPage));
+};
+
+const REPLACED = new Set(['page', 'per_page', 'cursor', 'id_after', 'id_before']);
+
+/** Links keep the query as it was sent, but for the parameters that say where to go on. */
+const linkWriter = ({ url, externalUrl }: PageResponse) => {
+  const mark = url.indexOf('?');
+  const path = mark < 0 ? url : url.slice(0, mark);
+  const pairs = mark < 0 ? [] : url.slice(mark + 1).split('&');
+  return (rel: string, added: readonly string[]): string => {
+    const replaced = new Set(added.map(nameOf));
+    // An offset page keeps `id_after` as the filter it is; keyset replaces just the ones that continue it.
+    const cursors = added.some((pair) => pair.startsWith('page=')) ? new Set(['page', 'per_page', 'cursor']) : REPLACED;
+    const kept = pairs.filter((pair) => pair !== '' && !cursors.has(nameOf(pair)) && !replaced.has(nameOf(pair)));
+    // The query is the client's own bytes: nothing in it may end the URL early.
+    const query = [...kept, ...added].join('&').replace(/[<>"\s]/g, encodeURIComponent);
+    return `<${externalUrl}${path}?${query}>; rel="${rel}"`;
+  };
+};
+
+const nameOf = (pair: string): string => pair.split('=', 1)[0] ?? '';
+
+/** Base64url of the sort columns and `_kd`, the direction: `n`, for next. */
+export const encodeCursor = (cursor: KeysetCursor): string =>
+  Buffer.from(JSON.stringify({ ...cursor, _kd: 'n' })).toString('base64url');
+
+const decodeCursor = (encoded: string, order_by: string, type: KeysetColumn): KeysetCursor => {
+  const parsed = cursorSchemas[type].safeParse(parseJson(Buffer.from(encoded, 'base64url').toString('utf8'), order_by));
+  if (!parsed.success) throw badParameters('cursor is invalid');
+  const { id, value } = parsed.data;
+  return order_by === 'id' ? { id } : { [order_by]: value, id };
+};
+
+const cursorOf = <T extends z.ZodType<string | number>>(value: T) =>
+  z.object({ id: integer(), value: value.nullable() });
+const cursorSchemas = {
+  integer: cursorOf(integer()),
+  text: cursorOf(text()),
+  time: cursorOf(z.string().refine((value) => dateTime().safeParse(value.replace(/\+00$/, 'Z')).success)),
+  date: cursorOf(z.iso.date()),
+} satisfies Record<KeysetColumn, z.ZodType>;
+
+const parseJson = (json: string, order_by: string): unknown => {
+  try {
+    const value: unknown = JSON.parse(json);
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, order_by)) return null;
+    return { id: Reflect.get(value, 'id'), value: Reflect.get(value, order_by) };
+  } catch {
+    return null;
+  }
+};
+
+const keysetUnavailable = () =>
+  new RestError(405, { error: 'Keyset pagination is not yet available for this type of request' });
+
+const offsetTooDeep = () =>
+  new RestError(405, {
+    error: `Offset pagination has a maximum allowed offset of ${MAX_OFFSET} for requests that return objects of this type. Remaining records can be retrieved using keyset pagination.`,
+  });

@@ -1,0 +1,309 @@
+import { z } from 'zod';
+import { badParameters } from '#platform/errors.ts';
+import type { Parameters } from './nested.ts';
+import { type FileOptions, SpooledFile } from './upload.ts';
+
+/**
+ * The kinds of parameter, each a zod schema that accepts every form in which v4 clients send it (conventions §3):
+ * `{ id: idOrPath(), title: text({ max: 255 }), weight: integer({ min: 0 }).nullish() }`.
+ *
+ * Absent is `undefined`. Null, and an empty string for all but text, mean null where the schema takes null
+ * (`.nullable()`, `.nullish()`), and absent elsewhere.
+ */
+export type Shape = Readonly<Record<string, z.ZodType>>;
+export type Input<S extends Shape> = z.output<z.ZodObject<S>>;
+
+/** What `:id` of a project, group or user holds: a number is an id, never a path. */
+export type IdOrPath = { readonly id: number; readonly path?: never } | { readonly path: string; readonly id?: never };
+
+type JsonSchema = Readonly<Record<string, unknown>>;
+
+interface Kind {
+  readonly json: JsonSchema;
+  readonly emptyIsNull: boolean;
+  readonly file?: FileOptions;
+}
+
+class Refusal {
+  readonly problem: string;
+  constructor(problem: string) {
+    this.problem = problem;
+  }
+}
+
+const INVALID = new Refusal('is invalid');
+const NOT_IN_LIST = new Refusal('does not have a valid value');
+
+const kinds = new WeakMap<z.core.$ZodType, Kind>();
+
+const define = <T>(kind: Kind, read: (value: unknown) => T | Refusal): z.ZodType<T> => {
+  const schema = z.unknown().transform((value, ctx): T => {
+    const result = value === undefined || value === null ? new Refusal('is missing') : read(value);
+    if (!(result instanceof Refusal)) return result;
+    ctx.issues.push({ code: 'custom', message: result.problem, input: value });
+    return z.NEVER;
+  });
+  kinds.set(schema, kind);
+  return schema;
+};
+
+/** A string without NUL or lone surrogates, which Postgres could not store. Numbers and booleans count as their text. */
+export const text = (options: { readonly max?: number; readonly pattern?: RegExp } = {}): z.ZodType<string> =>
+  define(
+    {
+      json: {
+        type: 'string',
+        ...(options.max === undefined ? {} : { maxLength: options.max }),
+        ...(options.pattern === undefined ? {} : { pattern: options.pattern.source }),
+      },
+      emptyIsNull: false,
+    },
+    (value) => {
+      const string = scalarText(value);
+      if (string === null || !isStorable(string)) return INVALID;
+      if (options.max !== undefined && string.length > options.max) {
+        return new Refusal(`is too long (maximum is ${options.max} characters)`);
+      }
+      return options.pattern && !options.pattern.test(string) ? INVALID : string;
+    },
+  );
+
+/** A whole number, also as a string. */
+export const integer = (options: { readonly min?: number; readonly max?: number } = {}): z.ZodType<number> =>
+  define(
+    {
+      json: {
+        type: 'integer',
+        ...(options.min === undefined ? {} : { minimum: options.min }),
+        ...(options.max === undefined ? {} : { maximum: options.max }),
+      },
+      emptyIsNull: true,
+    },
+    (value) => {
+      const number = readInteger(value);
+      if (number === null) return INVALID;
+      const fits = number >= (options.min ?? -Infinity) && number <= (options.max ?? Infinity);
+      return fits ? number : NOT_IN_LIST;
+    },
+  );
+
+const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
+const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
+
+/** `true`, `1`, `t`, `on`, `yes` and their opposites, in any case. */
+export const boolean = (): z.ZodType<boolean> =>
+  define({ json: { type: 'boolean' }, emptyIsNull: true }, (value) => {
+    const word = scalarText(value)?.toLowerCase();
+    if (word === undefined) return INVALID;
+    return TRUE.has(word) ? true : FALSE.has(word) ? false : INVALID;
+  });
+
+/** One of the values, in exactly this case. */
+export const oneOf = <const T extends string>(values: readonly T[]): z.ZodType<T> =>
+  define(
+    { json: { type: 'string', enum: [...values] }, emptyIsNull: !values.some((value) => value === '') },
+    (given) => {
+      const string = scalarText(given);
+      return values.find((value) => value === string) ?? NOT_IN_LIST;
+    },
+  );
+
+/** `YYYY-MM-DD`, a day that exists; stays text. */
+export const date = (): z.ZodType<string> =>
+  define({ json: { type: 'string', format: 'date' }, emptyIsNull: true }, (value) =>
+    typeof value === 'string' && DATE.test(value) && isDay(value) ? value : INVALID,
+  );
+
+/** ISO 8601 (a date alone is its first moment, UTC without an offset); becomes `2024-01-31T10:00:00.000Z`. */
+export const dateTime = (): z.ZodType<string> =>
+  define({ json: { type: 'string', format: 'date-time' }, emptyIsNull: true }, (value) => {
+    if (typeof value !== 'string') return INVALID;
+    const parts = DATE_TIME.exec(value.trim());
+    if (!parts?.[1] || !isDay(parts[1])) return INVALID;
+    // A raw `+` of a query arrives as a space.
+    const offset = (parts[3] ?? 'Z')
+      .replace(/^ /, '+')
+      .replace(/^([+-]\d\d):?(\d\d)?$/, (_, h, m) => `${h}:${m ?? '00'}`);
+    const time = new Date(`${parts[1]}T${parts[2] ?? '00:00:00'}${offset.toUpperCase()}`);
+    return Number.isNaN(time.getTime()) ? INVALID : time.toISOString();
+  });
+
+/** A number is an id; everything else, and a number too large to be one, is a path. */
+export const idOrPath = (): z.ZodType<IdOrPath> =>
+  define({ json: { type: ['integer', 'string'] }, emptyIsNull: true }, (value): IdOrPath | Refusal => {
+    const string = scalarText(value);
+    if (string === null || !isStorable(string) || string.length > MAX_PATH) return INVALID;
+    const id = /^\d+$/.test(string) ? Number(string) : -1;
+    return id >= 0 && Number.isSafeInteger(id) ? { id } : { path: string };
+  });
+
+/** `x[]=1&x[]=2`, `x[0]=...`, a JSON array. An empty string, `x[]=` and `[]` are the empty list. */
+export const list = <T extends z.ZodType>(
+  item: T,
+  options: { readonly max?: number; readonly commas?: boolean } = {},
+) => {
+  const schema = z.preprocess(
+    (value) => (typeof value === 'string' && options.commas ? splitCommas(value) : toArray(value)),
+    options.max === undefined ? z.array(item) : z.array(item).max(options.max),
+  );
+  kinds.set(schema, { json: {}, emptyIsNull: false });
+  return schema;
+};
+
+/** As `list`, and `x=1,2`. */
+export const commaList = <T extends z.ZodType>(item: T, options: { readonly max?: number } = {}) =>
+  list(item, { ...options, commas: true });
+
+/** Nested parameters: `x[key]=1` or a JSON object. */
+export const hash = <S extends Shape>(shape: S) => {
+  const pick = picker(shape);
+  const schema = z.preprocess((value) => (isObject(value) ? pick(value) : value), z.object(shape));
+  kinds.set(schema, { json: {}, emptyIsNull: true });
+  return schema;
+};
+
+/** A hash whose keys are not known beforehand; its values are as sent. */
+export const anyHash = (): z.ZodType<Parameters> =>
+  define({ json: { type: 'object', additionalProperties: true }, emptyIsNull: true }, (value) =>
+    isObject(value) ? value : INVALID,
+  );
+
+/**
+ * A file of a multipart form. It has been streamed to storage when `run` is called, and is removed after it unless `run`
+ * keeps it (`file.keep()`).
+ */
+export const fileUpload = (options: FileOptions): z.ZodType<SpooledFile> =>
+  define({ json: { type: 'string', format: 'binary' }, emptyIsNull: true, file: options }, (value) =>
+    value instanceof SpooledFile ? value : INVALID,
+  );
+
+/** A condition on several parameters: null, or the problem. `given` holds what was sent, cleaned of unknown and absent names. */
+export interface Rule<N extends string> {
+  readonly names: readonly N[];
+  check(given: Parameters): string | null;
+}
+
+/** At most one of them may be given. */
+export const exclusive = <N extends string>(...names: readonly N[]): Rule<N> => ({
+  names,
+  check: (given) => {
+    const present = names.filter((name) => given[name] !== undefined);
+    return present.length > 1 ? `${present.join(', ')} are mutually exclusive` : null;
+  },
+});
+
+/** One of them at the least has to be given. */
+export const atLeastOneOf = <N extends string>(...names: readonly N[]): Rule<N> => ({
+  names,
+  check: (given) =>
+    names.some((name) => given[name] !== undefined)
+      ? null
+      : `${names.join(', ')} are missing, at least one parameter must be provided`,
+});
+
+/** Compiles a shape once; the result parses what was sent, or throws `parameters` naming every problem (conventions §1). */
+export const inputParser = <S extends Shape>(shape: S, rules: readonly Rule<string>[] = []) => {
+  const pick = picker(shape);
+  const schema = z.object(shape);
+  return (sent: Parameters): Input<S> => {
+    const given = pick(sent);
+    const result = schema.safeParse(given);
+    if (result.success && rules.length === 0) return result.data;
+    const problems = result.success ? [] : result.error.issues.map((issue) => describeIssue(issue, given));
+    for (const rule of rules) {
+      const problem = rule.check(given);
+      if (problem !== null) problems.push(problem);
+    }
+    if (result.success && problems.length === 0) return result.data;
+    throw badParameters([...new Set(problems)].slice(0, MAX_PROBLEMS).join(', '));
+  };
+};
+
+/** The kind below `.optional()`, `.default()`, `.nullable()` and the like. */
+export const kindOf = (schema: z.core.$ZodType): Kind | undefined => {
+  const { def, parent } = schema._zod;
+  // `.describe()` and `.refine()` make copies, which know what they were made from.
+  const kind = kinds.get(schema) ?? (parent && kindOf(parent));
+  if (kind) return kind;
+  if ('innerType' in def && def.innerType instanceof z.core.$ZodType) return kindOf(def.innerType);
+  return 'in' in def && def.in instanceof z.core.$ZodType ? kindOf(def.in) : undefined;
+};
+
+const MAX_PROBLEMS = 20;
+const MAX_PATH = 1_024;
+const DATE = /^\d{4}-\d\d-\d\d$/;
+const DATE_TIME =
+  /^(\d{4}-\d\d-\d\d)(?:[T ]((?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)(Z|z|[+ -](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/;
+
+/** Takes the declared names out of what was sent and settles what empty means for each. */
+const picker = (shape: Shape) => {
+  const fields = Object.entries(shape).map(([name, schema]) => ({
+    name,
+    emptyIsNull: kindOf(schema)?.emptyIsNull ?? false,
+    nullable: schema.safeParse(null).success,
+  }));
+  return (sent: Parameters): Parameters => {
+    const given: Parameters = {};
+    for (const { name, emptyIsNull, nullable } of fields) {
+      let value = sent[name];
+      if (value === '' && emptyIsNull) value = null;
+      if (value !== undefined && (value !== null || nullable)) given[name] = value;
+    }
+    return given;
+  };
+};
+
+const describeIssue = (issue: z.core.$ZodIssue, given: Parameters): string => {
+  const [first = '', ...rest] = issue.path.map(String);
+  const name = first + rest.map((part) => `[${part}]`).join('');
+  if (issue.code === 'custom') return `${name} ${issue.message}`;
+  const value = issue.path.reduce<unknown>(
+    (at, key) => (isObject(at) || Array.isArray(at) ? Reflect.get(at, key) : undefined),
+    given,
+  );
+  return `${name} ${value === undefined || value === null ? 'is missing' : issue.code === 'invalid_value' ? NOT_IN_LIST.problem : INVALID.problem}`;
+};
+
+const isObject = (value: unknown): value is Parameters =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof SpooledFile);
+
+const scalarText = (value: unknown): string | null =>
+  typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
+
+const isStorable = (string: string): boolean => !string.includes('\0') && string.isWellFormed();
+
+const readInteger = (value: unknown): number | null => {
+  const number =
+    typeof value === 'number'
+      ? value
+      : typeof value === 'string' && /^\s*[+-]?\d{1,20}\s*$/.test(value)
+        ? Number(value)
+        : NaN;
+  return Number.isSafeInteger(number) ? number : null;
+};
+
+const isDay = (text: string): boolean => {
+  const time = new Date(`${text}T00:00:00Z`);
+  // Date rolls 30 February over; year 0 is none to Postgres.
+  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(text) && !text.startsWith('0000');
+};
+
+const splitCommas = (value: string): string[] =>
+  value === ''
+    ? []
+    : value
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '');
+
+const toArray = (value: unknown): unknown => {
+  if (value === '') return [];
+  if (Array.isArray(value)) return value.every((item) => item === '') ? [] : value;
+  // `x[0][key]=a&x[1][key]=b`: positions only order the items.
+  if (isObject(value) && Object.keys(value).every((key) => /^\d{1,9}$/.test(key))) {
+    return Object.entries(value)
+      .sort(([left], [right]) => Number(left) - Number(right))
+      .map(([, item]) => item);
+  }
+  return value;
+};

@@ -1,0 +1,218 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { z } from 'zod';
+import type { Context } from '#platform/context.ts';
+import type { Page, PageRequest } from '#platform/paging.ts';
+import type { Scope } from './auth.ts';
+import type { Parameters } from './nested.ts';
+import { type Paging, pageReader, writePage } from './paging.ts';
+import { type Input, inputParser, kindOf, type Rule, type Shape } from './params.ts';
+import type { FileOptions } from './upload.ts';
+
+/**
+ * Declares a route once: validation, types and its part of the OpenAPI document follow.
+ *
+ * `run` gets the parsed parameters of path, body and query in one object and returns what `response` describes (nothing
+ * for `response: null`, status 204). It raises DomainErrors; statuses are not its business. A path parameter without a
+ * schema in `input` does not compile, nor does a result that does not fit the record.
+ */
+export const route = <const P extends string, R extends z.ZodType | null, S extends Shape = NoInput>(
+  declaration: Declaration<P, S> &
+    InputOf<P, S> & { readonly response: R; run(ctx: Context, input: Input<S>, http: Exchange): Promise<Result<R>> },
+): Route => {
+  const shape = shapeOf<S>(declaration);
+  const parse = inputParser(shape, declaration.rules);
+  const { response } = declaration;
+  return {
+    ...describe(declaration, shape),
+    kind: 'record',
+    status: declaration.status ?? (response === null ? 204 : declaration.method === 'POST' ? 201 : 200),
+    response,
+    paging: null,
+    handle: async (ctx, sent, http) => {
+      const body = await declaration.run(ctx, parse(sent), http);
+      return response === null ? NOTHING : { body };
+    },
+  };
+};
+
+/**
+ * Declares a list: `run` gets the page wanted and returns its items; paging parameters and headers are the kit's
+ * (conventions §2). With `paging: { keyset }` the route's `order_by` and `sort` inputs say the order.
+ */
+export const listRoute = <const P extends string, R extends z.ZodType, S extends Shape = NoInput>(
+  declaration: Omit<Declaration<P, S>, 'method'> &
+    InputOf<P, S> & {
+      readonly item: R;
+      readonly paging: Paging;
+      run(ctx: Context, input: Input<S>, page: PageRequest, http: Exchange): Promise<Page<z.output<R>>>;
+    },
+): Route => {
+  const shape = shapeOf<S>(declaration);
+  const parse = inputParser(shape, declaration.rules);
+  const readPage = pageReader(declaration.paging);
+  return {
+    ...describe({ ...declaration, method: 'GET' }, shape),
+    kind: 'list',
+    status: declaration.status ?? 200,
+    response: declaration.item,
+    paging: declaration.paging,
+    handle: async (ctx, sent, http) => {
+      const input = parse(sent);
+      const request = readPage(sent, input);
+      const page = await declaration.run(ctx, input, request, http);
+      writePage(http, request, page, declaration.paging);
+      return { body: page.items };
+    },
+  };
+};
+
+/** Declares a download. HEAD gets the headers alone; `stream` as a function is then never called. */
+export const streamRoute = <const P extends string, S extends Shape = NoInput>(
+  declaration: Declaration<P, S> &
+    InputOf<P, S> & { run(ctx: Context, input: Input<S>, http: Exchange): Promise<Download> },
+): Route => {
+  const shape = shapeOf<S>(declaration);
+  const parse = inputParser(shape, declaration.rules);
+  return {
+    ...describe(declaration, shape),
+    kind: 'stream',
+    status: declaration.status ?? 200,
+    response: null,
+    paging: null,
+    handle: async (ctx, sent, http) => ({ download: await declaration.run(ctx, parse(sent), http) }),
+  };
+};
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+interface Declaration<P extends string, S extends Shape> {
+  readonly method: Method;
+  /** Below `/api/v4`: `/projects/:id/issues/:issue_iid`; the last segment may be `*name` for the rest of the path. */
+  readonly path: P;
+  /** The path stands at the root of the host instead. */
+  readonly root?: true;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  /** `required` by default; `optional` lets anonymous callers in. */
+  readonly auth?: 'required' | 'optional';
+  /** A token needs one of them. By default `api`, and for GET `read_api` too; an empty list admits every valid token. */
+  readonly scopes?: readonly Scope[];
+  /** Administrators only, 403 for others. */
+  readonly admin?: boolean;
+  readonly status?: number;
+  /** Conditions on several parameters: `[exclusive('a', 'b')]`. */
+  readonly rules?: readonly Rule<NoInfer<keyof S & string>>[];
+  /** For bodies larger than the usual limit. Uploaded files do not count. */
+  readonly maxBodyBytes?: number;
+}
+
+type InputOf<P extends string, S extends Shape> = [PathNames<P>] extends [never]
+  ? { readonly input?: S }
+  : { readonly input: S & Readonly<Record<PathNames<P>, z.ZodType>> };
+
+// biome-ignore lint/suspicious/noConfusingVoidType: it stands as the promised value of an async function.
+type Result<R extends z.ZodType | null> = R extends z.ZodType ? z.output<R> : void;
+
+type NoInput = Readonly<Record<never, never>>;
+
+type PathNames<P extends string> = P extends `${infer Segment}/${infer Rest}`
+  ? SegmentName<Segment> | PathNames<Rest>
+  : SegmentName<P>;
+type SegmentName<S extends string> = S extends `${string}:${infer Name}` | `*${infer Name}`
+  ? Name extends `${infer Word}.${string}`
+    ? Word
+    : Name
+  : never;
+
+/** What a handler may know of the HTTP request, and say on the response, beyond its result. */
+export interface Exchange {
+  readonly method: string;
+  /** Path and query as sent. */
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly ip: string;
+  /** The configured address of the hub, without a trailing slash. */
+  readonly externalUrl: string;
+  setHeader(name: string, value: string): void;
+  /** Instead of the declared status. */
+  setStatus(status: number): void;
+}
+
+export interface Download {
+  readonly stream: Readable | (() => Readable | Promise<Readable>);
+  /** Bytes, when known: sent as Content-Length. */
+  readonly size?: number;
+  readonly contentType: string;
+  /** Makes it an attachment of this name. */
+  readonly filename?: string;
+  /** `attachment` by default when there is a file name. */
+  readonly disposition?: 'attachment' | 'inline';
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Outcome = { readonly body: unknown } | { readonly download: Download } | typeof NOTHING;
+
+/** A declared route, its types closed over: lists of them make up the API. */
+export interface Route {
+  readonly kind: 'record' | 'list' | 'stream';
+  readonly method: Method;
+  readonly path: string;
+  /** From the root of the host. */
+  readonly url: string;
+  readonly pathNames: readonly string[];
+  readonly tag: string;
+  readonly summary: string;
+  readonly description: string | null;
+  readonly auth: 'required' | 'optional';
+  readonly scopes: readonly Scope[];
+  readonly admin: boolean;
+  readonly status: number;
+  readonly shape: Shape;
+  /** The record, or of a list each item; null when there is no JSON. */
+  readonly response: z.ZodType | null;
+  readonly paging: Paging | null;
+  /** Parameters that are files. */
+  readonly files: ReadonlyMap<string, FileOptions>;
+  readonly maxBodyBytes: number | null;
+  handle(ctx: Context, sent: Parameters, http: Exchange): Promise<Outcome>;
+}
+
+const API_PREFIX = '/api/v4';
+const NOTHING = { nothing: true } as const;
+const NO_INPUT: NoInput = {};
+
+const shapeOf = <S extends Shape>(declaration: { readonly input?: S }): S => {
+  if (declaration.input) return declaration.input;
+  // Only a declaration without `input` comes here, and its S is the default, which has no keys.
+  const none: Shape = NO_INPUT;
+  return none as S;
+};
+
+const describe = (declaration: Declaration<string, never>, shape: Shape) => {
+  const files = new Map<string, FileOptions>();
+  for (const [name, schema] of Object.entries(shape)) {
+    const file = kindOf(schema)?.file;
+    if (file) files.set(name, file);
+  }
+  const readOnly = declaration.method === 'GET';
+  return {
+    method: declaration.method,
+    path: declaration.path,
+    url: (declaration.root ? '' : API_PREFIX) + declaration.path,
+    pathNames: [...declaration.path.matchAll(/[:*]([A-Za-z_]+)/g)].map((match) => match[1] ?? ''),
+    tag: declaration.tag,
+    summary: declaration.summary,
+    description: declaration.description ?? null,
+    auth: declaration.auth ?? 'required',
+    scopes: declaration.scopes ?? (readOnly ? READ_SCOPES : WRITE_SCOPES),
+    admin: declaration.admin ?? false,
+    shape,
+    files,
+    maxBodyBytes: declaration.maxBodyBytes ?? null,
+  } as const;
+};
+
+const READ_SCOPES = ['api', 'read_api'] as const satisfies readonly Scope[];
+const WRITE_SCOPES = ['api'] as const satisfies readonly Scope[];
