@@ -1,0 +1,261 @@
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import { LOG_LEVELS } from './log.ts';
+
+/** What `--help` and error messages say about a setting. */
+export interface SettingInfo {
+  readonly variable: string;
+  readonly flag: string;
+  /** Stands for the value in `--help`. */
+  readonly value: string;
+  readonly description: string;
+  /** Completes "must be ...". */
+  readonly allowed: string;
+  readonly defaultText: string;
+  /** Its value is never repeated in a message. */
+  readonly secret?: true;
+}
+
+const infos = z.registry<SettingInfo>();
+
+const oneOf = (values: readonly string[]) => `one of ${values.join(', ')}`;
+
+const ROLES = ['all', 'web', 'worker'] as const;
+const STORAGES = ['local', 's3'] as const;
+const MIN_ADMIN_TOKEN_LENGTH = 20;
+const MIN_PASSWORD_LENGTH = 8;
+const MAX_PASSWORD_LENGTH = 128;
+
+/** The one table of settings: parsing, types, `--help` and the README's list come from it (issue 2 §2). */
+const Settings = z.object({
+  host: z
+    .string()
+    .regex(/^[A-Za-z0-9.:_-]+$/)
+    .default('127.0.0.1')
+    .register(infos, {
+      variable: 'MILLRACE_HOST',
+      flag: 'host',
+      value: 'ADDRESS',
+      description: 'Address to listen on; 0.0.0.0 or :: for all',
+      allowed: 'a host name or an IP address',
+      defaultText: '127.0.0.1',
+    }),
+  port: z
+    .string()
+    .regex(/^\d{1,5}$/)
+    .transform(Number)
+    .pipe(z.number().max(65_535))
+    .default(8080)
+    .register(infos, {
+      variable: 'MILLRACE_PORT',
+      flag: 'port',
+      value: 'NUMBER',
+      description: 'Port to listen on; 0 picks a free one',
+      allowed: 'a whole number from 0 to 65535',
+      defaultText: '8080',
+    }),
+  externalUrl: z
+    .string()
+    .refine(isBaseUrl)
+    .transform((url) => url.replace(/\/+$/, ''))
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_EXTERNAL_URL',
+      flag: 'external-url',
+      value: 'URL',
+      description: 'URL under which clients reach the hub; links begin with it',
+      allowed: 'an http or https URL without user, query and fragment',
+      defaultText: 'from host and port',
+    }),
+  dataDir: z
+    .string()
+    .refine((path) => !path.includes('\0'))
+    .default('.millrace')
+    .transform((path) => resolve(path))
+    .register(infos, {
+      variable: 'MILLRACE_DATA_DIR',
+      flag: 'data-dir',
+      value: 'DIRECTORY',
+      description: 'Directory of repositories, local storage, the instance key and the embedded Postgres',
+      allowed: 'the path of a directory',
+      defaultText: '.millrace',
+    }),
+  role: z
+    .enum(ROLES)
+    .default('all')
+    .register(infos, {
+      variable: 'MILLRACE_ROLE',
+      flag: 'role',
+      value: 'ROLE',
+      description: 'What this process does: answer requests (web), run jobs (worker), or both (all)',
+      allowed: oneOf(ROLES),
+      defaultText: 'all',
+    }),
+  adminToken: z
+    .string()
+    .min(MIN_ADMIN_TOKEN_LENGTH)
+    .max(255)
+    .regex(/^[!-~]+$/)
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_ADMIN_TOKEN',
+      flag: 'admin-token',
+      value: 'TOKEN',
+      description: 'Access token of the first administrator, root: all scopes, no expiry',
+      allowed: `${MIN_ADMIN_TOKEN_LENGTH} to 255 printable ASCII characters without spaces`,
+      defaultText: 'generated and printed on first start',
+      secret: true,
+    }),
+  adminPassword: z
+    .string()
+    .min(MIN_PASSWORD_LENGTH)
+    .max(MAX_PASSWORD_LENGTH)
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_ADMIN_PASSWORD',
+      flag: 'admin-password',
+      value: 'PASSWORD',
+      description: 'Password of the first administrator, root',
+      allowed: `${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters long`,
+      defaultText: 'generated and printed on first start',
+      secret: true,
+    }),
+  logLevel: z
+    .enum(LOG_LEVELS)
+    .default('info')
+    .register(infos, {
+      variable: 'MILLRACE_LOG_LEVEL',
+      flag: 'log-level',
+      value: 'LEVEL',
+      description: 'Least severe level that is logged, to standard error',
+      allowed: oneOf(LOG_LEVELS),
+      defaultText: 'info',
+    }),
+  databaseUrl: z.string().refine(isPostgresUrl).nullable().default(null).register(infos, {
+    variable: 'DATABASE_URL',
+    flag: 'database-url',
+    value: 'URL',
+    description: 'A Postgres 15 or later to use instead of the embedded one',
+    allowed: 'a URL of the form postgresql://user:password@host:port/database',
+    defaultText: 'the embedded Postgres in the data directory',
+    secret: true,
+  }),
+  storage: z
+    .enum(STORAGES)
+    .default('local')
+    .register(infos, {
+      variable: 'MILLRACE_STORAGE',
+      flag: 'storage',
+      value: 'KIND',
+      description: 'Where archives and uploads are kept: the data directory, or S3 (with the standard AWS_* variables)',
+      allowed: oneOf(STORAGES),
+      defaultText: 'local',
+    }),
+  s3Bucket: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/)
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_S3_BUCKET',
+      flag: 's3-bucket',
+      value: 'NAME',
+      description: 'Bucket to use with MILLRACE_STORAGE=s3',
+      allowed: 'the name of a bucket (3 to 63 lower-case letters, digits, dots and hyphens)',
+      defaultText: 'none',
+    }),
+});
+
+/**
+ * The settings of this process. `dataDir` is absolute; `externalUrl` has no trailing slash and is null when it follows
+ * from where the hub listens.
+ */
+export type Config = Readonly<z.output<typeof Settings>>;
+
+/** One line per thing that is wrong with the settings. Fit to be printed: it repeats no secret. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/** All settings in the order of `--help`, for the README's list and its test. */
+export const settingInfos = (): SettingInfo[] => [...infosByKey.values()];
+
+const infosByKey: ReadonlyMap<string, SettingInfo> = new Map(
+  Object.entries(Settings.shape).map(([key, schema]) => {
+    const info = infos.get(schema);
+    if (!info) throw new Error(`The setting ${key} is not described.`);
+    return [key, info];
+  }),
+);
+
+/** The description of a process's settings, for `--help`. */
+export const helpText = (usage = 'npm start -- [flags]'): string => {
+  const lines = settingInfos().map(
+    ({ flag, value, variable, description, defaultText }) =>
+      `  --${flag} ${value}\n      ${description}.\n      Variable ${variable}. Default: ${defaultText}.`,
+  );
+  return `Usage: ${usage}\n\nA flag wins over its variable; an empty variable counts as not set.\n\n${lines.join('\n')}\n  --help\n      Show this text.\n`;
+};
+
+/** Whether the arguments ask for `helpText()` instead of a start. */
+export const wantsHelp = (argv: readonly string[]): boolean => argv.includes('--help') || argv.includes('-h');
+
+/**
+ * Reads the settings from the arguments (without node and script) and the environment; a flag wins over its variable.
+ * Throws a ConfigError that names each bad value's variable and flag and says what is allowed.
+ */
+export const readConfig = (argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Config => {
+  const flags = readFlags(argv);
+  const input: Record<string, string> = {};
+  for (const [key, info] of infosByKey) {
+    const value = flags[info.flag] ?? (env[info.variable] || undefined);
+    if (value !== undefined) input[key] = value;
+  }
+  const parsed = Settings.safeParse(input);
+  if (!parsed.success) {
+    const wrong = new Set(parsed.error.issues.map(({ path }) => String(path[0])));
+    throw new ConfigError([...wrong].map((key) => describeProblem(key, input[key])).join('\n'));
+  }
+  if (parsed.data.storage === 's3' && parsed.data.s3Bucket === null) {
+    throw new ConfigError(
+      'MILLRACE_S3_BUCKET (--s3-bucket) is missing: MILLRACE_STORAGE=s3 needs the name of a bucket.',
+    );
+  }
+  return parsed.data;
+};
+
+const readFlags = (argv: readonly string[]): Readonly<Record<string, string | undefined>> => {
+  const options = Object.fromEntries(settingInfos().map(({ flag }) => [flag, { type: 'string' as const }]));
+  try {
+    return parseArgs({ args: [...argv], options, strict: true, allowPositionals: false }).values;
+  } catch (error) {
+    // Its messages name flags and stray words, never the value of a flag.
+    throw new ConfigError(`${error instanceof Error ? error.message : String(error)} See --help.`);
+  }
+};
+
+const describeProblem = (key: string, value: string | undefined): string => {
+  const info = infosByKey.get(key);
+  if (!info) return `The setting ${key} is not known.`;
+  const shown = info.secret ? 'is not valid' : `is ${JSON.stringify(value)}`;
+  return `${info.variable} (--${info.flag}) ${shown}; it must be ${info.allowed}.`;
+};
+
+function isBaseUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return (
+    url !== null &&
+    (url.protocol === 'http:' || url.protocol === 'https:') &&
+    url.username === '' &&
+    url.password === '' &&
+    !/[?#\s]/.test(text)
+  );
+}
+
+function isPostgresUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\/\S*$/.test(text);
+}

@@ -1,0 +1,108 @@
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { ConfigError, helpText, readConfig, settingInfos, wantsHelp } from '#platform/config.ts';
+
+test('without flags and variables the defaults hold', () => {
+  expect(readConfig([], {})).toEqual({
+    host: '127.0.0.1',
+    port: 8080,
+    externalUrl: null,
+    dataDir: resolve('.millrace'),
+    role: 'all',
+    adminToken: null,
+    adminPassword: null,
+    logLevel: 'info',
+    databaseUrl: null,
+    storage: 'local',
+    s3Bucket: null,
+  });
+});
+
+test('every setting can be given by variable and by flag, and the flag wins', () => {
+  const values: Record<string, string> = {
+    host: '::',
+    port: '0',
+    'external-url': 'https://hub.example.com/',
+    'data-dir': '/srv/hub',
+    role: 'worker',
+    'admin-token': 'a-token-of-twenty-chars',
+    'admin-password': 'correct horse',
+    'log-level': 'debug',
+    'database-url': 'postgresql://u:p@db.example.com:5433/hub?sslmode=require',
+    storage: 's3',
+    's3-bucket': 'my-bucket',
+  };
+  const infos = settingInfos();
+  expect(infos.map(({ flag }) => flag).sort()).toEqual(Object.keys(values).sort());
+  const byVariable = readConfig([], Object.fromEntries(infos.map(({ flag, variable }) => [variable, values[flag]])));
+  const byFlag = readConfig(
+    Object.entries(values).flatMap(([flag, value]) => [`--${flag}`, value]),
+    {},
+  );
+  expect(byFlag).toEqual(byVariable);
+  expect(byFlag).toMatchObject({
+    port: 0,
+    externalUrl: 'https://hub.example.com',
+    dataDir: '/srv/hub',
+    role: 'worker',
+  });
+  expect(readConfig(['--port=81'], { MILLRACE_PORT: '80' }).port).toBe(81);
+  expect(readConfig([], { MILLRACE_PORT: '' }).port).toBe(8080);
+});
+
+test('help lists every flag, variable and default', () => {
+  const help = helpText();
+  for (const { flag, variable, defaultText, description } of settingInfos()) {
+    for (const text of [`--${flag} `, variable, defaultText, description]) expect(help).toContain(text);
+  }
+  expect(wantsHelp(['--port', '1', '--help'])).toBe(true);
+  expect(wantsHelp(['--port', '1'])).toBe(false);
+});
+
+describe('a bad value is refused by name', () => {
+  test.each([
+    ['MILLRACE_HOST', 'a b', 'host name or an IP'],
+    ['MILLRACE_PORT', '65536', '0 to 65535'],
+    ['MILLRACE_PORT', '-1', '0 to 65535'],
+    ['MILLRACE_PORT', 'tcp://10.0.0.1:80', '0 to 65535'],
+    ['MILLRACE_EXTERNAL_URL', 'hub.example.com', 'http or https'],
+    ['MILLRACE_EXTERNAL_URL', 'ftp://hub.example.com', 'http or https'],
+    ['MILLRACE_EXTERNAL_URL', 'https://u:p@hub.example.com', 'without user'],
+    ['MILLRACE_EXTERNAL_URL', 'https://hub.example.com/?a=b', 'query'],
+    ['MILLRACE_ROLE', 'everything', 'all, web, worker'],
+    ['MILLRACE_LOG_LEVEL', 'loud', 'trace, debug, info'],
+    ['MILLRACE_STORAGE', 'gcs', 'local, s3'],
+    ['MILLRACE_S3_BUCKET', 'A_B', 'name of a bucket'],
+  ])('%s=%s', (variable, value, allowed) => {
+    const read = () => readConfig([], { [variable]: value });
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(variable);
+    expect(read).toThrow(JSON.stringify(value));
+    expect(read).toThrow(allowed);
+  });
+
+  test.each([
+    ['MILLRACE_ADMIN_TOKEN', 'nineteen-characters', '20 to 255'],
+    ['MILLRACE_ADMIN_TOKEN', 'with a space in the middle of it', 'without spaces'],
+    ['MILLRACE_ADMIN_PASSWORD', 'sesame', '8 to 128'],
+    ['DATABASE_URL', 'mysql://user:hunter2@host/db', 'postgresql://'],
+  ])('%s, whose value is not repeated', (variable, value, allowed) => {
+    const read = () => readConfig([], { [variable]: value });
+    expect(read).toThrow(variable);
+    expect(read).toThrow(allowed);
+    expect(read).not.toThrow(value);
+  });
+
+  test('several at once are all named', () => {
+    const read = () => readConfig(['--port', 'x'], { MILLRACE_ROLE: 'y' });
+    expect(read).toThrow('MILLRACE_PORT');
+    expect(read).toThrow('MILLRACE_ROLE');
+  });
+
+  test('unknown flags, stray words, flags without a value, S3 without a bucket', () => {
+    expect(() => readConfig(['--prot', '1'], {})).toThrow(/--prot.*--help/s);
+    expect(() => readConfig(['serve'], {})).toThrow(ConfigError);
+    expect(() => readConfig(['--port'], {})).toThrow(/--port/);
+    expect(() => readConfig(['--storage', 's3'], {})).toThrow(/MILLRACE_S3_BUCKET/);
+  });
+});

@@ -1,0 +1,91 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { Listener } from '#platform/db/listener.ts';
+import { createLogger } from '#platform/log.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+const log = createLogger('silent');
+let database: TestDatabase;
+let client: pg.Client;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+});
+
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+
+const notify = (channel: string, payload: string) => client.query('SELECT pg_notify($1, $2)', [channel, payload]);
+const terminate = () =>
+  client.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'millrace listener'`,
+  );
+
+test('handlers hear their channel, until they are taken off', async () => {
+  const listener = new Listener(database.url, log);
+  const [first, second, later]: [string[], string[], string[]] = [[], [], []];
+  listener.on('first', (payload) => first.push(payload));
+  const off = listener.on('Second; "channel"', (payload) => second.push(payload));
+  await listener.start();
+  listener.on('later', (payload) => later.push(payload));
+  await notify('first', '1');
+  await notify('Second; "channel"', '2');
+  await vi.waitFor(() => expect([first, second]).toEqual([['1'], ['2']]), 5_000);
+  await vi.waitFor(async () => {
+    await notify('later', '3');
+    expect(later).toContain('3');
+  }, 5_000);
+  off();
+  await notify('Second; "channel"', '4');
+  await notify('first', '5');
+  await vi.waitFor(() => expect(first).toEqual(['1', '5']), 5_000);
+  expect(second).toEqual(['2']);
+  await listener.close();
+});
+
+test('a lost connection comes back, wakes everybody, and goes on', async () => {
+  const listener = new Listener(database.url, log);
+  const heard: string[] = [];
+  let reconnects = 0;
+  listener.on('channel', () => {
+    throw new Error('a handler that fails stops nobody');
+  });
+  listener.on('channel', (payload) => heard.push(payload));
+  listener.onReconnect(() => reconnects++);
+  await listener.start();
+  for (let round = 1; round <= 2; round++) {
+    await terminate();
+    await vi.waitFor(() => expect(reconnects).toBe(round), 10_000);
+    expect(heard).toEqual(['']);
+    await notify('channel', 'after');
+    await vi.waitFor(() => expect(heard).toEqual(['', 'after']), 5_000);
+    heard.length = 0;
+  }
+  await listener.close();
+});
+
+test('it keeps trying while the database refuses, and close ends the tries', async () => {
+  const own = await createTestDatabase();
+  const name = new URL(own.url).pathname.slice(1);
+  const listener = new Listener(own.url, log);
+  let reconnects = 0;
+  listener.onReconnect(() => reconnects++);
+  await listener.start();
+  const warn = vi.spyOn(log, 'warn');
+  await client.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+  await client.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name]);
+  await vi.waitFor(() => expect(warn.mock.calls.length).toBeGreaterThan(3), 10_000);
+  expect(reconnects).toBe(0);
+  await client.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+  await vi.waitFor(() => expect(reconnects).toBe(1), 10_000);
+  await listener.close();
+  await own.drop();
+});
+
+test('start fails when there is no database', async () => {
+  await expect(new Listener(`${database.url.split('?')[0]}?host=/nowhere`, log).start()).rejects.toThrow(/ENOENT/);
+});
