@@ -1,0 +1,76 @@
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { toStorageError } from '../storage/meter.ts';
+
+export interface Spool {
+  readonly size: number;
+  chunks(): AsyncIterable<Buffer>;
+  close(): Promise<void>;
+}
+
+/**
+ * Takes in a stream whose length nobody knows, so that it can be read again with its length known. Up to 1 MiB stays in
+ * memory, more goes to a file whose name is removed at once: a killed process leaves nothing behind.
+ */
+export const spool = async (source: AsyncIterable<Buffer | string>, directory: string): Promise<Spool> => {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let size = 0;
+  let file: FileHandle | undefined;
+
+  const spill = async () => {
+    file ??= await openNameless(directory);
+    const block = Buffer.concat(held, heldBytes);
+    held = [];
+    heldBytes = 0;
+    for (let offset = 0; offset < block.length; ) {
+      const { bytesWritten } = await file.write(block, offset);
+      offset += bytesWritten;
+    }
+  };
+
+  try {
+    for await (const chunk of source) {
+      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+      held.push(bytes);
+      heldBytes += bytes.length;
+      size += bytes.length;
+      if (heldBytes >= BLOCK_BYTES) await spill();
+    }
+    if (file && heldBytes > 0) await spill();
+  } catch (error) {
+    await file?.close();
+    throw toStorageError(error);
+  }
+
+  return {
+    size,
+    async *chunks() {
+      if (!file) {
+        yield* held;
+        return;
+      }
+      for (let position = 0; position < size; ) {
+        // A block of its own each time: the compressor still reads the one before.
+        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(BLOCK_BYTES), 0, BLOCK_BYTES, position);
+        if (bytesRead === 0) throw new Error('a spooled file came out shorter than it went in');
+        position += bytesRead;
+        yield buffer.subarray(0, bytesRead);
+      }
+    },
+    async close() {
+      await file?.close();
+    },
+  };
+};
+
+const openNameless = async (directory: string): Promise<FileHandle> => {
+  await mkdir(directory, { recursive: true });
+  const path = join(directory, `spool-${randomUUID()}`);
+  const file = await open(path, 'wx+', 0o600);
+  await rm(path);
+  return file;
+};
+
+const BLOCK_BYTES = 1024 * 1024;

@@ -1,0 +1,114 @@
+import type { Readable } from 'node:stream';
+import { toEntryName } from './entry-name.ts';
+import { createParallelGzip } from './parallel-gzip.ts';
+import { spool } from './spool.ts';
+import { tarEnd, tarHeader, tarPadding } from './tar-header.ts';
+
+/** Writes a gzip-compressed tar as a stream. Entries come one after the other, at the speed at which `output` is read. */
+export interface ArchiveWriter {
+  /** The archive itself. Destroying it makes the waiting `entry` fail. */
+  readonly output: Readable;
+  /**
+   * Adds a file and returns its size. A stream of unknown size is spooled first, since tar wants the size in front; one
+   * that does not keep to its announced size ruins the archive, so `output` fails with the same error.
+   */
+  entry(
+    name: string,
+    source: Buffer | string | AsyncIterable<Buffer | string>,
+    options?: { readonly size?: number },
+  ): Promise<number>;
+  /** Ends the archive; resolves when all of it has been handed to `output`. */
+  finish(): Promise<void>;
+  /** Gives up: `output` fails with this error. */
+  abort(error: Error): void;
+}
+
+export const createArchiveWriter = (options: {
+  /** Where spooled files live for a moment. */
+  readonly temporaryDirectory: string;
+  readonly level?: number;
+}): ArchiveWriter => {
+  const gzip = createParallelGzip({ level: options.level ?? 6 });
+  // Whoever reads the output sees its errors, and so does whoever adds entries; until then they are nobody's yet.
+  gzip.on('error', () => undefined);
+  let busy = false;
+
+  const write = async (bytes: Buffer) => {
+    if (bytes.length === 0) return;
+    if (gzip.destroyed) throw gzip.errored ?? new Error('the archive was given up');
+    if (!gzip.write(bytes)) await drained(gzip);
+  };
+
+  const writeFile = async (name: string, size: number, chunks: AsyncIterable<Buffer | string>) => {
+    await write(tarHeader(name, size));
+    let written = 0;
+    for await (const chunk of chunks) {
+      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+      written += bytes.length;
+      if (written > size) break;
+      await write(bytes);
+    }
+    if (written !== size) throw new Error(`the archive entry ${name} does not have the announced ${size} bytes`);
+    await write(tarPadding(size));
+    return size;
+  };
+
+  const add: ArchiveWriter['entry'] = async (rawName, source, { size } = {}) => {
+    const name = toEntryName(rawName);
+    if (typeof source === 'string' || Buffer.isBuffer(source)) {
+      const bytes = Buffer.from(source);
+      return writeFile(name, bytes.length, once(bytes));
+    }
+    if (size !== undefined) return writeFile(name, size, source);
+    const spooled = await spool(source, options.temporaryDirectory);
+    try {
+      return await writeFile(name, spooled.size, spooled.chunks());
+    } finally {
+      await spooled.close();
+    }
+  };
+
+  return {
+    output: gzip,
+    async entry(name, source, sizes) {
+      if (busy) throw new Error('archive entries are written one at a time');
+      busy = true;
+      try {
+        return await add(name, source, sizes);
+      } catch (error) {
+        gzip.destroy(error instanceof Error ? error : new Error(String(error)));
+        throw error;
+      } finally {
+        busy = false;
+      }
+    },
+    async finish() {
+      await write(tarEnd());
+      await new Promise<void>((resolve, reject) => {
+        gzip.once('error', reject);
+        gzip.once('close', () => reject(new Error('the archive was given up')));
+        gzip.end(() => resolve());
+      });
+    },
+    abort(error) {
+      gzip.destroy(error);
+    },
+  };
+};
+
+async function* once(bytes: Buffer) {
+  yield bytes;
+}
+
+/** Resolves on `drain`; unlike `events.once` it also notices a stream that is closed without an error. */
+const drained = (stream: Readable): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const settle = (error?: Error) => {
+      stream.off('drain', onDrain).off('error', settle).off('close', onClose);
+      if (error) reject(error);
+      else resolve();
+    };
+    const onDrain = () => settle();
+    const onClose = () => settle(stream.errored ?? new Error('the archive was given up'));
+    stream.on('drain', onDrain).on('error', settle).on('close', onClose);
+  });
