@@ -1,4 +1,17 @@
+import { mkdirSync, realpathSync } from 'node:fs';
 import type { Readable } from 'node:stream';
+import type { Logger } from '../log.ts';
+import { createBundles } from './bundles.ts';
+import { createCommitFiles } from './commit-files.ts';
+import { GitError } from './git-error.ts';
+import { createHistory } from './history.ts';
+import { createIncomingHook } from './incoming-hook.ts';
+import { createObjectReader } from './object-reader.ts';
+import { createRunner } from './process.ts';
+import { createRefs } from './refs.ts';
+import { createRepositories } from './repositories.ts';
+import { createSmartHttp } from './smart-http.ts';
+import { createTrees } from './trees.ts';
 import type {
   Blob,
   CallOptions,
@@ -88,3 +101,34 @@ export interface Git {
   /** Ends the helper processes that are kept open. */
   close(): Promise<void>;
 }
+
+/** Opens the repositories below `root`, which is created when it is missing. */
+export const createGit = (options: { root: string; log: Logger; gitBinary?: string }): Git => {
+  mkdirSync(options.root, { recursive: true });
+  const root = realpathSync(options.root);
+  const runner = createRunner({ root, log: options.log, gitBinary: options.gitBinary ?? 'git' });
+  const objects = createObjectReader(runner);
+  const repositories = createRepositories(runner, objects);
+  const refs = createRefs(runner, objects);
+  const trees = createTrees(runner, objects);
+  return {
+    ...repositories,
+    ...refs,
+    ...trees,
+    ...createHistory(runner, objects),
+    ...createSmartHttp(runner, createIncomingHook(root), refs),
+    ...createBundles(runner, objects, { ...repositories, ...refs }),
+    commitFiles: createCommitFiles(runner, { ...trees, ...refs }),
+
+    async requireVersion() {
+      const text = (await runner.run(null, ['version'])).stdout.toString('utf8').trim();
+      const [, version = '', major = '0', minor = '0'] = /(([0-9]+)\.([0-9]+)\S*)/.exec(text) ?? [];
+      if (Number(major) < 2 || (Number(major) === 2 && Number(minor) < 38)) {
+        throw new GitError('failed', `git 2.38 or later is needed, but this is ${version || 'of an unknown version'}`);
+      }
+      return version;
+    },
+
+    close: () => objects.close(),
+  };
+};

@@ -1,0 +1,93 @@
+import type { Commit } from './types.ts';
+
+interface Signature {
+  readonly name: string;
+  readonly email: string;
+  readonly date: string;
+}
+
+/** Reads a raw commit object. Whatever is broken in it comes out as an empty text or the epoch, never as an error. */
+export const parseCommit = (id: string, raw: Buffer): Commit => {
+  const end = raw.indexOf('\n\n');
+  const head = end === -1 ? raw : raw.subarray(0, end);
+  const body = end === -1 ? Buffer.alloc(0) : raw.subarray(end + 2);
+  const encoding = /^encoding (.+)$/m.exec(head.toString('latin1'))?.[1];
+  const decode = decoderFor(encoding);
+  const parents: string[] = [];
+  let author = parseSignature('');
+  let committer = author;
+  for (const line of decode(head).split('\n')) {
+    if (line.startsWith('parent ')) parents.push(line.slice(7));
+    else if (line.startsWith('author ')) author = parseSignature(line.slice(7));
+    else if (line.startsWith('committer ')) committer = parseSignature(line.slice(10));
+  }
+  const message = decode(body);
+  return {
+    id,
+    short_id: id.slice(0, 8),
+    parent_ids: parents,
+    title: message.trimStart().split('\n', 1)[0]?.trimEnd() ?? '',
+    message,
+    author_name: author.name,
+    author_email: author.email,
+    authored_date: author.date,
+    committer_name: committer.name,
+    committer_email: committer.email,
+    committed_date: committer.date,
+    trailers: parseTrailers(message),
+  };
+};
+
+const decoderFor = (encoding: string | undefined): ((bytes: Buffer) => string) => {
+  const decoder = createDecoder(encoding ?? 'utf-8') ?? new TextDecoder('utf-8', { ignoreBOM: true });
+  // Postgres takes no NUL.
+  return (bytes) => decoder.decode(bytes).replaceAll('\0', '\ufffd');
+};
+
+const createDecoder = (encoding: string) => {
+  try {
+    return new TextDecoder(encoding, { ignoreBOM: true });
+  } catch {
+    return null; // an encoding nobody knows
+  }
+};
+
+const parseSignature = (text: string): Signature => {
+  const match = /^(.*?) ?<([^>]*)>(?: (-?\d+)(?: ([+-]\d{4}))?)?/.exec(text);
+  return {
+    name: match?.[1] ?? '',
+    email: match?.[2] ?? '',
+    date: isoWithOffset(Number(match?.[3] ?? 0), match?.[4] ?? '+0000'),
+  };
+};
+
+/** `1706688000`, `+0200` → `2024-01-31T10:00:00.000+02:00`; an absurd time is given as the epoch, an absurd offset as UTC. */
+const isoWithOffset = (epochSeconds: number, offset: string): string => {
+  const hours = Number(offset.slice(1, 3));
+  const minutes = Number(offset.slice(3, 5));
+  const sane = hours <= 14 && minutes < 60;
+  const shiftSeconds = sane ? (offset.startsWith('-') ? -1 : 1) * (hours * 3600 + minutes * 60) : 0;
+  const local = new Date((epochSeconds + shiftSeconds) * 1000);
+  const year = local.getUTCFullYear();
+  if (Number.isNaN(year) || year < 0 || year > 9999) return '1970-01-01T00:00:00.000+00:00';
+  const zone = shiftSeconds === 0 ? '+00:00' : `${offset.slice(0, 3)}:${offset.slice(3, 5)}`;
+  return local.toISOString().replace('Z', zone);
+};
+
+const TRAILER = /^([A-Za-z0-9][A-Za-z0-9-]*)\s*:\s+(.*)$/;
+
+/** The `Key: value` lines that end a message, as git-interpret-trailers knows them: a last paragraph of nothing else. */
+const parseTrailers = (message: string): Record<string, string> => {
+  const paragraphs = message.trimEnd().split(/\n[ \t]*\n/);
+  const last = paragraphs.length > 1 ? paragraphs.at(-1) : undefined;
+  const entries: [string, string][] = [];
+  for (const line of last?.split('\n') ?? []) {
+    const match = TRAILER.exec(line);
+    const previous = entries.at(-1);
+    if (match) entries.push([match[1] ?? '', (match[2] ?? '').trim()]);
+    else if (previous && /^\s/.test(line)) previous[1] += ` ${line.trim()}`;
+    else return {};
+  }
+  // Not an object literal: a key may be `__proto__`.
+  return Object.fromEntries(entries);
+};

@@ -1,0 +1,160 @@
+import { GitError } from './git-error.ts';
+import type { GitProcess, Runner } from './process.ts';
+
+export interface GitObject {
+  readonly oid: string;
+  readonly type: string;
+  readonly size: number;
+  /** Empty for `info`; cut at 1 MiB. */
+  readonly content: Buffer;
+}
+
+/** Reads objects through `git cat-file --batch-command` processes that stay open, one for each repository in use. */
+export interface ObjectReader {
+  /** Null when there is no such object. `name` holds no line break and cannot be taken for anything but what is meant: validate first. */
+  read(path: string, command: 'contents' | 'info', name: string): Promise<GitObject | null>;
+  /** Ends the process of a repository that is about to be replaced or removed. */
+  forget(path: string): void;
+  close(): Promise<void>;
+}
+
+const MAX_SESSIONS = 16;
+const IDLE_MS = 30_000;
+const ANSWER_TIMEOUT_MS = 60_000;
+const MAX_KEPT_BYTES = 1024 * 1024;
+
+export const createObjectReader = (runner: Runner): ObjectReader => {
+  const sessions = new Map<string, Session>();
+
+  const sessionFor = (path: string): Session => {
+    const known = sessions.get(path);
+    if (known) {
+      sessions.delete(path); // to the end: the map is kept in order of use
+      sessions.set(path, known);
+      return known;
+    }
+    for (const [other, session] of sessions) {
+      if (sessions.size < MAX_SESSIONS) break;
+      if (session.busy()) continue;
+      session.end();
+      sessions.delete(other);
+    }
+    const session = openSession(runner, path, () => {
+      if (sessions.get(path) === session) sessions.delete(path);
+    });
+    sessions.set(path, session);
+    return session;
+  };
+
+  const forget = (path: string) => {
+    sessions.get(path)?.end();
+    sessions.delete(path);
+  };
+
+  return {
+    read: (path, command, name) => sessionFor(path).request(command, name),
+    forget,
+    close: async () => {
+      const open = [...sessions.values()];
+      sessions.clear();
+      await Promise.all(open.map((session) => session.end()));
+    },
+  };
+};
+
+interface Session {
+  busy(): boolean;
+  request(command: 'contents' | 'info', name: string): Promise<GitObject | null>;
+  /** Lets it finish what it was asked. */
+  end(): Promise<void>;
+}
+
+interface Pending {
+  readonly withContent: boolean;
+  resolve(object: GitObject | null): void;
+  reject(error: Error): void;
+}
+
+const HEADER = /^([0-9a-f]{40,64}) (commit|tree|blob|tag) (\d+)$/;
+
+const openSession = (runner: Runner, path: string, onEnd: () => void): Session => {
+  const git: GitProcess = runner.launch(path, ['cat-file', '--batch-command']);
+  const queue: Pending[] = [];
+  let timer = setTimeout(() => {}, 0);
+  let header = '';
+  let object: { oid: string; type: string; size: number; kept: Buffer[]; left: number } | null = null;
+
+  const rearm = () => {
+    clearTimeout(timer);
+    timer = queue.length > 0 ? setTimeout(() => git.kill('timeout'), ANSWER_TIMEOUT_MS) : setTimeout(end, IDLE_MS);
+    timer.unref();
+  };
+  const answer = (result: GitObject | null) => {
+    queue.shift()?.resolve(result);
+    rearm();
+  };
+
+  const takeHeader = (line: string) => {
+    const match = HEADER.exec(line);
+    if (!match) return answer(null); // "<name> missing" or "<name> ambiguous"
+    const [, oid = '', type = '', digits = ''] = match;
+    const size = Number(digits);
+    if (!queue[0]?.withContent) return answer({ oid, type, size, content: Buffer.alloc(0) });
+    object = { oid, type, size, kept: [], left: size + 1 };
+  };
+
+  git.stdout.on('data', (chunk: Buffer) => {
+    let at = 0;
+    while (at < chunk.length) {
+      if (object) {
+        const part = chunk.subarray(at, at + object.left);
+        const read = object.size + 1 - object.left;
+        // The line break after the content is not part of it.
+        const wanted = Math.min(part.length, Math.min(object.size, MAX_KEPT_BYTES) - read);
+        if (wanted > 0) object.kept.push(part.subarray(0, wanted));
+        object.left -= part.length;
+        at += part.length;
+        if (object.left === 0) {
+          const { oid, type, size, kept } = object;
+          object = null;
+          answer({ oid, type, size, content: Buffer.concat(kept) });
+        }
+        continue;
+      }
+      const end = chunk.indexOf(0x0a, at);
+      header += chunk.toString('latin1', at, end === -1 ? chunk.length : end);
+      at = end === -1 ? chunk.length : end + 1;
+      if (end === -1) continue;
+      const line = header;
+      header = '';
+      takeHeader(line);
+    }
+  });
+
+  const finished = git.exited.then(
+    (code) => git.failure(code),
+    (error: unknown) => (error instanceof Error ? error : new GitError('failed', String(error))),
+  );
+  const over = finished.then((error) => {
+    clearTimeout(timer);
+    onEnd();
+    for (const pending of queue.splice(0)) pending.reject(error);
+  });
+  const end = (): Promise<void> => {
+    onEnd();
+    git.stdin.end();
+    return over;
+  };
+  rearm();
+
+  return {
+    busy: () => queue.length > 0,
+    end,
+    request: (command, name) =>
+      new Promise((resolve, reject) => {
+        queue.push({ withContent: command === 'contents', resolve, reject });
+        if (queue.length === 1) rearm();
+        git.stdin.write(`${command} ${name}\n`);
+      }),
+  };
+};

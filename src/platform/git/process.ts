@@ -1,0 +1,279 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import type { Readable, Writable } from 'node:stream';
+import type { Logger } from '../log.ts';
+import { GitError, type GitErrorReason } from './git-error.ts';
+import { storageDirectory } from './storage-path.ts';
+import type { CallOptions } from './types.ts';
+
+export interface LaunchOptions {
+  /** `key=value` settings for this call. */
+  readonly config?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Opens file descriptor 3 of the child as a channel of its own. */
+  readonly channel?: boolean;
+}
+
+export interface RunOptions extends LaunchOptions, CallOptions {
+  readonly input?: string | Buffer | AsyncIterable<Buffer> | undefined;
+  readonly maxOutputBytes?: number;
+  /** Exit codes that are an answer and no failure, beside 0. */
+  readonly allow?: readonly number[];
+}
+
+export interface RunResult {
+  readonly stdout: Buffer;
+  readonly stderr: string;
+  readonly exitCode: number;
+}
+
+/** A git process under way. */
+export interface GitProcess {
+  readonly child: ChildProcess;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  /** Resolves with the exit code (0 to 255, or null when a signal ended it); rejects only when git could not be started. */
+  readonly exited: Promise<number | null>;
+  stderr(): string;
+  /** Ends it and what it started, and says why: `failure` then gives that reason. */
+  kill(reason: GitErrorReason): void;
+  failure(exitCode: number | null): GitError;
+}
+
+/** Starts git, always with an argument array and a clean environment. */
+export interface Runner {
+  readonly root: string;
+  readonly log: Logger;
+  directory(path: string): string;
+  launch(path: string | null, args: readonly string[], options?: LaunchOptions): GitProcess;
+  run(path: string | null, args: readonly string[], options?: RunOptions): Promise<RunResult>;
+}
+
+const MAX_STDERR_BYTES = 16 * 1024;
+const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
+const TIMEOUT_MS = 60_000;
+const KILL_GRACE_MS = 3_000;
+/** Short calls at one time; more wait their turn, so that a flood of requests does not become a flood of processes. */
+const MAX_RUNNING = 24;
+
+const ALWAYS: readonly string[] = [
+  'core.hooksPath=/dev/null',
+  'safe.directory=*',
+  'protocol.allow=never',
+  'core.logAllRefUpdates=false',
+  'core.fsync=committed,reference',
+  'core.fsyncMethod=batch',
+  // Bigger blobs are streamed instead of being held in memory.
+  'core.bigFileThreshold=64m',
+  'gc.auto=0',
+  'maintenance.auto=false',
+];
+
+const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
+  failed: 'The repository operation failed',
+  invalid: 'The repository operation was refused',
+  conflict: 'A reference was changed by somebody else, or its name clashes with another',
+  missing: 'The repository does not exist',
+  too_large: 'The result of the repository operation is too large',
+  timeout: 'The repository operation took too long',
+  aborted: 'The repository operation was cancelled',
+};
+
+export const createRunner = (options: { root: string; log: Logger; gitBinary: string }): Runner => {
+  const { root, log, gitBinary } = options;
+  const home = join(root, '.home');
+  mkdirSync(home, { recursive: true });
+  const environment = {
+    PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
+    HOME: home,
+    LC_ALL: 'C',
+    TZ: 'UTC',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_ATTR_NOSYSTEM: '1',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_ASKPASS: '/bin/false',
+    GIT_NO_REPLACE_OBJECTS: '1',
+    GIT_NO_LAZY_FETCH: '1',
+  };
+  const directory = (path: string) => storageDirectory(root, path);
+  const slots = createSlots(MAX_RUNNING);
+
+  const launch: Runner['launch'] = (path, args, { config = [], env = {}, channel = false } = {}) => {
+    const command = args[0] ?? '';
+    const argv = [
+      ...[...ALWAYS, ...config].flatMap((setting) => ['-c', setting]),
+      ...(path === null ? [] : [`--git-dir=${directory(path)}`]),
+      '--literal-pathspecs',
+      ...args,
+    ];
+    const child = spawn(gitBinary, argv, {
+      cwd: root,
+      env: { ...environment, ...env },
+      stdio: channel ? ['pipe', 'pipe', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe'],
+      // A group of its own, so that what git starts can be ended with it.
+      detached: true,
+    });
+    const { stdin, stdout, stderr } = child;
+    if (!stdin || !stdout || !stderr) throw new GitError('failed', MESSAGES.failed, { command });
+    // A child that ends early breaks the pipe; its exit code tells more.
+    stdin.on('error', () => {});
+    let errors = '';
+    stderr.setEncoding('utf8');
+    stderr.on('data', (chunk: string) => {
+      if (errors.length < MAX_STDERR_BYTES) errors += chunk.slice(0, MAX_STDERR_BYTES - errors.length);
+    });
+    const stderrText = () => errors.replaceAll(root, '').trim();
+    let killedFor: GitErrorReason | null = null;
+    let ended = false;
+    const signalGroup = (signal: NodeJS.Signals) => {
+      if (ended || child.pid === undefined) return;
+      try {
+        process.kill(-child.pid, signal);
+      } catch {
+        child.kill(signal); // not yet, or no longer, the head of a group
+      }
+    };
+    const exited = new Promise<number | null>((resolve, reject) => {
+      child.once('error', (cause) => {
+        ended = true;
+        reject(new GitError('failed', 'git could not be started', { command, cause }));
+      });
+      child.once('close', (code) => {
+        ended = true;
+        resolve(code);
+      });
+    });
+    // Whoever awaits it sees the rejection; nobody may have come to that yet.
+    exited.catch(() => {});
+    return {
+      child,
+      stdin,
+      stdout,
+      exited,
+      stderr: stderrText,
+      kill: (reason) => {
+        if (ended) return;
+        killedFor ??= reason;
+        // SIGTERM lets git remove its lock files.
+        signalGroup('SIGTERM');
+        setTimeout(() => signalGroup('SIGKILL'), KILL_GRACE_MS).unref();
+      },
+      failure: (exitCode) => {
+        const text = stderrText();
+        const reason = killedFor ?? reasonOf(text);
+        return new GitError(reason, MESSAGES[reason], { command, exitCode, stderr: text });
+      },
+    };
+  };
+
+  const run: Runner['run'] = async (path, args, options = {}) => {
+    const { signal, timeoutMs = TIMEOUT_MS, maxOutputBytes = MAX_OUTPUT_BYTES, allow = [], input } = options;
+    const release = await slots.take();
+    const startedAt = performance.now();
+    try {
+      if (signal?.aborted) throw new GitError('aborted', MESSAGES.aborted, { command: args[0] ?? '' });
+      const git = launch(path, args, options);
+      const onAbort = () => git.kill('aborted');
+      signal?.addEventListener('abort', onAbort, { once: true });
+      const timer = setTimeout(() => git.kill('timeout'), timeoutMs);
+      try {
+        const chunks: Buffer[] = [];
+        let size = 0;
+        git.stdout.on('data', (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > maxOutputBytes) git.kill('too_large');
+          else chunks.push(chunk);
+        });
+        const [exitCode] = await Promise.all([git.exited, feed(git, input)]);
+        if (exitCode === null || (exitCode !== 0 && !allow.includes(exitCode))) throw git.failure(exitCode);
+        if (size > maxOutputBytes) throw git.failure(exitCode);
+        return { stdout: Buffer.concat(chunks, size), stderr: git.stderr(), exitCode };
+      } finally {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+      }
+    } finally {
+      release();
+      log.trace({ git: args[0], duration_ms: performance.now() - startedAt }, 'git');
+    }
+  };
+
+  return { root, log, directory, launch, run };
+};
+
+const reasonOf = (stderr: string): GitErrorReason => {
+  if (/not a git repository/.test(stderr)) return 'missing';
+  if (/cannot lock ref|reference already exists|but expected/.test(stderr)) return 'conflict';
+  return 'failed';
+};
+
+/** Writes all of `input` to the process and closes its standard input; stops early, without an error, when the process has ended. */
+export const feed = async (git: GitProcess, input: RunOptions['input']): Promise<void> => {
+  if (input === undefined || typeof input === 'string' || Buffer.isBuffer(input)) {
+    git.stdin.end(input);
+    return;
+  }
+  const iterator = input[Symbol.asyncIterator]();
+  // Input that stalls must not keep waiting for a process that is gone.
+  let gone = false;
+  let wake = () => {};
+  const onClose = () => {
+    gone = true;
+    wake();
+  };
+  git.child.once('close', onClose);
+  git.child.once('error', onClose);
+  try {
+    while (!gone && !git.stdin.destroyed) {
+      const step = await new Promise<IteratorResult<Buffer> | null>((resolve, reject) => {
+        wake = () => resolve(null);
+        iterator.next().then(resolve, reject);
+      });
+      if (step === null || step.done) break;
+      if (!git.stdin.write(step.value)) await writable(git.stdin);
+    }
+  } catch (error) {
+    git.kill('aborted');
+    throw error;
+  } finally {
+    git.child.off('close', onClose);
+    git.child.off('error', onClose);
+    iterator.return?.().catch(() => {});
+  }
+  git.stdin.end();
+};
+
+/** Resolves when the stream takes more, or never will. */
+export const writable = (stream: Writable): Promise<void> =>
+  new Promise((resolve) => {
+    if (stream.destroyed || !stream.writableNeedDrain) return resolve();
+    const settle = () => {
+      stream.off('drain', settle);
+      stream.off('close', settle);
+      stream.off('error', settle);
+      resolve();
+    };
+    stream.on('drain', settle);
+    stream.on('close', settle);
+    stream.on('error', settle);
+  });
+
+const createSlots = (count: number) => {
+  let free = count;
+  const waiting: (() => void)[] = [];
+  const release = () => {
+    const next = waiting.shift();
+    if (next) next();
+    else free += 1;
+  };
+  return {
+    async take(): Promise<() => void> {
+      if (free > 0) free -= 1;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      return release;
+    },
+  };
+};

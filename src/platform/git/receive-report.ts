@@ -1,0 +1,83 @@
+import { FLUSH, PacketSplitter, packet, sideBand } from './pkt-line.ts';
+import type { ReceiveCommands } from './receive-commands.ts';
+import type { RefRefusal, RefUpdate } from './types.ts';
+
+/** What a push is told when it is refused as a whole: nothing moved, and why. */
+export const refusalReport = (
+  { updates, capabilities }: ReceiveCommands,
+  refusals: readonly RefRefusal[],
+  messages: readonly string[],
+): Buffer => {
+  const reasons = new Map(refusals.map(({ ref, reason }) => [ref, oneLine(reason)]));
+  const report = capabilities.has('report-status') || capabilities.has('report-status-v2');
+  const status = report
+    ? Buffer.concat([
+        packet('unpack ok\n'),
+        ...updates.map(({ ref }) => packet(`ng ${ref} ${reasons.get(ref) ?? 'refused with the rest of the push'}\n`)),
+        FLUSH,
+      ])
+    : Buffer.alloc(0);
+  if (!capabilities.has('side-band-64k')) return status;
+  return Buffer.concat([sideBand(2, Buffer.from(terminalLines(refusals, messages))), sideBand(1, status), FLUSH]);
+};
+
+/** Lines git shows as `remote: ...`. */
+export const terminalLines = (refusals: readonly RefRefusal[], messages: readonly string[]): string =>
+  [...messages.map(oneLine), ...refusals.map(({ ref, reason }) => `${ref}: ${oneLine(reason)}`)]
+    .map((line) => `${line}\n`)
+    .join('');
+
+/** Listens in on the answer of receive-pack, to know which updates it carried out. */
+export interface ReportReader {
+  push(chunk: Buffer): void;
+  /** Null when the answer held no report. */
+  result(): { updated: ReadonlySet<string>; refused: RefRefusal[] } | null;
+}
+
+export const createReportReader = (capabilities: ReadonlySet<string>): ReportReader => {
+  const outer = new PacketSplitter();
+  const inner = new PacketSplitter();
+  const updated = new Set<string>();
+  const refused: RefRefusal[] = [];
+  let reported = false;
+
+  const takeLine = (line: string) => {
+    if (line.startsWith('unpack ')) reported = true;
+    else if (line.startsWith('ok ')) updated.add(line.slice(3));
+    else if (line.startsWith('ng ')) {
+      const [, ref = '', ...reason] = line.split(' ');
+      refused.push({ ref, reason: reason.join(' ') });
+    }
+  };
+  const readLines = (splitter: PacketSplitter) => {
+    for (let payload = splitter.next(); payload !== null; payload = splitter.next()) {
+      if (payload !== 'flush') takeLine(payload.toString('utf8').replace(/\n$/, ''));
+    }
+  };
+
+  return {
+    push(chunk) {
+      outer.push(chunk);
+      if (!capabilities.has('side-band-64k')) return readLines(outer);
+      for (let payload = outer.next(); payload !== null; payload = outer.next()) {
+        if (payload === 'flush' || payload[0] !== 1) continue;
+        inner.push(payload.subarray(1));
+        readLines(inner);
+      }
+    },
+    result: () => (reported ? { updated, refused } : null),
+  };
+};
+
+/** For clients that want no report: what the refs say now. */
+export const updatesSeen = async (
+  updates: readonly RefUpdate[],
+  resolve: (ref: string) => Promise<string | null>,
+): Promise<Set<string>> => {
+  const seen = new Set<string>();
+  for (const { ref, newOid } of updates) if ((await resolve(ref)) === newOid) seen.add(ref);
+  return seen;
+};
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: nothing of the kind reaches a terminal
+const oneLine = (text: string): string => text.replaceAll(/[\u0000-\u001f\u007f]+/g, ' ').trim();

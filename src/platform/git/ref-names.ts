@@ -1,0 +1,46 @@
+const MAX_BYTES = 255;
+
+// The rules of git-check-ref-format: no control characters, space or ~^:?*[\ anywhere.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const FORBIDDEN = /[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|\.\/|\/\.|\.lock(?:\/|$)/;
+const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/**
+ * Whether a branch or tag may have this name (without `refs/heads/` or `refs/tags/`): what git itself allows, and
+ * beyond that nothing that could be read as an option, an object id, `HEAD` or a full ref, at most 255 bytes.
+ */
+export const validRefName = (name: string): boolean =>
+  wellFormed(name) &&
+  Buffer.byteLength(name) <= MAX_BYTES &&
+  !name.startsWith('-') &&
+  !name.startsWith('refs/') &&
+  name !== 'HEAD' &&
+  name !== '@' &&
+  !OBJECT_ID.test(name);
+
+/** Whether the hub may write this full ref: a valid branch or tag, or one of its own refs. */
+export const validFullRef = (ref: string): boolean => {
+  const short = shortName(ref);
+  if (short !== null) return validRefName(short);
+  return /^refs\/(?:merge-requests|keep-around)\/[A-Za-z0-9][A-Za-z0-9/_-]*$/.test(ref) && wellFormed(ref);
+};
+
+/** The branch or tag name in a full ref; null for refs of any other kind. */
+export const shortName = (ref: string): string | null => {
+  if (ref.startsWith('refs/heads/')) return ref.slice('refs/heads/'.length);
+  if (ref.startsWith('refs/tags/')) return ref.slice('refs/tags/'.length);
+  return null;
+};
+
+/** A full object id as git writes it. */
+export const validOid = (text: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
+
+const wellFormed = (name: string): boolean =>
+  name !== '' &&
+  !FORBIDDEN.test(name) &&
+  !LONE_SURROGATE.test(name) &&
+  !name.startsWith('/') &&
+  !name.endsWith('/') &&
+  !name.startsWith('.') &&
+  !name.endsWith('.');

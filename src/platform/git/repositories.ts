@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { TEMPORARY_INDEX } from './commit-files.ts';
+import type { Git } from './git.ts';
+import { GitError } from './git-error.ts';
+import type { ObjectReader } from './object-reader.ts';
+import type { Runner } from './process.ts';
+import { validRefName } from './ref-names.ts';
+
+type RepositoryFunctions = Pick<Git, 'init' | 'remove' | 'exists' | 'diskSize' | 'gc'>;
+
+const GC_TIMEOUT_MS = 2 * 60 * 60_000;
+const STALE_MS = 24 * 60 * 60_000;
+
+export const createRepositories = (runner: Runner, objects: ObjectReader): RepositoryFunctions => {
+  const exists = async (path: string): Promise<boolean> => {
+    const head = join(runner.directory(path), 'HEAD');
+    return (await unlessAbsent(stat(head))) !== null;
+  };
+
+  return {
+    exists,
+
+    async init(path, defaultBranch) {
+      if (!validRefName(defaultBranch)) throw new GitError('invalid', 'The branch name is not valid');
+      const target = runner.directory(path);
+      if (await exists(path)) return;
+      await mkdir(dirname(target), { recursive: true });
+      // Made aside and moved: a repository is there whole or not at all.
+      const fresh = runner.directory(incomingPath(path));
+      try {
+        await runner.run(null, [
+          'init',
+          '--quiet',
+          '--bare',
+          '--template=',
+          '--object-format=sha1',
+          `--initial-branch=${defaultBranch}`,
+          fresh,
+        ]);
+        await rename(fresh, target);
+      } catch (error) {
+        await rm(fresh, { recursive: true, force: true });
+        if (await exists(path)) return; // somebody else was first
+        throw error;
+      }
+    },
+
+    async remove(path) {
+      objects.forget(path);
+      await rm(runner.directory(path), { recursive: true, force: true });
+      await removeIncoming(runner, path);
+    },
+
+    async diskSize(path) {
+      const text = (await runner.run(path, ['count-objects', '-v'])).stdout.toString('latin1');
+      const kibibytes = (key: string) => Number(new RegExp(`^${key}: (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
+      return (kibibytes('size') + kibibytes('size-pack')) * 1024;
+    },
+
+    async gc(path, { signal, timeoutMs = GC_TIMEOUT_MS } = {}) {
+      await removeStaleIndexes(runner.directory(path));
+      await runner.run(path, ['gc', '--quiet', '--prune=2.weeks.ago'], { signal, timeoutMs });
+    },
+  };
+};
+
+/** A place beside a repository for one that is in the making. */
+export const incomingPath = (path: string): string => `${path.slice(0, -'.git'.length)}.incoming-${randomUUID()}.git`;
+
+/** Removes what an import that was killed left beside a repository. One still under way fails: only one can be right. */
+export const removeIncoming = async (runner: Runner, path: string): Promise<void> => {
+  const target = runner.directory(path);
+  const folder = dirname(target);
+  const prefix = `${basename(target, '.git')}.incoming-`;
+  const names = (await unlessAbsent(readdir(folder))) ?? [];
+  for (const name of names) {
+    if (name.startsWith(prefix)) await rm(join(folder, name), { recursive: true, force: true });
+  }
+};
+
+const removeStaleIndexes = async (directory: string): Promise<void> => {
+  for (const name of (await unlessAbsent(readdir(directory))) ?? []) {
+    if (!TEMPORARY_INDEX.test(name)) continue;
+    const file = join(directory, name);
+    const found = await unlessAbsent(stat(file));
+    if (found && Date.now() - found.mtimeMs > STALE_MS) await rm(file, { force: true });
+  }
+};
+
+const unlessAbsent = async <T>(call: Promise<T>): Promise<T | null> => {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return null;
+    throw error;
+  }
+};

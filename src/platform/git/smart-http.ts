@@ -1,0 +1,268 @@
+import { PassThrough, type Readable } from 'node:stream';
+import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import type { Git } from './git.ts';
+import { GitError } from './git-error.ts';
+import type { IncomingHook } from './incoming-hook.ts';
+import { FLUSH, packet, sideBand } from './pkt-line.ts';
+import { feed, type GitProcess, type Runner, writable } from './process.ts';
+import { streamOf } from './process-stream.ts';
+import { type ReceiveCommands, readReceiveCommands, refuseForeignRefs } from './receive-commands.ts';
+import { createReportReader, refusalReport, terminalLines, updatesSeen } from './receive-report.ts';
+import type { PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from './types.ts';
+
+type SmartHttp = Pick<Git, 'advertise' | 'serve'>;
+
+const IDLE_TIMEOUT_MS = 10 * 60_000;
+const ADVERTISE_TIMEOUT_MS = 5 * 60_000;
+/** Wants and haves: 50 bytes for each, so this is a million of them and more. */
+const MAX_FETCH_REQUEST_BYTES = 64 * 1024 * 1024;
+/** What is read of a push after it has been refused, so that the client comes to reading the answer. */
+const MAX_DRAINED_BYTES = 256 * 1024 * 1024;
+const DRAIN_TIMEOUT_MS = 60_000;
+
+const UPLOAD_CONFIG = ['uploadpack.allowFilter=true', 'uploadpack.hideRefs=refs/keep-around/'];
+
+/** What other hosts put up with as well: old tools made many such objects. */
+export const FSCK_TOLERATED = ['badTimezone', 'missingSpaceBeforeDate', 'zeroPaddedFilemode'] as const;
+
+const RECEIVE_CONFIG = [
+  'receive.fsckObjects=true',
+  ...FSCK_TOLERATED.map((problem) => `receive.fsck.${problem}=ignore`),
+  'receive.autogc=false',
+  'receive.updateServerInfo=false',
+  'receive.advertisePushOptions=false',
+  'receive.denyCurrentBranch=ignore',
+  'receive.denyDeleteCurrent=ignore',
+  'receive.hideRefs=refs/',
+  'receive.hideRefs=!refs/heads/',
+  'receive.hideRefs=!refs/tags/',
+];
+
+export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<Git, 'resolve'>): SmartHttp => {
+  const serveFetch = (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Served => {
+    const git = runner.launch(path, ['upload-pack', '--strict', '--stateless-rpc', runner.directory(path)], {
+      config: UPLOAD_CONFIG,
+      env: protocolEnv(options.gitProtocol),
+    });
+    const stream = new PassThrough();
+    const watch = watchIdle(git, stream, options);
+    options.signal?.addEventListener('abort', () => git.kill('aborted'), { once: true });
+    if (options.signal?.aborted) git.kill('aborted');
+    stream.once('close', () => git.kill('aborted'));
+    const fed = feed(git, limited(watch.through(source), MAX_FETCH_REQUEST_BYTES));
+    const done = (async (): Promise<ServeResult> => {
+      try {
+        const [exitCode] = await Promise.all([git.exited, fed, forward(git, stream, watch.touch)]);
+        if (exitCode !== 0) throw git.failure(exitCode);
+        stream.end();
+        return { updates: [], refused: [] };
+      } catch (error) {
+        // git has told the client in its own words when it could; a cut answer is noticed by the protocol.
+        stream.end();
+        throw error;
+      } finally {
+        watch.stop();
+      }
+    })();
+    return { stream, done: observed(done) };
+  };
+
+  const servePush = async (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Promise<Served> => {
+    const push = await readReceiveCommands(source);
+    // What git sends first to find out whether a big push would be let in.
+    if (push.updates.length === 0) return answered(Buffer.alloc(0), { updates: [], refused: [] });
+    const verdict = await judge(push, options);
+    const refused = verdict.refused ?? [];
+    if (refused.length > 0) {
+      await drain(push.body, options);
+      return answered(refusalReport(push, refused, verdict.messages ?? []), { updates: [], refused });
+    }
+    return receive(path, push, verdict, options);
+  };
+
+  const receive = (path: string, push: ReceiveCommands, verdict: PushVerdict, options: ServeOptions): Served => {
+    const held = new Set(verdict.fastForwardOnly);
+    const rewritable = push.updates.filter(
+      ({ ref, oldOid, newOid }) => held.has(ref) && oldOid !== null && newOid !== null,
+    );
+    const checked = rewritable.length > 0;
+    const config = [...RECEIVE_CONFIG, `receive.maxInputSize=${options.maxInputBytes ?? 0}`];
+    const git = runner.launch(path, ['receive-pack', '--stateless-rpc', runner.directory(path)], {
+      config: checked ? [...config, ...hook.config] : config,
+      channel: checked,
+    });
+    const refusedHere: RefRefusal[] = [];
+    if (checked) {
+      hook.attend(git, async (incoming) => {
+        refusedHere.push(...(await rewritten(runner, path, rewritable, incoming.env)));
+        return refusedHere.length === 0 ? null : terminalLines(refusedHere, []);
+      });
+    }
+    const stream = new PassThrough();
+    const watch = watchIdle(git, stream, options);
+    const report = createReportReader(push.capabilities);
+    if (verdict.messages && push.capabilities.has('side-band-64k')) {
+      stream.write(sideBand(2, Buffer.from(terminalLines([], verdict.messages))));
+    }
+    const fed = feed(git, watch.through(push.body[Symbol.asyncIterator]()));
+    const done = (async (): Promise<ServeResult> => {
+      try {
+        // A body that breaks off leaves git with half a pack, which it refuses: nothing has to be killed.
+        const arrived = fed.catch(() => {});
+        const [exitCode] = await Promise.all([
+          git.exited,
+          arrived,
+          forward(git, stream, (chunk) => {
+            watch.touch();
+            report.push(chunk);
+          }),
+        ]);
+        const said = report.result();
+        const updated = said?.updated ?? (await updatesSeen(push.updates, (ref) => refs.resolve(path, ref)));
+        const updates = push.updates.filter(({ ref }) => updated.has(ref));
+        if (exitCode !== 0 && updates.length === 0) throw git.failure(exitCode);
+        return { updates, refused: refusedHere.length > 0 ? refusedHere : (said?.refused ?? []) };
+      } finally {
+        stream.end();
+        watch.stop();
+        // Not waited for: whether refs moved is known, and must be recorded.
+        void drain(push.body, options);
+      }
+    })();
+    return { stream, done: observed(done) };
+  };
+
+  return {
+    advertise(path, service, { gitProtocol, ...call } = {}) {
+      const upload = service === 'git-upload-pack';
+      const config = upload ? UPLOAD_CONFIG : RECEIVE_CONFIG;
+      // Pushes know no version 2.
+      const env = upload ? protocolEnv(gitProtocol) : {};
+      const args = [service.slice(4), '--stateless-rpc', '--http-backend-info-refs', runner.directory(path)];
+      const git = runner.launch(path, args, { config, env });
+      git.stdin.end();
+      // git's own http-backend leaves the service header out in version 2.
+      const before = env.GIT_PROTOCOL === 'version=2' ? [] : [packet(`# service=${service}\n`), FLUSH];
+      return streamOf(git, { timeoutMs: ADVERTISE_TIMEOUT_MS, ...call, before: Buffer.concat(before) });
+    },
+
+    async serve(path, service, body, options = {}) {
+      // The body must outlive this: destroying it would cut the connection before the answer is sent.
+      const source: AsyncIterator<Buffer> = body.iterator({ destroyOnReturn: false });
+      if (service === 'git-upload-pack') return serveFetch(path, source, options);
+      return servePush(path, source, options);
+    },
+  };
+};
+
+/** Undoes the `Content-Encoding` git clients use. Throws `invalid` for one that is not known. */
+export const decodedBody = (body: Readable, contentEncoding: string | undefined): Readable => {
+  const encoding = contentEncoding?.trim().toLowerCase() ?? '';
+  if (encoding === '' || encoding === 'identity') return body;
+  const decoders = { gzip: createGunzip, 'x-gzip': createGunzip, br: createBrotliDecompress };
+  if (!(encoding === 'gzip' || encoding === 'x-gzip' || encoding === 'br')) {
+    throw new GitError('invalid', 'The content encoding is not supported');
+  }
+  const decoder = decoders[encoding]();
+  body.once('error', (error) => decoder.destroy(error));
+  body.once('close', () => {
+    if (!body.readableEnded) decoder.destroy(new Error('The request was cut off'));
+  });
+  return body.pipe(decoder);
+};
+
+const protocolEnv = (header: string | undefined): { GIT_PROTOCOL?: string } => {
+  const version = /(?:^|:)(version=[012])(?:$|:)/.exec(header ?? '')?.[1];
+  return version === undefined ? {} : { GIT_PROTOCOL: version };
+};
+
+const judge = async (push: ReceiveCommands, options: ServeOptions): Promise<PushVerdict> => {
+  const refused = refuseForeignRefs(push.updates);
+  if (refused.length > 0) return { refused };
+  return (await options.onRefUpdates?.(push.updates)) ?? {};
+};
+
+/** Which of the updates would drop commits: their old one is not among the ancestors of the new. */
+const rewritten = async (
+  runner: Runner,
+  path: string,
+  updates: readonly RefUpdate[],
+  env: Readonly<Record<string, string>>,
+): Promise<RefRefusal[]> => {
+  const refusals: RefRefusal[] = [];
+  for (const { ref, oldOid, newOid } of updates) {
+    if (oldOid === null || newOid === null) continue;
+    const { exitCode } = await runner.run(path, ['merge-base', '--is-ancestor', oldOid, newOid], { env, allow: [1] });
+    if (exitCode === 1) refusals.push({ ref, reason: 'force push is not allowed' });
+  }
+  return refusals;
+};
+
+/** Passes the output on for as long as somebody takes it, and reads it to the end in any case. */
+const forward = async (git: GitProcess, stream: PassThrough, onChunk: (chunk: Buffer) => void): Promise<void> => {
+  for await (const chunk of git.stdout) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    onChunk(chunk);
+    if (!stream.destroyed && !stream.write(chunk)) await writable(stream);
+  }
+};
+
+const watchIdle = (git: GitProcess, stream: PassThrough, { idleTimeoutMs = IDLE_TIMEOUT_MS }: ServeOptions) => {
+  let timer: NodeJS.Timeout | undefined;
+  const giveUp = () => {
+    git.kill('timeout');
+    stream.destroy(); // whoever does not read it holds everything up
+  };
+  const touch = () => {
+    if (timer) timer.refresh();
+    else timer = setTimeout(giveUp, idleTimeoutMs);
+  };
+  touch();
+  return {
+    touch,
+    stop: () => clearTimeout(timer),
+    async *through(source: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+      for (let step = await source.next(); !step.done; step = await source.next()) {
+        touch();
+        yield step.value;
+      }
+    },
+  };
+};
+
+async function* limited(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
+  let size = 0;
+  for await (const chunk of source) {
+    size += chunk.length;
+    if (size > maxBytes) throw new GitError('too_large', 'The request is too large');
+    yield chunk;
+  }
+}
+
+/** Reads what is left of a request nobody needs; gives up quietly on what is too long, too slow or breaks off. */
+const drain = async (body: AsyncIterable<Buffer>, { signal }: ServeOptions): Promise<void> => {
+  const read = async () => {
+    let size = 0;
+    for await (const chunk of body) {
+      size += chunk.length;
+      if (signal?.aborted || size > MAX_DRAINED_BYTES) return;
+    }
+  };
+  const { promise: over, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, DRAIN_TIMEOUT_MS);
+  // A body that breaks off means that the client is gone, and with it the reason to read on.
+  await Promise.race([read().catch(() => {}), over]);
+  clearTimeout(timer);
+};
+
+const answered = (body: Buffer, result: ServeResult): Served => {
+  const stream = new PassThrough();
+  stream.end(body);
+  return { stream, done: Promise.resolve(result) };
+};
+
+/** The caller may look at it late, or only at the stream. */
+const observed = <T>(promise: Promise<T>): Promise<T> => {
+  promise.catch(() => {});
+  return promise;
+};
