@@ -24,6 +24,8 @@ export interface JobDefinition<I> {
   run(ctx: Context, input: I, run: JobRun): Promise<void>;
   /** A cron pattern (UTC, five fields) for a job that also runs by the clock, with `{}` as its input. */
   readonly cron?: string;
+  /** Takes minutes rather than moments: such jobs have workers of their own, so that they never hold up the short ones. */
+  readonly long?: boolean;
 }
 
 export const defineJob = <I>(definition: JobDefinition<I>): JobDefinition<I> => definition;
@@ -33,6 +35,7 @@ export interface AnyJobDefinition {
   readonly name: string;
   readonly maxAttempts: number;
   readonly cron?: string;
+  readonly long: boolean;
   run(ctx: Context, payload: unknown, run: JobRun): Promise<void>;
 }
 
@@ -40,6 +43,7 @@ export interface AnyJobDefinition {
 export const runnable = <I>(definition: JobDefinition<I>): AnyJobDefinition => ({
   name: definition.name,
   maxAttempts: definition.maxAttempts,
+  long: definition.long ?? false,
   ...(definition.cron === undefined ? {} : { cron: definition.cron }),
   run: (ctx, payload, run) => definition.run(ctx, definition.input.parse(payload), run),
 });

@@ -1,0 +1,110 @@
+import { sql } from 'kysely';
+import type { Database } from '../db/pool.ts';
+import { DomainError } from '../errors.ts';
+import type { EventRow } from '../events.ts';
+import type { Logger } from '../log.ts';
+import { Loop } from './loop.ts';
+import { type LiveFilter, readEvents } from './read.ts';
+import type { Sequencer } from './sequencer.ts';
+import { Subscriptions } from './subscriptions.ts';
+
+/** What subscriptions read from. One per process: the log is read once, however many subscribe. */
+export interface EventFeed {
+  /** The newest position this feed has passed on. A cursor from another process may be newer by a moment. */
+  head(): number;
+  /** Passes on events after `head()` at call time that match the filter, in order. Returns what ends it. */
+  subscribe(filter: LiveFilter, onEvent: (event: EventRow) => void): () => void;
+  /**
+   * History after `after`, up to and including `until`, oldest first, in batches.
+   * Throws DomainError `gone` when `after` is older than what is kept.
+   */
+  history(filter: LiveFilter, after: number, until: number): AsyncIterable<EventRow[]>;
+}
+
+const BATCH = 500;
+/** How many positions one statement may pass over where no index serves the filter. */
+const WINDOW = 20_000;
+
+export class Feed implements EventFeed {
+  readonly #db: Database;
+  readonly #log: Logger;
+  readonly #sequencer: Sequencer;
+  readonly #subscriptions = new Subscriptions();
+  readonly #loop: Loop;
+  readonly #release: () => void;
+  #position: number;
+
+  constructor(db: Database, sequencer: Sequencer, log: Logger) {
+    this.#db = db;
+    this.#log = log;
+    this.#sequencer = sequencer;
+    this.#position = sequencer.position;
+    this.#loop = new Loop(
+      () => this.#read(),
+      (error) => log.warn({ err: error }, 'the event feed could not be read; trying again'),
+    );
+    this.#release = sequencer.onAdvance(() => this.#loop.wake());
+  }
+
+  head(): number {
+    return this.#position;
+  }
+
+  subscribe(filter: LiveFilter, onEvent: (event: EventRow) => void): () => void {
+    return this.#subscriptions.add({ filter, after: this.#position, onEvent });
+  }
+
+  async *history(filter: LiveFilter, after: number, until: number): AsyncGenerator<EventRow[]> {
+    const indexed = filter.project_id !== undefined || filter.subject !== undefined;
+    let position = after;
+    // Also for an empty range: a cursor that has expired is told so at once.
+    await this.#assertKept(position);
+    while (position < until) {
+      const end = indexed ? until : Math.min(until, position + WINDOW);
+      const events = await readEvents(this.#db, { after: position, until: end, limit: BATCH }, filter);
+      // After the read, so that what was pruned meanwhile is noticed.
+      await this.#assertKept(position);
+      if (events.length > 0) yield events;
+      position = events.length < BATCH ? end : (events.at(-1)?.position ?? end);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#release();
+    await this.#loop.stop();
+  }
+
+  async #read(): Promise<void> {
+    while (this.#position < this.#sequencer.position) {
+      const until = this.#sequencer.position;
+      if (this.#subscriptions.size === 0) {
+        this.#position = until;
+        return;
+      }
+      const events = await readEvents(this.#db, { after: this.#position, until, limit: BATCH });
+      for (const event of events) this.#pass(event);
+      if (events.length < BATCH) this.#position = until;
+    }
+  }
+
+  #pass(event: EventRow): void {
+    const subscriptions = this.#subscriptions.matching(event);
+    this.#position = event.position;
+    for (const { onEvent } of subscriptions) {
+      try {
+        onEvent(event);
+      } catch (error) {
+        this.#log.error({ err: error, event_id: event.id }, 'a subscriber failed on an event');
+      }
+    }
+  }
+
+  async #assertKept(position: number): Promise<void> {
+    const { rows } = await sql<{ pruned_position: number }>`select pruned_position from event_log`.execute(this.#db);
+    if (position < (rows[0]?.pruned_position ?? 0))
+      throw new DomainError(
+        'gone',
+        'The cursor is older than the events that are kept; read the present state and subscribe anew',
+      );
+  }
+}

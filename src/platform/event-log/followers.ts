@@ -1,0 +1,213 @@
+import { sql } from 'kysely';
+import { type Context, type Services, systemActor, type Tx } from '../context.ts';
+import type { CreateContext } from '../create-context.ts';
+import type { EventRow } from '../events.ts';
+import { Loop } from './loop.ts';
+import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
+import { EVENT_COLUMNS } from './read.ts';
+import type { Sequencer } from './sequencer.ts';
+import { isUnavailable } from './unavailable.ts';
+
+/** A durable reader of the log: it handles every event exactly once, in order, by one process at a time. */
+export interface Follower {
+  /** Names its cursor, for good. */
+  readonly name: string;
+  /** Handles the events; its cursor advances in the same transaction. Effects outside the database belong into jobs. */
+  handle(tx: Tx, events: readonly EventRow[]): Promise<void>;
+}
+
+export const defineFollower = (follower: Follower): Follower => follower;
+
+export interface RunningFollowers {
+  /** Handles all that is committed so far, also what other followers emit meanwhile. For tests. */
+  drain(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface FollowersOptions {
+  readonly services: Services;
+  readonly sequencer: Sequencer;
+  readonly createContext: CreateContext;
+  readonly followers: readonly Follower[];
+}
+
+/** Follows the log with each of the followers, from where their cursors stand; a new one begins with the oldest event kept. */
+export const startFollowers = async (options: FollowersOptions): Promise<RunningFollowers> => {
+  const { services, sequencer, followers } = options;
+  const names = followers.map((follower) => follower.name);
+  await sql`
+    insert into event_cursors (name, position)
+    select name, pruned_position from unnest(${names}::text[]) as name, event_log
+    on conflict do nothing`.execute(services.db);
+  const abort = new AbortController();
+  const readers = followers.map((follower) => new Reader(options, follower, abort.signal));
+  return {
+    drain: async () => {
+      for (let head = -1; head !== sequencer.position; ) {
+        head = await sequencer.sequence();
+        for (const reader of readers) await reader.drain();
+        await sequencer.sequence();
+      }
+    },
+    stop: async () => {
+      abort.abort();
+      await Promise.all(readers.map((reader) => reader.stop()));
+    },
+  };
+};
+
+const BATCH = 500;
+const MAX_ATTEMPTS = 8;
+const MAX_DELAY_MS = 30_000;
+
+class Reader {
+  readonly #follower: Follower;
+  readonly #sequencer: Sequencer;
+  readonly #context: Context;
+  readonly #loop: Loop;
+  readonly #release: () => void;
+  readonly #signal: AbortSignal;
+  /** The cursor as last seen: no statement is spent while nothing is newer. */
+  #cursor = -1;
+  /** A batch failed: up to this position events are handled one by one, to find the culprit. */
+  #singlyUntil = 0;
+  /** Failures in a row on the event at the cursor. */
+  #attempts = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor({ sequencer, createContext }: FollowersOptions, follower: Follower, signal: AbortSignal) {
+    this.#follower = follower;
+    this.#sequencer = sequencer;
+    this.#signal = signal;
+    this.#context = createContext({ actor: systemActor, requestId: `follower-${follower.name}`, signal });
+    this.#loop = new Loop(
+      () => this.#work(),
+      (error) => this.#failed(error),
+    );
+    this.#release = sequencer.onAdvance(() => this.#wake());
+    this.#wake();
+  }
+
+  async drain(): Promise<void> {
+    this.#wake();
+    await this.#loop.settled();
+  }
+
+  async stop(): Promise<void> {
+    this.#release();
+    clearTimeout(this.#timer);
+    await this.#loop.stop();
+  }
+
+  /** Not while it waits after a failure: new events do not hasten that. */
+  #wake(): void {
+    if (this.#timer === undefined) this.#loop.wake();
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#signal.aborted && this.#timer === undefined && this.#cursor < this.#sequencer.position) {
+      if (!(await this.#handleNext())) return;
+    }
+  }
+
+  /** False when there is nothing to handle, or another process is at it. */
+  async #handleNext(): Promise<boolean> {
+    const name = this.#follower.name;
+    const batch = { events: [] as readonly EventRow[] };
+    const singly = this.#cursor < this.#singlyUntil;
+    try {
+      await this.#context.transaction(async (tx) => {
+        batch.events = await lockNext(tx, name, singly ? 1 : BATCH);
+        const last = batch.events.at(-1);
+        if (!last) return;
+        await this.#follower.handle(tx, batch.events);
+        await sql`update event_cursors set position = ${last.position}, updated_at = now() where name = ${name}`.execute(
+          tx.db,
+        );
+      });
+    } catch (error) {
+      if (batch.events.length === 0 || isUnavailable(error)) throw error;
+      await this.#isolate(batch.events, error);
+      return true;
+    }
+    const last = batch.events.at(-1);
+    this.#attempts = 0;
+    this.#cursor = last ? last.position : await this.#readCursor();
+    followedEvents.inc({ follower: name }, batch.events.length);
+    followerLag.set({ follower: name }, Math.max(0, this.#sequencer.position - this.#cursor));
+    return last !== undefined;
+  }
+
+  async #readCursor(): Promise<number> {
+    const { rows } = await sql<{ position: number }>`
+      select position from event_cursors where name = ${this.#follower.name}`.execute(this.#context.db);
+    return rows[0]?.position ?? -1;
+  }
+
+  /** A failed batch is gone through event by event; a failing event is tried again later, and at last set aside. */
+  async #isolate(events: readonly EventRow[], error: unknown): Promise<void> {
+    const [first] = events;
+    const last = events.at(-1);
+    if (!first || !last) return;
+    const name = this.#follower.name;
+    followerFailures.inc({ follower: name });
+    this.#cursor = first.position - 1;
+    if (events.length > 1) {
+      this.#singlyUntil = last.position;
+      this.#context.log.warn(
+        { err: error, follower: name, events: events.length },
+        'a batch of events failed: taking them singly',
+      );
+      return;
+    }
+    this.#attempts++;
+    const details = { err: error, follower: name, event_id: first.id, kind: first.kind, attempt: this.#attempts };
+    if (this.#attempts < MAX_ATTEMPTS) {
+      this.#context.log.error(details, 'an event failed: trying again');
+      this.#pause(Math.min(MAX_DELAY_MS, 100 * 2 ** this.#attempts));
+      return;
+    }
+    await this.#setAside(first, error);
+    this.#attempts = 0;
+    this.#cursor = first.position;
+    eventsSetAside.inc({ follower: name });
+    this.#context.log.error(details, 'an event failed for good and was set aside');
+  }
+
+  async #setAside(event: EventRow, error: unknown): Promise<void> {
+    const name = this.#follower.name;
+    const reason = (error instanceof Error ? error.message : String(error)).replaceAll('\0', '').slice(0, 4_000);
+    await sql`
+      with advanced as (
+        update event_cursors set position = ${event.position}, updated_at = now()
+        where name = ${name} and position < ${event.position} returning name
+      )
+      insert into event_failures (follower, event_id, position, kind, error)
+      select name, ${event.id}, ${event.position}, ${event.kind}, ${reason} from advanced`.execute(this.#context.db);
+  }
+
+  /** The database is not there, or something of our own went wrong: nothing is held against the event. */
+  #failed(error: unknown): void {
+    if (this.#signal.aborted) return;
+    this.#context.log.warn({ err: error, follower: this.#follower.name }, 'a follower could not go on; trying again');
+    this.#pause(1_000);
+  }
+
+  #pause(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#loop.wake();
+    }, delayMs);
+    this.#timer.unref();
+  }
+}
+
+/** The next events after the cursor, whose row stays locked; none when another process has it. */
+const lockNext = async (tx: Tx, name: string, limit: number): Promise<readonly EventRow[]> => {
+  const { rows } = await sql<EventRow>`
+    with cursor as (select position from event_cursors where name = ${name} for update skip locked)
+    select ${EVENT_COLUMNS} from cursor join events on events.position > cursor.position
+    order by events.position limit ${sql.lit(limit)}`.execute(tx.db);
+  return rows;
+};

@@ -1,0 +1,43 @@
+/** Runs `work` when woken: one run at a time, and once more when woken meanwhile. Errors go to `onError`; the next wake tries again. */
+export class Loop {
+  readonly #work: () => Promise<void>;
+  readonly #onError: (error: unknown) => void;
+  #running: Promise<void> | null = null;
+  #again = false;
+  #stopped = false;
+
+  constructor(work: () => Promise<void>, onError: (error: unknown) => void) {
+    this.#work = work;
+    this.#onError = onError;
+  }
+
+  wake(): void {
+    if (this.#stopped) return;
+    this.#again = true;
+    this.#running ??= this.#run();
+  }
+
+  /** Resolves when the run under way, and those asked for meanwhile, are over. */
+  async settled(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  /** Starts no further run and waits for the one under way. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#again = false;
+    await this.settled();
+  }
+
+  async #run(): Promise<void> {
+    while (this.#again) {
+      this.#again = false;
+      try {
+        await this.#work();
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+    this.#running = null;
+  }
+}

@@ -1,0 +1,110 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseCronItem } from 'graphile-worker';
+import pg from 'pg';
+import type { Services } from './context.ts';
+import type { CreateContext } from './create-context.ts';
+import { Lane } from './job-runner/lane.ts';
+import type { AnyJobDefinition } from './jobs.ts';
+import type { Processes } from './processes.ts';
+
+export interface JobRunnerOptions {
+  readonly services: Services;
+  readonly jobs: readonly AnyJobDefinition[];
+  readonly createContext: CreateContext;
+  /** How many short jobs run at a time; long ones have `longConcurrency` workers of their own. */
+  readonly concurrency: number;
+  readonly longConcurrency?: number;
+  /** Where this process is registered: if it is declared dead, its jobs stop before it registers anew. */
+  readonly processes: Processes;
+}
+
+export interface JobRunner {
+  /** Waits until no job is due or running, those of other processes included. For tests. Throws when that takes too long. */
+  drain(timeoutMs?: number): Promise<void>;
+  /** Stops within eight seconds: what runs is aborted after a moment and returned, to be taken up by whoever runs next. */
+  stop(): Promise<void>;
+}
+
+/** Starts the workers of this process: jobs and cron. Jobs of names that are not in the list are left for others. */
+export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunner> => {
+  const { services, jobs, concurrency, longConcurrency = 3, processes } = options;
+  assertDistinct(jobs);
+  const pool = createWorkerPool(services);
+  const sorts = [
+    { name: 'short', batched: true, concurrency, jobs: jobs.filter((job) => !job.long) },
+    { name: 'long', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.long) },
+  ];
+  const lanes = sorts
+    .filter((sort) => sort.jobs.length > 0)
+    .map((sort) => new Lane({ ...options, ...sort, pool, crons: cronItems(sort.jobs) }));
+  for (const lane of lanes) await lane.start();
+  const unguard = processes.guard({
+    pause: async () => {
+      await Promise.all(lanes.map((lane) => lane.stop({ abortAfterMs: 0 })));
+    },
+    resume: async () => {
+      await Promise.all(lanes.map((lane) => lane.start()));
+    },
+  });
+  return {
+    drain: (timeoutMs = 20_000) => drain(pool, jobs, timeoutMs),
+    stop: async () => {
+      unguard();
+      await Promise.all(lanes.map((lane) => lane.stop()));
+      // Not longer: a handler that would not stop may still hold a connection.
+      await Promise.race([pool.end(), sleep(500)]);
+    },
+  };
+};
+
+const assertDistinct = (jobs: readonly AnyJobDefinition[]): void => {
+  const names = jobs.map((job) => job.name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw new Error(`two jobs are named ${twice}`);
+};
+
+/** A pool of its own: graphile-worker expects Date objects, and must get through while handlers use up the other one. */
+const createWorkerPool = ({ pool, log }: Services): pg.Pool => {
+  const { connectionString } = pool.options;
+  if (connectionString === undefined) throw new Error('the pool was made without a connection string');
+  const workers = new pg.Pool({
+    connectionString,
+    max: 8,
+    application_name: 'millrace jobs',
+    connectionTimeoutMillis: 10_000,
+  });
+  workers.on('error', (error) => log.warn({ err: error }, 'an idle connection of the job workers was lost'));
+  return workers;
+};
+
+const cronItems = (jobs: readonly AnyJobDefinition[]) =>
+  jobs.flatMap(({ name, cron, maxAttempts }) =>
+    cron === undefined
+      ? []
+      : [
+          parseCronItem({
+            task: name,
+            match: cron,
+            identifier: name,
+            options: { maxAttempts, jobKey: `cron:${name}` },
+          }),
+        ],
+  );
+
+const DUE = `
+  select tasks.identifier as name, count(*)::int as count
+  from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
+  where tasks.identifier = any($1) and (locked_at is not null or (run_at <= now() and attempts < max_attempts))
+  group by 1`;
+
+const drain = async (pool: pg.Pool, jobs: readonly AnyJobDefinition[], timeoutMs: number): Promise<void> => {
+  const names = jobs.map((job) => job.name);
+  for (const deadline = performance.now() + timeoutMs; ; await sleep(5)) {
+    const { rows } = await pool.query<{ name: string; count: number }>(DUE, [names]);
+    if (rows.length === 0) return;
+    if (performance.now() > deadline)
+      throw new Error(
+        `jobs are still due after ${timeoutMs} ms: ${rows.map((row) => `${row.name} (${row.count})`).join(', ')}`,
+      );
+  }
+};

@@ -1,0 +1,213 @@
+import { EventEmitter } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  Logger as GraphileLogger,
+  type Job,
+  type ParsedCronItem,
+  type Runner,
+  run,
+  type TaskList,
+  type WorkerPool,
+} from 'graphile-worker';
+import type { Pool } from 'pg';
+import { type Services, systemActor } from '../context.ts';
+import type { CreateContext } from '../create-context.ts';
+import { type AnyJobDefinition, FinalJobError } from '../jobs.ts';
+import type { Logger } from '../log.ts';
+import { failForGood, isHeld, lockOwner, returnJobs } from './locks.ts';
+import { finishedJobs, jobDuration } from './metrics.ts';
+
+export interface LaneOptions {
+  readonly name: string;
+  readonly services: Services;
+  readonly createContext: CreateContext;
+  readonly pool: Pool;
+  readonly jobs: readonly AnyJobDefinition[];
+  readonly crons: ParsedCronItem[];
+  readonly concurrency: number;
+  /** Fetch and complete jobs in batches: twelve times the rate for short jobs; wrong for long ones, which would wait fetched. */
+  readonly batched: boolean;
+}
+
+const POLL_MS = 2_000;
+const ABORT_AFTER_MS = 1_500;
+const GIVE_UP_AFTER_MS = 4_500;
+const MAX_RESTART_DELAY_MS = 5_000;
+
+interface Workers {
+  readonly owner: string;
+  readonly abort: AbortController;
+  readonly runner: Runner;
+}
+
+/**
+ * A set of workers for one sort of jobs. graphile-worker gives up when it cannot talk to the database for a while; the
+ * lane then starts new workers under a new name and, when the old ones are done, returns what they still held.
+ */
+export class Lane {
+  readonly #options: LaneOptions;
+  readonly #log: Logger;
+  #workers: Workers | null = null;
+  #number = 0;
+  #running = false;
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+    this.#log = options.services.log.child({ lane: options.name });
+  }
+
+  async start(): Promise<void> {
+    this.#running = true;
+    // What earlier workers of this process could not return.
+    await returnJobs(this.#options.pool, lockOwner(this.#options.services.processId, this.#options.name));
+    await this.#startWorkers();
+  }
+
+  /** Takes no more jobs, aborts those that run on, and returns what is left. At most seven seconds. */
+  async stop({ abortAfterMs = ABORT_AFTER_MS } = {}): Promise<void> {
+    this.#running = false;
+    const workers = this.#workers;
+    this.#workers = null;
+    if (!workers) return;
+    const stopped = workers.runner.stop().catch((error: unknown) => {
+      this.#log.warn({ err: error }, 'workers did not stop cleanly');
+    });
+    await Promise.race([stopped, sleep(abortAfterMs)]);
+    workers.abort.abort(new Error('the hub is stopping'));
+    await Promise.race([stopped, sleep(GIVE_UP_AFTER_MS)]);
+    const returned = await returnJobs(this.#options.pool, workers.owner);
+    if (returned > 0) this.#log.warn({ jobs: returned }, 'jobs that would not stop were returned');
+  }
+
+  async #startWorkers(): Promise<void> {
+    const { services, pool, concurrency, batched, crons } = this.#options;
+    this.#number++;
+    const owner = lockOwner(services.processId, this.#options.name, this.#number);
+    const abort = new AbortController();
+    const events = new EventEmitter();
+    // Before the first job is asked for: the name under which this pool of workers locks its jobs.
+    events.once('pool:create', ({ workerPool }: { workerPool: WorkerPool }) => {
+      workerPool.id = owner;
+    });
+    events.once('pool:gracefulShutdown', () => this.#lost(owner));
+    const runner = await run({
+      pgPool: pool,
+      noHandleSignals: true,
+      concurrency,
+      pollInterval: POLL_MS,
+      events,
+      logger: graphileLogger(this.#log),
+      taskList: this.#tasks(owner, abort.signal),
+      parsedCronItems: crons,
+      preset: {
+        worker: batched
+          ? { localQueue: { size: concurrency * 2, ttl: POLL_MS }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
+          : {},
+      },
+    });
+    const workers = { owner, abort, runner };
+    runner.promise
+      .catch((error: unknown) => this.#log.warn({ err: error }, 'workers ended with an error'))
+      .then(() => this.#ended(workers))
+      .catch((error: unknown) => this.#log.error({ err: error }, 'jobs of ended workers could not be returned'));
+    if (this.#running) this.#workers = workers;
+    else await runner.stop();
+  }
+
+  /** The workers shut down of their own accord: others take their place while they finish. */
+  #lost(owner: string): void {
+    if (!this.#running || this.#workers?.owner !== owner) return;
+    this.#log.error('the workers shut down unexpectedly; starting new ones');
+    this.#workers = null;
+    void this.#restart();
+  }
+
+  async #restart(): Promise<void> {
+    for (let delayMs = 100; this.#running && !this.#workers; delayMs = Math.min(delayMs * 2, MAX_RESTART_DELAY_MS)) {
+      await sleep(delayMs);
+      if (!this.#running) return;
+      await this.#startWorkers().catch((error: unknown) =>
+        this.#log.error({ err: error }, 'workers could not be started'),
+      );
+    }
+  }
+
+  async #ended({ owner, runner }: Workers): Promise<void> {
+    if (this.#running && this.#workers?.runner === runner) this.#lost(owner);
+    for (let delayMs = 200; ; delayMs = Math.min(delayMs * 2, MAX_RESTART_DELAY_MS)) {
+      try {
+        await returnJobs(this.#options.pool, owner);
+        return;
+      } catch (error) {
+        if (!this.#running) return;
+        this.#log.warn({ err: error }, 'jobs of ended workers could not be returned; trying again');
+        await sleep(delayMs);
+      }
+    }
+  }
+
+  #tasks(owner: string, signal: AbortSignal): TaskList {
+    return Object.fromEntries(
+      this.#options.jobs.map((definition) => [
+        definition.name,
+        (payload: unknown, { job }: { job: Job }) => this.#run(definition, payload, job, owner, signal),
+      ]),
+    );
+  }
+
+  async #run(
+    definition: AnyJobDefinition,
+    payload: unknown,
+    job: Job,
+    owner: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { services, createContext, pool } = this.#options;
+    const run = { attempt: job.attempts, lastAttempt: job.attempts >= job.max_attempts };
+    const log = services.log.child({ job: definition.name, job_id: job.id, attempt: run.attempt });
+    const ctx = createContext({ actor: systemActor, requestId: `job-${job.id}-${run.attempt}`, signal, log });
+    const startedAt = performance.now();
+    const finish = (outcome: string) => {
+      finishedJobs.inc({ job: definition.name, outcome });
+      jobDuration.observe({ job: definition.name }, (performance.now() - startedAt) / 1_000);
+    };
+    try {
+      await definition.run(ctx, withoutCron(payload), run);
+      // Completing deletes the job whoever holds it: what was taken from these workers is no longer theirs to complete.
+      if (signal.aborted && !(await isHeld(pool, owner, job.id))) throw new Error('the job was taken over meanwhile');
+      finish('done');
+    } catch (error) {
+      if (signal.aborted) {
+        await returnJobs(pool, owner, job.id);
+        log.info('job returned, to be taken up again');
+        finish('returned');
+      } else if (error instanceof FinalJobError) {
+        await failForGood(pool, owner, job.id);
+        log.error({ err: error }, 'job failed for good');
+        finish('given_up');
+      } else {
+        log[run.lastAttempt ? 'error' : 'warn'](
+          { err: error },
+          run.lastAttempt ? 'job failed on its last attempt' : 'job failed',
+        );
+        finish(run.lastAttempt ? 'given_up' : 'failed');
+      }
+      throw error;
+    }
+  }
+}
+
+/** A job that runs by the clock is given `{}`; graphile-worker adds the time it was due. */
+const withoutCron = (payload: unknown): unknown => {
+  if (typeof payload !== 'object' || payload === null || !('_cron' in payload)) return payload;
+  const { _cron, ...rest } = payload;
+  return rest;
+};
+
+/** Its own account of each job repeats ours and carries payloads: only what concerns the workers is passed on. */
+const graphileLogger = (log: Logger): GraphileLogger =>
+  new GraphileLogger(() => (level, message, meta) => {
+    if (meta && 'job' in meta) return;
+    if (level === 'error' || level === 'warning') log.warn(message);
+    else log.debug(message);
+  });

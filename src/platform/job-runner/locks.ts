@@ -1,0 +1,95 @@
+import type { Pool } from 'pg';
+
+/**
+ * A worker locks jobs under `<process id>:<lane>:<number>;`, so that they can be freed by that or a shorter beginning when
+ * the process, or a generation of its workers, is gone. graphile-worker itself frees such locks only after four hours.
+ */
+export const lockOwner = (processId: string, lane: string, number?: number): string =>
+  number === undefined ? `${processId}:${lane}:` : `${processId}:${lane}:${number};`;
+
+export interface FreedJob {
+  readonly id: string;
+  readonly name: string;
+  readonly crashes: number;
+  readonly gave_up: boolean;
+}
+
+/** A crash costs no attempt, for most jobs only happened to be there; past this many the job itself is suspected. */
+const FREE_CRASHES = 5;
+const MAX_SMALLINT = 32_767;
+
+/** Frees the jobs that a dead process held, at once, from the third crash on with a pause that grows up to 15 s. */
+export const freeJobsOfProcess = (pool: Pool, processId: string): Promise<FreedJob[]> =>
+  freeCrashed(pool, 'starts_with(locked_by, $1)', [`${processId}:`]);
+
+/** Frees jobs locked by processes nobody knows of any more. */
+export const freeOrphanedJobs = (pool: Pool): Promise<FreedJob[]> =>
+  freeCrashed(
+    pool,
+    `locked_by ~ '^[0-9a-f-]{36}:' and not exists (select from hub_processes where id::text = left(locked_by, 36))`,
+    [],
+  );
+
+const freeCrashed = async (pool: Pool, condition: string, values: readonly string[]): Promise<FreedJob[]> => {
+  const { rows } = await pool.query<FreedJob>(
+    `with held as (
+       select id from graphile_worker._private_jobs where ${condition} for update
+     ), counted as (
+       insert into job_crashes as c (job_id, crashes) select id, 1 from held
+       on conflict (job_id) do update set crashes = c.crashes + 1
+       returning job_id, crashes
+     ), freed as (
+       update graphile_worker._private_jobs as jobs set
+         locked_by = null,
+         locked_at = null,
+         run_at = now() + least(15, greatest(0, crashes - 2) * 5) * interval '1 second',
+         max_attempts = case when crashes <= ${FREE_CRASHES} then least(max_attempts + 1, ${MAX_SMALLINT}) else max_attempts end,
+         last_error = 'The process that ran this job died.',
+         updated_at = now()
+       from counted where jobs.id = counted.job_id
+       returning jobs.id, jobs.task_id, crashes, jobs.attempts >= jobs.max_attempts as gave_up
+     )
+     select freed.id, tasks.identifier as name, crashes, gave_up, ${WAKE_WORKERS}
+     from freed join graphile_worker._private_tasks as tasks on tasks.id = freed.task_id`,
+    [...values],
+  );
+  return rows;
+};
+
+const WAKE_WORKERS = `pg_notify('jobs:insert', json_build_object('count', count(*) over ())::text)`;
+
+/**
+ * Gives back what workers that stop still hold, or one of their jobs: without the loss of an attempt, and at once for
+ * others to take. Returns how many there were.
+ */
+export const returnJobs = async (pool: Pool, owner: string, jobId?: string): Promise<number> => {
+  const { rows } = await pool.query(
+    `with returned as (
+       update graphile_worker._private_jobs set
+         locked_by = null, locked_at = null, run_at = least(run_at, now()),
+         max_attempts = least(max_attempts + 1, ${MAX_SMALLINT}), updated_at = now()
+       where starts_with(locked_by, $1) and ($2::bigint is null or id = $2)
+       returning id
+     )
+     select id, ${WAKE_WORKERS} from returned`,
+    [owner, jobId ?? null],
+  );
+  return rows.length;
+};
+
+/** Lets a job that is about to fail not be tried again. */
+export const failForGood = async (pool: Pool, owner: string, jobId: string): Promise<void> => {
+  await pool.query(
+    'update graphile_worker._private_jobs set attempts = max_attempts, updated_at = now() where id = $1 and locked_by = $2',
+    [jobId, owner],
+  );
+};
+
+/** Whether the worker still holds the job, or it was taken from it as from a dead one. */
+export const isHeld = async (pool: Pool, owner: string, jobId: string): Promise<boolean> => {
+  const { rows } = await pool.query('select from graphile_worker._private_jobs where id = $1 and locked_by = $2', [
+    jobId,
+    owner,
+  ]);
+  return rows.length > 0;
+};
