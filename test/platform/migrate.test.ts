@@ -1,0 +1,80 @@
+import { readdir } from 'node:fs/promises';
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { migrate } from '#platform/db/migrate.ts';
+import { createEmptyDatabase, createTestDatabase } from '../support/database.ts';
+
+const files = async () =>
+  (await readdir(new URL('../../migrations/', import.meta.url)))
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => name.slice(0, -3))
+    .sort();
+
+const query = async (url: string, text: string): Promise<unknown[]> => {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(text)).rows;
+  } finally {
+    await client.end();
+  }
+};
+
+test('processes that start together apply each migration once', async () => {
+  const database = await createEmptyDatabase();
+  const results = await Promise.all([migrate(database.url), migrate(database.url), migrate(database.url)]);
+  expect(results.map(({ length }) => length).sort((a, b) => a - b)).toEqual([0, 0, (await files()).length]);
+  expect(results.flat()).toEqual(await files());
+  expect(await query(database.url, 'SELECT count(*)::int AS jobs FROM graphile_worker.jobs')).toEqual([{ jobs: 0 }]);
+  expect(await migrate(database.url)).toEqual([]);
+  await database.drop();
+});
+
+test('a pool may be given, and stays open', async () => {
+  const database = await createEmptyDatabase();
+  const pool = new pg.Pool({ connectionString: database.url, max: 3 });
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  expect(await migrate(pool)).toEqual(await files());
+  expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  await pool.end();
+  await database.drop();
+});
+
+test('a migration that fails is named, changes nothing, and frees the lock', async () => {
+  const database = await createEmptyDatabase();
+  const [first = ''] = await files();
+  // Whatever the first migration makes is in the way.
+  const probe = await createTestDatabase();
+  const tables = await query(
+    probe.url,
+    `SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE 'kysely%'`,
+  );
+  await probe.drop();
+  for (const row of tables) {
+    const { tablename } = row as { tablename: string };
+    await query(database.url, `CREATE TABLE "${tablename}" (in_the_way int)`);
+  }
+  await expect(migrate(database.url)).rejects.toThrow(new RegExp(`Migration ${first} failed: .*already exists`));
+  expect(await query(database.url, 'SELECT name FROM kysely_migration')).toEqual([]);
+  for (const row of tables) {
+    const { tablename } = row as { tablename: string };
+    await query(database.url, `DROP TABLE "${tablename}"`);
+  }
+  expect(await migrate(database.url)).toEqual(await files());
+  await database.drop();
+});
+
+test('a database of a later version of the hub is refused', async () => {
+  const database = await createTestDatabase();
+  await query(database.url, `INSERT INTO kysely_migration (name, timestamp) VALUES ('9999_future', '2100-01-01')`);
+  await expect(migrate(database.url)).rejects.toThrow(/cannot be migrated: .*9999_future/);
+  await database.drop();
+});
+
+test('a database in another encoding is refused', async () => {
+  const database = await createEmptyDatabase(`ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc`);
+  await expect(migrate(database.url)).rejects.toThrow(/SQL_ASCII; Millrace needs UTF8/);
+  expect(await query(database.url, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`)).toEqual([]);
+  await database.drop();
+});
