@@ -10,11 +10,11 @@ const files = async () =>
     .map((name) => name.slice(0, -3))
     .sort();
 
-const query = async (url: string, text: string): Promise<unknown[]> => {
+const query = async <R extends pg.QueryResultRow>(url: string, text: string): Promise<R[]> => {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    return (await client.query(text)).rows;
+    return (await client.query<R>(text)).rows;
   } finally {
     await client.end();
   }
@@ -46,19 +46,17 @@ test('a migration that fails is named, changes nothing, and frees the lock', asy
   const [first = ''] = await files();
   // Whatever the first migration makes is in the way.
   const probe = await createTestDatabase();
-  const tables = await query(
+  const tables = await query<{ tablename: string }>(
     probe.url,
     `SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE 'kysely%'`,
   );
   await probe.drop();
-  for (const row of tables) {
-    const { tablename } = row as { tablename: string };
+  for (const { tablename } of tables) {
     await query(database.url, `CREATE TABLE "${tablename}" (in_the_way int)`);
   }
   await expect(migrate(database.url)).rejects.toThrow(new RegExp(`Migration ${first} failed: .*already exists`));
   expect(await query(database.url, 'SELECT name FROM kysely_migration')).toEqual([]);
-  for (const row of tables) {
-    const { tablename } = row as { tablename: string };
+  for (const { tablename } of tables) {
     await query(database.url, `DROP TABLE "${tablename}"`);
   }
   expect(await migrate(database.url)).toEqual(await files());
