@@ -144,6 +144,20 @@ const Settings = z.object({
     defaultText: 'the embedded Postgres in the data directory',
     secret: true,
   }),
+  secretKey: z
+    .string()
+    .regex(/^[A-Za-z0-9+/]{43}=$/)
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_SECRET_KEY',
+      flag: 'secret-key',
+      value: 'KEY',
+      description: 'Key that seals hook secrets, the same for all processes of one database (openssl rand -base64 32)',
+      allowed: '32 bytes in base64',
+      defaultText: 'generated into the data directory',
+      secret: true,
+    }),
   storage: z
     .enum(STORAGES)
     .default('local')

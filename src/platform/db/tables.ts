@@ -48,6 +48,52 @@ export interface AwardEmoji {
   user_id: number;
 }
 
+export interface EventCursors {
+  name: string;
+  position: Generated<number>;
+  updated_at: Generated<string>;
+}
+
+export interface EventFailures {
+  error: string;
+  event_id: number;
+  failed_at: Generated<string>;
+  follower: string;
+  id: Generated<number>;
+  kind: string;
+  position: number;
+}
+
+export interface EventLog {
+  last_position: Generated<number>;
+  pruned_position: Generated<number>;
+  singleton: Generated<boolean>;
+}
+
+export interface Events {
+  actor_id: number | null;
+  chain_id: string | null;
+  created_at: Generated<string>;
+  id: Generated<number>;
+  kind: string;
+  min_access_level: number | null;
+  namespace_ids: Generated<ArrayType<number>>;
+  payload: Json;
+  position: number | null;
+  project_id: number | null;
+  subject_id: number;
+  subject_type: string;
+  user_ids: Generated<ArrayType<number>>;
+}
+
+export interface HubProcesses {
+  hostname: string;
+  id: string;
+  role: string;
+  seen_at: Generated<string>;
+  started_at: Generated<string>;
+}
+
 export interface Identities {
   created_at: Generated<string>;
   extern_uid: string;
@@ -100,6 +146,11 @@ export interface Issues {
   updated_at: Generated<string>;
   updated_by_id: number | null;
   weight: number | null;
+}
+
+export interface JobCrashes {
+  crashes: number;
+  job_id: number;
 }
 
 export interface Jobs {
@@ -857,10 +908,16 @@ export interface WebhookValues {
 export interface DB {
   application_settings: ApplicationSettings;
   award_emoji: AwardEmoji;
+  event_cursors: EventCursors;
+  event_failures: EventFailures;
+  event_log: EventLog;
+  events: Events;
+  hub_processes: HubProcesses;
   identities: Identities;
   import_failures: ImportFailures;
   issue_assignees: IssueAssignees;
   issues: Issues;
+  job_crashes: JobCrashes;
   jobs: Jobs;
   label_links: LabelLinks;
   labels: Labels;

@@ -1,0 +1,106 @@
+/**
+ * Writes all that is generated: the Kysely types from a migrated database, the printed GraphQL schema, the OpenAPI
+ * document, and the typed documents of the product's own GraphQL operations. With --check it writes nothing and fails
+ * when a file differs from what it would write.
+ */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { codegen } from '@graphql-codegen/core';
+import * as typedDocumentNode from '@graphql-codegen/typed-document-node';
+import * as typescript from '@graphql-codegen/typescript';
+import * as typescriptOperations from '@graphql-codegen/typescript-operations';
+import { type GraphQLSchema, lexicographicSortSchema, parse, printSchema } from 'graphql';
+import { generate, PostgresDialect as CodegenDialect } from 'kysely-codegen';
+import { createDatabase, createPool } from '#platform/db/pool.ts';
+import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
+import { migrate } from '#platform/db/migrate.ts';
+import { createLogger } from '#platform/log.ts';
+
+const TABLES = 'src/platform/db/tables.ts';
+const OPERATIONS = 'src/cli/operations';
+
+const main = async (): Promise<void> => {
+  const checking = process.argv.includes('--check');
+  const files = new Map<string, string>([[TABLES, await tables()]]);
+  if (!checking) await writeFile(TABLES, files.get(TABLES) ?? '');
+  // Imported only now: they do not load while the table types are badly out of date.
+  const { schema } = await import('#app/schema.ts');
+  const { openApiDocument } = await import('#app/openapi.ts');
+  files.set('schema/schema.graphql', `${printSchema(lexicographicSortSchema(schema))}\n`);
+  files.set('schema/openapi.json', `${JSON.stringify(openApiDocument, null, 2)}\n`);
+  files.set(`${OPERATIONS}/generated.ts`, await operations(schema));
+  const drifted: string[] = [];
+  for (const [path, content] of files) {
+    const present = await readFile(path, 'utf8').catch(() => null);
+    if (present === content) continue;
+    drifted.push(path);
+    if (checking) console.error(firstDifference(path, present ?? '', content));
+    else await writeFile(path, content);
+  }
+  if (checking && drifted.length > 0) {
+    console.error(`Out of date: ${drifted.join(', ')}. Run: npm run codegen`);
+    process.exitCode = 1;
+  } else {
+    console.log(drifted.length === 0 ? 'All generated files are up to date.' : `Written: ${drifted.join(', ')}`);
+  }
+};
+
+const tables = async (): Promise<string> => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'millrace-codegen-'));
+  const postgres = await startEmbeddedPostgres({ dataDir, log: createLogger('silent'), durable: false });
+  const pool = createPool({ connectionString: postgres.connectionString, max: 2, applicationName: 'codegen' });
+  try {
+    await migrate(pool);
+    return await generate({
+      db: createDatabase(pool),
+      dialect: new CodegenDialect({ dateParser: 'string', numericParser: 'number' }),
+      defaultSchemas: ['public'],
+      typeMapping: { int8: 'number', timestamptz: 'string' },
+      outFile: null,
+    });
+  } finally {
+    await pool.end();
+    await postgres.destroy();
+    await rm(dataDir, { recursive: true, force: true });
+  }
+};
+
+const operations = async (schema: GraphQLSchema): Promise<string> => {
+  const names = (await readdir(OPERATIONS)).filter((name) => name.endsWith('.graphql')).sort();
+  const documents = await Promise.all(
+    names.map(async (name) => {
+      const location = join(OPERATIONS, name);
+      return { location, document: parse(await readFile(location, 'utf8')) };
+    }),
+  );
+  const config = {
+    enumsAsTypes: true,
+    onlyOperationTypes: true,
+    useTypeImports: true,
+    skipTypename: true,
+    documentMode: 'documentNode',
+    emitLegacyCommonJSImports: false,
+    scalars: { ID: 'string', Time: 'string', Date: 'string', BigInt: 'string', JSON: 'unknown' },
+    defaultScalarType: 'string',
+  };
+  return codegen({
+    filename: `${OPERATIONS}/generated.ts`,
+    schema: parse(printSchema(schema)),
+    documents,
+    config,
+    plugins: [{ typescript: {} }, { typescriptOperations: {} }, { typedDocumentNode: {} }],
+    pluginMap: { typescript, typescriptOperations, typedDocumentNode },
+  });
+};
+
+/** The first line that differs, in the manner of a diff: enough to see what changed. */
+const firstDifference = (path: string, present: string, wanted: string): string => {
+  const before = present.split('\n');
+  const after = wanted.split('\n');
+  const line = after.findIndex((text, i) => text !== before[i]);
+  const at = line < 0 ? after.length : line;
+  return `${path}:${at + 1}\n- ${before[at] ?? '(end of file)'}\n+ ${after[at] ?? '(end of file)'}`;
+};
+
+await main();

@@ -1,0 +1,9 @@
+import { type AnyEventDefinition, registered } from '#platform/events.ts';
+import type { Follower } from '#platform/event-log/followers.ts';
+import { settingsUpdated } from '#domains/settings/events.ts';
+
+/** Every event kind, a line per domain. */
+export const eventDefinitions: readonly AnyEventDefinition[] = [registered(settingsUpdated)];
+
+/** Durable readers of the event log. */
+export const followers: readonly Follower[] = [];

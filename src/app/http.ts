@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { Histogram, type Registry } from 'prom-client';
+import type { Context, Services } from '#platform/context.ts';
+import type { Logger } from '#platform/log.ts';
+import { mountApiDocs } from '#rest/api-docs.ts';
+import { NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
+import { openContext, type RestDependencies, readQuery, registerRoutes } from '#rest/register.ts';
+import { sendError, sendJson } from '#rest/respond.ts';
+import type { Route } from '#rest/route.ts';
+
+export interface HttpOptions extends RestDependencies {
+  readonly routes: readonly Route[];
+  /** Other faces, each in a scope of its own with its own body parsers: GraphQL, git, pages. */
+  readonly mounts?: readonly Mount[];
+  readonly metrics: Registry;
+  /** Each resolves when its part is ready, for `/-/readiness`. */
+  readonly readiness: Readonly<Record<string, () => Promise<void>>>;
+  /** The OpenAPI document, made when first asked for. */
+  readonly openApi: () => object;
+  /** Addresses or networks whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies?: readonly string[];
+}
+
+export interface MountDependencies {
+  readonly services: Services;
+  /** Authenticates the request by its headers and query and makes its context; throws as REST answers. */
+  contextOf(request: FastifyRequest): Promise<Context>;
+}
+
+export type Mount = (fastify: FastifyInstance, dependencies: MountDependencies) => Promise<void> | void;
+
+const MAX_URL_LENGTH = 16 * 1024;
+const MAX_HEADER_BYTES = 64 * 1024;
+const KEEP_ALIVE_MS = 72_000;
+const READINESS_TIMEOUT_MS = 3_000;
+
+/** The HTTP server with everything it serves, not yet listening. `close()` stops accepting and finishes what runs. */
+export const createHttp = async (options: HttpOptions): Promise<FastifyInstance> => {
+  const { services } = options;
+  const { log } = services;
+  const fastify = Fastify({
+    logger: false,
+    genReqId: readRequestId,
+    requestIdHeader: false,
+    exposeHeadRoutes: false,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    forceCloseConnections: 'idle',
+    trustProxy: options.trustedProxies ? [...options.trustedProxies] : false,
+    http: { maxHeaderSize: MAX_HEADER_BYTES },
+    routerOptions: { maxParamLength: MAX_URL_LENGTH, ignoreTrailingSlash: true },
+    frameworkErrors: (error, request, reply) => {
+      reply.header('X-Request-Id', request.id);
+      sendError(reply, error);
+    },
+    clientErrorHandler: (error, socket) => {
+      if (error.code === 'ECONNRESET' || !socket.writable) return;
+      socket.end(
+        rawAnswer(error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400),
+      );
+    },
+  });
+  fastify.decorateRequest('abortController', null);
+  fastify.decorateRequest('userId', null);
+
+  const record = requestRecorder(log, options.metrics);
+  fastify.addHook('onRequest', (request, reply, done) => {
+    // On the raw response: it is there too when a mount answers past Fastify.
+    reply.raw.setHeader('X-Request-Id', request.id);
+    reply.raw.once('close', () => {
+      if (!reply.raw.writableFinished) request.abortController?.abort();
+      record(request, reply);
+    });
+    done(refuseUrl(request.raw.url ?? ''));
+  });
+  fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
+  fastify.setErrorHandler((error, request, reply) => {
+    if (request.abortController?.signal.aborted) {
+      // Nobody is there to be told, and what failed did so because we stopped it.
+      log.debug({ err: error, request_id: request.id }, 'request given up by the client');
+      return;
+    }
+    if (sendError(reply, error).unexpected) log.error({ err: error, request_id: request.id }, 'request failed');
+  });
+
+  await registerRoutes(fastify, options.routes, options);
+  const dependencies: MountDependencies = {
+    services,
+    contextOf: (request) => openContext(request, options, readQuery(request)),
+  };
+  for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
+  await fastify.register(async (scope) => mountApiDocs(scope, { document: options.openApi }));
+  mountProbes(fastify, options);
+  await fastify.ready();
+  return fastify;
+};
+
+/** Closes the server; connections that have not ended by then are cut. */
+export const closeHttp = async (fastify: FastifyInstance, timeoutMs: number): Promise<void> => {
+  const timer = setTimeout(() => fastify.server.closeAllConnections(), timeoutMs);
+  try {
+    await fastify.close();
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
+const REQUEST_ID = /^[\w.:-]{1,128}$/;
+
+/** Clients that name their requests (runners do) find the name in our logs. */
+const readRequestId = ({ headers }: IncomingMessage): string => {
+  const given = headers['x-request-id'];
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+};
+
+const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
+
+const refuseUrl = (url: string): Error | undefined => {
+  if (url.length > MAX_URL_LENGTH) return new RestError(414, { message: '414 Request-URI Too Large' });
+  const mark = url.indexOf('?');
+  const path = mark < 0 ? url : url.slice(0, mark);
+  return DOT_SEGMENT.test(path) ? new RestError(400, { error: '400 Bad Request' }) : undefined;
+};
+
+const REASONS: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  408: 'Request Timeout',
+  431: 'Request Header Fields Too Large',
+};
+
+/** For requests that never became one: the parser refused their bytes. */
+const rawAnswer = (status: number): string => {
+  const body = JSON.stringify({ error: `${status} ${REASONS[status]}` });
+  return `HTTP/1.1 ${status} ${REASONS[status]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`;
+};
+
+const CLIENT_CLOSED_REQUEST = 499;
+
+/** The access log and the request metrics. The route is the declared one and the query stays out: values may be secret. */
+const requestRecorder = (log: Logger, metrics: Registry) => {
+  const durations = new Histogram({
+    name: 'millrace_http_request_duration_seconds',
+    help: 'Duration of HTTP requests by route',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30],
+    registers: [metrics],
+  });
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    const route = request.routeOptions.url ?? 'unknown';
+    const status = reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_CLOSED_REQUEST;
+    const durationMs = reply.elapsedTime;
+    durations.observe({ method: request.method, route, status }, durationMs / 1000);
+    log.info(
+      {
+        request_id: request.id,
+        method: request.method,
+        route,
+        status,
+        duration_ms: Math.round(durationMs * 100) / 100,
+        user_id: request.userId,
+      },
+      'request',
+    );
+  };
+};
+
+const mountProbes = (fastify: FastifyInstance, { readiness, metrics, services }: HttpOptions): void => {
+  fastify.route({
+    method: ['GET', 'HEAD'],
+    url: '/-/liveness',
+    handler: (_request, reply) => sendJson(reply, 200, { status: 'ok' }),
+  });
+  fastify.route({
+    method: ['GET', 'HEAD'],
+    url: '/-/readiness',
+    handler: async (_request, reply) => {
+      const checks = await Promise.all(
+        Object.entries(readiness).map(async ([name, check]) => {
+          try {
+            await withTimeout(check(), READINESS_TIMEOUT_MS);
+            return [name, { status: 'ok' }] as const;
+          } catch (error) {
+            services.log.warn({ err: error, check: name }, 'not ready');
+            return [name, { status: 'failed' }] as const;
+          }
+        }),
+      );
+      const ready = checks.every(([, { status }]) => status === 'ok');
+      return sendJson(reply, ready ? 200 : 503, { status: ready ? 'ok' : 'failed', ...Object.fromEntries(checks) });
+    },
+  });
+  fastify.route({
+    method: ['GET', 'HEAD'],
+    url: '/-/metrics',
+    handler: async (_request, reply) => reply.type(metrics.contentType).send(await metrics.metrics()),
+  });
+};
+
+const withTimeout = async (work: Promise<void>, timeoutMs: number): Promise<void> => {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  try {
+    await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+};

@@ -1,0 +1,4 @@
+import type { Route } from '#rest/route.ts';
+
+/** Every REST endpoint, a line per domain. */
+export const routes: readonly Route[] = [];
