@@ -115,7 +115,7 @@ export const writePage = (http: PageResponse, request: PageRequest, page: Page<u
   http.setHeader('X-Total-Pages', String(lastPage));
 };
 
-const REPLACED = new Set(['page', 'per_page', 'cursor', 'id_after', 'id_before']);
+const STARTS = ['page', 'per_page', 'cursor'];
 
 /** Links keep the query as it was sent, but for the parameters that say where to go on. */
 const linkWriter = ({ url, externalUrl }: PageResponse) => {
@@ -123,10 +123,9 @@ const linkWriter = ({ url, externalUrl }: PageResponse) => {
   const path = mark < 0 ? url : url.slice(0, mark);
   const pairs = mark < 0 ? [] : url.slice(mark + 1).split('&');
   return (rel: string, added: readonly string[]): string => {
-    const replaced = new Set(added.map(nameOf));
-    // An offset page keeps `id_after` as the filter it is; keyset replaces just the ones that continue it.
-    const cursors = added.some((pair) => pair.startsWith('page=')) ? new Set(['page', 'per_page', 'cursor']) : REPLACED;
-    const kept = pairs.filter((pair) => pair !== '' && !cursors.has(nameOf(pair)) && !replaced.has(nameOf(pair)));
+    // Beside the pages' own parameters these may be `id_after` or `id_before`, which are else a filter to keep.
+    const replaced = new Set([...STARTS, ...added.map(nameOf)]);
+    const kept = pairs.filter((pair) => pair !== '' && !replaced.has(nameOf(pair)));
     // The query is the client's own bytes: nothing in it may end the URL early.
     const query = [...kept, ...added].join('&').replace(/[<>"\s]/g, encodeURIComponent);
     return `<${externalUrl}${path}?${query}>; rel="${rel}"`;

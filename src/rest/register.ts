@@ -1,0 +1,170 @@
+import multipart from '@fastify/multipart';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Actor, Context, Services } from '#platform/context.ts';
+import { type Authenticate, readCredential, readSudo, requireAccess } from './auth.ts';
+import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
+import { type Parameters, parseForm } from './nested.ts';
+import { sendDownload, sendJson, sendNothing } from './respond.ts';
+import type { Exchange, Outcome, Route } from './route.ts';
+import type { SpooledFile } from './upload.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Aborts the work for a client that has gone. Made when a context is. */
+    abortController: AbortController | null;
+    /** For the access log. */
+    userId: number | null;
+  }
+}
+
+export interface ContextRequest {
+  readonly actor: Actor;
+  readonly requestId: string;
+  readonly chainId: string | null;
+  readonly signal: AbortSignal;
+}
+
+export interface RestDependencies {
+  readonly services: Services;
+  readonly authenticate: Authenticate;
+  readonly createContext: (request: ContextRequest) => Context;
+  /** Holds each answer against its record, 500 where it does not fit: for tests. */
+  readonly checkResponses?: boolean;
+}
+
+/** Serves the declared routes. */
+export const registerRoutes = async (
+  fastify: FastifyInstance,
+  routes: readonly Route[],
+  dependencies: RestDependencies,
+): Promise<void> => {
+  for (const route of routes) if (route.method === 'GET') registerRoute(fastify, route, dependencies);
+  // Reading bodies is no concern of GET: its requests are spared the hooks.
+  await fastify.register(async (scope) => {
+    registerBodyParsers(scope);
+    await scope.register(multipart);
+    for (const route of routes) if (route.method !== 'GET') registerRoute(scope, route, dependencies);
+  });
+};
+
+/** Finds out who asks and makes the request's one context. `sent` may carry the credential too. */
+export const openContext = async (
+  request: FastifyRequest,
+  { authenticate, createContext }: Pick<RestDependencies, 'authenticate' | 'createContext'>,
+  sent: Parameters,
+): Promise<Context> => {
+  const { headers } = request;
+  const actor = await authenticate(readCredential(headers, sent), {
+    method: request.method,
+    route: request.routeOptions.url ?? '',
+    ip: request.ip,
+    requestId: request.id,
+    userAgent: headers['user-agent'] ?? null,
+    sudo: readSudo(headers, sent),
+  });
+  request.userId = actor.userId;
+  request.abortController ??= new AbortController();
+  return createContext({
+    actor,
+    requestId: request.id,
+    chainId: readChainId(headers['x-gitlab-event-uuid']),
+    signal: request.abortController.signal,
+  });
+};
+
+/** The query as parameters; 400 when it is malformed. */
+export const readQuery = ({ raw: { url = '' } }: FastifyRequest): Parameters => {
+  const mark = url.indexOf('?');
+  return parseForm(mark < 0 ? '' : url.slice(mark + 1));
+};
+
+interface RestRequest {
+  Params: Record<string, string>;
+  Body: Parameters | undefined;
+}
+
+const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: RestDependencies): void => {
+  const { services } = dependencies;
+  const wildcard = /\*([A-Za-z_]+)$/.exec(route.path)?.[1] ?? null;
+  fastify.route<RestRequest>({
+    method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
+    url: wildcard === null ? route.url : route.url.slice(0, -wildcard.length),
+    bodyLimit: route.maxBodyBytes ?? MAX_BODY_BYTES,
+    handler: async (request, reply) => {
+      const sent = readQuery(request);
+      const multipartBody = request.body === undefined || request.body === null ? isMultipart(request) : false;
+      if (!multipartBody && request.body) Object.assign(sent, request.body);
+      const ctx = await openContext(request, dependencies, sent);
+      requireAccess(ctx.actor, route);
+      let files: readonly SpooledFile[] = NO_FILES;
+      try {
+        if (multipartBody && route.method !== 'GET') {
+          const form = await receiveForm(request, ctx, route.files).catch((error: unknown) => {
+            throw asFormError(error);
+          });
+          files = form.files;
+          Object.assign(sent, form.fields);
+        }
+        for (const name in request.params)
+          sent[name === '*' && wildcard !== null ? wildcard : name] = request.params[name];
+        const exchange = new FastifyExchange(request, reply, services.urls.base, route.status);
+        const outcome = await route.handle(ctx, sent, exchange);
+        if (dependencies.checkResponses) checkOutcome(route, outcome);
+        return await send(reply, exchange.status, outcome);
+      } finally {
+        if (files.length > 0) await releaseAll(files);
+      }
+    },
+  });
+};
+
+const NO_FILES: readonly SpooledFile[] = [];
+
+const send = (reply: FastifyReply, status: number, outcome: Outcome): FastifyReply | Promise<FastifyReply> => {
+  if ('download' in outcome) return sendDownload(reply, status, outcome.download);
+  return 'body' in outcome ? sendJson(reply, status, outcome.body) : sendNothing(reply, status);
+};
+
+class FastifyExchange implements Exchange {
+  readonly externalUrl: string;
+  status: number;
+  readonly #request: FastifyRequest<RestRequest>;
+  readonly #reply: FastifyReply;
+
+  constructor(request: FastifyRequest<RestRequest>, reply: FastifyReply, externalUrl: string, status: number) {
+    this.#request = request;
+    this.#reply = reply;
+    this.externalUrl = externalUrl;
+    this.status = status;
+  }
+
+  get method() {
+    return this.#request.method;
+  }
+  get url() {
+    return this.#request.raw.url ?? '';
+  }
+  get headers() {
+    return this.#request.headers;
+  }
+  get ip() {
+    return this.#request.ip;
+  }
+  setHeader(name: string, value: string) {
+    this.#reply.header(name, value);
+  }
+  setStatus(status: number) {
+    this.status = status;
+  }
+}
+
+/** The id of a chain of hooks and the requests they cause; others' ideas of one start a new chain. */
+const readChainId = (header: string | string[] | undefined): string | null =>
+  typeof header === 'string' && /^[\w-]{1,64}$/.test(header) ? header : null;
+
+const checkOutcome = (route: Route, outcome: Outcome): void => {
+  if (!route.response || !('body' in outcome)) return;
+  const result = (route.kind === 'list' ? route.response.array() : route.response).safeParse(outcome.body);
+  if (!result.success)
+    throw new Error(`${route.method} ${route.path} answers what is not its record: ${result.error.message}`);
+};

@@ -1,0 +1,83 @@
+import { hash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { answerError, type ErrorAnswer } from './errors.ts';
+import type { Download } from './route.ts';
+
+const JSON_TYPE = 'application/json';
+const CACHE_CONTROL = 'max-age=0, private, must-revalidate';
+
+/** Hashing costs more than sending again what is larger. */
+const MAX_ETAG_LENGTH = 256 * 1024;
+
+/** Sends JSON with the headers of v4 (conventions §4); a GET whose answer the client has gets 304. */
+export const sendJson = (reply: FastifyReply, status: number, body: unknown): FastifyReply => {
+  const payload = JSON.stringify(body);
+  const { method, headers } = reply.request;
+  setCommonHeaders(reply);
+  if (status === 200 && payload.length <= MAX_ETAG_LENGTH && (method === 'GET' || method === 'HEAD')) {
+    const etag = `W/"${hash('sha1', payload, 'base64url')}"`;
+    reply.header('ETag', etag);
+    const known = headers['if-none-match'];
+    if (known !== undefined && matches(known, etag)) return reply.code(304).send();
+  }
+  return reply.code(status).type(JSON_TYPE).send(payload);
+};
+
+/** 204 and the like: no body, no content type. */
+export const sendNothing = (reply: FastifyReply, status: number): FastifyReply => {
+  setCommonHeaders(reply);
+  return reply.code(status).send();
+};
+
+/** Streams a file; for HEAD says its size alone. */
+export const sendDownload = async (reply: FastifyReply, status: number, download: Download): Promise<FastifyReply> => {
+  setCommonHeaders(reply);
+  reply.code(status).type(download.contentType);
+  for (const [name, value] of Object.entries(download.headers ?? {})) reply.header(name, value);
+  if (download.size !== undefined) reply.header('Content-Length', download.size);
+  if (download.filename !== undefined) {
+    reply.header('Content-Disposition', contentDisposition(download.filename, download.disposition));
+  }
+  if (reply.request.method === 'HEAD') {
+    if (download.stream instanceof Readable) download.stream.destroy();
+    return reply.send();
+  }
+  const stream = typeof download.stream === 'function' ? await download.stream() : download.stream;
+  return reply.send(stream);
+};
+
+/** Answers a failed request, and says whether it has to be logged. */
+export const sendError = (reply: FastifyReply, error: unknown): ErrorAnswer => {
+  const answer = answerError(error);
+  for (const name of Object.keys(reply.getHeaders())) if (!KEPT_ON_ERROR.has(name)) reply.removeHeader(name);
+  for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
+  // What is left of a body that was refused is not worth reading.
+  if (!reply.request.raw.complete) reply.header('Connection', 'close');
+  sendJson(reply, answer.status, answer.body);
+  return answer;
+};
+
+/** RFC 6266: a plain name for old clients, the true one encoded. */
+export const contentDisposition = (filename: string, disposition: 'attachment' | 'inline' = 'attachment'): string => {
+  const name = filename.toWellFormed().replace(/[\p{Cc}/\\]/gu, '_');
+  const plain = name.replace(/[^\x20-\x7e]/g, '_').replace(/["%]/g, '_');
+  const encoded = encodeURIComponent(name).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  return `${disposition}; filename="${plain}"; filename*=UTF-8''${encoded}`;
+};
+
+const KEPT_ON_ERROR = new Set(['x-request-id']);
+
+const setCommonHeaders = (reply: FastifyReply): void => {
+  reply.header('Cache-Control', CACHE_CONTROL);
+  reply.header('Vary', 'Origin');
+  reply.header('X-Content-Type-Options', 'nosniff');
+  reply.header('X-Runtime', (reply.elapsedTime / 1000).toFixed(6));
+};
+
+/** Weak comparison with a list of tags. */
+const matches = (known: string, etag: string): boolean =>
+  known.split(',').some((each) => {
+    const tag = each.trim();
+    return tag === '*' || tag === etag || `W/${tag}` === etag;
+  });
