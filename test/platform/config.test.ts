@@ -13,6 +13,7 @@ test('without flags and variables the defaults hold', () => {
     adminPassword: null,
     logLevel: 'info',
     databaseUrl: null,
+    secretKey: null,
     storage: 'local',
     s3Bucket: null,
   });
@@ -29,6 +30,7 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
     'admin-password': 'correct horse',
     'log-level': 'debug',
     'database-url': 'postgresql://u:p@db.example.com:5433/hub?sslmode=require',
+    'secret-key': `${'A'.repeat(43)}=`,
     storage: 's3',
     's3-bucket': 'my-bucket',
   };
@@ -85,6 +87,7 @@ describe('a bad value is refused by name', () => {
     ['MILLRACE_ADMIN_TOKEN', 'nineteen-characters', '20 to 255'],
     ['MILLRACE_ADMIN_TOKEN', 'with a space in the middle of it', 'without spaces'],
     ['MILLRACE_ADMIN_PASSWORD', 'sesame', '8 to 128'],
+    ['MILLRACE_SECRET_KEY', 'too-short-a-key', '32 bytes in base64'],
     ['DATABASE_URL', 'mysql://user:hunter2@host/db', 'postgresql://'],
   ])('%s, whose value is not repeated', (variable, value, allowed) => {
     const read = () => readConfig([], { [variable]: value });

@@ -46,6 +46,8 @@ export const createPool = ({ connectionString, max, applicationName }: PoolOptio
     connectionTimeoutMillis: 10_000,
   });
   pool.on('connect', prepareStatements);
+  // An idle connection that breaks is replaced when next needed; without a handler it would end the process.
+  pool.on('error', () => {});
   return pool;
 };
 
