@@ -21,9 +21,9 @@ export const createLocalStorage = (options: { readonly directory: string }): Sto
 
   return {
     async write(key, source, { maxBytes, signal } = {}) {
-      const path = pathOf(key);
       const draft = join(temporary, randomUUID());
       try {
+        const path = pathOf(key);
         await mkdir(temporary, { recursive: true });
         const meter = createMeter(maxBytes);
         const target = createWriteStream(draft, { flags: 'wx', flush: true, highWaterMark: 1024 * 1024 });
