@@ -4,7 +4,7 @@ import RelayPlugin from '@pothos/plugin-relay';
 import WithInputPlugin from '@pothos/plugin-with-input';
 import type { Context } from '#platform/context.ts';
 import { ID_SCALARS, type IdScalarTypes, idScalar, MODEL_ID_SCALARS, modelIdScalar } from './ids.ts';
-import { plainScalars, type PlainScalarTypes } from './scalars.ts';
+import { type PlainScalarTypes, plainScalars } from './scalars.ts';
 
 /** What the builder knows of types; kits refer to it as `Types`. */
 export interface SchemaTypes {
@@ -32,7 +32,9 @@ export const builder = new SchemaBuilder<SchemaTypes>({
     edgesFieldOptions: { nullable: { list: true, items: true } },
     nodeFieldOptions: { nullable: true },
   },
-  withInput: { typeOptions: { name: ({ fieldName }) => `${fieldName.charAt(0).toUpperCase()}${fieldName.slice(1)}Input` } },
+  withInput: {
+    typeOptions: { name: ({ fieldName }) => `${fieldName.charAt(0).toUpperCase()}${fieldName.slice(1)}Input` },
+  },
 });
 
 export type Types = (typeof builder)['$inferSchemaTypes'];

@@ -64,7 +64,8 @@ export interface MaskContext {
  * above, and of anything else only the request id under which it was logged.
  */
 export const maskError = (error: unknown, { log, requestId }: MaskContext): GraphQLError => {
-  if (!(error instanceof GraphQLError)) return maskError(new GraphQLError('', { originalError: asError(error) }), { log, requestId });
+  if (!(error instanceof GraphQLError))
+    return maskError(new GraphQLError('', { originalError: asError(error) }), { log, requestId });
   const cause = error.originalError;
   const where = { nodes: error.nodes, source: error.source, positions: error.positions, path: error.path };
   if (cause instanceof DomainError) {
@@ -74,7 +75,10 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
   // A GraphQLError from a resolver is wrapped with itself as cause.
   if (!cause || cause instanceof GraphQLError) return error;
   log.error({ err: cause, requestId, path: error.path?.join('.') }, 'graphql: unexpected error');
-  return new GraphQLError('Internal server error', { ...where, extensions: { code: 'INTERNAL_SERVER_ERROR', requestId } });
+  return new GraphQLError('Internal server error', {
+    ...where,
+    extensions: { code: 'INTERNAL_SERVER_ERROR', requestId },
+  });
 };
 
 /** Domain sentences may begin as the REST body does: `400 Bad request - ...`. */

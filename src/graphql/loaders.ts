@@ -36,7 +36,7 @@ export const clearLoaders = (ctx: Context): void => {
 };
 
 const registry = (ctx: Context): Map<unknown, Clearable> => {
-  let map = registries.get(ctx);
-  if (!map) registries.set(ctx, (map = new Map()));
+  const map = registries.get(ctx) ?? new Map<unknown, Clearable>();
+  registries.set(ctx, map);
   return map;
 };

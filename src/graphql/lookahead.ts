@@ -2,17 +2,17 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLField,
-  type GraphQLResolveInfo,
-  type SelectionNode,
-  type SelectionSetNode,
   GraphQLIncludeDirective,
+  type GraphQLNamedType,
+  type GraphQLResolveInfo,
   GraphQLSkipDirective,
   getArgumentValues,
   getDirectiveValues,
   getNamedType,
   isInterfaceType,
   isObjectType,
-  type GraphQLNamedType,
+  type SelectionNode,
+  type SelectionSetNode,
 } from 'graphql';
 
 /** The fields selected below a field, by their names in the schema: `{ id: {}, namespace: { fullName: {} } }`. */
@@ -53,7 +53,8 @@ export const selectedUses = (info: GraphQLResolveInfo, path: readonly string[]):
   let type: GraphQLNamedType = getNamedType(info.returnType);
   for (const [depth, name] of path.entries()) {
     const last = depth === path.length - 1;
-    const field: GraphQLField<unknown, unknown> | undefined = isObjectType(type) || isInterfaceType(type) ? type.getFields()[name] : undefined;
+    const field: GraphQLField<unknown, unknown> | undefined =
+      isObjectType(type) || isInterfaceType(type) ? type.getFields()[name] : undefined;
     if (!field) return [];
     const below = childFields(info, nodes).filter((node) => node.name.value === name);
     if (last) {
@@ -85,14 +86,17 @@ const selectionOf = (info: GraphQLResolveInfo, nodes: readonly FieldNode[]): Sel
   const [first] = nodes;
   if (!first) return NOTHING;
   const entries = cache.get(first) ?? [];
-  const known = entries.find((entry) => entry.nodes.length === nodes.length && entry.nodes.every((node, i) => node === nodes[i]));
+  const known = entries.find(
+    (entry) => entry.nodes.length === nodes.length && entry.nodes.every((node, i) => node === nodes[i]),
+  );
   if (known) return known.selection;
 
   const walk: Walk = { info, conditional: false };
   const selection: Mutable = {};
   for (const node of nodes) collect(walk, node.selectionSet, selection);
   // An answer that hangs on variables holds for this request only.
-  if (!walk.conditional && entries.length < MAX_ENTRIES) cache.set(first, [...entries, { nodes: [...nodes], selection }]);
+  if (!walk.conditional && entries.length < MAX_ENTRIES)
+    cache.set(first, [...entries, { nodes: [...nodes], selection }]);
   return selection;
 };
 
@@ -110,7 +114,8 @@ const collect = (walk: Walk, set: SelectionSetNode | undefined, into: Mutable): 
     if (!isIncluded(walk, node)) continue;
     if (node.kind === 'Field') {
       const name = node.name.value;
-      const below = (into[name] ??= {});
+      into[name] ??= {};
+      const below = into[name];
       collect(walk, node.selectionSet, below);
     } else {
       collect(walk, fragmentOf(walk.info, node)?.selectionSet, into);

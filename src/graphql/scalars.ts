@@ -19,9 +19,15 @@ const refuse = (message: string): never => {
   throw new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
 };
 
-const text = (value: unknown, what: string): string => (typeof value === 'string' ? value : refuse(`${what} must be a string`));
+const text = (value: unknown, what: string): string =>
+  typeof value === 'string' ? value : refuse(`${what} must be a string`);
 
-const stringScalar = (name: string, description: string, write: (value: string) => string, read: (value: string) => string) => ({
+const stringScalar = (
+  name: string,
+  description: string,
+  write: (value: string) => string,
+  read: (value: string) => string,
+) => ({
   name,
   type: new GraphQLScalarType({
     name,
@@ -35,8 +41,12 @@ const stringScalar = (name: string, description: string, write: (value: string) 
 const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$/;
 
 const readTime = (value: string): string => {
-  const date = TIME.test(value) ? new Date(/(?:Z|[+-]\d\d:?\d\d)$/.test(value.slice(10)) || value.length === 10 ? value : `${value}Z`) : null;
-  return date && !Number.isNaN(date.getTime()) ? date.toISOString() : refuse(`"${value.slice(0, 40)}" is not a valid ISO 8601 time`);
+  const date = TIME.test(value)
+    ? new Date(/(?:Z|[+-]\d\d:?\d\d)$/.test(value.slice(10)) || value.length === 10 ? value : `${value}Z`)
+    : null;
+  return date && !Number.isNaN(date.getTime())
+    ? date.toISOString()
+    : refuse(`"${value.slice(0, 40)}" is not a valid ISO 8601 time`);
 };
 
 const readDate = (value: string): string => {
@@ -49,7 +59,9 @@ const COLOR = /^(?:#(?:[0-9a-f]{3}|[0-9a-f]{6})|[a-z]{3,30})$/i;
 
 const readInteger = (value: unknown): number => {
   const number = typeof value === 'string' && /^-?\d{1,16}$/.test(value) ? Number(value) : value;
-  return typeof number === 'number' && Number.isSafeInteger(number) ? number : refuse('BigInt must be an integer, as a string');
+  return typeof number === 'number' && Number.isSafeInteger(number)
+    ? number
+    : refuse('BigInt must be an integer, as a string');
 };
 
 const readSeconds = (value: unknown): number =>
@@ -60,7 +72,8 @@ const bigInt = new GraphQLScalarType({
   description: 'An integer beyond 32 bits, written as a string.',
   coerceOutputValue: (value) => String(value),
   coerceInputValue: readInteger,
-  coerceInputLiteral: (node) => readInteger(node.kind === Kind.INT || node.kind === Kind.STRING ? node.value : undefined),
+  coerceInputLiteral: (node) =>
+    readInteger(node.kind === Kind.INT || node.kind === Kind.STRING ? node.value : undefined),
 });
 
 const json = new GraphQLScalarType({
@@ -76,14 +89,23 @@ const duration = new GraphQLScalarType({
   description: 'A length of time in seconds.',
   coerceOutputValue: readSeconds,
   coerceInputValue: readSeconds,
-  coerceInputLiteral: (node) => readSeconds(node.kind === Kind.INT || node.kind === Kind.FLOAT ? Number(node.value) : undefined),
+  coerceInputLiteral: (node) =>
+    readSeconds(node.kind === Kind.INT || node.kind === Kind.FLOAT ? Number(node.value) : undefined),
 });
 
 export const plainScalars = [
-  { ...stringScalar('Time', 'A time as ISO 8601 in UTC, such as `2026-11-21T01:42:33.123Z`.', isoTime, readTime), name: 'Time' },
+  {
+    ...stringScalar('Time', 'A time as ISO 8601 in UTC, such as `2026-11-21T01:42:33.123Z`.', isoTime, readTime),
+    name: 'Time',
+  },
   { ...stringScalar('Date', 'A day, `YYYY-MM-DD`.', isoDate, readDate), name: 'Date' },
   {
-    ...stringScalar('Color', 'A colour: `#rrggbb` or a CSS name.', (v) => v, (v) => (COLOR.test(v) ? v : refuse('Color must be #rrggbb or a CSS colour name'))),
+    ...stringScalar(
+      'Color',
+      'A colour: `#rrggbb` or a CSS name.',
+      (v) => v,
+      (v) => (COLOR.test(v) ? v : refuse('Color must be #rrggbb or a CSS colour name')),
+    ),
     name: 'Color',
   },
   { name: 'BigInt', type: bigInt },

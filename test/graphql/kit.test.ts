@@ -69,7 +69,8 @@ builder.queryField('items', (t) =>
           const all = args.ids ? items.filter((item) => args.ids?.includes(item.id)) : items;
           const ordered = page.backwards ? all.toReversed() : all;
           const fetched = ordered.filter(
-            (row) => (!page.after || row.id > Number(page.after[0])) && (!page.before || row.id < Number(page.before[0])),
+            (row) =>
+              (!page.after || row.id > Number(page.after[0])) && (!page.before || row.id < Number(page.before[0])),
           );
           return pageOf(page, fetched.slice(0, page.limit + 1), {
             cursorOf: (row) => [row.id],
@@ -91,7 +92,9 @@ builder.queryField('item', (t) =>
     resolve: async (_root, { id, failing }) => {
       if (failing === 'forbidden') throw forbidden();
       if (failing === 'crash') throw new Error('the password is hunter2');
-      return orNull(Promise.resolve().then(() => items.find((item) => item.id === id) ?? Promise.reject(notFound('Item'))));
+      return orNull(
+        Promise.resolve().then(() => items.find((item) => item.id === id) ?? Promise.reject(notFound('Item'))),
+      );
     },
   }),
 );
@@ -123,7 +126,10 @@ mutationField('itemCreate', {
     };
     const failure = failures[input.name];
     if (failure) throw failure();
-    return { item: { id: 7, name: input.name, owner_id: input.ownerId ?? 1, created_at: '2026-01-01 00:00:00+00' }, tags: ['a'] };
+    return {
+      item: { id: 7, name: input.name, owner_id: input.ownerId ?? 1, created_at: '2026-01-01 00:00:00+00' },
+      tags: ['a'],
+    };
   },
 });
 
@@ -139,7 +145,9 @@ const messages = (result: { errors?: { message: string }[] }) => result.errors?.
 
 describe('connections', () => {
   it('page forwards and backwards by cursor', async () => {
-    const first = await run('{ items(first: 2) { count nodes { name } edges { cursor node { id } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }');
+    const first = await run(
+      '{ items(first: 2) { count nodes { name } edges { cursor node { id } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }',
+    );
     expect(first.data.items).toEqual({
       count: 250,
       nodes: [{ name: 'item 1' }, { name: 'item 2' }],
@@ -147,11 +155,20 @@ describe('connections', () => {
         { cursor: encodeCursor([1]), node: { id: 'gid://gitlab/Issue/1' } },
         { cursor: encodeCursor([2]), node: { id: 'gid://gitlab/Issue/2' } },
       ],
-      pageInfo: { hasNextPage: true, hasPreviousPage: false, startCursor: encodeCursor([1]), endCursor: encodeCursor([2]) },
+      pageInfo: {
+        hasNextPage: true,
+        hasPreviousPage: false,
+        startCursor: encodeCursor([1]),
+        endCursor: encodeCursor([2]),
+      },
     });
-    const query = (args: string) => run(`{ items(${args}) { nodes { name } pageInfo { hasNextPage hasPreviousPage } } }`);
+    const query = (args: string) =>
+      run(`{ items(${args}) { nodes { name } pageInfo { hasNextPage hasPreviousPage } } }`);
     const next = await query(`first: 1, after: "${encodeCursor([249])}"`);
-    expect(next.data.items).toEqual({ nodes: [{ name: 'item 250' }], pageInfo: { hasNextPage: false, hasPreviousPage: true } });
+    expect(next.data.items).toEqual({
+      nodes: [{ name: 'item 250' }],
+      pageInfo: { hasNextPage: false, hasPreviousPage: true },
+    });
     const last = await query('last: 2');
     expect(last.data.items).toEqual({
       nodes: [{ name: 'item 249' }, { name: 'item 250' }],
@@ -177,7 +194,12 @@ describe('connections', () => {
   it('refuse nonsense with a sentence', async () => {
     expect(messages(await run('{ items(first: -1) { count } }'))).toEqual(['`first` must not be negative']);
     expect(messages(await run('{ items(first: 1, last: 1) { count } }'))?.[0]).toMatch(/either/);
-    for (const cursor of ['nonsense', '', Buffer.from('{"a":1}').toString('base64url'), Buffer.from('["\\u0000"]').toString('base64url')]) {
+    for (const cursor of [
+      'nonsense',
+      '',
+      Buffer.from('{"a":1}').toString('base64url'),
+      Buffer.from('["\\u0000"]').toString('base64url'),
+    ]) {
       const result = await run('query($c: String) { items(first: 1, after: $c) { nodes { id } } }', { c: cursor });
       if (cursor === '') expect(result.errors).toBeUndefined();
       else expect(messages(result)).toEqual(['The cursor is invalid for this list']);
@@ -185,7 +207,9 @@ describe('connections', () => {
   });
 
   it('page rows at hand the same way', async () => {
-    const result = await run(`{ item(id: "gid://gitlab/Issue/1") { items(last: 2, before: "${encodeCursor([5])}") { count nodes { name } pageInfo { hasNextPage hasPreviousPage } } } }`);
+    const result = await run(
+      `{ item(id: "gid://gitlab/Issue/1") { items(last: 2, before: "${encodeCursor([5])}") { count nodes { name } pageInfo { hasNextPage hasPreviousPage } } } }`,
+    );
     expect(result.data.item.items).toEqual({
       count: 250,
       nodes: [{ name: 'item 3' }, { name: 'item 4' }],
@@ -199,15 +223,27 @@ describe('ids and scalars', () => {
     expect(parseGid('gid://gitlab/Project/12', 'Project')).toBe(12);
     const item = (id: unknown) => run('query($id: IssueID!) { item(id: $id) { name } }', { id });
     expect((await item('gid://gitlab/Issue/3')).data.item.name).toBe('item 3');
-    for (const bad of [3, '3', 'gid://gitlab/Project/3', 'gid://gitlab/Issue/0', 'gid://gitlab/Issue/99999999999999999999', 'gid://gitlab/Issue/3x', '']) {
+    for (const bad of [
+      3,
+      '3',
+      'gid://gitlab/Project/3',
+      'gid://gitlab/Issue/0',
+      'gid://gitlab/Issue/99999999999999999999',
+      'gid://gitlab/Issue/3x',
+      '',
+    ]) {
       expect(messages(await item(bad))?.[0], String(bad)).toMatch(/global id|does not represent/);
     }
     expect(messages(await run('{ item(id: 3) { name } }'))).toHaveLength(1);
-    expect((await run('{ items(ids: ["gid://gitlab/Issue/5"]) { nodes { id } } }')).data.items.nodes).toEqual([{ id: 'gid://gitlab/Issue/5' }]);
+    expect((await run('{ items(ids: ["gid://gitlab/Issue/5"]) { nodes { id } } }')).data.items.nodes).toEqual([
+      { id: 'gid://gitlab/Issue/5' },
+    ]);
   });
 
   it('read and write the other scalars', async () => {
-    const { data } = await run('{ roundTrip(time: "2026-11-21T02:42:33+01:00", date: "2026-02-28", big: "9007199254740991", color: "#ff0000", issuable: "gid://gitlab/MergeRequest/4") items(first: 1) { nodes { createdAt } } }');
+    const { data } = await run(
+      '{ roundTrip(time: "2026-11-21T02:42:33+01:00", date: "2026-02-28", big: "9007199254740991", color: "#ff0000", issuable: "gid://gitlab/MergeRequest/4") items(first: 1) { nodes { createdAt } } }',
+    );
     expect(data.roundTrip).toEqual({
       time: '2026-11-21T01:42:33.000Z',
       date: '2026-02-28',
@@ -216,7 +252,13 @@ describe('ids and scalars', () => {
       issuable: { model: 'MergeRequest', id: 4 },
     });
     expect(data.items.nodes[0].createdAt).toBe('2026-11-21T01:42:33.123Z');
-    for (const bad of ['date: "2026-02-30"', 'time: "yesterday"', 'big: "1e3"', 'color: "url(x)"', 'issuable: "gid://gitlab/User/1"']) {
+    for (const bad of [
+      'date: "2026-02-30"',
+      'time: "yesterday"',
+      'big: "1e3"',
+      'color: "url(x)"',
+      'issuable: "gid://gitlab/User/1"',
+    ]) {
       expect((await run(`{ roundTrip(${bad}) }`)).errors, bad).toHaveLength(1);
     }
   });
@@ -234,10 +276,17 @@ describe('lookahead', () => {
   });
 
   it('gives each use of a field with its arguments', async () => {
-    await run('query($n: Int) { items(first: 1) { nodes { items(first: $n) { count } } edges { node { other: items { nodes { name } } } } } }', { n: 4 });
+    await run(
+      'query($n: Int) { items(first: 1) { nodes { items(first: $n) { count } } edges { node { other: items { nodes { name } } } } } }',
+      { n: 4 },
+    );
     if (!lastInfo) throw new Error('not resolved');
-    expect(selectedUses(lastInfo, ['nodes', 'items'])).toEqual([{ key: 'items', args: { first: 4 }, selection: { count: {} } }]);
-    expect(selectedUses(lastInfo, ['edges', 'node', 'items'])).toEqual([{ key: 'other', args: {}, selection: { nodes: { name: {} } } }]);
+    expect(selectedUses(lastInfo, ['nodes', 'items'])).toEqual([
+      { key: 'items', args: { first: 4 }, selection: { count: {} } },
+    ]);
+    expect(selectedUses(lastInfo, ['edges', 'node', 'items'])).toEqual([
+      { key: 'other', args: {}, selection: { nodes: { name: {} } } },
+    ]);
     expect(selectedUses(lastInfo, ['nothing'])).toEqual([]);
   });
 
@@ -256,18 +305,34 @@ describe('loaders', () => {
   it('fetch what a request asks for in one call', async () => {
     ownerCalls = [];
     const result = await run('{ items(first: 4) { nodes { ownerName } } }');
-    expect(result.data.items.nodes.map((node: { ownerName: string }) => node.ownerName)).toEqual(['owner 1', 'owner 2', null, 'owner 1']);
+    expect(result.data.items.nodes.map((node: { ownerName: string }) => node.ownerName)).toEqual([
+      'owner 1',
+      'owner 2',
+      null,
+      'owner 1',
+    ]);
     expect(ownerCalls).toEqual([[1, 2, 3]]);
   });
 });
 
 describe('errors', () => {
-  const create = (name: string) => run('mutation($i: ItemCreateInput!) { itemCreate(input: $i) { item { name } tags errors clientMutationId } }', { i: { name, clientMutationId: 'c1' } });
+  const create = (name: string) =>
+    run('mutation($i: ItemCreateInput!) { itemCreate(input: $i) { item { name } tags errors clientMutationId } }', {
+      i: { name, clientMutationId: 'c1' },
+    });
 
   it('of validation go into the payload', async () => {
-    expect((await create('good')).data.itemCreate).toEqual({ item: { name: 'good' }, tags: ['a'], errors: [], clientMutationId: 'c1' });
+    expect((await create('good')).data.itemCreate).toEqual({
+      item: { name: 'good' },
+      tags: ['a'],
+      errors: [],
+      clientMutationId: 'c1',
+    });
     const nothing = { item: null, tags: null, clientMutationId: 'c1' };
-    expect((await create('invalid')).data.itemCreate).toEqual({ ...nothing, errors: ['Name has already been taken', 'Too many items'] });
+    expect((await create('invalid')).data.itemCreate).toEqual({
+      ...nothing,
+      errors: ['Name has already been taken', 'Too many items'],
+    });
     expect((await create('conflict')).data.itemCreate).toEqual({ ...nothing, errors: ['Another one exists'] });
     expect((await create('bad')).data.itemCreate).toEqual({ ...nothing, errors: ['no such thing'] });
   });
@@ -283,9 +348,15 @@ describe('errors', () => {
     expect(await run('{ item(id: "gid://gitlab/Issue/999") { id } }')).toEqual({ data: { item: null } });
     const crash = await run('{ item(id: "gid://gitlab/Issue/1", failing: "crash") { id } }');
     expect(JSON.stringify(crash)).not.toContain('hunter2');
-    expect(crash.errors[0]).toMatchObject({ message: 'Internal server error', path: ['item'], extensions: { requestId: 'test-request' } });
+    expect(crash.errors[0]).toMatchObject({
+      message: 'Internal server error',
+      path: ['item'],
+      extensions: { requestId: 'test-request' },
+    });
     expect(logged.join()).toContain('hunter2');
-    expect((await run('{ item(id: "gid://gitlab/Issue/1", failing: "forbidden") { id } }')).errors[0].extensions.code).toBe('FORBIDDEN');
+    expect(
+      (await run('{ item(id: "gid://gitlab/Issue/1", failing: "forbidden") { id } }')).errors[0].extensions.code,
+    ).toBe('FORBIDDEN');
   });
 });
 
@@ -295,9 +366,13 @@ describe('the schema', () => {
       const type = schema.getType(name);
       return type ? printType(type) : null;
     };
-    expect(print('ItemConnection')).toMatch(/count: Int![^}]*edges: \[ItemEdge\]\n\s+nodes: \[Item\]\n\s+pageInfo: PageInfo!/);
+    expect(print('ItemConnection')).toMatch(
+      /count: Int![^}]*edges: \[ItemEdge\]\n\s+nodes: \[Item\]\n\s+pageInfo: PageInfo!/,
+    );
     expect(print('ItemCreateInput')).toMatch(/clientMutationId: String\n\s+name: String!\n\s+ownerId: UserID/);
-    expect(print('ItemCreatePayload')).toMatch(/clientMutationId: String[^}]*errors: \[String!\]!\n\s+item: Item\n\s+tags: \[String!\]/);
+    expect(print('ItemCreatePayload')).toMatch(
+      /clientMutationId: String[^}]*errors: \[String!\]!\n\s+item: Item\n\s+tags: \[String!\]/,
+    );
     expect(schema.getType('Node')).toBeUndefined();
   });
 });

@@ -1,0 +1,150 @@
+import {
+  type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLField,
+  type GraphQLNamedType,
+  type GraphQLSchema,
+  getNamedType,
+  getNullableType,
+  isCompositeType,
+  isInterfaceType,
+  isListType,
+  isObjectType,
+  type OperationDefinitionNode,
+  type SelectionSetNode,
+  type ValueNode,
+} from 'graphql';
+import { builder } from './builder.ts';
+import { MAX_PAGE_SIZE } from './connection.ts';
+import { LIMITS, limitError } from './limits.ts';
+
+/** What a list without pages is taken to hold. */
+const LIST_SIZE = 10;
+
+type Variables = Readonly<Record<string, unknown>>;
+type Fragments = Readonly<Record<string, FragmentDefinitionNode>>;
+
+/** How many nodes an operation asks for, given its variables. Made once per document. */
+export type Cost = (variables: Variables) => number;
+
+/**
+ * The cost of a validated operation: a connection counts its page size, a plain list ten, each multiplied by the
+ * sizes of the lists around it. A field may declare `extensions: { cost: n }` where each is dear on its own (reads a
+ * repository, say). Introspection is free.
+ */
+export const costOf = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
+  const root = schema.getRootType(operation.operation);
+  const branches = root ? compile(schema, fragments, root, [operation.selectionSet]) : [];
+  return (variables) => total(branches, variables, 1);
+};
+
+/** @throws GraphQLError when the operation asks for more than `LIMITS.nodes` */
+export const checkCost = (cost: Cost, variables: Variables): void => {
+  const nodes = cost(variables);
+  if (nodes > LIMITS.nodes) {
+    throw limitError(
+      `The query asks for up to ${nodes} nodes, more than the limit of ${LIMITS.nodes}: ask for smaller pages`,
+    );
+  }
+};
+
+interface Branch {
+  readonly own: number;
+  /** How many rows each parent gets: a number, or read from the variables. */
+  readonly size: (variables: Variables) => number;
+  readonly isList: boolean;
+  readonly below: readonly Branch[];
+}
+
+const total = (branches: readonly Branch[], variables: Variables, parents: number): number => {
+  let sum = 0;
+  for (const branch of branches) {
+    const rows = parents * branch.size(variables);
+    sum += branch.own * parents + (branch.isList ? rows : 0) + total(branch.below, variables, rows);
+  }
+  return sum;
+};
+
+const one = () => 1;
+
+const compile = (
+  schema: GraphQLSchema,
+  fragments: Fragments,
+  parent: GraphQLNamedType,
+  sets: readonly SelectionSetNode[],
+): Branch[] => {
+  const groups = new Map<string, { field: GraphQLField<unknown, unknown>; nodes: FieldNode[] }>();
+  const collect = (type: GraphQLNamedType, set: SelectionSetNode): void => {
+    for (const node of set.selections) {
+      if (node.kind === 'Field') {
+        const field = isObjectType(type) || isInterfaceType(type) ? type.getFields()[node.name.value] : undefined;
+        if (!field || node.name.value.startsWith('__')) continue;
+        const key = `${type.name}.${node.alias?.value ?? node.name.value}`;
+        const group = groups.get(key);
+        if (group) group.nodes.push(node);
+        else groups.set(key, { field, nodes: [node] });
+      } else {
+        const below = node.kind === 'InlineFragment' ? node : fragments[node.name.value];
+        const condition = below?.typeCondition && schema.getType(below.typeCondition.name.value);
+        if (below) collect(condition ?? type, below.selectionSet);
+      }
+    }
+  };
+  for (const set of sets) collect(parent, set);
+
+  const branches: Branch[] = [];
+  for (const { field, nodes } of groups.values()) {
+    const type = getNamedType(field.type);
+    const own = typeof field.extensions.cost === 'number' ? field.extensions.cost : 0;
+    const isConnection = isObjectType(type) && type.getFields().pageInfo !== undefined;
+    const isList = isListType(getNullableType(field.type)) && isCompositeType(type);
+    const selected = nodes.flatMap((node) => node.selectionSet ?? []);
+    const below = isCompositeType(type) ? compile(schema, fragments, type, selected) : [];
+    if (isConnection) branches.push({ own, size: pageSize(nodes[0]), isList: true, below: rowsOnly(below) });
+    else if (isList) branches.push({ own, size: () => LIST_SIZE, isList: true, below });
+    else if (own > 0 || below.length > 0) branches.push({ own, size: one, isList: false, below });
+  }
+  return branches;
+};
+
+/** `nodes` and `edges` of a connection are its page, which has been counted. */
+const rowsOnly = (below: readonly Branch[]): Branch[] =>
+  below.map((branch) => (branch.isList ? { ...branch, isList: false, size: one } : branch));
+
+const pageSize = (node: FieldNode | undefined): Branch['size'] => {
+  const given = (name: string) => node?.arguments?.find((argument) => argument.name.value === name)?.value;
+  const [first, last] = [given('first'), given('last')];
+  if (!first && !last) return () => MAX_PAGE_SIZE;
+  return (variables) => {
+    const size = read(first, variables) ?? read(last, variables) ?? MAX_PAGE_SIZE;
+    return Math.max(0, Math.min(size, MAX_PAGE_SIZE));
+  };
+};
+
+const read = (value: ValueNode | undefined, variables: Variables): number | null => {
+  const found =
+    value?.kind === 'Variable' ? variables[value.name.value] : value?.kind === 'IntValue' ? Number(value.value) : null;
+  return typeof found === 'number' ? found : null;
+};
+
+const QueryComplexity = builder
+  .objectRef<{ readonly score: number; readonly limit: number }>('QueryComplexity')
+  .implement({
+    description: 'What this query costs: the nodes it asks for.',
+    extensions: { viewerIndependent: true },
+    fields: (t) => ({
+      score: t.exposeInt('score', { nullable: false }),
+      limit: t.exposeInt('limit', { nullable: false }),
+    }),
+  });
+
+builder.queryField('queryComplexity', (t) =>
+  t.field({
+    type: QueryComplexity,
+    description: 'The complexity score of this query, and the limit.',
+    resolve: (_root, _args, _ctx, info) => ({
+      score: costOf(info.schema, info.operation, info.fragments)(info.variableValues.coerced),
+      limit: LIMITS.nodes,
+    }),
+  }),
+);

@@ -1,0 +1,183 @@
+import {
+  type DocumentNode,
+  type ExecutionResult,
+  executeRootSelectionSet,
+  type FragmentDefinitionNode,
+  GraphQLError,
+  type GraphQLSchema,
+  getOperationAST,
+  type OperationDefinitionNode,
+  parse,
+  type ValidatedExecutionArgs,
+  validate,
+  validateExecutionArgs,
+} from 'graphql';
+import type { Actor, Context } from '#platform/context.ts';
+import { type Cost, checkCost, costOf } from './cost.ts';
+import { maskError } from './errors.ts';
+import { checkShape, LIMITS, limitError } from './limits.ts';
+
+/** What a client sends, after its form has been checked (params.ts). */
+export interface GraphqlParams {
+  readonly query: string;
+  readonly operationName: string | null;
+  readonly variables: Readonly<Record<string, unknown>>;
+}
+
+export interface Prepared {
+  readonly document: DocumentNode;
+  readonly operation: OperationDefinitionNode;
+  readonly fragments: Readonly<Record<string, FragmentDefinitionNode>>;
+  readonly cost: Cost;
+}
+
+/** A request that cannot be executed: nothing ran. */
+export class Refused {
+  readonly errors: readonly GraphQLError[];
+  /** Set where HTTP has a word for it; otherwise it depends on the media type. */
+  readonly status: number | undefined;
+
+  constructor(errors: readonly GraphQLError[], status?: number) {
+    this.errors = errors;
+    this.status = status;
+  }
+}
+
+/** Runs operations of one schema, for every transport. Parsed documents are remembered by their text. */
+export class Engine {
+  readonly schema: GraphQLSchema;
+  readonly #documents = new Map<string, Map<string | null, Prepared | Refused>>();
+  #rememberedLength = 0;
+
+  constructor(schema: GraphQLSchema) {
+    this.schema = schema;
+  }
+
+  /** Parses, checks limits and validates; decides which operation is meant. */
+  prepare({ query, operationName }: Pick<GraphqlParams, 'query' | 'operationName'>): Prepared | Refused {
+    if (query.length > LIMITS.textLength) {
+      return new Refused([limitError(`The query exceeds the limit of ${LIMITS.textLength} characters`)]);
+    }
+    let byName = this.#documents.get(query);
+    if (byName) {
+      // Read again lately: the last to be forgotten.
+      this.#documents.delete(query);
+      this.#documents.set(query, byName);
+    } else {
+      byName = new Map();
+      this.#remember(query, byName);
+    }
+    let prepared = byName.get(operationName);
+    if (!prepared) {
+      prepared = this.#compile(query, operationName);
+      if (byName.size < LIMITS.rootFields) byName.set(operationName, prepared);
+    }
+    return prepared;
+  }
+
+  /** Checks the variables and what the operation asks for, without running it. */
+  bind(
+    ctx: Context,
+    prepared: Prepared,
+    variables: GraphqlParams['variables'],
+    rootValue?: unknown,
+  ): ValidatedExecutionArgs | Refused {
+    const args = validateExecutionArgs({
+      schema: this.schema,
+      document: prepared.document,
+      operationName: prepared.operation.name?.value,
+      variableValues: variables,
+      contextValue: ctx,
+      rootValue,
+    });
+    if (!('schema' in args)) return new Refused(args);
+    const refused = refusal(() => {
+      checkScope(ctx.actor, prepared.operation.operation);
+      checkCost(prepared.cost, args.variableValues.coerced);
+    });
+    return refused ?? args;
+  }
+
+  /** Runs an operation that was bound. Errors come out masked. */
+  async run(ctx: Context, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
+    const result = await executeRootSelectionSet(args);
+    return result.errors ? { errors: result.errors.map((error) => maskError(error, ctx)), data: result.data } : result;
+  }
+
+  /** All of it for a query or mutation. `readOnly` refuses mutations (GET). */
+  async execute(ctx: Context, params: GraphqlParams, { readOnly = false } = {}): Promise<ExecutionResult | Refused> {
+    const prepared = this.prepare(params);
+    if (prepared instanceof Refused) return prepared;
+    const kind = prepared.operation.operation;
+    if (readOnly && kind === 'mutation') return new Refused([new GraphQLError('Mutations need a POST request')], 405);
+    if (kind === 'subscription') {
+      return new Refused(
+        [new GraphQLError('Subscriptions need a WebSocket or the header `Accept: text/event-stream`')],
+        406,
+      );
+    }
+    const args = this.bind(ctx, prepared, params.variables);
+    return args instanceof Refused ? args : this.run(ctx, args);
+  }
+
+  #compile(query: string, operationName: string | null): Prepared | Refused {
+    let document: DocumentNode | undefined;
+    const refused = refusal(() => {
+      document = parse(query, { maxTokens: LIMITS.tokens });
+      checkShape(document);
+      const [first, ...others] = validate(this.schema, document, undefined, { maxErrors: 20 });
+      if (first) throw new AggregateError([first, ...others]);
+    });
+    if (refused || !document) return refused ?? new Refused([]);
+    const operation = getOperationAST(document, operationName);
+    if (!operation) {
+      const message =
+        operationName === null
+          ? 'Must provide operation name if query contains multiple operations.'
+          : `Unknown operation named "${operationName}".`;
+      return new Refused([new GraphQLError(message)]);
+    }
+    const fragments: Record<string, FragmentDefinitionNode> = {};
+    for (const definition of document.definitions) {
+      if (definition.kind === 'FragmentDefinition') fragments[definition.name.value] = definition;
+    }
+    return { document, operation, fragments, cost: costOf(this.schema, operation, fragments) };
+  }
+
+  #remember(query: string, byName: Map<string | null, Prepared | Refused>): void {
+    this.#documents.set(query, byName);
+    this.#rememberedLength += query.length;
+    for (const [oldest] of this.#documents) {
+      if (this.#documents.size <= MAX_DOCUMENTS && this.#rememberedLength <= MAX_DOCUMENTS_LENGTH) break;
+      this.#documents.delete(oldest);
+      this.#rememberedLength -= oldest.length;
+    }
+  }
+}
+
+const MAX_DOCUMENTS = 1_000;
+const MAX_DOCUMENTS_LENGTH = 2_000_000;
+
+/** Mutations need the scope `api`; everything else `read_api` or `api`. */
+const checkScope = ({ scopes }: Actor, kind: OperationDefinitionNode['operation']): void => {
+  if (scopes === null || scopes.has('api') || (kind !== 'mutation' && scopes.has('read_api'))) return;
+  const accepted = kind === 'mutation' ? ['api'] : ['api', 'read_api'];
+  throw new GraphQLError(`The token lacks the scope this needs: ${accepted.join(' or ')}`, {
+    extensions: { code: 'INSUFFICIENT_SCOPE', scopes: accepted },
+  });
+};
+
+/** Turns what a check throws into a refusal; what is no error of the request goes on. */
+const refusal = (check: () => void): Refused | null => {
+  try {
+    check();
+    return null;
+  } catch (error) {
+    if (error instanceof AggregateError) return new Refused(error.errors);
+    if (error instanceof GraphQLError)
+      return new Refused([error], error.extensions.code === 'INSUFFICIENT_SCOPE' ? 403 : undefined);
+    // The parser and the rules descend by recursion; what is nested this deep is nobody's real query.
+    if (error instanceof RangeError) return new Refused([limitError('The query is nested too deeply')]);
+    throw error;
+  }
+};

@@ -1,0 +1,381 @@
+import {
+  type ExecutionResult,
+  type FieldNode,
+  GraphQLError,
+  type GraphQLNamedType,
+  getArgumentValues,
+  getNamedType,
+  isAbstractType,
+  isCompositeType,
+  isInterfaceType,
+  isObjectType,
+  type SelectionSetNode,
+  type ValidatedExecutionArgs,
+  visit,
+} from 'graphql';
+import type { Actor, Context } from '#platform/context.ts';
+import type { EventFeed } from '#platform/event-log/feed.ts';
+import type { LiveFilter } from '#platform/event-log/read.ts';
+import type { EventRow } from '#platform/events.ts';
+import type { Logger } from '#platform/log.ts';
+import { type Engine, type Prepared, Refused } from './engine.ts';
+import { maskError } from './errors.ts';
+import { Frame } from './frame.ts';
+import { findLiveField, type LiveField, positionOf } from './subscription.ts';
+
+/** Which of the viewers (their indexes) may see the event now. Asked once per event for all of them. */
+export type RightsCheck = (viewers: readonly Actor[], event: EventRow) => Promise<ReadonlySet<number>>;
+
+/** Where a subscriber's frames go. */
+export interface LiveSink {
+  send(frame: Frame): void;
+  /** Settles when more may be sent without piling up. */
+  ready(): Promise<void>;
+  /** No more will come. */
+  complete(): void;
+  /** It is too slow, or the hub is stopping: it may come back with its cursor. */
+  drop(): void;
+}
+
+export interface LiveOptions {
+  readonly engine: Engine;
+  readonly feed: EventFeed;
+  readonly mayStillSee: RightsCheck;
+  /** A fresh context for a viewer, made for each execution. */
+  readonly contextFor: (actor: Actor) => Context;
+  readonly log: Logger;
+}
+
+interface Viewer {
+  readonly key: string;
+  readonly actor: Actor;
+  members: number;
+}
+
+interface Member {
+  readonly viewer: Viewer;
+  readonly sink: LiveSink;
+  /** Live events up to this position are not for it: they came before, or by its replay. */
+  readonly from: number;
+  /** Live frames that wait for the replay to end; null once it is live. */
+  waiting: Frame[] | null;
+  waitingLength: number;
+  closed: boolean;
+}
+
+/** Subscribers who get the same frames: same document, variables and arguments, and viewer where the payload depends on it. */
+interface Group {
+  readonly key: string;
+  readonly field: LiveField;
+  readonly filter: LiveFilter;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly bound: ValidatedExecutionArgs;
+  readonly members: Set<Member>;
+  tail: Promise<void>;
+  queued: number;
+  leave: () => void;
+}
+
+/** Characters of frames kept for a subscriber during its replay. */
+const MAX_WAITING = 2_000_000;
+/** Events a group may lag behind before its subscribers are sent away to resume. */
+const MAX_QUEUED = 10_000;
+
+/**
+ * Runs subscriptions: one execution and one frame per event for all subscribers that share them, rights checked for
+ * all viewers of an event at once, history before live events without gap or double.
+ */
+export class LiveHub {
+  readonly #options: LiveOptions;
+  readonly #groups = new Map<string, Group>();
+  readonly #viewers = new Map<string, Viewer>();
+  readonly #shapes = new WeakMap<Prepared, Shape>();
+  #documents = 0;
+  #batch: { event: EventRow; viewers: Set<Viewer>; allowed: Promise<ReadonlySet<Viewer>> } | null = null;
+  #rightsTail: Promise<unknown> = Promise.resolve();
+
+  constructor(options: LiveOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    let size = 0;
+    for (const group of this.#groups.values()) size += group.members.size;
+    return size;
+  }
+
+  /** Begins a subscription. Returns what ends it, or why it was refused. `sink` may get frames before this returns. */
+  async subscribe(
+    ctx: Context,
+    prepared: Prepared,
+    bound: ValidatedExecutionArgs,
+    sink: LiveSink,
+  ): Promise<(() => void) | Refused> {
+    const { feed } = this.#options;
+    const shape = this.#shapeOf(prepared);
+    const field = findLiveField(shape.root.name.value);
+    const definition = this.#options.engine.schema.getSubscriptionType()?.getFields()[shape.root.name.value];
+    if (!field || !definition) return new Refused([new GraphQLError('This cannot be subscribed to')]);
+
+    let args: Readonly<Record<string, unknown>>;
+    let filter: LiveFilter;
+    let after: number | null;
+    try {
+      args = getArgumentValues(definition, shape.root, bound.variableValues);
+      after = typeof args.after === 'string' ? positionOf(args.after) : null;
+      filter = await field.open(ctx, args);
+    } catch (error) {
+      return new Refused([maskError(error, ctx)]);
+    }
+    // Nothing below waits: between reading the head and joining the group no event may pass.
+    const viewer = this.#viewerOf(ctx.actor);
+    const group = this.#groupOf({ shape, field, filter, args, bound, viewer });
+    const head = feed.head();
+    // Another process may have been a moment ahead of this one.
+    const from = Math.max(head, after ?? 0);
+    const member: Member = { viewer, sink, from, waiting: after === null ? null : [], waitingLength: 0, closed: false };
+    viewer.members++;
+    group.members.add(member);
+    if (after !== null) void this.#replay(group, member, after);
+    return () => this.#close(group, member);
+  }
+
+  /** Sends everyone away; they may resume elsewhere. */
+  stop(): void {
+    for (const group of this.#groups.values()) {
+      for (const member of [...group.members]) this.#drop(group, member);
+    }
+  }
+
+  #onEvent(group: Group, event: EventRow): void {
+    if (group.queued >= MAX_QUEUED) {
+      for (const member of [...group.members]) this.#drop(group, member);
+      return;
+    }
+    const allowed = this.#allowed(group, event);
+    group.queued++;
+    group.tail = group.tail.then(async () => {
+      try {
+        await this.#deliver(group, event, await allowed);
+      } catch (error) {
+        // Better to come back with a cursor than to have missed something.
+        this.#options.log.error({ err: error, event_id: event.id }, 'a live event could not be delivered');
+        for (const member of [...group.members]) this.#drop(group, member);
+      } finally {
+        group.queued--;
+      }
+    });
+  }
+
+  async #deliver(group: Group, event: EventRow, allowed: ReadonlySet<Viewer>): Promise<void> {
+    const members = [...group.members].filter((member) => event.position > member.from);
+    const seeing = members.filter((member) => allowed.has(member.viewer));
+    const [first] = seeing;
+    const frame = first ? await this.#execute(group, first.viewer.actor, event) : null;
+    for (const member of frame ? seeing : []) if (frame) this.#send(group, member, frame);
+
+    const denied = new Set(members.filter((member) => !allowed.has(member.viewer)).map((member) => member.viewer));
+    for (const viewer of denied) {
+      if (await this.#mayFollow(group, viewer)) continue;
+      for (const member of [...group.members]) {
+        if (member.viewer !== viewer) continue;
+        this.#close(group, member);
+        member.sink.complete();
+      }
+    }
+  }
+
+  /** One event may be hidden from somebody who may follow the rest. */
+  async #mayFollow(group: Group, viewer: Viewer): Promise<boolean> {
+    try {
+      await group.field.open(this.#options.contextFor(viewer.actor), group.args);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** The feed passes an event to all groups in one go: their viewers are collected and checked together. */
+  #allowed(group: Group, event: EventRow): Promise<ReadonlySet<Viewer>> {
+    let batch = this.#batch;
+    if (batch?.event !== event) {
+      const viewers = new Set<Viewer>();
+      const allowed = this.#rightsTail.then(() => this.#check([...viewers], event));
+      // The failure is seen where it is awaited.
+      this.#rightsTail = allowed.catch(() => undefined);
+      batch = { event, viewers, allowed };
+      this.#batch = batch;
+    }
+    for (const member of group.members) batch.viewers.add(member.viewer);
+    return batch.allowed;
+  }
+
+  async #check(viewers: readonly Viewer[], event: EventRow): Promise<ReadonlySet<Viewer>> {
+    if (this.#batch?.event === event) this.#batch = null;
+    const allowed = await this.#options.mayStillSee(
+      viewers.map(({ actor }) => actor),
+      event,
+    );
+    return new Set(viewers.filter((_, index) => allowed.has(index)));
+  }
+
+  async #execute(group: Group, actor: Actor, event: EventRow): Promise<Frame | null> {
+    const ctx = this.#options.contextFor(actor);
+    let result: ExecutionResult;
+    try {
+      const payload = await group.field.resolve(event, group.args, ctx);
+      if (payload === null || payload === undefined) return null;
+      result = await this.#options.engine.run(ctx, { ...group.bound, contextValue: ctx, rootValue: payload });
+    } catch (error) {
+      result = { errors: [maskError(error, ctx)] };
+    }
+    return new Frame(result);
+  }
+
+  async #replay(group: Group, member: Member, after: number): Promise<void> {
+    const { feed, log } = this.#options;
+    const { actor } = member.viewer;
+    try {
+      for await (const events of feed.history(group.filter, after, member.from)) {
+        for (const event of events) {
+          if (member.closed) return;
+          const allowed = await this.#options.mayStillSee([actor], event);
+          const frame = allowed.has(0) ? await this.#execute(group, actor, event) : null;
+          if (!frame || member.closed) continue;
+          member.sink.send(frame);
+          await member.sink.ready();
+        }
+      }
+      const waiting = member.waiting ?? [];
+      member.waiting = null;
+      for (const frame of waiting) if (!member.closed) member.sink.send(frame);
+    } catch (error) {
+      if (member.closed) return;
+      this.#close(group, member);
+      member.sink.send(new Frame({ errors: [maskError(error, { log, requestId: `live-${after}` })] }));
+      member.sink.complete();
+    }
+  }
+
+  #send(group: Group, member: Member, frame: Frame): void {
+    if (member.closed) return;
+    if (!member.waiting) return member.sink.send(frame);
+    member.waiting.push(frame);
+    member.waitingLength += frame.json.length;
+    if (member.waitingLength > MAX_WAITING) this.#drop(group, member);
+  }
+
+  #drop(group: Group, member: Member): void {
+    this.#close(group, member);
+    member.sink.drop();
+  }
+
+  #close(group: Group, member: Member): void {
+    if (member.closed) return;
+    member.closed = true;
+    group.members.delete(member);
+    if (--member.viewer.members === 0) this.#viewers.delete(member.viewer.key);
+    if (group.members.size > 0) return;
+    group.leave();
+    this.#groups.delete(group.key);
+  }
+
+  #groupOf(wanted: Pick<Group, 'field' | 'filter' | 'args' | 'bound'> & { shape: Shape; viewer: Viewer }): Group {
+    const { shape, viewer, ...rest } = wanted;
+    const variables = Object.entries(rest.bound.variableValues.coerced).filter(
+      ([name]) => name !== shape.cursorVariable,
+    );
+    const filter = { ...rest.filter, kinds: rest.filter.kinds && [...rest.filter.kinds] };
+    const key = JSON.stringify([shape.id, variables, filter, shape.viewerIndependent ? null : viewer.key]);
+    let group = this.#groups.get(key);
+    if (!group) {
+      // Without the context of who came first: it would keep that request alive.
+      const bound = { ...rest.bound, contextValue: undefined };
+      group = { ...rest, bound, key, members: new Set(), tail: Promise.resolve(), queued: 0, leave: () => undefined };
+      this.#groups.set(key, group);
+      const created = group;
+      group.leave = this.#options.feed.subscribe(rest.filter, (event) => this.#onEvent(created, event));
+    }
+    return group;
+  }
+
+  #viewerOf(actor: Actor): Viewer {
+    const { userId, tokenId, isAdmin, isExternal, isSystem, scopes } = actor;
+    const key = JSON.stringify([userId, tokenId, isAdmin, isExternal, isSystem, scopes && [...scopes].sort()]);
+    let viewer = this.#viewers.get(key);
+    if (!viewer) {
+      viewer = { key, actor, members: 0 };
+      this.#viewers.set(key, viewer);
+    }
+    return viewer;
+  }
+
+  #shapeOf(prepared: Prepared): Shape {
+    let shape = this.#shapes.get(prepared);
+    if (!shape) {
+      shape = shapeOf(this.#options.engine, prepared, ++this.#documents);
+      this.#shapes.set(prepared, shape);
+    }
+    return shape;
+  }
+}
+
+/** What matters of a document for sharing; worked out once. */
+interface Shape {
+  readonly id: number;
+  readonly root: FieldNode;
+  /** The variable that is used for `after` and for nothing else: who differ in it alone share everything. */
+  readonly cursorVariable: string | null;
+  readonly viewerIndependent: boolean;
+}
+
+const shapeOf = ({ schema }: Engine, prepared: Prepared, id: number): Shape => {
+  const root = rootField(prepared, prepared.operation.selectionSet);
+  if (!root) throw new GraphQLError('A subscription needs a field');
+  const uses = new Map<string, number>();
+  visit(prepared.document, {
+    VariableDefinition: () => false,
+    Variable: ({ name }) => {
+      uses.set(name.value, (uses.get(name.value) ?? 0) + 1);
+    },
+  });
+  const after = root.arguments?.find(({ name }) => name.value === 'after')?.value;
+  const variable = after?.kind === 'Variable' ? after.name.value : null;
+
+  const seen = new Set<GraphQLNamedType>();
+  const collect = (type: GraphQLNamedType, set: SelectionSetNode): void => {
+    for (const node of set.selections) {
+      if (node.kind === 'Field') {
+        const field = isObjectType(type) || isInterfaceType(type) ? type.getFields()[node.name.value] : undefined;
+        const fieldType = field && getNamedType(field.type);
+        if (!fieldType || !isCompositeType(fieldType)) continue;
+        seen.add(fieldType);
+        if (isAbstractType(fieldType)) for (const possible of schema.getPossibleTypes(fieldType)) seen.add(possible);
+        if (node.selectionSet) collect(fieldType, node.selectionSet);
+      } else {
+        const below = node.kind === 'InlineFragment' ? node : prepared.fragments[node.name.value];
+        const condition = below?.typeCondition && schema.getType(below.typeCondition.name.value);
+        if (below) collect(condition ?? type, below.selectionSet);
+      }
+    }
+  };
+  const type = schema.getSubscriptionType();
+  if (type) collect(type, prepared.operation.selectionSet);
+  return {
+    id,
+    root,
+    cursorVariable: variable !== null && uses.get(variable) === 1 ? variable : null,
+    viewerIndependent: [...seen].every((each) => each.extensions.viewerIndependent === true),
+  };
+};
+
+/** Validation has seen to it that there is exactly one. */
+const rootField = (prepared: Prepared, set: SelectionSetNode): FieldNode | null => {
+  for (const node of set.selections) {
+    if (node.kind === 'Field') return node;
+    const below = node.kind === 'InlineFragment' ? node : prepared.fragments[node.name.value];
+    const found = below && rootField(prepared, below.selectionSet);
+    if (found) return found;
+  }
+  return null;
+};

@@ -1,0 +1,50 @@
+import { GraphQLError } from 'graphql';
+import { type GraphqlParams, Refused } from './engine.ts';
+import { LIMITS } from './limits.ts';
+
+const refuse = (message: string) =>
+  new Refused([new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' } })], 400);
+
+/** Checks the form of one request: `{ query, operationName?, variables?, extensions? }`. */
+export const readParams = (sent: unknown): GraphqlParams | Refused => {
+  if (!isObject(sent)) return refuse('The request must be a JSON object, or an array of such objects');
+  const { query, operationName = null, variables = null, extensions = null } = sent;
+  if (query === undefined || query === null || query === '') return refuse('Must provide query string.');
+  if (typeof query !== 'string') return refuse('`query` must be a string');
+  if (operationName !== null && typeof operationName !== 'string') return refuse('`operationName` must be a string');
+  if (variables !== null && !isObject(variables)) return refuse('`variables` must be an object');
+  if (extensions !== null && !isObject(extensions)) return refuse('`extensions` must be an object');
+  return { query, operationName: operationName === '' ? null : operationName, variables: variables ?? {} };
+};
+
+/** Reads a JSON body: one request or a batch of them. */
+export const readBody = (body: Buffer): GraphqlParams | Refused | (GraphqlParams | Refused)[] => {
+  let sent: unknown;
+  try {
+    sent = JSON.parse(body.toString('utf8'));
+  } catch {
+    return refuse('The body is not valid JSON');
+  }
+  if (!Array.isArray(sent)) return readParams(sent);
+  if (sent.length === 0) return refuse('The batch is empty');
+  if (sent.length > LIMITS.batch) return refuse(`The batch exceeds the limit of ${LIMITS.batch} operations`);
+  return sent.map(readParams);
+};
+
+/** Reads the parameters of a GET request, where `variables` and `extensions` are JSON texts. */
+export const readQuery = (search: URLSearchParams): GraphqlParams | Refused => {
+  const sent: Record<string, unknown> = {};
+  for (const name of ['query', 'operationName', 'variables', 'extensions']) {
+    const text = search.get(name);
+    if (text === null || (text === '' && name !== 'query')) continue;
+    try {
+      sent[name] = name === 'variables' || name === 'extensions' ? JSON.parse(text) : text;
+    } catch {
+      return refuse(`\`${name}\` is not valid JSON`);
+    }
+  }
+  return readParams(sent);
+};
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,0 +1,129 @@
+import type { ServerResponse } from 'node:http';
+import type { ExecutionResult } from 'graphql';
+import type { Context } from '#platform/context.ts';
+import { type Engine, type GraphqlParams, Refused } from './engine.ts';
+import { asChunk, Frame } from './frame.ts';
+import type { LiveHub, LiveSink } from './live.ts';
+
+/** Bytes that may wait for a slow reader before its connection is cut; it may come back with its cursor. */
+const MAX_BUFFERED = 1_000_000;
+const HEARTBEAT_MS = 12_000;
+
+const COMMENT = Buffer.from(':\n\n');
+const COMMENT_CHUNK = asChunk(COMMENT);
+const COMPLETE = 'event: complete\ndata:\n\n';
+
+/** The open event streams of a process, kept alive by one timer. */
+export class EventStreams {
+  readonly #streams = new Set<EventStream>();
+  readonly #timer = setInterval(() => {
+    for (const stream of this.#streams) stream.beat();
+  }, HEARTBEAT_MS).unref();
+
+  /** Takes over a response whose headers are not sent yet. */
+  open(
+    response: ServerResponse,
+    headers: Readonly<Record<string, number | string | string[] | undefined>>,
+  ): EventStream {
+    for (const [name, value] of Object.entries(headers)) if (value !== undefined) response.setHeader(name, value);
+    response.writeHead(200, {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+      // Proxies must not collect events.
+      'x-accel-buffering': 'no',
+    });
+    response.flushHeaders();
+    const stream = new EventStream(response);
+    this.#streams.add(stream);
+    response.once('close', () => this.#streams.delete(stream));
+    stream.beat();
+    return stream;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    for (const stream of this.#streams) stream.drop();
+  }
+}
+
+/**
+ * One subscriber by server-sent events. Frames are the same bytes for all, so they go past ServerResponse to the
+ * socket, chunk framing included; where the response is not chunked or has to wait its turn they go through it.
+ */
+export class EventStream implements LiveSink {
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+    response.socket?.setTimeout(0);
+    response.socket?.setNoDelay(true);
+  }
+
+  send(frame: Frame): void {
+    this.#write(frame.chunk, frame.event);
+  }
+
+  beat(): void {
+    this.#write(COMMENT_CHUNK, COMMENT);
+  }
+
+  onClose(handler: () => void): void {
+    this.#response.once('close', handler);
+  }
+
+  async ready(): Promise<void> {
+    const { socket } = this.#response;
+    if (!socket?.writableNeedDrain) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    socket.once('drain', resolve).once('close', resolve);
+    await promise;
+    socket.off('drain', resolve).off('close', resolve);
+  }
+
+  complete(): void {
+    if (!this.#response.destroyed) this.#response.end(COMPLETE);
+  }
+
+  drop(): void {
+    this.#response.destroy();
+  }
+
+  #write(chunk: Buffer, data: Buffer): void {
+    const response = this.#response;
+    const { socket } = response;
+    if (response.destroyed || response.writableEnded) return;
+    if (socket && response.chunkedEncoding && response.writableLength === socket.writableLength) socket.write(chunk);
+    else response.write(data);
+    if (response.writableLength + (socket?.writableLength ?? 0) > MAX_BUFFERED) this.drop();
+  }
+}
+
+/**
+ * Answers by the GraphQL over SSE protocol, distinct connections mode: `next` events and a last `complete`. Errors of
+ * the request come as a result too.
+ */
+export const answerByEvents = async (
+  { engine, hub }: { readonly engine: Engine; readonly hub: LiveHub },
+  ctx: Context,
+  params: GraphqlParams,
+  stream: EventStream,
+): Promise<void> => {
+  const finish = (result: ExecutionResult) => {
+    stream.send(new Frame(result));
+    stream.complete();
+  };
+  const prepared = engine.prepare(params);
+  if (prepared instanceof Refused) return finish({ errors: prepared.errors });
+  const bound = engine.bind(ctx, prepared, params.variables);
+  if (bound instanceof Refused) return finish({ errors: bound.errors });
+  if (prepared.operation.operation !== 'subscription') return finish(await engine.run(ctx, bound));
+
+  let closed = false;
+  stream.onClose(() => {
+    closed = true;
+  });
+  const end = await hub.subscribe(ctx, prepared, bound, stream);
+  if (end instanceof Refused) return finish({ errors: end.errors });
+  if (closed) end();
+  else stream.onClose(end);
+};

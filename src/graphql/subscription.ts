@@ -1,0 +1,73 @@
+import type { ArgBuilder, InputFieldMap, InputShapeFromFields, ObjectRef } from '@pothos/core';
+import type { Context } from '#platform/context.ts';
+import { decodeCursor, encodeCursor } from '#platform/cursor.ts';
+import type { LiveFilter } from '#platform/event-log/read.ts';
+import type { EventRow } from '#platform/events.ts';
+import { builder, type Types } from './builder.ts';
+
+builder.subscriptionType({});
+
+export interface SubscriptionOptions<Args extends InputFieldMap, Payload> {
+  readonly description?: string;
+  readonly type: ObjectRef<Types, Payload>;
+  readonly args: (t: ArgBuilder<Types>) => Args;
+  /** Which events are wanted. Throws when the caller may not follow them (and again later, once they may no longer). */
+  readonly open: (ctx: Context, args: InputShapeFromFields<Args>) => LiveFilter | Promise<LiveFilter>;
+  /** What is sent for an event; null sends nothing. Runs once for all who share it (see live.ts). */
+  readonly resolve: (event: EventRow, args: InputShapeFromFields<Args>, ctx: Context) => Promise<Payload | null>;
+}
+
+/** A declared subscription, as live.ts runs it. */
+export interface LiveField {
+  open(ctx: Context, args: Readonly<Record<string, unknown>>): LiveFilter | Promise<LiveFilter>;
+  resolve(event: EventRow, args: Readonly<Record<string, unknown>>, ctx: Context): Promise<unknown>;
+}
+
+const fields = new Map<string, LiveField>();
+
+export const findLiveField = (name: string): LiveField | null => fields.get(name) ?? null;
+
+/**
+ * Declares a subscription fed by the event log. The argument `after` (a cursor from an earlier payload) is added; the
+ * payload type carries `cursor: String!`, made by `eventCursor(event)`.
+ *
+ *     subscriptionField('projectExportUpdated', {
+ *       type: ProjectExportUpdate,
+ *       args: (t) => ({ fullPath: t.id({ required: true }) }),
+ *       open: async (ctx, { fullPath }) => ({ kinds: EXPORT_KINDS, project_id: (await getProject(ctx, { path: fullPath })).id }),
+ *       resolve: async (event, _args, ctx) => ({ cursor: eventCursor(event), ...(await exportState(ctx, event.project_id)) }),
+ *     })
+ *
+ * Types whose fields say the same to whoever may see the event declare `extensions: { viewerIndependent: true }`:
+ * where all selected types do, one execution serves every subscriber.
+ */
+export function subscriptionField<Args extends InputFieldMap, Payload>(
+  name: string,
+  options: SubscriptionOptions<Args, Payload>,
+): void;
+// The body carries arguments and payload over without looking at them.
+export function subscriptionField(name: string, options: SubscriptionOptions<InputFieldMap, unknown>): void {
+  fields.set(name, { open: options.open, resolve: options.resolve });
+  builder.subscriptionField(name, (t) =>
+    t.field({
+      ...(options.description === undefined ? {} : { description: options.description }),
+      type: options.type,
+      nullable: true,
+      args: {
+        ...options.args(t.arg),
+        after: t.arg.string({ description: 'The cursor of the last payload received: what came since is sent first.' }),
+      },
+      subscribe: () => {
+        throw new Error('subscriptions are run by live.ts');
+      },
+      // The root value is what `options.resolve` gave.
+      resolve: (payload) => payload,
+    }),
+  );
+}
+
+/** The cursor that stands for having received `event`. */
+export const eventCursor = (event: EventRow): string => encodeCursor([event.position]);
+
+/** @throws DomainError `bad_request` when the text is no such cursor */
+export const positionOf = (cursor: string): number => Number(decodeCursor(cursor, ['number'])[0]);

@@ -1,0 +1,269 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type ExecutionResult, GraphQLError, type GraphQLSchema } from 'graphql';
+import { createYoga, type Plugin } from 'graphql-yoga';
+import type { Actor, Context } from '#platform/context.ts';
+import type { EventFeed } from '#platform/event-log/feed.ts';
+import type { Logger } from '#platform/log.ts';
+import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
+import { Engine, type GraphqlParams, Refused } from './engine.ts';
+import { sendGraphiql } from './graphiql.ts';
+import { LIMITS } from './limits.ts';
+import { LiveHub, type RightsCheck } from './live.ts';
+import { readBody, readParams, readQuery } from './params.ts';
+import { answerByEvents, EventStreams } from './sse.ts';
+import { attachWebsocket } from './websocket.ts';
+
+const PATH = '/api/graphql';
+const EXPLORER_PATH = '/-/graphql-explorer';
+
+export interface GraphqlOptions {
+  readonly schema: GraphQLSchema;
+  /** Authenticates a caller; see caller.ts for what it may throw. */
+  readonly contextOf: ContextOf;
+  /** A context for a subscriber, while one event is resolved for it. */
+  readonly contextFor: (actor: Actor) => Context;
+  readonly feed: EventFeed;
+  /** Who of the viewers may see an event. */
+  readonly mayStillSee: RightsCheck;
+  readonly graphiqlEnabled: () => Promise<boolean>;
+  readonly log: Logger;
+}
+
+/**
+ * Mounts GraphQL: JSON by POST goes straight to the engine, event streams and WebSockets to live.ts, and the other
+ * forms of GraphQL over HTTP (GET, urlencoded, `application/graphql`) through Yoga, with the same engine below.
+ */
+export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<void> => {
+  const engine = new Engine(options.schema);
+  const { log, contextOf, graphiqlEnabled } = options;
+  const hub = new LiveHub({
+    engine,
+    feed: options.feed,
+    mayStillSee: options.mayStillSee,
+    contextFor: options.contextFor,
+    log,
+  });
+  const streams = new EventStreams();
+  const yoga = yogaOver(engine);
+
+  await fastify.register(async (scope) => {
+    // Bodies are read here: they are counted as they arrive, and most are parsed once and not twice.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
+
+    scope.route({
+      method: ['GET', 'POST'],
+      url: PATH,
+      handler: async (request, reply) => {
+        const { headers } = request;
+        if (request.method !== 'POST' && headers.accept?.includes('text/html') && (await graphiqlEnabled())) {
+          return sendGraphiql(request, reply);
+        }
+        const body = request.method === 'POST' ? await readBytes(request) : null;
+        if (request.method === 'POST' && body === null) {
+          return answer(reply.header('connection', 'close'), 413, [
+            `The body exceeds the limit of ${LIMITS.bodyBytes} bytes`,
+          ]);
+        }
+        let ctx: Context;
+        try {
+          ctx = await contextOf(callerOf(request, reply));
+        } catch (error) {
+          const { status, message } = rejectionOf(error);
+          return answer(reply, status, [message]);
+        }
+
+        const isJson =
+          body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
+        if (headers.accept?.includes('text/event-stream') && (isJson || body === null)) {
+          const params = isJson ? readBody(body) : readQuery(new URL(request.url, 'http://local').searchParams);
+          if (Array.isArray(params)) return answer(reply, 400, ['A batch cannot be answered by an event stream']);
+          if (params instanceof Refused)
+            return answer(
+              reply,
+              400,
+              params.errors.map(({ message }) => message),
+            );
+          if (body === null && isMutation(engine, params))
+            return answer(reply.header('allow', 'POST'), 405, ['Mutations need a POST request']);
+          reply.hijack();
+          await answerByEvents({ engine, hub }, ctx, params, streams.open(reply.raw, reply.getHeaders()));
+          return reply;
+        }
+        if (isJson) return answerJson(engine, ctx, request, reply, body);
+        return answerByYoga(yoga, ctx, request, reply, body);
+      },
+    });
+
+    scope.route({
+      method: ['PUT', 'PATCH', 'DELETE'],
+      url: PATH,
+      handler: (_request, reply) =>
+        answer(reply.header('allow', 'GET, POST'), 405, ['GraphQL takes GET and POST requests']),
+    });
+
+    scope.get(EXPLORER_PATH, async (request, reply) =>
+      (await graphiqlEnabled()) ? sendGraphiql(request, reply) : answer(reply, 404, ['The explorer is turned off']),
+    );
+  });
+
+  const detach = attachWebsocket(fastify.server, { path: PATH, engine, hub, contextOf });
+  fastify.addHook('preClose', async () => {
+    hub.stop();
+    streams.close();
+    await detach();
+  });
+};
+
+const JSON_TYPE = /^application\/json\s*(;|$)/i;
+const RESPONSE_TYPE = 'application/graphql-response+json';
+
+/** The path of nearly all requests; it does what Yoga would and no more. */
+const answerJson = async (
+  engine: Engine,
+  ctx: Context,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+  body: Buffer,
+): Promise<FastifyReply> => {
+  const type = responseType(headers.accept);
+  if (type === null) return answer(reply, 406, [`The answer can be application/json or ${RESPONSE_TYPE}`]);
+  const params = readBody(body);
+  reply.type(`${type}; charset=utf-8`);
+  if (Array.isArray(params)) {
+    const results: (ExecutionResult | { errors: readonly GraphQLError[] })[] = [];
+    // In their order: a query after a mutation sees what it did.
+    for (const each of params) {
+      const result = each instanceof Refused ? each : await engine.execute(ctx, each);
+      results.push(result instanceof Refused ? { errors: result.errors } : result);
+    }
+    return reply.code(200).send(JSON.stringify(results));
+  }
+  const result = params instanceof Refused ? params : await engine.execute(ctx, params);
+  if (!(result instanceof Refused)) return reply.code(200).send(JSON.stringify(result));
+  const status = result.status ?? (type === RESPONSE_TYPE ? 400 : 200);
+  return reply.code(status).send(JSON.stringify({ errors: result.errors }));
+};
+
+/** The first type of the Accept header that GraphQL has, JSON where all are welcome. */
+const responseType = (accept: string | undefined): string | null => {
+  if (accept === undefined || accept === '' || accept === '*/*') return 'application/json';
+  for (const part of accept.split(',')) {
+    const type = part.split(';', 1)[0]?.trim().toLowerCase();
+    if (type === RESPONSE_TYPE) return RESPONSE_TYPE;
+    if (type === 'application/json' || type === 'application/*' || type === '*/*') return 'application/json';
+  }
+  return null;
+};
+
+interface YogaContext {
+  readonly ctx: Context;
+}
+
+/** Yoga does the forms of the request and the answer; the engine is put in place of its own execution. */
+const yogaOver = (engine: Engine) => {
+  const useEngine: Plugin<YogaContext, YogaContext> = {
+    onParams: async ({ params, request, context, setResult }) => {
+      const read = readParams(params);
+      const result =
+        read instanceof Refused
+          ? read
+          : await engine.execute(context.ctx, read, { readOnly: request.method === 'GET' });
+      setResult(
+        result instanceof Refused ? { errors: result.errors.map((error) => withStatus(error, result.status)) } : result,
+      );
+    },
+  };
+  return createYoga<YogaContext>({
+    schema: engine.schema,
+    graphqlEndpoint: PATH,
+    plugins: [useEngine],
+    // What the engine does itself, or Fastify before it.
+    parserAndValidationCache: false,
+    maxRequestBodySize: false,
+    maskedErrors: false,
+    multipart: false,
+    cors: false,
+    graphiql: false,
+    landingPage: false,
+    logging: false,
+  });
+};
+
+/** Yoga reads the status of an answer from its errors; `spec` leaves it 200 for plain JSON. */
+const withStatus = (error: GraphQLError, status: number | undefined): GraphQLError =>
+  new GraphQLError(error.message, {
+    nodes: error.nodes,
+    source: error.source,
+    positions: error.positions,
+    path: error.path,
+    extensions: { ...error.extensions, http: { status: status ?? 400, spec: status === undefined } },
+  });
+
+const answerByYoga = async (
+  yoga: ReturnType<typeof yogaOver>,
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: Buffer | null,
+): Promise<FastifyReply> => {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(request.headers))
+    if (value !== undefined) headers.set(name, String(value));
+  const response = await yoga.fetch(
+    new Request(new URL(request.url, 'http://local'), {
+      method: request.method,
+      headers,
+      ...(body ? { body: new Uint8Array(body) } : {}),
+    }),
+    { ctx },
+  );
+  for (const [name, value] of response.headers) if (name !== 'content-length') reply.header(name, value);
+  reply.code(response.status);
+  return reply.send(Buffer.from(await response.arrayBuffer()));
+};
+
+const answer = (reply: FastifyReply, status: number, messages: readonly string[]): FastifyReply =>
+  reply
+    .code(status)
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify({ errors: messages.map((message) => ({ message })) }));
+
+const isMutation = (engine: Engine, params: GraphqlParams): boolean => {
+  const prepared = engine.prepare(params);
+  return !(prepared instanceof Refused) && prepared.operation.operation === 'mutation';
+};
+
+/** Null when there are more than allowed; the rest is not read then. */
+const readBytes = async ({ raw, headers }: FastifyRequest): Promise<Buffer | null> => {
+  if (Number(headers['content-length'] ?? 0) > LIMITS.bodyBytes) return null;
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>();
+  const chunks: Buffer[] = [];
+  let length = 0;
+  raw.on('data', (chunk: Buffer) => {
+    length += chunk.length;
+    if (length > LIMITS.bodyBytes) {
+      raw.pause();
+      resolve(null);
+    } else chunks.push(chunk);
+  });
+  raw.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
+  raw.once('error', reject);
+  return promise;
+};
+
+const callerOf = (request: FastifyRequest, { raw }: FastifyReply): Caller => {
+  const gone = new AbortController();
+  raw.once('close', () => {
+    if (!raw.writableFinished) gone.abort();
+  });
+  return {
+    transport: 'http',
+    method: request.method,
+    headers: request.headers,
+    url: request.url,
+    ip: request.ip,
+    requestId: request.id,
+    signal: gone.signal,
+  };
+};
