@@ -46,8 +46,16 @@ export const createPool = ({ connectionString, max, applicationName }: PoolOptio
     connectionTimeoutMillis: 10_000,
   });
   pool.on('connect', prepareStatements);
-  // An idle connection that breaks is replaced when next needed; without a handler it would end the process.
-  pool.on('error', () => {});
+  return tolerateLosses(pool);
+};
+
+/**
+ * A lost connection fails the statement under way, and the pool replaces it. It is an `error` event as well, also of
+ * clients in use, and one that nobody listens to would end the process.
+ */
+export const tolerateLosses = (pool: pg.Pool, onLoss: (error: Error) => void = () => {}): pg.Pool => {
+  pool.on('error', onLoss);
+  pool.on('connect', (client) => client.on('error', onLoss));
   return pool;
 };
 
