@@ -108,6 +108,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index projects_by_activity on projects (last_activity_at, id);
     create index projects_by_updated on projects (updated_at, id);
     create index projects_by_name on projects (lower(name), id);
+    create unique index projects_name on projects (namespace_id, lower(name));
     create index projects_by_path on projects (path, id);
     create index projects_by_stars on projects (star_count, id);
     create index projects_public on projects (visibility_level, id);

@@ -1,0 +1,100 @@
+import { type AttributeName, attributeNames, attributeSchemas, type ProjectAttributes } from './attributes.ts';
+import type { ProjectColumns } from './model.ts';
+
+/** Where a setting stands in an export archive (reference: export-archive §2, §3). */
+export type ArchiveFile =
+  | 'project'
+  | 'project_feature'
+  | 'ci_cd_settings'
+  | 'container_expiration_policy'
+  | 'auto_devops';
+
+interface Place {
+  readonly file: ArchiveFile;
+  readonly key: string;
+}
+
+// All others stand in tree/project.json under their own names.
+const places: Partial<Record<AttributeName, Place | null>> = {
+  // Two booleans say it: see below.
+  merge_method: null,
+  // Never exported.
+  lfs_enabled: null,
+  emails_enabled: null,
+  container_expiration_policy: null,
+  public_jobs: { file: 'project', key: 'public_builds' },
+  ci_default_git_depth: { file: 'ci_cd_settings', key: 'default_git_depth' },
+  ci_forward_deployment_enabled: { file: 'ci_cd_settings', key: 'forward_deployment_enabled' },
+  ci_forward_deployment_rollback_allowed: { file: 'ci_cd_settings', key: 'forward_deployment_rollback_allowed' },
+  ci_allow_fork_pipelines_to_run_in_parent_project: {
+    file: 'ci_cd_settings',
+    key: 'allow_fork_pipelines_to_run_in_parent_project',
+  },
+  ci_job_token_scope_enabled: { file: 'ci_cd_settings', key: 'job_token_scope_enabled' },
+  ci_separated_caches: { file: 'ci_cd_settings', key: 'separated_caches' },
+  ci_push_repository_for_job_token_allowed: { file: 'ci_cd_settings', key: 'push_repository_for_job_token_allowed' },
+  ci_restrict_pipeline_cancellation_role: { file: 'ci_cd_settings', key: 'restrict_pipeline_cancellation_role' },
+  ci_pipeline_variables_minimum_override_role: {
+    file: 'ci_cd_settings',
+    key: 'pipeline_variables_minimum_override_role',
+  },
+  restrict_user_defined_variables: { file: 'ci_cd_settings', key: 'restrict_user_defined_variables' },
+  group_runners_enabled: { file: 'ci_cd_settings', key: 'group_runners_enabled' },
+  runner_token_expiration_interval: { file: 'ci_cd_settings', key: 'runner_token_expiration_interval_seconds' },
+  keep_latest_artifact: { file: 'ci_cd_settings', key: 'keep_latest_artifact' },
+  auto_devops_enabled: { file: 'auto_devops', key: 'enabled' },
+  auto_devops_deploy_strategy: { file: 'auto_devops', key: 'deploy_strategy' },
+};
+
+const placeOf = (name: AttributeName): Place | null => {
+  if (name.endsWith('_access_level')) return { file: 'project_feature', key: name };
+  const place = places[name];
+  return place === undefined ? { file: 'project', key: name } : place;
+};
+
+const placed = attributeNames.flatMap((name) => {
+  const place = placeOf(name);
+  return place ? [{ name, ...place }] : [];
+});
+
+const LEVELS: readonly string[] = ['disabled', 'private', 'enabled', 'public'];
+
+/** The settings that one file of the archive holds, under the archive's names. */
+export const attributesToArchive = (project: ProjectColumns, file: ArchiveFile): Record<string, unknown> => {
+  if (file === 'container_expiration_policy') return { policy: project.container_expiration_policy };
+  const line: Record<string, unknown> = {};
+  for (const { name, key } of placed.filter((each) => each.file === file)) {
+    const value = project[name];
+    line[key] = file === 'project_feature' ? LEVELS.indexOf(String(value)) * 10 : value;
+  }
+  if (file === 'project') {
+    line.visibility_level = project.visibility_level;
+    line.archived = project.archived;
+    line.merge_requests_ff_only_enabled = project.merge_method === 'ff';
+    line.merge_requests_rebase_enabled = project.merge_method === 'rebase_merge';
+  }
+  return line;
+};
+
+/** What an archive's file says of the settings; a value that cannot be is left out, as is what is unknown. */
+export const attributesFromArchive = (
+  line: Readonly<Record<string, unknown>>,
+  file: ArchiveFile,
+): ProjectAttributes => {
+  const found: Record<string, unknown> = {};
+  const take = (name: AttributeName, value: unknown) => {
+    const parsed = attributeSchemas[name].safeParse(value);
+    if (parsed.success) found[name] = parsed.data;
+  };
+  if (file === 'container_expiration_policy') take('container_expiration_policy', line.policy ?? line);
+  for (const { name, key } of placed.filter((each) => each.file === file)) {
+    const value = line[key];
+    if (value === undefined) continue;
+    take(name, file === 'project_feature' && typeof value === 'number' ? LEVELS[value / 10] : value);
+  }
+  if (file === 'project') {
+    if (line.merge_requests_ff_only_enabled === true) found.merge_method = 'ff';
+    else if (line.merge_requests_rebase_enabled === true) found.merge_method = 'rebase_merge';
+  }
+  return found;
+};

@@ -1,0 +1,193 @@
+import { z } from 'zod';
+import { FEATURE_LEVELS } from '#domains/access/model.ts';
+import { invalid } from '#platform/errors.ts';
+
+const feature = () => z.enum(FEATURE_LEVELS);
+const template = (max = 500) => z.string().max(max).nullable();
+
+export const containerExpirationPolicy = z.object({
+  cadence: z.enum(['1d', '7d', '14d', '1month', '3month']).default('1d'),
+  enabled: z.boolean().default(false),
+  keep_n: z.int().min(0).max(1_000).nullable().default(10),
+  older_than: z.string().max(20).nullable().default('90d'),
+  name_regex: z.string().max(255).nullable().default('.*'),
+  name_regex_keep: z.string().max(255).nullable().default(null),
+  next_run_at: z.string().max(40).nullable().default(null),
+});
+
+/**
+ * Every setting of a project that its maintainers write, by the name of its column: what it may hold. The inputs of
+ * both faces, `override_params` of an import and the attributes in archives derive from this table; a new setting is a
+ * column, a line here, and its place in the record.
+ */
+const settings = z.object({
+  description: z.string().max(2_000).nullable(),
+  topics: z.array(z.string().min(1).max(255)).max(100),
+
+  issues_access_level: feature(),
+  repository_access_level: feature(),
+  merge_requests_access_level: feature(),
+  forking_access_level: feature(),
+  wiki_access_level: feature(),
+  builds_access_level: feature(),
+  snippets_access_level: feature(),
+  pages_access_level: z.enum([...FEATURE_LEVELS, 'public']),
+  analytics_access_level: feature(),
+  container_registry_access_level: feature(),
+  security_and_compliance_access_level: feature(),
+  requirements_access_level: feature(),
+
+  merge_method: z.enum(['merge', 'rebase_merge', 'ff']),
+  squash_option: z.enum(['never', 'always', 'default_on', 'default_off']),
+  suggestion_commit_message: template(255),
+  merge_commit_template: template(),
+  squash_commit_template: template(),
+  issue_branch_template: template(255),
+  only_allow_merge_if_pipeline_succeeds: z.boolean(),
+  allow_merge_on_skipped_pipeline: z.boolean().nullable(),
+  only_allow_merge_if_all_discussions_are_resolved: z.boolean(),
+  remove_source_branch_after_merge: z.boolean(),
+  resolve_outdated_diff_discussions: z.boolean(),
+  printing_merge_request_link_enabled: z.boolean(),
+  autoclose_referenced_issues: z.boolean(),
+  request_access_enabled: z.boolean(),
+  approvals_before_merge: z.int().min(0).max(100),
+
+  ci_config_path: z.string().max(255).nullable(),
+  ci_default_git_depth: z.int().min(0).max(1_000).nullable(),
+  ci_forward_deployment_enabled: z.boolean(),
+  ci_forward_deployment_rollback_allowed: z.boolean(),
+  ci_allow_fork_pipelines_to_run_in_parent_project: z.boolean(),
+  ci_job_token_scope_enabled: z.boolean(),
+  ci_separated_caches: z.boolean(),
+  ci_push_repository_for_job_token_allowed: z.boolean(),
+  ci_restrict_pipeline_cancellation_role: z.enum(['developer', 'maintainer', 'no_one']),
+  ci_pipeline_variables_minimum_override_role: z.enum(['owner', 'maintainer', 'developer', 'no_one_allowed']),
+  restrict_user_defined_variables: z.boolean(),
+  auto_cancel_pending_pipelines: z.enum(['enabled', 'disabled']),
+  auto_devops_enabled: z.boolean(),
+  auto_devops_deploy_strategy: z.enum(['continuous', 'manual', 'timed_incremental']),
+  build_timeout: z.int().min(600).max(2_592_000),
+  build_git_strategy: z.enum(['fetch', 'clone']),
+  public_jobs: z.boolean(),
+  shared_runners_enabled: z.boolean(),
+  group_runners_enabled: z.boolean(),
+  runner_token_expiration_interval: z.int().min(1).max(2_147_483_647).nullable(),
+  keep_latest_artifact: z.boolean(),
+
+  packages_enabled: z.boolean().nullable(),
+  service_desk_enabled: z.boolean(),
+  emails_enabled: z.boolean(),
+  lfs_enabled: z.boolean(),
+  enforce_auth_checks_on_uploads: z.boolean(),
+  warn_about_potentially_unwanted_characters: z.boolean(),
+  mr_default_target_self: z.boolean(),
+  external_authorization_classification_label: z.string().max(255),
+  container_expiration_policy: containerExpirationPolicy,
+});
+
+export const attributeSchemas = settings.shape;
+export type AttributeName = keyof typeof attributeSchemas;
+export const projectAttributes = settings.partial();
+/** Some of a project's settings, by column. */
+export type ProjectAttributes = z.output<typeof projectAttributes>;
+export const attributeNames = Object.keys(attributeSchemas).filter(isAttribute);
+
+export function isAttribute(name: string): name is AttributeName {
+  return Object.hasOwn(attributeSchemas, name);
+}
+
+/** The parts of a project, each with its older on/off name. */
+export const featureSwitches = {
+  issues_enabled: 'issues_access_level',
+  merge_requests_enabled: 'merge_requests_access_level',
+  wiki_enabled: 'wiki_access_level',
+  jobs_enabled: 'builds_access_level',
+  snippets_enabled: 'snippets_access_level',
+  container_registry_enabled: 'container_registry_access_level',
+  requirements_enabled: 'requirements_access_level',
+  security_and_compliance_enabled: 'security_and_compliance_access_level',
+} as const satisfies Record<string, AttributeName>;
+export type FeatureSwitch = keyof typeof featureSwitches;
+
+/** Other names that clients send for the same setting. */
+export const attributeAliases = { tag_list: 'topics', public_builds: 'public_jobs' } as const satisfies Record<
+  string,
+  AttributeName
+>;
+
+/**
+ * Settings as a client may send them: under their own names, as on/off switches, under an alias, `emails_disabled`
+ * turned round. The proper name wins over the others; names that are no setting are left out.
+ *
+ * @throws DomainError `invalid` naming each value that cannot be
+ */
+export const readAttributes = (given: Readonly<Record<string, unknown>>): ProjectAttributes => {
+  const found: Record<string, unknown> = {};
+  for (const [name, column] of Object.entries(featureSwitches)) {
+    const on = coerce(given[name], z.boolean());
+    if (typeof on === 'boolean') found[column] = on ? 'enabled' : 'disabled';
+  }
+  const off = coerce(given.emails_disabled, z.boolean());
+  if (typeof off === 'boolean') found.emails_enabled = !off;
+  for (const [alias, column] of Object.entries(attributeAliases)) {
+    if (given[alias] !== undefined && given[alias] !== null)
+      found[column] = coerce(given[alias], attributeSchemas[column]);
+  }
+  for (const name of attributeNames)
+    if (given[name] !== undefined) found[name] = coerce(given[name], attributeSchemas[name]);
+  const parsed = projectAttributes.safeParse(found);
+  if (parsed.success) return parsed.data;
+  const fields: Record<string, string[]> = {};
+  for (const issue of parsed.error.issues) fields[String(issue.path[0] ?? 'base')] = [problemOf(issue)];
+  throw invalid(fields);
+};
+
+/**
+ * `override_params` of an import: as `readAttributes`, but an empty string overrides nothing. Values arrive as text
+ * from forms.
+ */
+export const readOverrides = (params: Readonly<Record<string, unknown>>): ProjectAttributes =>
+  readAttributes(Object.fromEntries(Object.entries(params).filter(([, value]) => value !== '')));
+
+const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
+const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
+
+/** Text becomes the number, boolean or list that the setting is. */
+const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
+  const kind = schemaKind(schema);
+  if (kind === 'list' && typeof value === 'string')
+    return value
+      .split(',')
+      .map((each) => each.trim())
+      .filter(Boolean);
+  if (typeof value === 'number' && kind === 'boolean') return coerce(String(value), schema);
+  if (typeof value !== 'string') return value;
+  if (kind === 'boolean') {
+    const word = value.toLowerCase();
+    return TRUE.has(word) ? true : FALSE.has(word) ? false : value;
+  }
+  return kind === 'integer' && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
+};
+
+export type AttributeKind = 'boolean' | 'integer' | 'list' | 'object' | 'enum' | 'text';
+
+/** What sort of value a setting holds, below nullable. */
+export const schemaKind = (schema: z.core.$ZodType): AttributeKind => {
+  if (schema instanceof z.ZodNullable) return schemaKind(schema.unwrap());
+  if (schema instanceof z.ZodBoolean) return 'boolean';
+  if (schema instanceof z.ZodNumber) return 'integer';
+  if (schema instanceof z.ZodArray) return 'list';
+  if (schema instanceof z.ZodObject) return 'object';
+  return schema instanceof z.ZodEnum ? 'enum' : 'text';
+};
+
+const problemOf = (issue: z.core.$ZodIssue): string => {
+  if (issue.code === 'too_big')
+    return issue.origin === 'string'
+      ? `is too long (maximum is ${issue.maximum} characters)`
+      : `must be less than or equal to ${issue.maximum}`;
+  if (issue.code === 'too_small')
+    return issue.origin === 'string' ? "can't be blank" : `must be greater than or equal to ${issue.minimum}`;
+  return issue.code === 'invalid_value' ? 'does not have a valid value' : 'is invalid';
+};

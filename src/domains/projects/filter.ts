@@ -1,0 +1,234 @@
+import { type RawBuilder, sql } from 'kysely';
+import { OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { projectIsMine, projectIsVisible } from '#domains/access/policy.ts';
+import type { Actor } from '#platform/context.ts';
+import { type SlotValues, slot } from '#platform/db/compiled.ts';
+import type { SortDirection } from '#platform/paging.ts';
+
+export const PROJECT_ORDERS = [
+  'id',
+  'name',
+  'path',
+  'created_at',
+  'updated_at',
+  'last_activity_at',
+  'star_count',
+  'similarity',
+  'repository_size',
+  'storage_size',
+  'packages_size',
+  'wiki_size',
+] as const;
+export type ProjectOrder = (typeof PROJECT_ORDERS)[number];
+
+/** Which projects, and in what order (specification 1 §4.5). Null and absent are the same; rights apply always. */
+export interface ProjectFilter {
+  readonly ids?: readonly number[] | null | undefined;
+  readonly full_paths?: readonly string[] | null | undefined;
+  /** Projects of this namespace alone, or with `include_subgroups` of all below it. */
+  readonly namespace_id?: number | null | undefined;
+  readonly include_subgroups?: boolean | null | undefined;
+  /** Also what is shared with the namespace, or, as `only`, nothing else. */
+  readonly with_shared?: boolean | 'only' | null | undefined;
+  readonly archived?: boolean | null | undefined;
+  /** Imported from elsewhere by the caller. */
+  readonly imported?: boolean | null | undefined;
+  readonly include_hidden?: boolean | null | undefined;
+  readonly include_pending_delete?: boolean | null | undefined;
+  readonly id_after?: number | null | undefined;
+  readonly id_before?: number | null | undefined;
+  readonly last_activity_after?: string | null | undefined;
+  readonly last_activity_before?: string | null | undefined;
+  /** Only heeded when the order is by `updated_at`. */
+  readonly updated_after?: string | null | undefined;
+  readonly updated_before?: string | null | undefined;
+  readonly membership?: boolean | null | undefined;
+  readonly owned?: boolean | null | undefined;
+  readonly min_access_level?: number | null | undefined;
+  readonly starred?: boolean | null | undefined;
+  /** Starred by this user, whoever asks. */
+  readonly starred_by?: number | null | undefined;
+  /** Only those in personal namespaces of the caller. */
+  readonly personal?: boolean | null | undefined;
+  readonly search?: string | null | undefined;
+  readonly search_namespaces?: boolean | null | undefined;
+  /** All of them. */
+  readonly topics?: readonly string[] | null | undefined;
+  readonly visibility?: Visibility | null | undefined;
+  readonly repository_storage?: string | null | undefined;
+  readonly with_issues_enabled?: boolean | null | undefined;
+  readonly with_merge_requests_enabled?: boolean | null | undefined;
+  readonly marked_for_deletion_on?: string | null | undefined;
+  readonly order_by?: ProjectOrder | null | undefined;
+  readonly sort?: SortDirection | null | undefined;
+}
+
+/** Of these only the presence shapes the statement: their values go into slots. */
+const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
+  'ids',
+  'full_paths',
+  'namespace_id',
+  'id_after',
+  'id_before',
+  'last_activity_after',
+  'last_activity_before',
+  'updated_after',
+  'updated_before',
+  'min_access_level',
+  'starred_by',
+  'search',
+  'topics',
+  'repository_storage',
+  'marked_for_deletion_on',
+]);
+
+/** What of a filter decides the text of its statement. */
+export const filterShape = (filter: ProjectFilter): string => {
+  let shape = '';
+  for (const [name, value] of Object.entries(filter)) {
+    if (value !== null && value !== undefined) shape += SLOTS.has(name) ? `${name};` : `${name}=${value};`;
+  }
+  return shape;
+};
+
+/** The values for the slots that `conditions` left. */
+export const filterValues = (filter: ProjectFilter): SlotValues => ({
+  ...filter,
+  full_paths: filter.full_paths?.map((path) => path.toLowerCase()),
+  search_pattern: filter.search ? `%${filter.search.replace(/[\\%_]/g, '\\$&')}%` : null,
+});
+
+/** The conditions of the filter and of the caller's rights on the row `projects`. */
+export const conditions = (actor: Actor, filter: ProjectFilter): RawBuilder<unknown> => {
+  const all: RawBuilder<unknown>[] = [projectIsVisible(actor)];
+  const given = (name: keyof ProjectFilter) => filter[name] !== null && filter[name] !== undefined;
+  const add = (condition: RawBuilder<unknown>) => all.push(condition);
+  const nobody = sql`false`;
+  // Visible already means there for everybody else.
+  if (actor.isAdmin && !filter.include_hidden) add(sql`not projects.hidden`);
+  if (actor.isAdmin && !filter.include_pending_delete) add(sql`not projects.pending_delete`);
+
+  if (given('ids')) add(sql`projects.id = any (${slot('ids')}::bigint[])`);
+  if (given('full_paths')) add(sql`lower(projects.full_path) = any (${slot('full_paths')}::text[])`);
+  if (given('namespace_id')) add(placeCondition(filter));
+  if (given('archived')) add(filter.archived ? sql`projects.archived` : sql`not projects.archived`);
+  if (filter.imported) {
+    add(actor.userId === null ? nobody : sql`projects.imported and projects.creator_id = ${actor.userId}`);
+  }
+  if (given('id_after')) add(sql`projects.id > ${slot('id_after')}::bigint`);
+  if (given('id_before')) add(sql`projects.id < ${slot('id_before')}::bigint`);
+  if (given('last_activity_after')) add(sql`projects.last_activity_at > ${slot('last_activity_after')}::timestamptz`);
+  if (given('last_activity_before')) add(sql`projects.last_activity_at < ${slot('last_activity_before')}::timestamptz`);
+  if (filter.order_by === 'updated_at') {
+    if (given('updated_after')) add(sql`projects.updated_at > ${slot('updated_after')}::timestamptz`);
+    if (given('updated_before')) add(sql`projects.updated_at < ${slot('updated_before')}::timestamptz`);
+  }
+  const mine = (least?: number) => (actor.userId === null ? nobody : projectIsMine(actor.userId, least));
+  if (filter.membership) add(mine());
+  if (filter.owned) add(mine(OWNER));
+  if (given('min_access_level')) add(atLeast(actor));
+  if (filter.personal) {
+    add(
+      actor.userId === null
+        ? nobody
+        : sql`projects.namespace_id in (select id from namespaces where kind = 'user' and owner_id = ${actor.userId})`,
+    );
+  }
+  if (filter.starred) add(actor.userId === null ? nobody : starredBy(actor.userId));
+  if (given('starred_by')) add(starredBy(slot('starred_by')));
+  if (filter.search) add(searchCondition(filter));
+  if (given('topics')) add(sql`projects.topics @> ${slot('topics')}::text[]`);
+  if (filter.visibility) add(sql`projects.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
+  if (given('repository_storage')) add(sql`projects.repository_storage = ${slot('repository_storage')}`);
+  if (filter.with_issues_enabled) add(featureCondition(actor, 'issues_access_level'));
+  if (filter.with_merge_requests_enabled) add(featureCondition(actor, 'merge_requests_access_level'));
+  if (given('marked_for_deletion_on'))
+    add(sql`projects.marked_for_deletion_on = ${slot('marked_for_deletion_on')}::date`);
+  return sql.join(all, sql` and `);
+};
+
+const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter): RawBuilder<unknown> => {
+  const id = slot('namespace_id');
+  const shared = sql`projects.id in (select s.project_id from project_shares s
+    where s.shared_with_id = ${id}::bigint and (s.expires_at is null or s.expires_at > current_date))`;
+  if (with_shared === 'only') return shared;
+  const own = include_subgroups
+    ? sql`projects.namespace_id in (select d.id from namespaces d where d.traversal_ids @> array[${id}::bigint])`
+    : sql`projects.namespace_id = ${id}::bigint`;
+  return with_shared ? sql`(${own} or ${shared})` : own;
+};
+
+const atLeast = (actor: Actor): RawBuilder<unknown> => {
+  if (actor.userId === null) return sql`false`;
+  const least = slot('min_access_level');
+  return sql`(projects.namespace_id in (select a.namespace_id from namespace_access a
+      where a.user_id = ${actor.userId} and a.access_level >= ${least}::int and a.expires_at > current_date)
+    or projects.id in (select m.project_id from members m
+      where m.user_id = ${actor.userId} and m.project_id is not null and m.access_level >= ${least}::int
+        and (m.expires_at is null or m.expires_at > current_date)
+      union all
+      select s.project_id from project_shares s
+      join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${actor.userId} and not a.via_share
+      where least(s.access_level, a.access_level) >= ${least}::int and a.expires_at > current_date
+        and (s.expires_at is null or s.expires_at > current_date)))`;
+};
+
+const starredBy = (userId: unknown): RawBuilder<unknown> =>
+  sql`projects.id in (select t.project_id from project_stars t where t.user_id = ${userId}::bigint)`;
+
+const searchCondition = ({ search_namespaces }: ProjectFilter): RawBuilder<unknown> => {
+  const pattern = sql`${slot('search_pattern')}::text`;
+  const found = sql`projects.name ilike ${pattern} or projects.path ilike ${pattern} or projects.description ilike ${pattern}`;
+  return search_namespaces ? sql`(${found} or projects.full_path ilike ${pattern})` : sql`(${found})`;
+};
+
+/** The part of the project is there for the caller, as policy.ts has it. */
+const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_requests_access_level') => {
+  const level = sql.ref(`projects.${column}`);
+  if (actor.isAdmin) return sql`${level} <> 'disabled'`;
+  if (actor.userId === null) return sql`${level} = 'enabled'`;
+  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor.userId)})`;
+};
+
+/** By what the list is sorted before the id; null for the id alone. */
+export const sortExpression = (actor: Actor, filter: ProjectFilter): RawBuilder<unknown> | null => {
+  switch (effectiveOrder(actor, filter)) {
+    case 'id':
+      return null;
+    case 'name':
+      return sql`lower(projects.name)`;
+    case 'path':
+      return sql`projects.path`;
+    case 'updated_at':
+      return sql`projects.updated_at`;
+    case 'last_activity_at':
+      return sql`projects.last_activity_at`;
+    case 'star_count':
+      return sql`projects.star_count`;
+    case 'similarity': {
+      const term = sql`${slot('search')}::text`;
+      return sql`(greatest(similarity(projects.name, ${term}), similarity(projects.path, ${term}))
+        + 0.2 * similarity(coalesce(projects.description, ''), ${term}))::float8`;
+    }
+    case 'repository_size':
+      return sql`coalesce(s.repository_size, 0)`;
+    case 'packages_size':
+      return sql`coalesce(s.packages_size, 0)`;
+    case 'wiki_size':
+      return sql`coalesce(s.wiki_size, 0)`;
+    case 'storage_size':
+      return sql`coalesce(s.repository_size + s.wiki_size + s.lfs_objects_size + s.job_artifacts_size
+        + s.pipeline_artifacts_size + s.packages_size + s.snippets_size + s.uploads_size, 0)`;
+    default:
+      return sql`projects.created_at`;
+  }
+};
+
+/** Sizes are for administrators, similarity for searches; what cannot be had falls back to the usual order. */
+export const effectiveOrder = (actor: Actor, { order_by, search }: ProjectFilter): ProjectOrder => {
+  if (order_by === 'similarity') return search ? 'similarity' : 'created_at';
+  if (order_by && isSize(order_by)) return actor.isAdmin ? order_by : 'created_at';
+  return order_by ?? 'created_at';
+};
+
+export const isSize = (order: ProjectOrder): boolean => order.endsWith('_size');

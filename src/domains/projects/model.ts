@@ -1,0 +1,105 @@
+import type { Selectable } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
+import { webUrl } from '#platform/urls.ts';
+
+/** All columns but the runners' token, which few may see. */
+export type ProjectColumns = Omit<Selectable<Projects>, 'runners_token'>;
+
+export interface ProjectNamespace {
+  readonly id: number;
+  readonly name: string;
+  readonly path: string;
+  readonly kind: string;
+  readonly full_path: string;
+  readonly full_name: string;
+  readonly parent_id: number | null;
+  readonly owner_id: number | null;
+  readonly visibility_level: number;
+  readonly traversal_ids: readonly number[];
+  /** Its own, or for a personal namespace its owner's. */
+  readonly avatar_key: string | null;
+}
+
+export type ImportStatus = 'none' | 'scheduled' | 'started' | 'finished' | 'failed';
+
+/** A project as the caller meets it. */
+export interface ProjectRow extends ProjectColumns {
+  /** The caller's highest level, 0 when none. */
+  readonly access_level: number;
+  readonly namespace: ProjectNamespace;
+  readonly import_status: ImportStatus;
+  readonly import_error: string | null;
+}
+
+export interface SharedGroup {
+  readonly group_id: number;
+  readonly group_name: string;
+  readonly group_full_path: string;
+  readonly group_access_level: number;
+  readonly expires_at: string | null;
+}
+
+/** What the full REST record tells beyond the row. */
+export interface ProjectDetails extends ProjectRow {
+  /** The caller's level as a member of the project itself, and through its groups. */
+  readonly project_access: number | null;
+  readonly group_access: number | null;
+  readonly shared_with_groups: readonly SharedGroup[];
+  readonly owner: { readonly id: number; readonly name: string; readonly created_at: string } | null;
+  readonly runners_token: Buffer | null;
+  readonly statistics: StatisticsRow | null;
+}
+
+export type StatisticsRow = Omit<Selectable<ProjectStatistics>, 'project_id'>;
+
+/** Where events of a project belong: `tx.emit(kind, { ...projectScope(project), subject, payload })`. */
+export const projectScope = (project: Pick<ProjectRow, 'id' | 'namespace'>) => ({
+  project_id: project.id,
+  namespace_ids: project.namespace.traversal_ids,
+});
+
+/** `Group / Subgroup / Project`. */
+export const nameWithNamespace = (project: Pick<ProjectRow, 'name' | 'namespace'>): string =>
+  `${project.namespace.full_name} / ${project.name}`;
+
+export const projectWebUrl = (ctx: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>): string =>
+  webUrl(ctx, project.full_path);
+
+export const httpUrlToRepo = (ctx: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>): string =>
+  webUrl(ctx, `${project.full_path}.git`);
+
+/** The address an SSH server beside the hub would have; the hub itself speaks git over HTTP alone. */
+export const sshUrlToRepo = ({ services }: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>): string =>
+  `git@${hostOf(services.urls.base)}:${project.full_path}.git`;
+
+export const projectAvatarUrl = (
+  ctx: Pick<Context, 'services'>,
+  project: Pick<ProjectRow, 'avatar_key'>,
+): string | null => (project.avatar_key === null ? null : webUrl(ctx, `uploads/${project.avatar_key}`));
+
+export const readmeUrl = (
+  ctx: Pick<Context, 'services'>,
+  project: Pick<ProjectRow, 'full_path' | 'readme_path' | 'default_branch'>,
+): string | null =>
+  project.readme_path === null || project.default_branch === null
+    ? null
+    : webUrl(ctx, `${project.full_path}/-/blob/${project.default_branch}/${project.readme_path}`);
+
+/** All sizes together, as `storage_size` tells. */
+export const storageSize = (sizes: StatisticsRow): number =>
+  sizes.repository_size +
+  sizes.wiki_size +
+  sizes.lfs_objects_size +
+  sizes.job_artifacts_size +
+  sizes.pipeline_artifacts_size +
+  sizes.packages_size +
+  sizes.snippets_size +
+  sizes.uploads_size;
+
+let known: { base: string; host: string } | null = null;
+/** Asked for on every row of a list: remembered. */
+const hostOf = (base: string): string => {
+  if (known?.base !== base) known = { base, host: new URL(base).hostname };
+  return known.host;
+};

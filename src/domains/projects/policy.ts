@@ -1,0 +1,130 @@
+import { DEVELOPER, GUEST, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains/access/model.ts';
+import { openFrom } from '#domains/access/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import type { ProjectRow } from './model.ts';
+
+type Feature =
+  | 'issues_access_level'
+  | 'repository_access_level'
+  | 'merge_requests_access_level'
+  | 'builds_access_level'
+  | 'snippets_access_level'
+  | 'wiki_access_level';
+
+interface Rule {
+  /** The least role of a member. */
+  readonly role: number;
+  /** On an open project (public, or internal to people who are not external) without membership: anyone, or whoever is signed in. */
+  readonly open?: 'anyone' | 'signed_in';
+  /** All of these parts of the project must be there for the caller. */
+  readonly features?: readonly Feature[];
+  /** At least one of these. */
+  readonly anyFeature?: readonly Feature[];
+  /** Changes the content: not in an archived project. */
+  readonly writes?: true;
+}
+
+const ISSUES = ['issues_access_level'] as const;
+const CODE = ['repository_access_level'] as const;
+const REVIEW = ['merge_requests_access_level', 'repository_access_level'] as const;
+const BUILDS = ['builds_access_level', 'repository_access_level'] as const;
+const PLANNING = ['issues_access_level', 'merge_requests_access_level'] as const;
+
+/** Who may do what in a project (reference: conventions §6, §7). */
+const rules = {
+  read_project: { role: GUEST, open: 'anyone' },
+  read_code: { role: REPORTER, open: 'anyone', features: CODE },
+  push_code: { role: DEVELOPER, features: CODE, writes: true },
+  read_issue: { role: GUEST, open: 'anyone', features: ISSUES },
+  create_issue: { role: GUEST, open: 'signed_in', features: ISSUES, writes: true },
+  admin_issue: { role: PLANNER, features: ISSUES, writes: true },
+  read_confidential_issue: { role: PLANNER, features: ISSUES },
+  remove_issue: { role: OWNER, features: ISSUES, writes: true },
+  read_label: { role: GUEST, open: 'anyone', anyFeature: PLANNING },
+  admin_label: { role: PLANNER, anyFeature: PLANNING, writes: true },
+  read_milestone: { role: GUEST, open: 'anyone', anyFeature: PLANNING },
+  admin_milestone: { role: PLANNER, anyFeature: PLANNING, writes: true },
+  create_note: { role: GUEST, open: 'signed_in', writes: true },
+  admin_note: { role: MAINTAINER, writes: true },
+  read_merge_request: { role: REPORTER, open: 'anyone', features: REVIEW },
+  create_merge_request: { role: DEVELOPER, features: REVIEW, writes: true },
+  admin_merge_request: { role: DEVELOPER, features: REVIEW, writes: true },
+  remove_merge_request: { role: OWNER, features: REVIEW, writes: true },
+  read_pipeline: { role: REPORTER, open: 'anyone', features: BUILDS },
+  create_pipeline: { role: DEVELOPER, features: BUILDS, writes: true },
+  admin_pipeline: { role: DEVELOPER, features: BUILDS, writes: true },
+  read_release: { role: GUEST, open: 'anyone', features: CODE },
+  admin_release: { role: DEVELOPER, features: CODE, writes: true },
+  read_snippet: { role: GUEST, open: 'anyone', features: ['snippets_access_level'] },
+  read_wiki: { role: GUEST, open: 'anyone', features: ['wiki_access_level'] },
+  read_member: { role: GUEST, open: 'signed_in' },
+  read_statistics: { role: REPORTER },
+  read_protected_branch: { role: DEVELOPER },
+  export: { role: MAINTAINER },
+  import_members: { role: MAINTAINER },
+  import_relation: { role: MAINTAINER, writes: true },
+  admin_member: { role: MAINTAINER },
+  admin_project: { role: MAINTAINER },
+  update_settings: { role: MAINTAINER },
+  admin_protected_branch: { role: MAINTAINER, writes: true },
+  admin_hook: { role: MAINTAINER },
+  read_runners_token: { role: MAINTAINER },
+  admin_share: { role: MAINTAINER },
+  change_visibility: { role: OWNER },
+  archive_project: { role: OWNER },
+  rename_project: { role: MAINTAINER },
+  remove_project: { role: OWNER },
+} as const satisfies Record<string, Rule>;
+
+export type ProjectAbility = keyof typeof rules;
+
+/** The columns `can` reads. */
+export const POLICY_COLUMNS = [
+  'visibility_level',
+  'archived',
+  'public_jobs',
+  'issues_access_level',
+  'repository_access_level',
+  'merge_requests_access_level',
+  'builds_access_level',
+  'snippets_access_level',
+  'wiki_access_level',
+] as const;
+
+/** What `can` needs to know of a project. */
+export type JudgedProject = Pick<ProjectRow, (typeof POLICY_COLUMNS)[number] | 'access_level'>;
+
+/** Whether the caller may do this in the project, which he may see (`getProject` has made sure). */
+export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, ability: ProjectAbility): boolean => {
+  const rule: Rule = rules[ability];
+  if (!hasFeatures(project, rule)) return false;
+  if (rule.writes && project.archived) return false;
+  if (project.access_level >= rule.role) return true;
+  if (rule.open === undefined || project.visibility_level < openFrom(actor)) return false;
+  // Jobs of open projects may be kept to those who can read the code as members.
+  if (ability === 'read_pipeline' && !project.public_jobs) return false;
+  return rule.open === 'anyone' || actor.userId !== null;
+};
+
+/**
+ * @throws DomainError `not_found` where the part of the project is hidden from the caller, `unauthenticated` for
+ * anonymous callers who would have to say who they are, else `forbidden`
+ */
+export const requireAbility = (ctx: Pick<Context, 'actor'>, project: JudgedProject, ability: ProjectAbility): void => {
+  if (can(ctx, project, ability)) return;
+  const rule: Rule = rules[ability];
+  if (!hasFeatures(project, rule)) throw notFound();
+  if (ctx.actor.userId === null && !ctx.actor.isSystem) throw unauthenticated();
+  throw forbidden();
+};
+
+const hasFeatures = (project: JudgedProject, rule: Rule): boolean =>
+  (rule.features ?? []).every((feature) => isThere(project, feature)) &&
+  (rule.anyFeature === undefined || rule.anyFeature.some((feature) => isThere(project, feature)));
+
+/** Nobody sees a disabled part, members alone see a private one. */
+const isThere = (project: JudgedProject, feature: Feature): boolean => {
+  const level = project[feature];
+  return level !== 'disabled' && (level !== 'private' || project.access_level >= GUEST);
+};

@@ -1,0 +1,230 @@
+import { type RawBuilder, sql } from 'kysely';
+import { projectIsVisible } from '#domains/access/policy.ts';
+import type { Actor, Context, Services } from '#platform/context.ts';
+import { CompiledStatements, runCompiled, slot, USER_SLOT } from '#platform/db/compiled.ts';
+import type { List, Window } from '#platform/db/list.ts';
+import { DomainError, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import {
+  conditions,
+  effectiveOrder,
+  filterShape,
+  filterValues,
+  isSize,
+  type ProjectFilter,
+  sortExpression,
+} from './filter.ts';
+import type { ProjectDetails, ProjectRow } from './model.ts';
+import {
+  assemble,
+  DETAILS,
+  type DetailPart,
+  type ProjectPart,
+  type RawProject,
+  ROW,
+  selectList,
+  sqlFrom,
+} from './select.ts';
+
+export type { ProjectFilter } from './filter.ts';
+export type { ProjectDetails, ProjectRow } from './model.ts';
+export type { ProjectPart } from './select.ts';
+
+/**
+ * The project, as far as the caller may know of it.
+ *
+ * @throws DomainError `not_found` (Project) when there is none, or none for the caller
+ */
+export const getProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow> => {
+  const project = await findProject(ctx, id);
+  if (!project) throw notFound('Project');
+  return project;
+};
+
+/** The project, or null when there is none for the caller. Paths are found whatever their case. */
+export const findProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow | null> =>
+  (await readProjects(ctx, id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] }, ROW))[0] ?? null;
+
+/** With what the full REST record tells. */
+export const getProjectDetails = async (
+  ctx: Context,
+  id: IdOrPath,
+  extra: readonly DetailPart[] = [],
+): Promise<ProjectDetails> => {
+  const filter = id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] };
+  const [project] = await readProjects(ctx, filter, [...DETAILS, ...extra]);
+  if (!project) throw notFound('Project');
+  return project;
+};
+
+/** Those of the projects that the caller may see, by id. `parts` limits what is read of each. */
+export const projectsByIds = async (
+  ctx: Context,
+  ids: readonly number[],
+  parts: readonly ProjectPart[] = ROW,
+): Promise<Map<number, ProjectRow>> => {
+  const rows = await readProjects(ctx, { ids }, parts.includes('id') ? parts : ['id', ...parts]);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/**
+ * The projects the caller may see that the filter describes, newest first unless it says otherwise. With `parts` only
+ * those are read of each row, and nothing else of it may be used.
+ */
+export const listProjects = (
+  ctx: Context,
+  filter: ProjectFilter,
+  parts: readonly ProjectPart[] = ROW,
+): List<ProjectRow> => projectList(ctx, filter, parts);
+
+/** The same with what the full REST record tells. */
+export const listProjectDetails = (
+  ctx: Context,
+  filter: ProjectFilter,
+  extra: readonly DetailPart[] = [],
+): List<ProjectDetails> => projectList(ctx, filter, extra.length === 0 ? DETAILS : [...DETAILS, ...extra]);
+
+/** The id of the project that used to have this path, if the caller may see it: REST redirects GET there. */
+export const findMovedProject = async (ctx: Context, path: string): Promise<number | null> => {
+  const row = await ctx.db
+    .selectFrom('redirects')
+    .innerJoin('projects', 'projects.id', 'redirects.project_id')
+    .select('projects.id')
+    .where('redirects.path', '=', path.toLowerCase())
+    .where(projectIsVisible(ctx.actor))
+    .executeTakeFirst();
+  return row?.id ?? null;
+};
+
+const statements = new CompiledStatements();
+
+/** The actor whom a statement is compiled for: his id becomes a slot. */
+const templateOf = (actor: Actor): Actor => ({ ...actor, userId: actor.userId === null ? null : USER_SLOT });
+
+const actorShape = (actor: Actor): string =>
+  `${actor.userId === null ? '-' : 'u'}${actor.isAdmin ? 'a' : ''}${actor.isExternal ? 'x' : ''}`;
+
+/** Rows hidden or being deleted count here for administrators: they are asked for by name. */
+const readProjects = async (
+  ctx: Context,
+  filter: ProjectFilter,
+  parts: readonly ProjectPart[],
+): Promise<ProjectDetails[]> => {
+  const wanted = { ...filter, include_hidden: true, include_pending_delete: true };
+  const { actor } = ctx;
+  const shape = `get|${actorShape(actor)}|${partsShape(parts)}|${filterShape(wanted)}`;
+  const statement = statements.get(ctx, shape, () => {
+    const template = templateOf(actor);
+    return sql`select ${selectList(template, parts)} from ${sqlFrom(parts)} where ${conditions(template, wanted)}`;
+  });
+  const rows = await runCompiled<RawProject>(ctx, statement, filterValues(wanted));
+  const set = new Set(parts);
+  return rows.map((row) => assemble(actor, row, set));
+};
+
+const projectList = (ctx: Context, filter: ProjectFilter, parts: readonly ProjectPart[]): List<ProjectDetails> => {
+  const { actor } = ctx;
+  const shape = `${actorShape(actor)}|${filterShape(filter)}`;
+  const order = effectiveOrder(actor, filter);
+  const values = filterValues(filter);
+  // Similarity lists the best match first, whatever `sort` says.
+  const ascending = order !== 'similarity' && filter.sort === 'asc';
+  const wanted = new Set(parts);
+  return {
+    rows: async (window) => {
+      const statement = statements.get(ctx, `list|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
+        listStatement(templateOf(actor), filter, parts, window, ascending),
+      );
+      try {
+        const rows = await runCompiled<RawProject>(ctx, statement, {
+          ...values,
+          offset: window.offset,
+          ...cursorSlots('after', window.after),
+          ...cursorSlots('before', window.before),
+        });
+        return rows.map((row) => assemble(actor, row, wanted));
+      } catch (error) {
+        throw isBadCursor(error, window)
+          ? new DomainError('bad_request', 'The cursor is invalid for this list')
+          : error;
+      }
+    },
+    count: (atMost) => countProjects(ctx, filter, shape, atMost),
+    cursorOf: (row) => (order === 'id' ? [row.id] : [sortKeyOf(row), row.id]),
+  };
+};
+
+const listStatement = (
+  actor: Actor,
+  filter: ProjectFilter,
+  parts: readonly ProjectPart[],
+  window: Window,
+  ascending: boolean,
+): RawBuilder<unknown> => {
+  const by = sortExpression(actor, filter);
+  const key = by ? sql`(${by}, projects.id)` : sql`projects.id`;
+  const cursor = (name: string) => (by ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`);
+  const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
+  const upwards = ascending !== (window.backwards ?? false);
+  const direction = sql.raw(upwards ? 'asc' : 'desc');
+  const all = [conditions(actor, filter)];
+  if (window.after) all.push(sql`${key} ${comparison(ascending)} ${cursor('after')}`);
+  if (window.before) all.push(sql`${key} ${comparison(!ascending)} ${cursor('before')}`);
+  const list = selectList(actor, parts.includes('id') ? parts : ['id', ...parts]);
+  // The limit is written out: a generic plan would otherwise reckon with a tenth of the table.
+  return sql`select ${list}${by ? sql`, ${by} as sort_key` : sql``}
+    from ${sqlFrom(parts, isSize(effectiveOrder(actor, filter)))}
+    where ${sql.join(all, sql` and `)}
+    order by ${by ? sql`${by} ${direction}, ` : sql``}projects.id ${direction}
+    limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
+};
+
+const sortKeyOf = (row: ProjectDetails & { readonly sort_key?: RawProject['sort_key'] }) => row.sort_key ?? null;
+
+const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
+  `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
+
+const shapes = new WeakMap<readonly ProjectPart[], string>();
+const partsShape = (parts: readonly ProjectPart[]): string => {
+  const shape = shapes.get(parts) ?? parts.join();
+  shapes.set(parts, shape);
+  return shape;
+};
+
+const cursorSlots = (name: string, cursor: Window['after']) => ({
+  [`${name}_0`]: cursor?.[0] ?? null,
+  [`${name}_1`]: cursor?.[1] ?? null,
+});
+
+/** Cursor values come from outside: one that is no time or number fails in the database (class 22). */
+const isBadCursor = (error: unknown, window: Window): boolean =>
+  Boolean(window.after ?? window.before) &&
+  error instanceof Error &&
+  'code' in error &&
+  typeof error.code === 'string' &&
+  error.code.startsWith('22');
+
+const LARGE_MS = 60_000;
+const MAX_REMEMBERED = 1_000;
+/** Lists known to be longer than was asked, and until when: such a list is not counted again on every page. */
+const largeLists = new WeakMap<Services, Map<string, number>>();
+
+const countProjects = async (ctx: Context, filter: ProjectFilter, shape: string, atMost: number): Promise<number> => {
+  const large = largeLists.get(ctx.services) ?? new Map<string, number>();
+  largeLists.set(ctx.services, large);
+  const key = `${ctx.actor.userId}|${ctx.actor.isAdmin}|${atMost}|${JSON.stringify(filter)}`;
+  if ((large.get(key) ?? 0) > performance.now()) return atMost + 1;
+  const statement = statements.get(ctx, `count|${shape}`, () => {
+    const template = templateOf(ctx.actor);
+    return sql`select count(*) as count from (
+      select 1 from projects where ${conditions(template, filter)} limit ${slot('at_most')}::bigint) counted`;
+  });
+  const values = { ...filterValues(filter), at_most: atMost + 1 };
+  const [row] = await runCompiled<{ count: number }>(ctx, statement, values);
+  const count = row?.count ?? 0;
+  if (count > atMost) {
+    if (large.size >= MAX_REMEMBERED) large.clear();
+    large.set(key, performance.now() + LARGE_MS);
+  }
+  return count;
+};

@@ -1,0 +1,208 @@
+import { type RawBuilder, sql } from 'kysely';
+import { GUEST, OWNER } from '#domains/access/model.ts';
+import { namespaceIsVisible } from '#domains/access/policy.ts';
+import type { Actor } from '#platform/context.ts';
+import type { Projects } from '#platform/db/tables.ts';
+import { attributeNames } from './attributes.ts';
+import type { ProjectColumns, ProjectDetails, ProjectNamespace } from './model.ts';
+
+/** What the hub itself writes; the settings follow from attributes.ts. */
+const ownColumns = [
+  'id',
+  'namespace_id',
+  'creator_id',
+  'name',
+  'path',
+  'full_path',
+  'visibility_level',
+  'disk_path',
+  'default_branch',
+  'avatar_key',
+  'archived',
+  'star_count',
+  'forks_count',
+  'open_issues_count',
+  'empty_repo',
+  'readme_path',
+  'repository_storage',
+  'hidden',
+  'pending_delete',
+  'marked_for_deletion_on',
+  'imported',
+  'import_type',
+  'import_url',
+  'compliance_frameworks',
+  'last_activity_at',
+  'created_at',
+  'updated_at',
+] as const satisfies readonly (keyof Projects)[];
+
+export type ProjectColumn = keyof ProjectColumns;
+export const projectColumns: readonly ProjectColumn[] = [...ownColumns, ...attributeNames];
+
+/** A column, or something that is joined or reckoned. */
+export type ProjectPart = ProjectColumn | 'access_level' | 'namespace' | 'import' | DetailPart;
+export type DetailPart = 'permissions' | 'shared_with_groups' | 'owner' | 'runners_token' | 'statistics';
+
+/** A whole `ProjectRow`. */
+export const ROW: readonly ProjectPart[] = [...projectColumns, 'access_level', 'namespace', 'import'];
+export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups'];
+
+const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
+  'access_level',
+  'namespace',
+  'import',
+  'permissions',
+  'shared_with_groups',
+  'owner',
+  'runners_token',
+  'statistics',
+]);
+
+const NAMESPACE_COLUMNS = sql`n.name as ns_name, n.path as ns_path, n.kind as ns_kind, n.full_path as ns_full_path,
+  n.full_name as ns_full_name, n.parent_id as ns_parent_id, n.owner_id as ns_owner_id,
+  n.visibility_level as ns_visibility_level, n.traversal_ids as ns_traversal_ids,
+  coalesce(n.avatar_key, o.avatar_key) as ns_avatar_key`;
+
+const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_size as st_repository_size,
+  s.wiki_size as st_wiki_size, s.lfs_objects_size as st_lfs_objects_size, s.job_artifacts_size as st_job_artifacts_size,
+  s.pipeline_artifacts_size as st_pipeline_artifacts_size, s.packages_size as st_packages_size,
+  s.snippets_size as st_snippets_size, s.uploads_size as st_uploads_size,
+  s.container_registry_size as st_container_registry_size`;
+
+/** The select list for the parts; `sqlFrom` joins what it refers to. */
+export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuilder<unknown> => {
+  const wanted = new Set(parts);
+  const columns = parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
+  const list: RawBuilder<unknown>[] = [...columns];
+  if (wanted.has('namespace')) list.push(NAMESPACE_COLUMNS);
+  if (wanted.has('access_level') || wanted.has('permissions')) {
+    // Administrators are owners of everything; their own memberships are told only as `permissions`.
+    if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) list.push(levels(actor.userId));
+  }
+  if (wanted.has('import')) list.push(sql`i.status as import_status, i.import_error`);
+  if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor));
+  if (wanted.has('owner')) list.push(sql`o.name as owner_name, o.created_at as owner_created_at`);
+  if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
+  if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
+  return sql.join(list);
+};
+
+/** `projects` with what the parts, and an order by a size, need. */
+export const sqlFrom = (parts: readonly ProjectPart[], bySize = false): RawBuilder<unknown> => {
+  const wanted = new Set(parts);
+  const joins: RawBuilder<unknown>[] = [sql`projects`];
+  if (wanted.has('namespace') || wanted.has('owner')) {
+    joins.push(sql`join namespaces n on n.id = projects.namespace_id left join users o on o.id = n.owner_id`);
+  }
+  if (wanted.has('import')) joins.push(sql`left join project_imports i on i.project_id = projects.id`);
+  if (wanted.has('statistics') || bySize) joins.push(sql`left join project_statistics s on s.project_id = projects.id`);
+  return sql.join(joins, sql` `);
+};
+
+// Apart, because the record tells them apart; the highest of them is the level (access/policy.ts: projectLevel).
+const levels = (userId: number): RawBuilder<unknown> => sql`
+  (select max(a.access_level) from namespace_access a
+    where a.user_id = ${userId} and a.namespace_id = projects.namespace_id and a.expires_at > current_date) as level_by_namespace,
+  (select m.access_level from members m
+    where m.project_id = projects.id and m.user_id = ${userId} and m.access_level >= ${sql.lit(GUEST)}
+      and (m.expires_at is null or m.expires_at > current_date)) as level_by_membership,
+  (select max(least(s.access_level, a.access_level)) from project_shares s
+    join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
+    where s.project_id = projects.id and a.expires_at > current_date
+      and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
+
+const sharedWithGroups = (actor: Actor): RawBuilder<unknown> => sql`
+  (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
+      'group_access_level', s.access_level, 'expires_at', s.expires_at) order by s.id)
+    from project_shares s join namespaces g on g.id = s.shared_with_id
+    where s.project_id = projects.id and ${namespaceIsVisible(actor, 'g')}) as shared_with_groups`;
+
+/** What the statement gives: `ProjectDetails` in the making, as far as the parts went. */
+export interface RawProject extends ProjectDetails {
+  readonly ns_name: string;
+  readonly ns_path: string;
+  readonly ns_kind: string;
+  readonly ns_full_path: string;
+  readonly ns_full_name: string;
+  readonly ns_parent_id: number | null;
+  readonly ns_owner_id: number | null;
+  readonly ns_visibility_level: number;
+  readonly ns_traversal_ids: number[];
+  readonly ns_avatar_key: string | null;
+  readonly level_by_namespace: number | null;
+  readonly level_by_membership: number | null;
+  readonly level_by_share: number | null;
+  readonly owner_name: string | null;
+  readonly owner_created_at: string | null;
+  readonly st_commit_count: number | null;
+  readonly st_repository_size: number;
+  readonly st_wiki_size: number;
+  readonly st_lfs_objects_size: number;
+  readonly st_job_artifacts_size: number;
+  readonly st_pipeline_artifacts_size: number;
+  readonly st_packages_size: number;
+  readonly st_snippets_size: number;
+  readonly st_uploads_size: number;
+  readonly st_container_registry_size: number;
+  readonly sort_key?: string | number | boolean | null;
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/**
+ * Puts the joined columns where the row has them. In place: spreading a hundred columns costs as much as reading them.
+ * The parts that were not asked for stay absent, whatever the type says: who asks for parts reads those alone.
+ */
+export const assemble = (actor: Actor, raw: Mutable<RawProject>, wanted: ReadonlySet<ProjectPart>): ProjectDetails => {
+  if (wanted.has('namespace')) raw.namespace = namespaceOf(raw);
+  const groups = Math.max(raw.level_by_namespace ?? 0, raw.level_by_share ?? 0);
+  const member = raw.level_by_membership ?? 0;
+  if (wanted.has('access_level')) raw.access_level = actor.isAdmin ? OWNER : Math.max(groups, member);
+  if (wanted.has('permissions')) {
+    // The owner of a personal namespace is taken as a member of the project itself, as clients expect.
+    const personal = raw.ns_kind === 'user';
+    raw.project_access = (personal ? Math.max(groups, member) : member) || null;
+    raw.group_access = (personal ? 0 : groups) || null;
+  }
+  if (wanted.has('import')) raw.import_status ??= 'none';
+  if (wanted.has('shared_with_groups')) raw.shared_with_groups ??= [];
+  if (wanted.has('owner')) {
+    raw.owner =
+      raw.ns_owner_id === null || raw.owner_name === null || raw.owner_created_at === null
+        ? null
+        : { id: raw.ns_owner_id, name: raw.owner_name, created_at: raw.owner_created_at };
+  }
+  if (wanted.has('statistics')) raw.statistics = statisticsOf(raw);
+  return raw;
+};
+
+const namespaceOf = (raw: RawProject): ProjectNamespace => ({
+  id: raw.namespace_id,
+  name: raw.ns_name,
+  path: raw.ns_path,
+  kind: raw.ns_kind,
+  full_path: raw.ns_full_path,
+  full_name: raw.ns_full_name,
+  parent_id: raw.ns_parent_id,
+  owner_id: raw.ns_owner_id,
+  visibility_level: raw.ns_visibility_level,
+  traversal_ids: raw.ns_traversal_ids,
+  avatar_key: raw.ns_avatar_key,
+});
+
+const statisticsOf = (raw: RawProject): ProjectDetails['statistics'] =>
+  raw.st_commit_count === null
+    ? null
+    : {
+        commit_count: raw.st_commit_count,
+        repository_size: raw.st_repository_size,
+        wiki_size: raw.st_wiki_size,
+        lfs_objects_size: raw.st_lfs_objects_size,
+        job_artifacts_size: raw.st_job_artifacts_size,
+        pipeline_artifacts_size: raw.st_pipeline_artifacts_size,
+        packages_size: raw.st_packages_size,
+        snippets_size: raw.st_snippets_size,
+        uploads_size: raw.st_uploads_size,
+        container_registry_size: raw.st_container_registry_size,
+      };

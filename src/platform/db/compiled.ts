@@ -1,0 +1,65 @@
+import { CompiledQuery, type RawBuilder } from 'kysely';
+import type { Context } from '../context.ts';
+
+/**
+ * Statements that are built and compiled once per shape. Building and compiling a wide statement costs more than
+ * running it, so hot reads put slots where values go, keep the compiled text, and fill the slots on each call.
+ */
+class Slot {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** Stands in a `sql` template where the value `name` of the call goes. */
+export const slot = (name: string): unknown => new Slot(name);
+
+/** A number that stands for the slot of the same name where only a number fits: the user id of access predicates. */
+export const USER_SLOT = Number.MIN_SAFE_INTEGER;
+const USER = 'user_id';
+
+export type SlotValues = Readonly<Record<string, unknown>>;
+
+export interface Compiled {
+  readonly text: string;
+  /** For each parameter the slot it takes its value from, or null with the constant in `constants`. */
+  readonly slots: readonly (string | null)[];
+  readonly constants: readonly unknown[];
+}
+
+const MAX_SHAPES = 1_000;
+
+/** Statements by shape, the oldest forgotten past a thousand. */
+export class CompiledStatements {
+  readonly #byShape = new Map<string, Compiled>();
+
+  get(ctx: Pick<Context, 'services'>, shape: string, build: () => RawBuilder<unknown>): Compiled {
+    let compiled = this.#byShape.get(shape);
+    if (!compiled) {
+      const { sql, parameters } = build().compile(ctx.services.db);
+      compiled = {
+        text: sql,
+        slots: parameters.map((each) => (each instanceof Slot ? each.name : each === USER_SLOT ? USER : null)),
+        constants: parameters,
+      };
+      const [oldest] = this.#byShape.size >= MAX_SHAPES ? this.#byShape.keys() : [];
+      if (oldest !== undefined) this.#byShape.delete(oldest);
+      this.#byShape.set(shape, compiled);
+    }
+    return compiled;
+  }
+}
+
+/** Runs it with the values of its slots: on the pool itself where the context is in no transaction. */
+export const runCompiled = async <Row extends object>(
+  ctx: Pick<Context, 'db' | 'services' | 'actor'>,
+  { text, slots, constants }: Compiled,
+  values: SlotValues,
+): Promise<Row[]> => {
+  const parameters = slots.map((name, i) =>
+    name === null ? constants[i] : name === USER ? ctx.actor.userId : (values[name] ?? null),
+  );
+  if (ctx.db === ctx.services.db) return (await ctx.services.pool.query<Row>(text, parameters)).rows;
+  return (await ctx.db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
+};
