@@ -1,0 +1,60 @@
+import { DEVELOPER, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains/access/model.ts';
+import type { Context } from '#platform/context.ts';
+import { forbidden } from '#platform/errors.ts';
+
+/** What policy needs to know of a group: the caller's level, and who may create below it. */
+export interface GroupStanding {
+  readonly access_level: number;
+  readonly project_creation_level: string;
+  readonly subgroup_creation_level: string;
+}
+
+const NOBODY = 100;
+const PROJECT_CREATION: Readonly<Record<string, number>> = {
+  noone: NOBODY,
+  administrator: NOBODY,
+  owner: OWNER,
+  maintainer: MAINTAINER,
+  developer: DEVELOPER,
+};
+
+/** The least role for each ability (reference: conventions §6); whoever may know of the group has `read_group`. */
+const leastRoles = {
+  read_group: () => 0,
+  read_group_details: () => OWNER,
+  admin_group: () => OWNER,
+  remove_group: () => OWNER,
+  change_visibility: () => OWNER,
+  admin_member: () => OWNER,
+  admin_hook: () => OWNER,
+  share_group: () => OWNER,
+  read_uploads: () => MAINTAINER,
+  import_projects: () => MAINTAINER,
+  create_projects: (group) => PROJECT_CREATION[group.project_creation_level] ?? NOBODY,
+  create_subgroup: (group) => (group.subgroup_creation_level === 'maintainer' ? MAINTAINER : OWNER),
+  admin_label: () => PLANNER,
+  admin_milestone: () => PLANNER,
+  read_statistics: () => REPORTER,
+} satisfies Record<string, (group: GroupStanding) => number>;
+
+export type GroupAbility = keyof typeof leastRoles;
+
+export const GROUP_ABILITIES: readonly GroupAbility[] = Object.keys(leastRoles).filter(
+  (name): name is GroupAbility => name in leastRoles,
+);
+
+/** Whether the caller may do this to the group; administrators may do all. */
+export const canOnGroup = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ability: GroupAbility): boolean => {
+  if (ctx.actor.isAdmin) return true;
+  if (ability === 'read_group') return true;
+  return ctx.actor.userId !== null && group.access_level >= leastRoles[ability](group);
+};
+
+/** @throws DomainError `forbidden`: that the group is there the caller knows already (`getGroup`). */
+export const requireGroupAbility = (
+  ctx: Pick<Context, 'actor'>,
+  group: GroupStanding,
+  ability: GroupAbility,
+): void => {
+  if (!canOnGroup(ctx, group, ability)) throw forbidden();
+};
