@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
+import { forgetSettings } from '#domains/settings/queries.ts';
+import { type SeededAdministrator, seedAdministrator } from '#domains/users/seed.ts';
+import { type Clock, systemClock } from '#platform/clock.ts';
+import type { Config } from '#platform/config.ts';
+import { type Services, systemActor } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
+import { Listener } from '#platform/db/listener.ts';
+import { migrate } from '#platform/db/migrate.ts';
+import { createDatabase, createPool } from '#platform/db/pool.ts';
+import { type RunningFollowers, startFollowers } from '#platform/event-log/followers.ts';
+import { startEventLog } from '#platform/event-log.ts';
+import { createGit } from '#platform/git/git.ts';
+import { createHttpClient } from '#platform/http-client/http-client.ts';
+import { loadInstanceKey } from '#platform/instance-key.ts';
+import { type JobRunner, startJobRunner } from '#platform/job-runner.ts';
+import type { Logger } from '#platform/log.ts';
+import { startProcesses } from '#platform/processes.ts';
+import { createStorage } from '#platform/storage/create-storage.ts';
+import { followers } from './events.ts';
+import { closeHttp } from './http.ts';
+import { jobs } from './jobs.ts';
+import { serveWeb } from './web.ts';
+
+export interface Hub {
+  /** Where it listens, without a trailing slash. */
+  readonly url: string;
+  readonly services: Services;
+  /** What was made for the first administrator on this start, to be shown once. */
+  readonly administrator: SeededAdministrator;
+  /** For tests: lets all events be followed and all due jobs run. Only where this process works (role all or worker). */
+  settle(): Promise<void>;
+  /** Stops accepting, finishes or releases work, and stops the embedded database last. */
+  close(): Promise<void>;
+}
+
+export interface HubOptions {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Holds every REST answer against its record: for tests. */
+  readonly checkResponses?: boolean;
+}
+
+const POOL_SIZE = 20;
+const JOB_CONCURRENCY = 8;
+const HTTP_CLOSE_TIMEOUT_MS = 4_000;
+
+/** Starts a hub: database, storage, git, and by its role the workers, the web face, or both. */
+export const startHub = async ({
+  config,
+  log,
+  clock = systemClock,
+  checkResponses = false,
+}: HubOptions): Promise<Hub> => {
+  // Undone in reverse, whether the start fails half-way or the hub is closed.
+  const closers: (() => Promise<void>)[] = [];
+  const close = async (): Promise<void> => {
+    for (let closer = closers.pop(); closer; closer = closers.pop()) {
+      await closer().catch((error: unknown) => log.error({ err: error }, 'a part of the hub did not close cleanly'));
+    }
+  };
+  try {
+    // Passable for others: the embedded Postgres runs under another account where root starts the hub.
+    await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
+    const connectionString = await openDatabase(config, log, closers);
+    const pool = createPool({ connectionString, max: POOL_SIZE, applicationName: `millrace ${config.role}` });
+    closers.push(() => pool.end());
+    await migrate(pool);
+
+    const urls = { base: config.externalUrl ?? '' };
+    const http = createHttpClient();
+    closers.push(() => http.close());
+    const services: Services = {
+      config,
+      pool,
+      http,
+      clock,
+      log,
+      urls,
+      db: createDatabase(pool),
+      storage: createStorage(
+        config.storage === 's3' && config.s3Bucket !== null
+          ? { kind: 's3', bucket: config.s3Bucket }
+          : { kind: 'local', directory: join(config.dataDir, 'storage') },
+      ),
+      git: createGit({ root: join(config.dataDir, 'repositories'), log }),
+      secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
+      processId: randomUUID(),
+    };
+    const createContext = createContextFactory(services);
+    const administrator = await seedAdministrator(createContext({ actor: systemActor }), {
+      password: config.adminPassword,
+      token: config.adminToken,
+    });
+
+    const listener = new Listener(connectionString, log);
+    listener.on(SETTINGS_CHANNEL, () => forgetSettings(services));
+    await listener.start();
+    closers.push(() => listener.close());
+    const eventLog = await startEventLog(services, listener);
+    closers.push(() => eventLog.stop());
+    const processes = await startProcesses({ services });
+    closers.push(() => processes.stop());
+
+    // The address is known before anything runs that writes it into bodies and records.
+    const web = await serveWeb({ services, createContext, eventLog, checkResponses, faces: config.role !== 'worker' });
+    closers.push(() => closeHttp(web, HTTP_CLOSE_TIMEOUT_MS));
+    await web.listen({ host: config.host, port: config.port });
+    const url = urlOf(web, config.host);
+    urls.base ||= url;
+
+    let worker: Worker | null = null;
+    if (config.role !== 'web') {
+      worker = await startWorker();
+      closers.push(worker.stop);
+    }
+    const settle = async (): Promise<void> => {
+      if (!worker) throw new Error('this process does not work: its role is web');
+      await worker.settle();
+    };
+    return { url, services, administrator, settle, close };
+
+    async function startWorker(): Promise<Worker> {
+      const running: RunningFollowers = await startFollowers({
+        services,
+        sequencer: eventLog.sequencer,
+        createContext,
+        followers,
+      });
+      const runner: JobRunner = await startJobRunner({
+        services,
+        jobs,
+        createContext,
+        concurrency: JOB_CONCURRENCY,
+        processes,
+      });
+      return {
+        settle: async () => {
+          // Jobs emit events and followers add jobs: twice round reaches what the first round caused.
+          for (let round = 0; round < 2; round++) {
+            await running.drain();
+            await runner.drain();
+          }
+        },
+        stop: async () => {
+          await Promise.all([running.stop(), runner.stop()]);
+        },
+      };
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
+
+interface Worker {
+  settle(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const openDatabase = async (config: Config, log: Logger, closers: (() => Promise<void>)[]): Promise<string> => {
+  if (config.databaseUrl !== null) return config.databaseUrl;
+  const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, log });
+  closers.push(() => postgres.stop());
+  return postgres.connectionString;
+};
+
+const urlOf = (web: FastifyInstance, host: string): string => {
+  const address: AddressInfo | string | null = web.server.address();
+  if (address === null || typeof address === 'string') throw new Error('the server has no address');
+  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
+  return `http://${shown}:${address.port}`;
+};

@@ -1,0 +1,4 @@
+import type { Mount } from './http.ts';
+
+/** What is served beside REST and GraphQL, a line per domain: git over HTTP, pages. */
+export const mounts: readonly Mount[] = [];

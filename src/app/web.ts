@@ -1,0 +1,94 @@
+import type { FastifyInstance } from 'fastify';
+import { collectDefaultMetrics, Registry, register } from 'prom-client';
+import { audienceOf } from '#domains/events/audience.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { authenticate, stillValid } from '#domains/tokens/queries.ts';
+import { mountGraphql } from '#graphql/yoga.ts';
+import { type Actor, type Services, systemActor } from '#platform/context.ts';
+import type { CreateContext } from '#platform/create-context.ts';
+import type { EventLog } from '#platform/event-log.ts';
+import type { EventRow } from '#platform/events.ts';
+import { readCredential, readSudo } from '#rest/auth.ts';
+import { createHttp, type Mount } from './http.ts';
+import { mounts } from './mounts.ts';
+import { openApiDocument } from './openapi.ts';
+import { routes } from './routes.ts';
+import { schema } from './schema.ts';
+
+export interface WebOptions {
+  readonly services: Services;
+  readonly createContext: CreateContext;
+  readonly eventLog: EventLog;
+  readonly checkResponses: boolean;
+  /** False serves the probes alone: a worker answers no one but its operator. */
+  readonly faces: boolean;
+}
+
+/** The HTTP side of a process, not yet listening. */
+export const serveWeb = ({
+  services,
+  createContext,
+  eventLog,
+  checkResponses,
+  faces,
+}: WebOptions): Promise<FastifyInstance> =>
+  createHttp({
+    services,
+    createContext,
+    authenticate: (credential, request) => authenticate(services, credential, request),
+    checkResponses,
+    routes: faces ? routes : [],
+    mounts: faces ? [graphqlMount({ services, createContext, eventLog }), ...mounts] : [],
+    metrics: metricsOf(),
+    readiness: {
+      database: async () => {
+        await services.pool.query('select 1');
+      },
+      storage: () => services.storage.ready(),
+    },
+    openApi: () => openApiDocument,
+  });
+
+const graphqlMount =
+  ({ services, createContext, eventLog }: Pick<WebOptions, 'services' | 'createContext' | 'eventLog'>): Mount =>
+  (fastify) => {
+    const ownContext = createContext({ actor: systemActor });
+    return mountGraphql(fastify, {
+      schema,
+      contextOf: async ({ headers, url, method, ip, requestId, signal }) => {
+        const sent = Object.fromEntries(new URL(url, 'http://local').searchParams);
+        const actor = await authenticate(services, readCredential(headers, sent), {
+          method,
+          route: '/api/graphql',
+          ip,
+          requestId,
+          userAgent: headers['user-agent'] ?? null,
+          sudo: readSudo(headers, sent),
+        });
+        return createContext({ actor, requestId, signal });
+      },
+      contextFor: (actor) => createContext({ actor }),
+      feed: eventLog.feed,
+      mayStillSee: async (viewers: readonly Actor[], event: EventRow) => {
+        const valid = await stillValid(services, viewers);
+        const seeing = await audienceOf(ownContext, viewers, event);
+        return new Set([...seeing].filter((index) => valid.has(index)));
+      },
+      graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
+      log: services.log,
+    });
+  };
+
+let collecting = false;
+
+/** What this process measures: its own HTTP figures beside those that are kept once for the whole process. */
+const metricsOf = (): Registry => {
+  if (!collecting) collectDefaultMetrics();
+  collecting = true;
+  const metrics = new Registry();
+  for (const { name } of register.getMetricsAsArray()) {
+    const metric = register.getSingleMetric(name);
+    if (metric) metrics.registerMetric(metric);
+  }
+  return metrics;
+};
