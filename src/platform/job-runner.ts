@@ -3,6 +3,7 @@ import { parseCronItem } from 'graphile-worker';
 import pg from 'pg';
 import type { Services } from './context.ts';
 import type { CreateContext } from './create-context.ts';
+import { tolerateLosses } from './db/pool.ts';
 import { Lane } from './job-runner/lane.ts';
 import type { AnyJobDefinition } from './jobs.ts';
 import type { Processes } from './processes.ts';
@@ -46,13 +47,18 @@ export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunn
       await Promise.all(lanes.map((lane) => lane.start()));
     },
   });
+  const stop = async () => {
+    unguard();
+    await Promise.all(lanes.map((lane) => lane.stop()));
+    // Not longer: a handler that would not stop may still hold a connection.
+    await Promise.race([pool.end(), sleep(500)]);
+  };
+  let stopping: Promise<void> | undefined;
   return {
     drain: (timeoutMs = 20_000) => drain(pool, jobs, timeoutMs),
-    stop: async () => {
-      unguard();
-      await Promise.all(lanes.map((lane) => lane.stop()));
-      // Not longer: a handler that would not stop may still hold a connection.
-      await Promise.race([pool.end(), sleep(500)]);
+    stop: () => {
+      stopping ??= stop();
+      return stopping;
     },
   };
 };
@@ -67,14 +73,10 @@ const assertDistinct = (jobs: readonly AnyJobDefinition[]): void => {
 const createWorkerPool = ({ pool, log }: Services): pg.Pool => {
   const { connectionString } = pool.options;
   if (connectionString === undefined) throw new Error('the pool was made without a connection string');
-  const workers = new pg.Pool({
-    connectionString,
-    max: 8,
-    application_name: 'millrace jobs',
-    connectionTimeoutMillis: 10_000,
-  });
-  workers.on('error', (error) => log.warn({ err: error }, 'an idle connection of the job workers was lost'));
-  return workers;
+  return tolerateLosses(
+    new pg.Pool({ connectionString, max: 8, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
+    (error) => log.warn({ err: error }, 'a connection of the job workers was lost'),
+  );
 };
 
 const cronItems = (jobs: readonly AnyJobDefinition[]) =>

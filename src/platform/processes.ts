@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import pg from 'pg';
 import type { Services } from './context.ts';
+import { tolerateLosses } from './db/pool.ts';
 import { type FreedJob, freeJobsOfProcess, freeOrphanedJobs } from './job-runner/locks.ts';
 
 /** What must rest while this process is taken for dead by the others. */
@@ -61,14 +62,16 @@ class Registry implements Processes {
     // One connection of its own: a busy pool must not make this process look dead.
     const { connectionString } = services.pool.options;
     if (connectionString === undefined) throw new Error('the pool was made without a connection string');
-    this.#pool = new pg.Pool({
-      connectionString,
-      max: 1,
-      application_name: 'millrace heartbeat',
-      connectionTimeoutMillis: 5_000,
-      query_timeout: 10_000,
-    });
-    this.#pool.on('error', (error) => services.log.warn({ err: error }, 'the heartbeat connection was lost'));
+    this.#pool = tolerateLosses(
+      new pg.Pool({
+        connectionString,
+        max: 1,
+        application_name: 'millrace heartbeat',
+        connectionTimeoutMillis: 5_000,
+        query_timeout: 10_000,
+      }),
+      (error) => services.log.warn({ err: error }, 'the heartbeat connection was lost'),
+    );
   }
 
   async start(): Promise<void> {

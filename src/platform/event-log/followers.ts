@@ -29,6 +29,8 @@ export interface FollowersOptions {
   readonly sequencer: Sequencer;
   readonly createContext: CreateContext;
   readonly followers: readonly Follower[];
+  /** The pause after the first failure of an event; each further one doubles it. */
+  readonly firstRetryMs?: number;
 }
 
 /** Follows the log with each of the followers, from where their cursors stand; a new one begins with the oldest event kept. */
@@ -58,6 +60,7 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
 
 const BATCH = 500;
 const MAX_ATTEMPTS = 8;
+const FIRST_RETRY_MS = 200;
 const MAX_DELAY_MS = 30_000;
 
 class Reader {
@@ -67,6 +70,7 @@ class Reader {
   readonly #loop: Loop;
   readonly #release: () => void;
   readonly #signal: AbortSignal;
+  readonly #firstRetryMs: number;
   /** The cursor as last seen: no statement is spent while nothing is newer. */
   #cursor = -1;
   /** A batch failed: up to this position events are handled one by one, to find the culprit. */
@@ -75,10 +79,15 @@ class Reader {
   #attempts = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor({ sequencer, createContext }: FollowersOptions, follower: Follower, signal: AbortSignal) {
+  constructor(
+    { sequencer, createContext, firstRetryMs = FIRST_RETRY_MS }: FollowersOptions,
+    follower: Follower,
+    signal: AbortSignal,
+  ) {
     this.#follower = follower;
     this.#sequencer = sequencer;
     this.#signal = signal;
+    this.#firstRetryMs = firstRetryMs;
     this.#context = createContext({ actor: systemActor, requestId: `follower-${follower.name}`, signal });
     this.#loop = new Loop(
       () => this.#work(),
@@ -164,7 +173,7 @@ class Reader {
     const details = { err: error, follower: name, event_id: first.id, kind: first.kind, attempt: this.#attempts };
     if (this.#attempts < MAX_ATTEMPTS) {
       this.#context.log.error(details, 'an event failed: trying again');
-      this.#pause(Math.min(MAX_DELAY_MS, 100 * 2 ** this.#attempts));
+      this.#pause(Math.min(MAX_DELAY_MS, this.#firstRetryMs * 2 ** (this.#attempts - 1)));
       return;
     }
     await this.#setAside(first, error);

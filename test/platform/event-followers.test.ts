@@ -1,0 +1,207 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { type Services, systemActor } from '#platform/context.ts';
+import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
+import { Listener } from '#platform/db/listener.ts';
+import { defineFollower, type Follower, type RunningFollowers, startFollowers } from '#platform/event-log/followers.ts';
+import { type EventLog, startEventLog } from '#platform/event-log.ts';
+import { defineEvent } from '#platform/events.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestServices, type TestServices } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+const noted = defineEvent('thing.noted', z.object({ n: z.number() }));
+
+let database: TestDatabase;
+let held: TestServices;
+let services: Services;
+let createContext: CreateContext;
+let logs: { log: EventLog; listener: Listener }[];
+beforeAll(async () => {
+  database = await createTestDatabase();
+  held = await createTestServices(database.url, { max: 30 });
+  ({ services } = held);
+  createContext = createContextFactory(services);
+  await services.pool.query('create table handled (seq serial, by_process int, follower text, position bigint, n int)');
+  const open = async () => {
+    const listener = new Listener(database.url, services.log);
+    await listener.start();
+    return { log: await startEventLog(services, listener), listener };
+  };
+  logs = [await open(), await open()];
+});
+afterAll(async () => {
+  for (const { log, listener } of logs) {
+    await log.stop();
+    await listener.close();
+  }
+  await held[Symbol.asyncDispose]();
+  await database.drop();
+});
+
+const emit = (...ns: number[]) =>
+  createContext({ actor: systemActor }).transaction(async (tx) => {
+    for (const n of ns) tx.emit(noted, { subject: { type: 'Thing', id: 1 }, payload: { n } });
+  });
+
+const handledBy = async (follower: string): Promise<number[]> => {
+  const { rows } = await services.pool.query<{ n: number }>('select n from handled where follower = $1 order by seq', [
+    follower,
+  ]);
+  return rows.map((row) => row.n);
+};
+
+/** Writes what it handles; `check` may throw for an event. */
+const recorder = (name: string, process: number, check: (n: number) => void = () => {}): Follower =>
+  defineFollower({
+    name,
+    handle: async (tx, events) => {
+      for (const event of events) {
+        const { n } = noted.payload.parse(event.payload);
+        await sql`insert into handled (by_process, follower, position, n) values (${process}, ${name}, ${event.position}, ${n})`.execute(
+          tx.db,
+        );
+        check(n);
+      }
+    },
+  });
+
+const follow = (process: number, follower: Follower): Promise<RunningFollowers> => {
+  const { log } = logs[process] ?? {};
+  if (!log) throw new Error('there are two');
+  return startFollowers({ services, sequencer: log.sequencer, createContext, followers: [follower], firstRetryMs: 10 });
+};
+
+const numbersTo = (count: number) => Array.from({ length: count }, (_, n) => n);
+
+describe('a follower', () => {
+  it('handles every event once and in order while two processes follow, and goes on where it stood', async () => {
+    const before = (await services.pool.query('select last_position from event_log')).rows[0].last_position;
+    expect(before).toBe(0);
+    const both = await Promise.all([follow(0, recorder('both', 0)), follow(1, recorder('both', 1))]);
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let i = 0; i < 20; i++) {
+        await emit(writer * 20 + i);
+        await sleep(Math.random() * 4);
+      }
+    });
+    await Promise.all(writers);
+    await until('all are handled', async () => (await handledBy('both')).length >= 160);
+    await both[0]?.stop();
+    await emit(160);
+    await until('the other goes on alone', async () => (await handledBy('both')).length >= 161);
+    await both[1]?.stop();
+    await emit(161);
+    const again = await follow(0, recorder('both', 0));
+    await again.drain();
+    await again.stop();
+    const { rows } = await services.pool.query(`select position from handled where follower = 'both' order by seq`);
+    expect(rows.map((row) => row.position)).toEqual(numbersTo(162).map((n) => n + 1));
+    expect((await handledBy('both')).sort((a, b) => a - b)).toEqual(numbersTo(162));
+  });
+
+  it('begins with the oldest event kept, and takes it in batches', async () => {
+    const batches: number[] = [];
+    const follower = defineFollower({ name: 'late', handle: async (_tx, events) => void batches.push(events.length) });
+    await emit(...numbersTo(700));
+    const running = await follow(0, follower);
+    await running.drain();
+    await running.stop();
+    expect(batches.reduce((sum, size) => sum + size, 0)).toBe(862);
+    expect(Math.max(...batches)).toBe(500);
+  });
+
+  it('is called within milliseconds of a commit', async () => {
+    const calls: number[] = [];
+    const running = await follow(
+      1,
+      defineFollower({ name: 'quick', handle: async () => void calls.push(performance.now()) }),
+    );
+    await running.drain();
+    const times: number[] = [];
+    for (let n = 0; n < 15; n++) {
+      const seen = calls.length;
+      await emit(n);
+      const committed = performance.now();
+      await until('it is handled', () => calls.length > seen, { everyMs: 1 });
+      times.push((calls[seen] ?? 0) - committed);
+    }
+    await running.stop();
+    expect(times.sort((a, b) => a - b)[7]).toBeLessThan(200);
+  });
+});
+
+describe('an event that cannot be handled', () => {
+  it('is found in its batch and tried again, those before it being handled and nothing handled twice', async () => {
+    const skip = await follow(0, recorder('fails', 0));
+    await skip.drain();
+    await skip.stop();
+    await services.pool.query('truncate handled');
+    let failures = 0;
+    await emit(...numbersTo(6));
+    const running = await follow(
+      0,
+      recorder('fails', 0, (n) => {
+        if (n === 3 && failures++ < 4) throw new Error('not yet');
+      }),
+    );
+    await until('all are handled', async () => (await handledBy('fails')).length === 6);
+    await running.stop();
+    expect(await handledBy('fails')).toEqual(numbersTo(6));
+    expect(failures).toBe(5);
+  });
+
+  it('does not spin, and is set aside at last while the others go on', async () => {
+    await services.pool.query(
+      `update event_cursors set position = (select last_position from event_log) where name = 'fails'`,
+    );
+    await services.pool.query('truncate handled');
+    let failures = 0;
+    const running = await follow(
+      1,
+      recorder('fails', 1, (n) => {
+        if (n !== 2) return;
+        failures++;
+        throw new Error('never\0');
+      }),
+    );
+    await emit(1, 2, 3);
+    await until('the first is handled', async () => (await handledBy('fails')).length === 1);
+    await until('the others are handled', async () => (await handledBy('fails')).length === 2);
+    await running.stop();
+    expect(await handledBy('fails')).toEqual([1, 3]);
+    expect(failures).toBe(9);
+    const { rows } = await services.pool.query('select follower, kind, error from event_failures');
+    expect(rows).toEqual([{ follower: 'fails', kind: 'thing.noted', error: 'never' }]);
+  });
+
+  it('is not held responsible when the database goes away in between', async () => {
+    await services.pool.query('truncate handled');
+    let cut = 0;
+    const follower = defineFollower({
+      name: 'both',
+      handle: async (tx, events) => {
+        for (const event of events)
+          await sql`insert into handled (follower, position, n) values ('both', ${event.position}, ${noted.payload.parse(event.payload).n})`.execute(
+            tx.db,
+          );
+        if (cut++ < 2) await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx.db);
+      },
+    });
+    const running = await follow(0, follower);
+    const head = logs[0]?.log.sequencer.position;
+    await until('it has caught up', async () => {
+      const { rows } = await services.pool.query(`select position from event_cursors where name = 'both'`);
+      return rows[0].position === head;
+    });
+    await running.stop();
+    const { rows } = await services.pool.query(
+      `select count(*)::int as n, count(distinct position)::int as distinct from handled where follower = 'both'`,
+    );
+    expect(rows[0].n).toBe(rows[0].distinct);
+    expect(rows[0].n).toBeGreaterThan(700);
+    expect((await services.pool.query(`select from event_failures where follower = 'both'`)).rows).toEqual([]);
+  });
+});

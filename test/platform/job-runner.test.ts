@@ -1,0 +1,332 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { type Context, type Services, systemActor } from '#platform/context.ts';
+import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
+import { type JobRunner, startJobRunner } from '#platform/job-runner.ts';
+import {
+  defineJob,
+  type EnqueueOptions,
+  FinalJobError,
+  type JobDefinition,
+  type JobRun,
+  runnable,
+} from '#platform/jobs.ts';
+import { type Processes, startProcesses } from '#platform/processes.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestServices, type TestServices } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+let database: TestDatabase;
+const helds: TestServices[] = [];
+let services: Services;
+let createContext: CreateContext;
+let processes: Processes;
+const running: JobRunner[] = [];
+beforeAll(async () => {
+  database = await createTestDatabase();
+  const held = await createTestServices(database.url);
+  helds.push(held);
+  ({ services } = held);
+  createContext = createContextFactory(services);
+  processes = await startProcesses({ services });
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((runner) => runner.stop()));
+  await services.pool.query('delete from graphile_worker._private_jobs');
+});
+afterAll(async () => {
+  await processes.stop();
+  for (const held of helds) await held[Symbol.asyncDispose]();
+  await database.drop();
+});
+
+const Numbered = z.object({ n: z.number() });
+type Numbered = z.infer<typeof Numbered>;
+const job = (
+  name: string,
+  run: (ctx: Context, input: Numbered, run: JobRun) => Promise<void>,
+  more: Partial<Pick<JobDefinition<Numbered>, 'maxAttempts' | 'long' | 'cron'>> = {},
+) => defineJob({ name, input: Numbered, maxAttempts: 3, run, ...more });
+
+const start = async (
+  jobs: JobDefinition<Numbered>[],
+  by: Services = services,
+  of: Processes = processes,
+): Promise<JobRunner> => {
+  const runner = await startJobRunner({
+    services: by,
+    processes: of,
+    createContext: createContextFactory(by),
+    jobs: jobs.map(runnable),
+    concurrency: 4,
+  });
+  running.push(runner);
+  return runner;
+};
+
+const enqueue = (definition: JobDefinition<Numbered>, ns: number[], options?: EnqueueOptions) =>
+  createContext({ actor: systemActor }).transaction(async (tx) => {
+    for (const n of ns) tx.enqueue(definition, { n }, options);
+  });
+
+const numbersTo = (count: number) => Array.from({ length: count }, (_, n) => n);
+const queued = async () => (await services.pool.query('select * from graphile_worker._private_jobs order by id')).rows;
+
+describe('a job', () => {
+  it('runs once it is committed, as the hub itself, and is gone', async () => {
+    const seen: { n: number; run: JobRun; admin: boolean; request: string }[] = [];
+    const short = job('test.short', async (ctx, { n }, run) => {
+      seen.push({ n, run, admin: ctx.actor.isSystem, request: ctx.requestId });
+    });
+    const runner = await start([short]);
+    await enqueue(short, [1]);
+    await runner.drain();
+    expect(seen).toMatchObject([{ n: 1, run: { attempt: 1, lastAttempt: false }, admin: true }]);
+    expect(seen[0]?.request).toMatch(/^job-\d+-1$/);
+    expect(await queued()).toEqual([]);
+  });
+
+  it('is locked under the name of its process', async () => {
+    let locked: unknown[] = [];
+    const look = (name: string, long: boolean) =>
+      job(
+        name,
+        async () => {
+          locked.push(...(await services.pool.query('select locked_by from graphile_worker._private_jobs')).rows);
+        },
+        { long },
+      );
+    for (const definition of [look('test.short', false), look('test.long', true)]) {
+      locked = [];
+      const runner = await start([definition]);
+      await enqueue(definition, [1]);
+      await runner.drain();
+      expect(locked).toEqual([
+        { locked_by: expect.stringMatching(new RegExp(`^${services.processId}:(short|long):1;$`)) },
+      ]);
+      await runner.stop();
+      running.length = 0;
+    }
+  });
+
+  it('is tried again later when it fails, and given up after its last attempt', async () => {
+    const runs: JobRun[] = [];
+    const failing = job('test.failing', async (_ctx, _input, run) => {
+      runs.push(run);
+      throw new Error('broken');
+    });
+    const runner = await start([failing]);
+    await enqueue(failing, [1]);
+    for (let i = 0; i < 4; i++) {
+      await runner.drain();
+      await services.pool.query(`update graphile_worker._private_jobs set run_at = now()`);
+      await services.pool.query(`select pg_notify('jobs:insert', '{"count":1}')`);
+    }
+    expect(runs).toEqual([
+      { attempt: 1, lastAttempt: false },
+      { attempt: 2, lastAttempt: false },
+      { attempt: 3, lastAttempt: true },
+    ]);
+    expect(await queued()).toMatchObject([{ attempts: 3, last_error: 'broken', locked_by: null, is_available: false }]);
+  });
+
+  it('ends at once with a final error', async () => {
+    let runs = 0;
+    for (const long of [false, true]) {
+      const final = job(
+        `test.final.${long}`,
+        async () => {
+          runs++;
+          throw new FinalJobError('no use');
+        },
+        { long },
+      );
+      const runner = await start([final]);
+      await enqueue(final, [1]);
+      await runner.drain();
+    }
+    expect(runs).toBe(2);
+    for (const row of await queued())
+      expect(row).toMatchObject({ last_error: 'no use', is_available: false, locked_by: null });
+  });
+
+  it('fails with an input that does not fit, others going on', async () => {
+    const done: number[] = [];
+    const short = job('test.short', async (_ctx, { n }) => void done.push(n));
+    const runner = await start([short]);
+    await services.pool.query(`select graphile_worker.add_job('test.short', '{"n": "x"}')`);
+    await enqueue(short, [5]);
+    await runner.drain();
+    expect(done).toEqual([5]);
+    expect(await queued()).toMatchObject([{ attempts: 1, is_available: true }]);
+  });
+
+  it('of an unknown name is left for those who know it', async () => {
+    const done: number[] = [];
+    const short = job('test.short', async (_ctx, { n }) => void done.push(n));
+    const unknown = job('test.unknown', async () => {});
+    const runner = await start([short]);
+    await enqueue(unknown, [1]);
+    await enqueue(short, [2]);
+    await runner.drain();
+    expect(done).toEqual([2]);
+    expect(await queued()).toMatchObject([{ attempts: 0, locked_by: null }]);
+  });
+
+  it('added under the key of a running one runs after it', async () => {
+    const done: number[] = [];
+    const entered = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    const keyed = job('test.keyed', async (_ctx, { n }) => {
+      entered.resolve();
+      await release.promise;
+      done.push(n);
+    });
+    const runner = await start([keyed]);
+    await enqueue(keyed, [1], { key: 'k' });
+    await entered.promise;
+    await enqueue(keyed, [2], { key: 'k' });
+    await enqueue(keyed, [3], { key: 'k' });
+    release.resolve();
+    await runner.drain();
+    expect(done.toSorted()).toContain(3);
+    expect(done).toContain(1);
+  });
+
+  it('by the clock is given an empty input', async () => {
+    const inputs: unknown[] = [];
+    const ticking = defineJob({
+      name: 'test.ticking',
+      input: z.object({}).strict(),
+      maxAttempts: 1,
+      cron: '* * * * *',
+      run: async (_ctx, input) => void inputs.push(input),
+    });
+    const runner = await startJobRunner({
+      services,
+      processes,
+      createContext,
+      jobs: [runnable(ticking)],
+      concurrency: 1,
+    });
+    running.push(runner);
+    await services.pool.query(
+      `select graphile_worker.add_job('test.ticking', '{"_cron": {"ts": "2026-01-01T00:00:00Z"}}')`,
+    );
+    await runner.drain();
+    expect(inputs[0]).toEqual({});
+    const known = await services.pool.query('select identifier from graphile_worker._private_known_crontabs');
+    expect(known.rows).toEqual([{ identifier: 'test.ticking' }]);
+  });
+});
+
+describe('runners', () => {
+  it('share the jobs, each run once', async () => {
+    const held = await createTestServices(database.url);
+    helds.push(held);
+    const others = await startProcesses({ services: held.services });
+    const runs: string[] = [];
+    const counted = (process: string) =>
+      job('test.counted', async (_ctx, { n }) => {
+        runs.push(`${process}:${n}`);
+        await sleep(2);
+      });
+    const one = await start([counted('one')]);
+    const two = await start([counted('two')], held.services, others);
+    await enqueue(counted('any'), numbersTo(200));
+    await one.drain();
+    await two.stop();
+    await others.stop();
+    expect(runs.map((run) => Number(run.split(':')[1])).sort((a, b) => a - b)).toEqual(numbersTo(200));
+    expect(new Set(runs.map((run) => run.split(':')[0]))).toEqual(new Set(['one', 'two']));
+  });
+
+  it('do not let long jobs hold up short ones', async () => {
+    const release = Promise.withResolvers<void>();
+    const long = job('test.long', () => release.promise, { long: true });
+    const short = job('test.short', async () => {});
+    const runner = await start([long, short]);
+    await enqueue(long, numbersTo(8));
+    await enqueue(short, numbersTo(20));
+    await until('the short ones are done', async () => (await queued()).length === 8);
+    release.resolve();
+    await runner.drain();
+    expect(await queued()).toEqual([]);
+  });
+
+  it('start a job within milliseconds of its commit', async () => {
+    const started: number[] = [];
+    const short = job('test.short', async () => void started.push(performance.now()));
+    const runner = await start([short]);
+    const times: number[] = [];
+    for (let n = 0; n < 15; n++) {
+      await enqueue(short, [n]);
+      const committed = performance.now();
+      await until('it has run', () => started.length === n + 1, { everyMs: 1 });
+      times.push((started[n] ?? 0) - committed);
+    }
+    await runner.drain();
+    expect(times.sort((a, b) => a - b)[7]).toBeLessThan(200);
+  });
+
+  it('when stopped, abort what runs on and return it without the loss of an attempt', async () => {
+    const entered: string[] = [];
+    const waiting = (name: string, long: boolean, obeys: boolean) =>
+      job(
+        name,
+        async (ctx) => {
+          entered.push(name);
+          await sleep(60_000, undefined, { ref: false, ...(obeys ? { signal: ctx.signal } : {}) });
+        },
+        { long, maxAttempts: 1 },
+      );
+    const definitions = [
+      waiting('test.obeys', false, true),
+      waiting('test.long', true, true),
+      waiting('test.deaf', true, false),
+    ];
+    const runner = await start(definitions);
+    for (const definition of definitions) await enqueue(definition, [1]);
+    await until('all have started', () => entered.length === 3);
+    const startedAt = performance.now();
+    await runner.stop();
+    running.length = 0;
+    expect(performance.now() - startedAt).toBeLessThan(8_000);
+    const rows = await queued();
+    expect(rows).toHaveLength(3);
+    for (const row of rows)
+      expect(row).toMatchObject({ locked_by: null, is_available: true, attempts: 1, max_attempts: 2 });
+  });
+
+  it('recover when all their connections are cut', async () => {
+    const done: number[] = [];
+    const short = job('test.short', async (_ctx, { n }) => {
+      await sleep(20);
+      done.push(n);
+    });
+    const long = job(
+      'test.long',
+      async (_ctx, { n }) => {
+        await sleep(300);
+        done.push(n);
+      },
+      { long: true },
+    );
+    const runner = await start([short, long]);
+    await enqueue(short, numbersTo(50));
+    await enqueue(long, [50, 51]);
+    await until('some are done', () => done.length > 5);
+    for (let i = 0; i < 3; i++) {
+      await services.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'millrace jobs'`,
+      );
+      await sleep(50);
+    }
+    await enqueue(short, [52]);
+    await runner.drain();
+    // At least once: what was done while the answer was lost is done again.
+    expect([...new Set(done)].sort((a, b) => a - b)).toEqual(numbersTo(53));
+    expect(await queued()).toEqual([]);
+  });
+});

@@ -1,0 +1,49 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Clock, systemClock } from '#platform/clock.ts';
+import { readConfig } from '#platform/config.ts';
+import type { Services } from '#platform/context.ts';
+import { createDatabase, createPool } from '#platform/db/pool.ts';
+import { createGit } from '#platform/git/git.ts';
+import { createHttpClient } from '#platform/http-client/http-client.ts';
+import { createLogger, type LogLevel } from '#platform/log.ts';
+import { createStorage } from '#platform/storage/create-storage.ts';
+
+export interface TestServices extends AsyncDisposable {
+  readonly services: Services;
+}
+
+/** What a process of the hub holds, on the given database, below a temporary directory: for tests of the platform alone. */
+export const createTestServices = async (
+  databaseUrl: string,
+  { clock = systemClock, logLevel = 'silent', max = 10 }: { clock?: Clock; logLevel?: LogLevel; max?: number } = {},
+): Promise<TestServices> => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'millrace-services-'));
+  const log = createLogger(logLevel);
+  const pool = createPool({ connectionString: databaseUrl, max, applicationName: 'millrace test' });
+  pool.on('error', () => {});
+  const http = createHttpClient();
+  const services: Services = {
+    config: readConfig([], { MILLRACE_DATA_DIR: dataDir, DATABASE_URL: databaseUrl }),
+    pool,
+    db: createDatabase(pool),
+    storage: createStorage({ kind: 'local', directory: join(dataDir, 'storage') }),
+    git: createGit({ root: join(dataDir, 'repositories'), log }),
+    http,
+    clock,
+    log,
+    urls: { base: 'http://millrace.test' },
+    secretKey: randomBytes(32),
+    processId: randomUUID(),
+  };
+  return {
+    services,
+    [Symbol.asyncDispose]: async () => {
+      await http.close();
+      await pool.end();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+};
