@@ -100,12 +100,28 @@ const compile = (
     const isList = isListType(getNullableType(field.type)) && isCompositeType(type);
     const selected = nodes.flatMap((node) => node.selectionSet ?? []);
     const below = isCompositeType(type) ? compile(schema, fragments, type, selected) : [];
-    if (isConnection) branches.push({ own, size: pageSize(nodes[0]), isList: true, below: rowsOnly(below) });
+    if (isConnection)
+      branches.push({
+        own,
+        size: selectsRows(fragments, selected) ? pageSize(nodes[0]) : one,
+        isList: true,
+        below: rowsOnly(below),
+      });
     else if (isList) branches.push({ own, size: () => LIST_SIZE, isList: true, below });
     else if (own > 0 || below.length > 0) branches.push({ own, size: one, isList: false, below });
   }
   return branches;
 };
+
+/** A connection asked for its count alone fetches no rows. */
+const selectsRows = (fragments: Fragments, sets: readonly SelectionSetNode[]): boolean =>
+  sets.some((set) =>
+    set.selections.some((node) => {
+      if (node.kind === 'Field') return node.name.value !== 'count' && !node.name.value.startsWith('__');
+      const below = node.kind === 'InlineFragment' ? node : fragments[node.name.value];
+      return below !== undefined && selectsRows(fragments, [below.selectionSet]);
+    }),
+  );
 
 /** `nodes` and `edges` of a connection are its page, which has been counted. */
 const rowsOnly = (below: readonly Branch[]): Branch[] =>

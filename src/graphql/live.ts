@@ -259,7 +259,10 @@ export class LiveHub {
 
   #send(group: Group, member: Member, frame: Frame): void {
     if (member.closed) return;
-    if (!member.waiting) return member.sink.send(frame);
+    if (!member.waiting) {
+      member.sink.send(frame);
+      return;
+    }
     member.waiting.push(frame);
     member.waitingLength += frame.json.length;
     if (member.waitingLength > MAX_WAITING) this.#drop(group, member);

@@ -29,11 +29,16 @@ export interface GraphqlOptions {
   readonly log: Logger;
 }
 
+export interface GraphqlMount {
+  /** How many subscriptions are open in this process. */
+  subscribers(): number;
+}
+
 /**
  * Mounts GraphQL: JSON by POST goes straight to the engine, event streams and WebSockets to live.ts, and the other
  * forms of GraphQL over HTTP (GET, urlencoded, `application/graphql`) through Yoga, with the same engine below.
  */
-export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<void> => {
+export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
   const engine = new Engine(options.schema);
   const { log, contextOf, graphiqlEnabled } = options;
   const hub = new LiveHub({
@@ -113,6 +118,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     streams.close();
     await detach();
   });
+  return { subscribers: () => hub.size };
 };
 
 const JSON_TYPE = /^application\/json\s*(;|$)/i;

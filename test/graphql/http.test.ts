@@ -1,0 +1,260 @@
+import { getIntrospectionQuery } from 'graphql';
+import { serverAudits } from 'graphql-http';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { builder } from '#graphql/builder.ts';
+import { connection, pageOfAll } from '#graphql/connection.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { startServer } from './server.ts';
+
+interface Thing {
+  readonly id: number;
+}
+const things: Thing[] = Array.from({ length: 3 }, (_, i) => ({ id: i + 1 }));
+const ThingRef = builder.objectRef<Thing>('Thing').implement({ fields: (t) => ({ id: t.exposeID('id') }) });
+const ThingConnection = builder.connectionObject({ type: ThingRef, name: 'ThingConnection' }, { name: 'ThingEdge' });
+let resolved = 0;
+builder.queryField('things', (t) =>
+  t.connection(
+    {
+      type: ThingRef,
+      resolve: (_root, args, _ctx, info) => {
+        resolved++;
+        return connection(args, info, (page) => pageOfAll(page, things, (row) => [row.id]));
+      },
+    },
+    ThingConnection,
+  ),
+);
+builder.objectField(ThingRef, 'things', (t) =>
+  t.connection(
+    {
+      type: ThingRef,
+      resolve: (_thing, args, _ctx, info) =>
+        connection(args, info, (page) => pageOfAll(page, things, (row) => [row.id])),
+    },
+    ThingConnection,
+  ),
+);
+builder.queryField('echo', (t) =>
+  t.string({ args: { text: t.arg.string({ required: true }) }, resolve: (_root, { text }) => text }),
+);
+builder.queryField('currentUserId', (t) => t.int({ resolve: (_root, _args, ctx) => ctx.actor.userId }));
+let touched = 0;
+mutationField('thingTouch', {
+  input: () => ({}),
+  payload: { thing: ThingRef },
+  run: async () => ({ thing: { id: ++touched } }),
+});
+
+let server: Awaited<ReturnType<typeof startServer>>;
+beforeAll(async () => {
+  server = await startServer();
+});
+afterAll(() => server.app.close());
+
+const TOUCH = 'mutation { thingTouch(input: {}) { thing { id } errors } }';
+
+const post = async (body: unknown, headers: Record<string, string> = {}) => {
+  const response = await fetch(server.url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, json: text === '' ? null : JSON.parse(text) };
+};
+const refusal = async (query: string, variables: Record<string, unknown> = {}) => {
+  const started = performance.now();
+  const { json } = await post({ query, variables });
+  // Refused before anything that grows faster than the query itself.
+  expect(performance.now() - started).toBeLessThan(1_500);
+  expect(json.data, JSON.stringify(json).slice(0, 200)).toBeUndefined();
+  return json.errors[0].message;
+};
+
+describe('GraphQL over HTTP', () => {
+  for (const audit of serverAudits({ url: () => server.url })) {
+    it(`audit ${audit.id}: ${audit.name}`, async () => {
+      const result = await audit.fn();
+      if (result.status !== 'ok' && !audit.name.startsWith('MAY'))
+        throw new Error(`${result.reason} (${result.status})`);
+      expect(['ok', 'notice']).toContain(result.status);
+    });
+  }
+
+  it('takes batches in order, at most ten', async () => {
+    const before = touched;
+    const { status, json } = await post([
+      { query: TOUCH },
+      { query: '{ echo(text: "b") }' },
+      { nothing: true },
+      { query: TOUCH },
+    ]);
+    expect(status).toBe(200);
+    expect(json).toMatchObject([
+      { data: { thingTouch: { thing: { id: String(before + 1) } } } },
+      { data: { echo: 'b' } },
+      { errors: [{ message: 'Must provide query string.' }] },
+      { data: { thingTouch: { thing: { id: String(before + 2) } } } },
+    ]);
+    expect((await post([])).status).toBe(400);
+    const many = await post(Array.from({ length: 11 }, () => ({ query: TOUCH })));
+    expect(many.status).toBe(400);
+    expect(touched).toBe(before + 2);
+  });
+
+  it('serves GET, urlencoded and application/graphql through the same engine', async () => {
+    const get = await fetch(`${server.url}?query=${encodeURIComponent('{ echo(text: "a b") }')}`);
+    expect(await get.json()).toEqual({ data: { echo: 'a b' } });
+    const form = await fetch(server.url, {
+      method: 'POST',
+      body: new URLSearchParams({ query: '{ echo(text: "x") }' }),
+    });
+    expect(await form.json()).toEqual({ data: { echo: 'x' } });
+    const text = await fetch(server.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/graphql' },
+      body: '{ echo(text: "y") }',
+    });
+    expect(await text.json()).toEqual({ data: { echo: 'y' } });
+  });
+
+  it('refuses mutations by GET, other methods and other bodies, changing nothing', async () => {
+    const before = touched;
+    const get = await fetch(`${server.url}?query=${encodeURIComponent(TOUCH)}`);
+    expect(get.status).toBe(405);
+    const byStream = await fetch(`${server.url}?query=${encodeURIComponent(TOUCH)}`, {
+      headers: { accept: 'text/event-stream' },
+    });
+    expect(byStream.status).toBe(405);
+    expect((await fetch(server.url, { method: 'DELETE' })).status).toBe(405);
+    const multipart = new FormData();
+    multipart.set('operations', JSON.stringify({ query: TOUCH }));
+    expect((await fetch(server.url, { method: 'POST', body: multipart })).status).toBe(415);
+    expect(
+      (
+        await fetch(server.url, {
+          method: 'POST',
+          headers: { 'content-type': 'text/plain' },
+          body: JSON.stringify({ query: TOUCH }),
+        })
+      ).status,
+    ).toBe(415);
+    expect((await post({ query: TOUCH }, { accept: 'image/png' })).status).toBe(406);
+    expect(touched).toBe(before);
+  });
+
+  it('refuses a body over 1 MB, announced or not', async () => {
+    const big = JSON.stringify({ query: '{ echo(text: "a") }', variables: { x: 'x'.repeat(1_000_000) } });
+    expect((await post(big)).status).toBe(413);
+    const stream = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode(big));
+        controller.close();
+      },
+    });
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: stream, duplex: 'half' };
+    expect((await fetch(server.url, init)).status).toBe(413);
+  });
+});
+
+describe('credentials', () => {
+  it('that are wrong give 401 in the documented form', async () => {
+    const { status, json } = await post({ query: '{ echo(text: "a") }' }, { 'private-token': 'nonsense' });
+    expect(status).toBe(401);
+    expect(json).toEqual({ errors: [{ message: 'Invalid token' }] });
+  });
+
+  it('act with their scopes', async () => {
+    const me = { query: '{ currentUserId }' };
+    expect((await post(me)).json.data.currentUserId).toBeNull();
+    expect((await post(me, { authorization: 'Bearer user-7' })).json.data.currentUserId).toBe(7);
+    expect((await post(me, { 'private-token': 'reader-7' })).json.data.currentUserId).toBe(7);
+    const before = touched;
+    const write = await post({ query: TOUCH }, { 'private-token': 'reader-7' });
+    expect([write.status, write.json.errors[0].extensions.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    expect((await post(me, { 'private-token': 'git-7' })).status).toBe(403);
+    expect(touched).toBe(before);
+    expect((await post({ query: TOUCH }, { 'private-token': 'user-7' })).status).toBe(200);
+  });
+});
+
+describe('limits', () => {
+  it('let introspection pass', async () => {
+    const query = getIntrospectionQuery({
+      descriptions: true,
+      inputValueDeprecation: true,
+      specifiedByUrl: true,
+      oneOf: true,
+    });
+    expect((await post({ query })).json.errors).toBeUndefined();
+  });
+
+  it('stop floods before execution', async () => {
+    const before = resolved;
+    const nest = (depth: number): string => (depth === 0 ? 'id' : `things(first: 1) { nodes { ${nest(depth - 1)} } }`);
+    expect(await refusal(`{ ${nest(13)} }`)).toMatch(/25 levels of depth/);
+    expect(await refusal(`{ ${Array.from({ length: 61 }, (_, i) => `a${i}: echo(text: "a")`).join(' ')} }`)).toMatch(
+      /60 aliases/,
+    );
+    expect(await refusal(`{ echo(text: "a") ${'@skip(if: false) '.repeat(51)} }`)).toMatch(/50 directives/);
+    expect(await refusal(`{ ${'__typename '.repeat(4_000)} }`)).toMatch(/more than 4000 tokens/);
+    expect(await refusal(`{ ${'__typename '.repeat(200)} }`)).toMatch(/repeats the same fields/);
+    expect(await refusal(`{ echo(text: "${'x'.repeat(100_000)}") }`)).toMatch(/100000 characters/);
+    expect(await refusal('{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }')).toMatch(
+      /within itself/,
+    );
+    expect(await refusal(`{ ${'{'.repeat(3_000)}`)).toMatch(/Syntax|deep/);
+    expect(await refusal(`{ echo(text: ${'['.repeat(3_500)}) }`)).toMatch(/Syntax|deep/);
+    const doubling = Array.from(
+      { length: 20 },
+      (_, i) => `fragment F${i} on Thing { things { nodes { ...F${i + 1} ...F${i + 1} } } }`,
+    ).join(' ');
+    expect(await refusal(`{ things { nodes { ...F0 } } } ${doubling} fragment F20 on Thing { id }`)).toMatch(
+      /limit of/,
+    );
+    const wide = Array.from({ length: 31 }, (_, i) => `a${i}: echo(text: "a")`).join(' ');
+    expect(await refusal(`{ ${wide} }`)).toMatch(/30 fields at the top/);
+    const overlap = `{ ${'things { nodes { id } } '.repeat(150)} }`;
+    expect(await refusal(overlap)).toMatch(/repeats the same fields/);
+    expect(resolved).toBe(before);
+  });
+
+  it('multiply page sizes through nested connections', async () => {
+    const nested =
+      'query($n: Int) { things(first: 100) { nodes { things(first: $n) { nodes { id } } } } queryComplexity { score limit } }';
+    expect((await post({ query: nested, variables: { n: 99 } })).json.data.queryComplexity).toEqual({
+      score: 10_000,
+      limit: 10_000,
+    });
+    expect(await refusal(nested, { n: 100 })).toMatch(/10100 nodes/);
+    // Without a size a page is full, beyond it is cut.
+    expect(await refusal('{ things { nodes { things { nodes { id } } } } }')).toMatch(/10100 nodes/);
+    expect(
+      await refusal(
+        '{ things(first: 1000000000) { edges { node { things(last: 1000000000) { edges { cursor } } } } } }',
+      ),
+    ).toMatch(/10100 nodes/);
+    expect(
+      (await post({ query: '{ things { count } queryComplexity { score } }' })).json.data.queryComplexity.score,
+    ).toBe(1);
+  });
+});
+
+describe('GraphiQL', () => {
+  it('is served from local assets, compressed, and can be turned off', async () => {
+    const explorer = server.url.replace('/api/graphql', '/-/graphql-explorer');
+    const page = await fetch(explorer, { headers: { 'accept-encoding': 'br' } });
+    const html = await page.text();
+    expect(page.headers.get('content-encoding')).toBe('br');
+    expect(html).toContain('YogaGraphiQL');
+    expect(html).not.toMatch(/<(script|link)[^>]+(src|href)="https?:/);
+    const again = await fetch(server.url, {
+      headers: { accept: 'text/html', 'if-none-match': page.headers.get('etag') ?? '' },
+    });
+    expect(again.status).toBe(304);
+    server.settings.graphiql = false;
+    expect((await fetch(explorer)).status).toBe(404);
+    server.settings.graphiql = true;
+  });
+});

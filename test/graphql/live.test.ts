@@ -1,0 +1,273 @@
+import { createClient as createSseClient } from 'graphql-sse';
+import { createClient as createWsClient } from 'graphql-ws';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { builder } from '#graphql/builder.ts';
+import { encodeCursor } from '#platform/cursor.ts';
+import { live, startServer } from './server.ts';
+
+builder.queryField('ping', (t) => t.string({ resolve: () => 'pong' }));
+
+let server: Awaited<ReturnType<typeof startServer>>;
+const cleanups: (() => unknown)[] = [];
+beforeEach(async () => {
+  server = await startServer();
+  live.executions = 0;
+  live.rightsChecks.length = 0;
+  live.blind.clear();
+  live.expelled.clear();
+});
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0)) await cleanup();
+  await server.app.close();
+});
+
+const until = async (condition: () => boolean, what: string) => {
+  const deadline = performance.now() + 5_000;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`never: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+};
+
+const SHARED =
+  'subscription($p: Int!, $after: String) { sharedChanged(project: $p, after: $after) { cursor text viewer } }';
+const OWN = 'subscription($p: Int!, $after: String) { ownChanged(project: $p, after: $after) { cursor text viewer } }';
+
+interface Follower {
+  readonly results: unknown[];
+  readonly texts: () => string[];
+  readonly cursor: () => string;
+  ended: 'complete' | Error | null;
+  stop(): void;
+}
+
+const followBy =
+  (transport: 'sse' | 'ws') =>
+  (query: string, variables: Record<string, unknown>, token: string | null = 'user-1'): Follower => {
+    const client =
+      transport === 'sse'
+        ? createSseClient({
+            url: server.url,
+            retryAttempts: 0,
+            headers: token === null ? {} : { 'private-token': token },
+          })
+        : createWsClient({
+            url: server.url.replace('http', 'ws'),
+            webSocketImpl: WebSocket,
+            retryAttempts: 0,
+            connectionParams: token === null ? {} : { Authorization: `Bearer ${token}` },
+          });
+    cleanups.push(() => client.dispose());
+    const results: { data?: Record<string, { text: string; cursor: string }> }[] = [];
+    const payloads = () => results.flatMap(({ data }) => Object.values(data ?? {}));
+    const follower: Follower = {
+      results,
+      texts: () => payloads().map(({ text }) => text),
+      cursor: () => payloads().at(-1)?.cursor ?? '',
+      ended: null,
+      stop: client.subscribe(
+        { query, variables },
+        {
+          next: (result) => results.push(JSON.parse(JSON.stringify(result))),
+          error: (error) => {
+            follower.ended = error instanceof Error ? error : new Error(JSON.stringify(error));
+          },
+          complete: () => {
+            follower.ended ??= 'complete';
+          },
+        },
+      ),
+    };
+    return follower;
+  };
+
+const subscribed = (count: number) => until(() => server.feed.subscriptions.size === count, `${count} groups`);
+const joined = (count: number) => until(() => server.mount.subscribers() === count, `${count} subscribers`);
+const settle = () => new Promise((resolve) => setTimeout(resolve, 50));
+
+describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
+  const follow = followBy(transport);
+
+  it('sends what is of the topic, in order, and stops when told', async () => {
+    const follower = follow(SHARED, { p: 1 });
+    await subscribed(1);
+    server.feed.emit(1, 'a');
+    server.feed.emit(2, 'elsewhere');
+    server.feed.emit(1, null);
+    server.feed.emit(1, 'b');
+    await until(() => follower.texts().length === 2, 'two payloads');
+    expect(follower.results).toEqual([
+      { data: { sharedChanged: { cursor: encodeCursor([1]), text: 'a', viewer: 1 } } },
+      { data: { sharedChanged: { cursor: encodeCursor([4]), text: 'b', viewer: 1 } } },
+    ]);
+    follower.stop();
+    await subscribed(0);
+  });
+
+  it('resumes by cursor: history, then live, no gap and no double', async () => {
+    for (let i = 0; i < 20; i++) server.feed.emit(1, `old ${i}`);
+    const follower = follow(SHARED, { p: 1, after: encodeCursor([15]) });
+    await subscribed(1);
+    // These come while the history is still being sent.
+    for (let i = 0; i < 20; i++) {
+      server.feed.emit(1, `new ${i}`);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await until(() => follower.texts().length >= 25, '25 payloads');
+    await settle();
+    expect(follower.texts()).toEqual([
+      ...[15, 16, 17, 18, 19].map((i) => `old ${i}`),
+      ...Array.from({ length: 20 }, (_, i) => `new ${i}`),
+    ]);
+    follower.stop();
+    const again = follow(SHARED, { p: 1, after: follower.cursor() });
+    await until(() => server.feed.subscriptions.size === 1, 'the second');
+    server.feed.emit(1, 'last');
+    await until(() => again.texts().length > 0, 'a payload');
+    expect(again.texts()).toEqual(['last']);
+  });
+
+  it('tells an expired cursor so, a bad one, and a topic that may not be known', async () => {
+    for (let i = 0; i < 5; i++) server.feed.emit(1, i);
+    server.feed.prunedPosition = 3;
+    const expired = follow(SHARED, { p: 1, after: encodeCursor([1]) });
+    const bad = follow(SHARED, { p: 1, after: 'nonsense' });
+    const unknown = follow(SHARED, { p: 404 });
+    for (const follower of [expired, bad, unknown]) await until(() => follower.ended !== null, 'an end');
+    const said = (follower: Follower) =>
+      JSON.stringify([follower.results, follower.ended instanceof Error && follower.ended.message]);
+    expect(said(expired)).toContain('The cursor is older than the events that are kept');
+    expect(said(bad)).toContain('The cursor is invalid');
+    expect(said(unknown)).toContain('The resource that you are attempting to access does not exist');
+    await subscribed(0);
+  });
+
+  it('checks rights for each event, and ends for those who lost the topic', async () => {
+    const [one, two] = [follow(SHARED, { p: 1 }, 'user-1'), follow(SHARED, { p: 1 }, 'user-2')];
+    await joined(2);
+    live.blind.add(2);
+    server.feed.emit(1, 'hidden from two');
+    await until(() => one.texts().length === 1, 'a payload');
+    await settle();
+    expect([two.texts(), two.ended]).toEqual([[], null]);
+    live.blind.clear();
+    server.feed.emit(1, 'for both');
+    await until(() => two.texts().length === 1, 'a payload');
+    live.blind.add(2);
+    live.expelled.add(2);
+    server.feed.emit(1, 'gone');
+    await until(() => two.ended !== null, 'the end');
+    expect([two.ended, two.texts()]).toEqual(['complete', ['for both']]);
+    expect(one.texts()).toEqual(['hidden from two', 'for both', 'gone']);
+  });
+
+  it('answers queries too, refuses by credentials, scope and limits', async () => {
+    const query = follow('{ ping }', {});
+    await until(() => query.ended !== null, 'the end');
+    expect([query.results, query.ended]).toEqual([[{ data: { ping: 'pong' } }], 'complete']);
+    const wrong = follow(SHARED, { p: 1 }, 'nonsense');
+    await until(() => wrong.ended !== null, 'the end');
+    expect(wrong.ended).toBeInstanceOf(Error);
+    for (const follower of [follow(SHARED, { p: 1 }, 'git-1'), follow(`{ ${'ping '.repeat(200)} }`, {})]) {
+      await until(() => follower.ended !== null, 'the end');
+      expect(JSON.stringify([follower.results, follower.ended instanceof Error && follower.ended.message])).toMatch(
+        /scope|repeats/,
+      );
+    }
+    const anonymous = follow(SHARED, { p: 1 }, null);
+    await subscribed(1);
+    server.feed.emit(1, 'public');
+    await until(() => anonymous.texts().length === 1, 'a payload');
+  });
+});
+
+describe('sharing', () => {
+  const follow = followBy('sse');
+
+  it('executes once for all who get the same', async () => {
+    const followers = Array.from({ length: 12 }, (_, i) =>
+      follow(SHARED, { p: 1, after: i % 2 ? encodeCursor([0]) : null }, `user-${(i % 3) + 1}`),
+    );
+    await joined(12);
+    live.executions = 0;
+    live.rightsChecks.length = 0;
+    server.feed.emit(1, 'x');
+    for (const follower of followers) await until(() => follower.texts().length === 1, 'a payload');
+    expect(live.executions).toBe(1);
+    // Three people: asked for once, together.
+    expect(live.rightsChecks).toEqual([3]);
+    expect(new Set(followers.map((follower) => JSON.stringify(follower.results))).size).toBe(1);
+  });
+
+  it('executes for each viewer where the payload may depend on it', async () => {
+    const followers = Array.from({ length: 6 }, (_, i) => follow(OWN, { p: 1 }, `user-${(i % 3) + 1}`));
+    await joined(6);
+    server.feed.emit(1, 'x');
+    for (const follower of followers) await until(() => follower.texts().length === 1, 'a payload');
+    expect(live.executions).toBe(3);
+    expect(live.rightsChecks).toEqual([3]);
+    expect(followers.map(({ results }) => JSON.stringify(results).match(/"viewer":(\d)/)?.[1])).toEqual([
+      '1',
+      '2',
+      '3',
+      '1',
+      '2',
+      '3',
+    ]);
+  });
+
+  it('keeps apart what differs in variables', async () => {
+    const followers = [follow(SHARED, { p: 1 }), follow(SHARED, { p: 2 })];
+    await subscribed(2);
+    server.feed.emit(2, 'x');
+    await until(() => followers[1]?.texts().length === 1, 'a payload');
+    expect(followers[0]?.texts()).toEqual([]);
+  });
+});
+
+describe('connections', () => {
+  it('that do not read are cut, others go on', async () => {
+    const follow = followBy('sse');
+    const controller = new AbortController();
+    cleanups.push(() => controller.abort());
+    const response = await fetch(server.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'text/event-stream' },
+      body: JSON.stringify({ query: SHARED, variables: { p: 1 } }),
+      signal: controller.signal,
+    });
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    const other = follow(SHARED, { p: 1 });
+    await joined(2);
+    const text = 'x'.repeat(300_000);
+    let sent = 0;
+    for (; sent < 200 && server.mount.subscribers() === 2; sent++) {
+      server.feed.emit(1, text);
+      await until(() => other.texts().length === sent + 1, 'the other goes on');
+    }
+    expect(sent).toBeLessThan(200);
+    server.feed.emit(1, 'after');
+    await until(() => other.texts().at(-1) === 'after', 'the other goes on');
+  });
+
+  it('from a page of another origin with cookies are refused', async () => {
+    const open = (headers: Record<string, string>) => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const socket = new WebSocket(server.url.replace('http', 'ws'), 'graphql-transport-ws', { headers });
+      socket.once('open', () => resolve('open')).once('error', (error) => resolve(error.message));
+      cleanups.push(() => socket.terminate());
+      return promise;
+    };
+    expect(await open({ origin: 'https://evil.example', cookie: 'session=1' })).toContain('403');
+    expect(await open({ origin: `http://127.0.0.1:${server.port}`, cookie: 'session=1' })).toBe('open');
+    expect(await open({ origin: 'https://other.example' })).toBe('open');
+  });
+
+  it('end when the server stops', async () => {
+    const followers = [followBy('sse')(SHARED, { p: 1 }), followBy('ws')(SHARED, { p: 1 })];
+    await joined(2);
+    await server.app.close();
+    for (const follower of followers) await until(() => follower.ended !== null, 'the end');
+  });
+});

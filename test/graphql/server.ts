@@ -1,0 +1,137 @@
+import type { AddressInfo } from 'node:net';
+import fastify from 'fastify';
+import { builder } from '#graphql/builder.ts';
+import type { ContextOf } from '#graphql/caller.ts';
+import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import { mountGraphql } from '#graphql/yoga.ts';
+import { type Actor, anonymous } from '#platform/context.ts';
+import { DomainError, invalidToken, notFound } from '#platform/errors.ts';
+import type { EventFeed } from '#platform/event-log/feed.ts';
+import { type LiveFilter, matches } from '#platform/event-log/read.ts';
+import type { EventRow } from '#platform/events.ts';
+import { kitContext, userActor } from './support.ts';
+
+/** A log in memory, with the guarantees of the real one. */
+export class FakeFeed implements EventFeed {
+  readonly events: EventRow[] = [];
+  readonly subscriptions = new Set<{ filter: LiveFilter; onEvent: (event: EventRow) => void }>();
+  prunedPosition = 0;
+
+  head = (): number => this.events.length;
+
+  subscribe(filter: LiveFilter, onEvent: (event: EventRow) => void): () => void {
+    const subscription = { filter, onEvent };
+    this.subscriptions.add(subscription);
+    return () => this.subscriptions.delete(subscription);
+  }
+
+  async *history(filter: LiveFilter, after: number, until: number): AsyncGenerator<EventRow[]> {
+    if (after < this.prunedPosition) throw new DomainError('gone', 'The cursor is older than the events that are kept');
+    for (const event of this.events) {
+      if (event.position <= after || event.position > until || !matches(filter, event)) continue;
+      await new Promise((resolve) => setImmediate(resolve));
+      yield [event];
+    }
+  }
+
+  emit(project_id: number, payload: unknown): EventRow {
+    const position = this.events.length + 1;
+    const event: EventRow = {
+      id: position + 1_000,
+      position,
+      kind: 'thing.changed',
+      actor_id: 1,
+      subject_type: 'Thing',
+      subject_id: 1,
+      project_id,
+      namespace_ids: [],
+      min_access_level: null,
+      user_ids: [],
+      payload,
+      chain_id: null,
+      created_at: '2026-11-21 01:42:33.123456+00',
+    };
+    this.events.push(event);
+    for (const { filter, onEvent } of [...this.subscriptions]) if (matches(filter, event)) onEvent(event);
+    return event;
+  }
+}
+
+interface Change {
+  readonly cursor: string;
+  readonly text: string;
+  readonly viewer: number | null;
+}
+
+const changeFields = (name: string, extensions: { viewerIndependent?: boolean }) =>
+  builder.objectRef<Change>(name).implement({
+    extensions,
+    fields: (t) => ({
+      cursor: t.exposeString('cursor', { nullable: false }),
+      text: t.exposeString('text'),
+      viewer: t.exposeInt('viewer'),
+    }),
+  });
+const SharedChange = changeFields('SharedChange', { viewerIndependent: true });
+const OwnChange = changeFields('OwnChange', {});
+
+export const live = {
+  executions: 0,
+  rightsChecks: [] as number[],
+  blind: new Set<number>(),
+  expelled: new Set<number>(),
+};
+
+const declare = (name: string, type: typeof SharedChange) =>
+  subscriptionField(name, {
+    type,
+    args: (t) => ({ project: t.int({ required: true }) }),
+    open: (ctx, { project }) => {
+      if (project === 404 || live.expelled.has(ctx.actor.userId ?? 0)) throw notFound('Project');
+      return { kinds: new Set(['thing.changed']), project_id: project };
+    },
+    resolve: async (event, _args, ctx) => {
+      live.executions++;
+      if (event.payload === null) return null;
+      return { cursor: eventCursor(event), text: String(event.payload), viewer: ctx.actor.userId };
+    },
+  });
+declare('sharedChanged', SharedChange);
+declare('ownChanged', OwnChange);
+
+/** `PRIVATE-TOKEN: user-7`, `reader-7` (scope read_api only), `git-7` (no API scope). */
+export const actorOf = (token: string | undefined): Actor => {
+  if (token === undefined) return anonymous;
+  const [, kind, id] = /^(user|reader|git)-(\d+)$/.exec(token) ?? [];
+  if (kind === 'user') return userActor(Number(id));
+  if (kind === 'reader') return userActor(Number(id), ['read_api']);
+  if (kind === 'git') return userActor(Number(id), ['read_repository']);
+  throw invalidToken('unknown');
+};
+
+const contextOf: ContextOf = async ({ headers, signal }) => {
+  const token = headers['private-token'] ?? headers.authorization?.replace('Bearer ', '');
+  return kitContext(actorOf(typeof token === 'string' ? token : undefined), signal);
+};
+
+export const startServer = async () => {
+  const feed = new FakeFeed();
+  const settings = { graphiql: true };
+  // Otherwise a connection that a client opened ahead of need holds up the end of a test.
+  const app = fastify({ forceCloseConnections: true });
+  const mount = await mountGraphql(app, {
+    schema: builder.toSchema(),
+    contextOf,
+    contextFor: (actor) => kitContext(actor),
+    feed,
+    mayStillSee: async (viewers) => {
+      live.rightsChecks.push(viewers.length);
+      return new Set(viewers.keys().filter((index) => !live.blind.has(viewers[index]?.userId ?? 0)));
+    },
+    graphiqlEnabled: async () => settings.graphiql,
+    log: kitContext(anonymous).log,
+  });
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port }: AddressInfo = Object(app.server.address());
+  return { app, mount, feed, settings, port, url: `http://127.0.0.1:${port}/api/graphql` };
+};
