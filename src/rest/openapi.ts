@@ -186,9 +186,11 @@ const jsonSchema = (schema: z.ZodType, io: 'input' | 'output', schemas: Json): J
       // Bounds that are JavaScript's, not ours.
       if (target.minimum === Number.MIN_SAFE_INTEGER) delete target.minimum;
       if (target.maximum === Number.MAX_SAFE_INTEGER) delete target.maximum;
-      if (zodSchema._zod.def.type !== 'pipe') return;
+      const { def } = zodSchema._zod;
       const kind = kindOf(zodSchema);
-      if (kind) Object.assign(target, kind.json);
+      if (kind && def.type === 'pipe') Object.assign(target, kind.json);
+      // zod leaves it out where a transformation follows; ours only change the spelling.
+      if (kind && def.type === 'default' && 'defaultValue' in def) target.default = def.defaultValue;
     },
   });
   for (const [name, component] of Object.entries($defs ?? {})) schemas[name] ??= rewriteRefs(component);

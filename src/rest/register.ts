@@ -12,6 +12,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Aborts the work for a client that has gone. Made when a context is. */
     abortController: AbortController | null;
+    /** `performance.now()` when the request came. */
+    startedAt: number;
     /** For the access log. */
     userId: number | null;
   }
