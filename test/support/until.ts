@@ -1,14 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Waits until `check` returns something other than false, null or undefined, and returns it. Throws after the deadline. */
+/** Asks again until the answer is neither null, undefined nor false; fails with what it waited for after the deadline. */
 export const until = async <T>(
   what: string,
-  check: () => T | Promise<T>,
-  { timeoutMs = 10_000, everyMs = 10 } = {},
+  ask: () => T | null | undefined | false | Promise<T | null | undefined | false>,
+  timeoutMs = 15_000,
 ): Promise<T> => {
-  for (const deadline = performance.now() + timeoutMs; ; await sleep(everyMs)) {
-    const value = await check();
-    if (value !== false && value !== null && value !== undefined) return value;
-    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);
+  for (const deadline = performance.now() + timeoutMs; ; ) {
+    const answer = await ask();
+    if (answer !== null && answer !== undefined && answer !== false) return answer;
+    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`);
+    await sleep(10);
   }
 };

@@ -1,0 +1,135 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
+import { type Hub, startHub } from '#app/build.ts';
+import type { Clock } from '#platform/clock.ts';
+import { readConfig } from '#platform/config.ts';
+import { type Actor, anonymous, type Context, systemActor } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { createLogger } from '#platform/log.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { Client } from './client.ts';
+import { createTestDatabase } from './database.ts';
+import { Factories } from './factories.ts';
+
+export const ADMIN_TOKEN = 'administrator-token-of-the-tests';
+export const PASSWORD = 'correct-horse-battery';
+
+/** Whom a test acts as: a made user, or anyone with an id. */
+export interface TestUser {
+  readonly id: number;
+  readonly username: string;
+}
+
+export interface TestApp {
+  readonly hub: Hub;
+  readonly url: string;
+  /** The administrator `root`. */
+  readonly root: TestUser;
+  /** Creates what a test needs, with missing parents. */
+  readonly make: Factories;
+  /** A client without a credential. */
+  readonly anonymous: Client;
+  /** A client that acts as the user with an `api` token (or one of the given scopes). */
+  as(user: TestUser, scopes?: readonly string[]): Client;
+  /** A token of the user, for tests that need its text. */
+  tokenOf(user: TestUser, scopes?: readonly string[]): Promise<string>;
+  /** A domain context, for what is set up without HTTP; the hub itself when no user is given. */
+  context(user?: TestUser): Context;
+  /** Lets all events be followed and all due jobs run. */
+  settle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface TestAppOptions {
+  readonly clock?: Clock;
+  /** More settings by their environment variables. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Starts a whole hub on a database of its own and a free port. Prefer `useApp`, which closes it too. */
+export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Promise<TestApp> => {
+  const database = await createTestDatabase();
+  const dataDir = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  const config = readConfig([], {
+    DATABASE_URL: database.url,
+    MILLRACE_DATA_DIR: dataDir,
+    MILLRACE_PORT: '0',
+    MILLRACE_LOG_LEVEL: process.env.MILLRACE_LOG_LEVEL ?? 'silent',
+    MILLRACE_ADMIN_TOKEN: ADMIN_TOKEN,
+    MILLRACE_ADMIN_PASSWORD: PASSWORD,
+    ...env,
+  });
+  const hub = await startHub({
+    config,
+    log: createLogger(config.logLevel),
+    checkResponses: true,
+    ...(clock ? { clock } : {}),
+  });
+  const createContext = createContextFactory(hub.services);
+  const { db } = hub.services;
+  const root = await db
+    .selectFrom('users')
+    .select(['id', 'username'])
+    .where('username', '=', 'root')
+    .executeTakeFirstOrThrow();
+  const tokens = new Map<string, Promise<string>>([[`${root.id}:api`, Promise.resolve(ADMIN_TOKEN)]]);
+
+  const tokenOf = (user: TestUser, scopes: readonly string[] = ['api']): Promise<string> => {
+    const key = `${user.id}:${scopes.join(',')}`;
+    let token = tokens.get(key);
+    if (!token) {
+      token = insertToken(user, scopes);
+      tokens.set(key, token);
+    }
+    return token;
+  };
+  const insertToken = async (user: TestUser, scopes: readonly string[]): Promise<string> => {
+    const value = `glpat-${randomToken()}`;
+    await db
+      .insertInto('personal_access_tokens')
+      .values({ user_id: user.id, name: 'test', scopes: [...scopes], digest: digestToken(value) })
+      .execute();
+    return value;
+  };
+  const context = (user?: TestUser): Context =>
+    createContext({ actor: user ? actorOf(user, user.id === root.id) : systemActor });
+  const as = (user: TestUser, scopes?: readonly string[]): Client => new Client(hub.url, () => tokenOf(user, scopes));
+  return {
+    hub,
+    url: hub.url,
+    root,
+    make: new Factories({ context, db, root, as }),
+    anonymous: new Client(hub.url, () => Promise.resolve(null)),
+    as,
+    tokenOf,
+    context,
+    settle: () => hub.settle(),
+    close: async () => {
+      await hub.close();
+      await database.drop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+};
+
+/** A hub for all tests of the file: `const app = useApp()`, then `app().as(user)` inside the tests. */
+export const useApp = (options?: TestAppOptions): (() => TestApp) => {
+  let app: TestApp | undefined;
+  beforeAll(async () => {
+    app = await startTestApp(options);
+  });
+  afterAll(() => app?.close());
+  return () => {
+    if (!app) throw new Error('the app is started before the first test, not while the file loads');
+    return app;
+  };
+};
+
+const actorOf = (user: TestUser, isAdmin: boolean): Actor => ({
+  ...anonymous,
+  userId: user.id,
+  username: user.username,
+  isAdmin,
+});
