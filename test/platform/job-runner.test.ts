@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type Context, type Services, systemActor } from '#platform/context.ts';
 import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
+import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type JobRunner, startJobRunner } from '#platform/job-runner.ts';
 import {
   defineJob,
@@ -218,6 +219,25 @@ describe('a job', () => {
     expect(inputs[0]).toEqual({});
     const known = await services.pool.query('select identifier from graphile_worker._private_known_crontabs');
     expect(known.rows).toEqual([{ identifier: 'test.ticking' }]);
+  });
+});
+
+describe('pruning', () => {
+  it('forgets jobs given up long ago and crash counts of jobs that are gone, nothing else', async () => {
+    const old = job('test.old', async () => {});
+    await enqueue(old, [1, 2, 3]);
+    const [first, second] = await queued();
+    await services.pool.query(
+      `update graphile_worker._private_jobs set attempts = max_attempts, updated_at = now() - interval '31 days' where id = $1`,
+      [first.id],
+    );
+    await services.pool.query('update graphile_worker._private_jobs set attempts = max_attempts where id = $1', [
+      second.id,
+    ]);
+    await services.pool.query('insert into job_crashes values ($1, 1), ($2, 1)', [first.id, second.id]);
+    await pruneJobs.run(createContext({ actor: systemActor }), {}, { attempt: 1, lastAttempt: false });
+    expect((await queued()).map((row) => row.payload)).toEqual([{ n: 2 }, { n: 3 }]);
+    expect((await services.pool.query('select job_id from job_crashes')).rows).toEqual([{ job_id: second.id }]);
   });
 });
 

@@ -2,7 +2,8 @@
 export class Loop {
   readonly #work: () => Promise<void>;
   readonly #onError: (error: unknown) => void;
-  #running: Promise<void> | null = null;
+  #running: Promise<void> = Promise.resolve();
+  #active = false;
   #again = false;
   #stopped = false;
 
@@ -14,12 +15,14 @@ export class Loop {
   wake(): void {
     if (this.#stopped) return;
     this.#again = true;
-    this.#running ??= this.#run();
+    if (this.#active) return;
+    this.#active = true;
+    this.#running = this.#run();
   }
 
   /** Resolves when the run under way, and those asked for meanwhile, are over. */
   async settled(): Promise<void> {
-    while (this.#running) await this.#running;
+    while (this.#active) await this.#running;
   }
 
   /** Starts no further run and waits for the one under way. */
@@ -38,6 +41,6 @@ export class Loop {
         this.#onError(error);
       }
     }
-    this.#running = null;
+    this.#active = false;
   }
 }

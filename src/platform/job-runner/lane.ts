@@ -9,7 +9,7 @@ import {
   type TaskList,
   type WorkerPool,
 } from 'graphile-worker';
-import type { Pool } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import { type Services, systemActor } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
 import { type AnyJobDefinition, FinalJobError } from '../jobs.ts';
@@ -90,6 +90,7 @@ export class Lane {
       workerPool.id = owner;
     });
     events.once('pool:gracefulShutdown', () => this.#lost(owner));
+    const listening = whenListening(events, concurrency);
     const runner = await run({
       pgPool: pool,
       noHandleSignals: true,
@@ -101,7 +102,7 @@ export class Lane {
       parsedCronItems: crons,
       preset: {
         worker: batched
-          ? { localQueue: { size: concurrency * 2, ttl: POLL_MS }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
+          ? { localQueue: { size: concurrency * 4, ttl: POLL_MS }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
           : {},
       },
     });
@@ -110,8 +111,9 @@ export class Lane {
       .catch((error: unknown) => this.#log.warn({ err: error }, 'workers ended with an error'))
       .then(() => this.#ended(workers))
       .catch((error: unknown) => this.#log.error({ err: error }, 'jobs of ended workers could not be returned'));
-    if (this.#running) this.#workers = workers;
-    else await runner.stop();
+    if (!this.#running) return await runner.stop();
+    this.#workers = workers;
+    await Promise.race([listening, sleep(POLL_MS)]);
   }
 
   /** The workers shut down of their own accord: others take their place while they finish. */
@@ -196,6 +198,25 @@ export class Lane {
     }
   }
 }
+
+/**
+ * Resolves when notifications of new jobs are heard. Each time that begins, also after a lost connection, the workers
+ * look for what was added before: else that would wait for the poll.
+ */
+const whenListening = (events: EventEmitter, workers: number): Promise<void> =>
+  new Promise((resolve) => {
+    events.on('pool:listen:success', async ({ client, workerPool }: { client: PoolClient; workerPool: WorkerPool }) => {
+      // LISTEN is sent right after this event: a statement sent later on the same connection is answered later.
+      await Promise.resolve();
+      try {
+        await client.query('select 1');
+        workerPool.nudge(workers);
+      } catch {
+        // Lost again, which is reported where the connection is watched; or stopping, and there is nothing to look for.
+      }
+      resolve();
+    });
+  });
 
 /** A job that runs by the clock is given `{}`; graphile-worker adds the time it was due. */
 const withoutCron = (payload: unknown): unknown => {
