@@ -2,15 +2,15 @@ import { createReadStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { type BundleHeader, readBundleHeader } from './bundle-header.ts';
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import { shortName, validRefName } from './ref-names.ts';
+import { transaction } from './refs.ts';
 import { incomingPath, removeIncoming } from './repositories.ts';
 import { FSCK_TOLERATED } from './smart-http.ts';
-import type { FetchedBundle } from './types.ts';
+import type { FetchedBundle, Git } from './types.ts';
 
 type BundleFunctions = Pick<Git, 'createBundle' | 'fetchBundle'>;
 
@@ -20,7 +20,7 @@ const EXPORTED = ['refs/heads/', 'refs/tags/', 'refs/merge-requests/', 'refs/kee
 export const createBundles = (
   runner: Runner,
   objects: ObjectReader,
-  git: Pick<Git, 'init' | 'isEmpty' | 'exists' | 'setHead' | 'updateRefs'>,
+  git: Pick<Git, 'init' | 'isEmpty' | 'exists'>,
 ): BundleFunctions => {
   const receivePack = async (
     path: string,
@@ -59,11 +59,10 @@ export const createBundles = (
         const chosen = choose(header);
         await git.init(fresh, chosen.defaultBranch ?? 'main');
         await asBroken(receivePack(fresh, header.pack, { maxBytes: maxInputBytes, signal, timeoutMs }));
+        const input = transaction(chosen.refs.map(({ name, oid }) => ({ ref: name, oldOid: null, newOid: oid })));
+        // Written to disk for good by pack-refs, all at once.
         await asBroken(
-          git.updateRefs(
-            fresh,
-            chosen.refs.map(({ name, oid }) => ({ ref: name, oldOid: null, newOid: oid })),
-          ),
+          runner.run(fresh, ['update-ref', '--stdin', '-z'], { input, signal, config: ['core.fsync=objects'] }),
         );
         await runner.run(fresh, ['pack-refs', '--all'], { signal });
         await moveInto(runner, objects, fresh, path);

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { Runner } from './process.ts';
 import { validOid, validRefName } from './ref-names.ts';
-import type { FileChange, FilesCommit, Identity, TreeEntry } from './types.ts';
+import type { FileChange, FilesCommit, Git, Identity, TreeEntry } from './types.ts';
 
 const MAX_PATH_BYTES = 4_096;
 const PARALLEL_WRITES = 4;
@@ -23,6 +22,7 @@ export const createCommitFiles =
         .toString('latin1')
         .trim();
     try {
+      if (parent !== null) await checkFolders(files, (name) => git.findFile(path, parent, name));
       const entries: string[] = [];
       for (let at = 0; at < files.length; at += PARALLEL_WRITES) {
         const part = files.slice(at, at + PARALLEL_WRITES).map(async (file) => {
@@ -72,10 +72,34 @@ const check = ({ branch, parent, files, message }: FilesCommit): void => {
     if (!validFilePath(file.path)) throw new GitError('invalid', 'The file path is not valid');
     if (seen.has(file.path)) throw new GitError('invalid', 'A file is changed twice');
     seen.add(file.path);
-    if (file.action !== 'delete' && file.content === undefined)
-      throw new GitError('invalid', 'The file content is missing');
+    if (file.action === 'delete') continue;
+    if (file.content === undefined) throw new GitError('invalid', 'The file content is missing');
+  }
+  const kept = new Set(files.flatMap((file) => (file.action === 'delete' ? [] : [file.path])));
+  if ([...kept].some((file) => foldersOf(file).some((folder) => kept.has(folder)))) {
+    throw new GitError('invalid', 'A path is used both as a file and as a folder');
   }
 };
+
+/** git would replace a file by the folder a new path needs; only an outspoken deletion may do that. */
+const checkFolders = async (
+  files: readonly FileChange[],
+  find: (name: string) => Promise<TreeEntry | null>,
+): Promise<void> => {
+  const deleted = new Set(files.flatMap((file) => (file.action === 'delete' ? [file.path] : [])));
+  const folders = new Set(files.flatMap((file) => (file.action === 'create' ? foldersOf(file.path) : [])));
+  for (const folder of folders) {
+    const entry = deleted.has(folder) ? null : await find(folder);
+    if (entry && entry.type !== 'tree') throw new GitError('invalid', 'A path is used both as a file and as a folder');
+  }
+};
+
+/** `a/b/c` → `a`, `a/b`. */
+const foldersOf = (path: string): string[] =>
+  path
+    .split('/')
+    .slice(0, -1)
+    .map((_, at, segments) => segments.slice(0, at + 1).join('/'));
 
 const checkPresence = (file: FileChange, existing: TreeEntry | null): void => {
   if (file.action === 'create' && existing) throw new GitError('invalid', 'A file with this name already exists');

@@ -88,6 +88,5 @@ const parseTrailers = (message: string): Record<string, string> => {
     else if (previous && /^\s/.test(line)) previous[1] += ` ${line.trim()}`;
     else return {};
   }
-  // Not an object literal: a key may be `__proto__`.
   return Object.fromEntries(entries);
 };

@@ -1,10 +1,9 @@
 import { parseCommit } from './commit-object.ts';
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { validFullRef, validOid } from './ref-names.ts';
-import type { CallOptions, ChangedFiles, Commit, RevisionRange } from './types.ts';
+import type { CallOptions, ChangedFiles, Commit, Git, RevisionRange } from './types.ts';
 
 type HistoryFunctions = Pick<Git, 'readCommits' | 'listCommits' | 'countCommits' | 'newCommits' | 'changedFiles'>;
 

@@ -39,6 +39,8 @@ export interface GitProcess {
   stderr(): string;
   /** Ends it and what it started, and says why: `failure` then gives that reason. */
   kill(reason: GitErrorReason): void;
+  /** Ends its input, so that it stops by itself and tidies up (a killed push leaves its objects lying about); kills it when it does not. */
+  giveUp(reason: GitErrorReason): void;
   failure(exitCode: number | null): GitError;
 }
 
@@ -63,7 +65,8 @@ const ALWAYS: readonly string[] = [
   'safe.directory=*',
   'protocol.allow=never',
   'core.logAllRefUpdates=false',
-  'core.fsync=committed,reference',
+  // Objects and refs are on disk when a push is answered.
+  'core.fsync=committed',
   'core.fsyncMethod=batch',
   // Bigger blobs are streamed instead of being held in memory.
   'core.bigFileThreshold=64m',
@@ -148,18 +151,25 @@ export const createRunner = (options: { root: string; log: Logger; gitBinary: st
     });
     // Whoever awaits it sees the rejection; nobody may have come to that yet.
     exited.catch(() => {});
+    const kill = (reason: GitErrorReason) => {
+      if (ended) return;
+      killedFor ??= reason;
+      // SIGTERM lets git remove its lock files.
+      signalGroup('SIGTERM');
+      setTimeout(() => signalGroup('SIGKILL'), KILL_GRACE_MS).unref();
+    };
     return {
       child,
       stdin,
       stdout,
       exited,
       stderr: stderrText,
-      kill: (reason) => {
+      kill,
+      giveUp: (reason) => {
         if (ended) return;
         killedFor ??= reason;
-        // SIGTERM lets git remove its lock files.
-        signalGroup('SIGTERM');
-        setTimeout(() => signalGroup('SIGKILL'), KILL_GRACE_MS).unref();
+        stdin.end();
+        setTimeout(() => kill(reason), KILL_GRACE_MS).unref();
       },
       failure: (exitCode) => {
         const text = stderrText();
@@ -227,12 +237,12 @@ export const feed = async (git: GitProcess, input: RunOptions['input']): Promise
   git.child.once('close', onClose);
   git.child.once('error', onClose);
   try {
-    while (!gone && !git.stdin.destroyed) {
+    while (!gone && !git.stdin.writableEnded && !git.stdin.destroyed) {
       const step = await new Promise<IteratorResult<Buffer> | null>((resolve, reject) => {
         wake = () => resolve(null);
         iterator.next().then(resolve, reject);
       });
-      if (step === null || step.done) break;
+      if (step === null || step.done || git.stdin.writableEnded) break;
       if (!git.stdin.write(step.value)) await writable(git.stdin);
     }
   } catch (error) {

@@ -2,7 +2,7 @@ const MAX_BYTES = 255;
 
 // The rules of git-check-ref-format: no control characters, space or ~^:?*[\ anywhere.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const FORBIDDEN = /[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|\.\/|\/\.|\.lock(?:\/|$)/;
+const FORBIDDEN = /[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|\/\.|\.lock(?:\/|$)/;
 const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 

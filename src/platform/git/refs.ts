@@ -1,9 +1,8 @@
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { validFullRef, validOid, validRefName } from './ref-names.ts';
-import type { Ref } from './types.ts';
+import type { Git, Ref, RefChange } from './types.ts';
 
 type RefFunctions = Pick<
   Git,
@@ -15,20 +14,8 @@ const MAX_PATTERNS = 200;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
 export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions => {
-  const branchesAndTagsNamed = async (path: string, name: string): Promise<Map<string, string>> => {
-    const patterns = [`refs/heads/${name}`, `refs/tags/${name}`];
-    const format = '--format=%(refname)%00%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end)';
-    const { stdout } = await runner.run(path, ['for-each-ref', format, ...patterns]);
-    const found = new Map<string, string>();
-    for (const line of lines(stdout)) {
-      const [ref = '', oid = ''] = line.split('\0');
-      if (patterns.includes(ref)) found.set(ref, oid); // the pattern also finds what lies below the name
-    }
-    return found;
-  };
-
-  const commitAt = async (path: string, oid: string): Promise<string | null> =>
-    (await objects.read(path, 'info', `${oid}^{commit}`))?.oid ?? null;
+  const commitAt = async (path: string, name: string): Promise<string | null> =>
+    (await objects.read(path, 'info', `${name}^{commit}`))?.oid ?? null;
 
   return {
     async head(path) {
@@ -75,9 +62,9 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
 
     async resolveCommit(path, revision) {
       if (validRefName(revision)) {
-        const named = await branchesAndTagsNamed(path, revision);
-        const oid = named.get(`refs/heads/${revision}`) ?? named.get(`refs/tags/${revision}`);
-        if (oid !== undefined) return commitAt(path, oid);
+        // Full names: nothing else can be meant, as no branch or tag may be called `refs/...`.
+        const oid = (await commitAt(path, `refs/heads/${revision}`)) ?? (await commitAt(path, `refs/tags/${revision}`));
+        if (oid !== null) return oid;
       }
       const text = revision.toLowerCase();
       if (!ABBREVIATED.test(text)) return null;
@@ -88,14 +75,7 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
 
     async updateRefs(path, changes) {
       if (changes.length === 0) return;
-      const input = changes.map(({ ref, oldOid, newOid }) => {
-        const oids = [oldOid, newOid].filter((oid) => typeof oid === 'string');
-        if (!validFullRef(ref)) throw new GitError('invalid', 'The reference name is not valid');
-        if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
-        const old = oldOid === undefined ? '' : (oldOid ?? ZERO_OID);
-        return newOid === null ? `delete ${ref}\0${old}\0` : `update ${ref}\0${newOid}\0${old}\0`;
-      });
-      await runner.run(path, ['update-ref', '--stdin', '-z'], { input: input.join('') });
+      await runner.run(path, ['update-ref', '--stdin', '-z'], { input: transaction(changes) });
     },
 
     async mergedInto(path, targetOid, refs) {
@@ -116,7 +96,19 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
   };
 };
 
-export const ZERO_OID = '0'.repeat(40);
+/** The input of `git update-ref --stdin -z`; throws `invalid` for names and ids that are not. */
+export const transaction = (changes: readonly RefChange[]): string =>
+  changes
+    .map(({ ref, oldOid, newOid }) => {
+      const oids = [oldOid, newOid].filter((oid) => typeof oid === 'string');
+      if (!validFullRef(ref)) throw new GitError('invalid', 'The reference name is not valid');
+      if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      const old = oldOid === undefined ? '' : (oldOid ?? ZERO_OID);
+      return newOid === null ? `delete ${ref}\0${old}\0` : `update ${ref}\0${newOid}\0${old}\0`;
+    })
+    .join('');
+
+const ZERO_OID = '0'.repeat(40);
 
 const PLAIN_FIELDS = '%(refname)%00%(objectname)';
 const TAG_FIELDS = '%(refname)%00%(objectname)%00%(*objectname)%00%(objecttype)%00%(contents)%00';

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { TEMPORARY_INDEX } from './commit-files.ts';
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { validRefName } from './ref-names.ts';
+import type { Git } from './types.ts';
 
 type RepositoryFunctions = Pick<Git, 'init' | 'remove' | 'exists' | 'diskSize' | 'gc'>;
 

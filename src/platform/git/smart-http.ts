@@ -1,6 +1,5 @@
 import { PassThrough, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { IncomingHook } from './incoming-hook.ts';
 import { FLUSH, packet, sideBand } from './pkt-line.ts';
@@ -8,7 +7,7 @@ import { feed, type GitProcess, type Runner, writable } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import { type ReceiveCommands, readReceiveCommands, refuseForeignRefs } from './receive-commands.ts';
 import { createReportReader, refusalReport, terminalLines, updatesSeen } from './receive-report.ts';
-import type { PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from './types.ts';
+import type { Git, PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from './types.ts';
 
 type SmartHttp = Pick<Git, 'advertise' | 'serve'>;
 
@@ -104,14 +103,12 @@ export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<G
     if (verdict.messages && push.capabilities.has('side-band-64k')) {
       stream.write(sideBand(2, Buffer.from(terminalLines([], verdict.messages))));
     }
-    const fed = feed(git, watch.through(push.body[Symbol.asyncIterator]()));
+    const fed = feed(git, untilBroken(watch.through(push.body[Symbol.asyncIterator]())));
     const done = (async (): Promise<ServeResult> => {
       try {
-        // A body that breaks off leaves git with half a pack, which it refuses: nothing has to be killed.
-        const arrived = fed.catch(() => {});
         const [exitCode] = await Promise.all([
           git.exited,
-          arrived,
+          fed,
           forward(git, stream, (chunk) => {
             watch.touch();
             report.push(chunk);
@@ -120,7 +117,7 @@ export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<G
         const said = report.result();
         const updated = said?.updated ?? (await updatesSeen(push.updates, (ref) => refs.resolve(path, ref)));
         const updates = push.updates.filter(({ ref }) => updated.has(ref));
-        if (exitCode !== 0 && updates.length === 0) throw git.failure(exitCode);
+        if (updates.length === 0 && (exitCode !== 0 || watch.gaveUp())) throw git.failure(exitCode);
         return { updates, refused: refusedHere.length > 0 ? refusedHere : (said?.refused ?? []) };
       } finally {
         stream.end();
@@ -209,8 +206,10 @@ const forward = async (git: GitProcess, stream: PassThrough, onChunk: (chunk: Bu
 
 const watchIdle = (git: GitProcess, stream: PassThrough, { idleTimeoutMs = IDLE_TIMEOUT_MS }: ServeOptions) => {
   let timer: NodeJS.Timeout | undefined;
+  let over = false;
   const giveUp = () => {
-    git.kill('timeout');
+    over = true;
+    git.giveUp('timeout');
     stream.destroy(); // whoever does not read it holds everything up
   };
   const touch = () => {
@@ -220,6 +219,7 @@ const watchIdle = (git: GitProcess, stream: PassThrough, { idleTimeoutMs = IDLE_
   touch();
   return {
     touch,
+    gaveUp: () => over,
     stop: () => clearTimeout(timer),
     async *through(source: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
       for (let step = await source.next(); !step.done; step = await source.next()) {
@@ -229,6 +229,18 @@ const watchIdle = (git: GitProcess, stream: PassThrough, { idleTimeoutMs = IDLE_
     },
   };
 };
+
+/**
+ * A body that breaks off just ends: git refuses half a pack by itself, and must not be killed
+ * when it had the whole of it and is moving refs.
+ */
+async function* untilBroken(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  try {
+    yield* source;
+  } catch {
+    // The client is gone; what git makes of it is in its answer.
+  }
+}
 
 async function* limited(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
   let size = 0;

@@ -1,10 +1,9 @@
-import type { Git } from './git.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import { validOid } from './ref-names.ts';
-import type { TreeEntry } from './types.ts';
+import type { Git, TreeEntry } from './types.ts';
 
 type TreeFunctions = Pick<Git, 'readBlob' | 'findFile' | 'listTree'>;
 

@@ -1,0 +1,393 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { FilesCommit } from '#platform/git/types.ts';
+import { commitFile, fastImport, type GitBench, openBench, runGit, workTree } from './git-support.ts';
+
+let bench: GitBench;
+let counter = 0;
+const newPath = () => `@hashed/ab/cd/${++counter}.git`;
+
+beforeAll(async () => {
+  bench = await openBench();
+});
+afterAll(() => bench.close());
+
+const ada = { name: 'Ada', email: 'ada@example.com', date: new Date('2024-01-31T08:00:00Z') };
+
+const filesCommit = (change: Partial<FilesCommit>): FilesCommit => ({
+  branch: 'main',
+  parent: null,
+  message: 'Initial commit',
+  author: ada,
+  committer: ada,
+  files: [{ action: 'create', path: 'README.md', content: '# Hello\n' }],
+  ...change,
+});
+
+/** A repository with the history of a work tree. */
+const pushed = async (tree: string): Promise<string> => {
+  const path = newPath();
+  await bench.git.init(path, 'main');
+  await runGit(tree, 'push', '-q', join(bench.root, path), '--all');
+  await runGit(tree, 'push', '-q', join(bench.root, path), '--tags');
+  return path;
+};
+
+describe('repositories', () => {
+  it('are created whole, once, and removed', async () => {
+    const path = newPath();
+    expect(await bench.git.exists(path)).toBe(false);
+    await Promise.all([bench.git.init(path, 'trunk'), bench.git.init(path, 'trunk')]);
+    expect(await bench.git.exists(path)).toBe(true);
+    expect(await bench.git.head(path)).toBe('trunk');
+    expect(await bench.git.isEmpty(path)).toBe(true);
+    await bench.git.setHead(path, 'main');
+    await bench.git.init(path, 'other');
+    expect(await bench.git.head(path)).toBe('main');
+    expect(await readdir(join(bench.root, path))).not.toContain('hooks');
+    await bench.git.remove(path);
+    await bench.git.remove(path);
+    expect(await bench.git.exists(path)).toBe(false);
+    const left = await readdir(join(bench.root, '@hashed/ab/cd'));
+    expect(left.filter((name) => name.startsWith(`${counter}.`))).toEqual([]);
+  });
+
+  it.each(['../x.git', '/etc/x.git', 'a/../../x.git', 'a//b.git', '.hooks/x.git', 'plain', '-x.git', 'a\u0000.git'])(
+    'refuses the path %j',
+    async (path) => {
+      await expect(bench.git.init(path, 'main')).rejects.toMatchObject({ name: 'GitError', reason: 'invalid' });
+    },
+  );
+
+  it('says that one is missing, without telling where it would be', async () => {
+    const error: unknown = await bench.git
+      .listRefs('no/such.git', { prefix: 'refs/heads/' })
+      .catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ reason: 'missing', message: 'The repository does not exist' });
+    expect(JSON.stringify(error)).not.toContain(bench.folder);
+    await expect(bench.git.readCommits('no/such.git', ['a'.repeat(40)])).rejects.toMatchObject({ reason: 'missing' });
+    await expect(bench.git.resolve('no/such.git', 'refs/heads/main')).rejects.toMatchObject({ reason: 'missing' });
+  });
+
+  it('knows the version of git', async () => {
+    expect(await bench.git.requireVersion()).toMatch(/^\d+\.\d+/);
+  });
+
+  it('stops when told', async () => {
+    const path = newPath();
+    await bench.git.init(path, 'main');
+    const signal = AbortSignal.abort();
+    await expect(bench.git.listRefs(path, { prefix: 'refs/heads/', signal })).rejects.toMatchObject({
+      reason: 'aborted',
+    });
+  });
+
+  it('is packed, and its size known', async () => {
+    const path = await pushed(await workTree(bench.folder));
+    expect(await bench.git.diskSize(path)).toBeGreaterThan(0);
+    await bench.git.gc(path);
+    expect(await bench.git.resolveCommit(path, 'main')).toMatch(/^[0-9a-f]{40}$/);
+  });
+});
+
+describe('refs', () => {
+  it('are found by what people type: branch, then tag, then commit id', async () => {
+    const tree = await workTree(bench.folder);
+    const first = await runGit(tree, 'rev-parse', 'HEAD');
+    const second = await commitFile(tree, 'b', 'b', 'Second');
+    await runGit(tree, 'branch', 'both', first);
+    await runGit(tree, 'tag', 'both', second);
+    await runGit(tree, 'tag', '-a', '-m', 'Release one\n\nwith text', 'v1', first);
+    await runGit(tree, 'branch', 'both-and/more', first);
+    const path = await pushed(tree);
+    const { git } = bench;
+
+    expect(await git.resolveCommit(path, 'both')).toBe(first);
+    expect(await git.resolveCommit(path, 'v1')).toBe(first);
+    expect(await git.resolveCommit(path, second)).toBe(second);
+    expect(await git.resolveCommit(path, second.slice(0, 8))).toBe(second);
+    for (const text of [
+      'both-and',
+      'HEAD',
+      'main~1',
+      'main^{tree}',
+      'refs/heads/main',
+      '--all',
+      ':/Second',
+      'deadbeef',
+      '',
+      'main:b',
+      '@',
+    ]) {
+      expect(await git.resolveCommit(path, text), text).toBeNull();
+    }
+    expect(await git.resolve(path, 'refs/heads/main')).toBe(second);
+    expect(await git.resolve(path, 'refs/tags/v1')).not.toBe(first);
+    expect(await git.resolve(path, 'refs/heads/none')).toBeNull();
+
+    const tags = await git.listRefs(path, { prefix: 'refs/tags/' });
+    expect(tags.map(({ name, peeledOid, message }) => ({ name, peeledOid, message }))).toEqual([
+      { name: 'refs/tags/both', peeledOid: second, message: null },
+      { name: 'refs/tags/v1', peeledOid: first, message: 'Release one\n\nwith text\n' },
+    ]);
+    const branches = await git.listRefs(path, { prefix: 'refs/heads/', after: 'refs/heads/both', limit: 1 });
+    expect(branches.map(({ name }) => name)).toEqual(['refs/heads/both-and/more']);
+    expect([...(await git.mergedInto(path, first))]).toEqual(['refs/heads/both', 'refs/heads/both-and/more']);
+    expect([...(await git.mergedInto(path, first, ['refs/heads/main', 'refs/heads/both']))]).toEqual([
+      'refs/heads/both',
+    ]);
+    expect(await git.isAncestor(path, first, second)).toBe(true);
+    expect(await git.isAncestor(path, second, first)).toBe(false);
+  });
+
+  it('move together or not at all', async () => {
+    const tree = await workTree(bench.folder);
+    const first = await runGit(tree, 'rev-parse', 'HEAD');
+    const second = await commitFile(tree, 'b', 'b', 'Second');
+    const path = await pushed(tree);
+    const { git } = bench;
+    await git.updateRefs(path, [
+      { ref: 'refs/heads/a', oldOid: null, newOid: first },
+      { ref: 'refs/merge-requests/1/head', newOid: second },
+      { ref: `refs/keep-around/${second}`, newOid: second },
+    ]);
+    const clash = [
+      { ref: 'refs/heads/new', oldOid: null, newOid: first },
+      { ref: 'refs/heads/a', oldOid: second, newOid: null },
+    ];
+    await expect(git.updateRefs(path, clash)).rejects.toMatchObject({ reason: 'conflict' });
+    await expect(git.updateRefs(path, [{ ref: 'refs/heads/a', oldOid: null, newOid: second }])).rejects.toMatchObject({
+      reason: 'conflict',
+    });
+    await expect(git.updateRefs(path, [{ ref: 'refs/heads/a/b', oldOid: null, newOid: second }])).rejects.toMatchObject(
+      { reason: 'conflict' },
+    );
+    await expect(git.updateRefs(path, [{ ref: 'refs/heads/-x', newOid: second }])).rejects.toMatchObject({
+      reason: 'invalid',
+    });
+    await expect(git.updateRefs(path, [{ ref: 'refs/heads/x\0y', newOid: second }])).rejects.toMatchObject({
+      reason: 'invalid',
+    });
+    expect(await git.resolve(path, 'refs/heads/new')).toBeNull();
+    expect(await git.resolve(path, 'refs/heads/a')).toBe(first);
+    await git.updateRefs(path, [{ ref: 'refs/heads/a', oldOid: first, newOid: null }]);
+    expect(await git.resolve(path, 'refs/heads/a')).toBeNull();
+  });
+
+  it('are listed well under a second when there are 10,000, filtered or not', async () => {
+    const path = newPath();
+    await bench.git.init(path, 'main');
+    const names = Array.from({ length: 10_000 }, (_, n) => `branch-${String(n).padStart(5, '0')}`);
+    const commit = `commit refs/heads/main\nmark :1\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\n`;
+    await fastImport(
+      join(bench.root, path),
+      commit + names.map((name) => `reset refs/heads/${name}\nfrom :1\n`).join('\n'),
+    );
+    const startedAt = performance.now();
+    expect(await bench.git.listRefs(path, { prefix: 'refs/heads/' })).toHaveLength(10_001);
+    const page = await bench.git.listRefs(path, {
+      prefix: 'refs/heads/',
+      match: (name) => name.endsWith('7'),
+      limit: 20,
+    });
+    expect(page.map(({ name }) => name).slice(0, 2)).toEqual(['refs/heads/branch-00007', 'refs/heads/branch-00017']);
+    expect((await bench.git.mergedInto(path, page[0]?.oid ?? '')).size).toBe(10_001);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+});
+
+describe('history', () => {
+  it('reads commits with their dates, offsets, parents and trailers', async () => {
+    const path = newPath();
+    await bench.git.init(path, 'main');
+    const message = 'Fix  the thing\n\nBecause.\n\nChangelog: fixed\nCo-authored-by: Bob <bob@example.com>\n';
+    await fastImport(
+      join(bench.root, path),
+      `commit refs/heads/main\nauthor Ada Lövelace <ada@example.com> 1706688000 +0200\ncommitter Bob <bob@example.com> 1706688000 -0330\ndata ${Buffer.byteLength(message)}\n${message}\n`,
+    );
+    const oid = (await bench.git.resolveCommit(path, 'main')) ?? '';
+    const [commit] = await bench.git.readCommits(path, ['f'.repeat(40), oid, 'nonsense']);
+    expect(commit).toMatchObject({
+      id: oid,
+      short_id: oid.slice(0, 8),
+      parent_ids: [],
+      title: 'Fix  the thing',
+      message,
+      author_name: 'Ada Lövelace',
+      author_email: 'ada@example.com',
+      authored_date: '2024-01-31T10:00:00.000+02:00',
+      committer_name: 'Bob',
+      committed_date: '2024-01-31T04:30:00.000-03:30',
+    });
+    expect(Object.entries(commit?.trailers ?? {})).toEqual([
+      ['Changelog', 'fixed'],
+      ['Co-authored-by', 'Bob <bob@example.com>'],
+    ]);
+  });
+
+  it('reads commits that are not well made', async () => {
+    const tree = await workTree(bench.folder);
+    await runGit(
+      tree,
+      '-c',
+      'i18n.commitEncoding=ISO-8859-1',
+      'commit',
+      '-q',
+      '--allow-empty',
+      '--allow-empty-message',
+      '-m',
+      '',
+    );
+    const path = await pushed(tree);
+    const oid = (await bench.git.resolveCommit(path, 'main')) ?? '';
+    expect((await bench.git.readCommits(path, [oid]))[0]).toMatchObject({ title: '', message: '', trailers: {} });
+  });
+
+  it('lists and counts by range, path, author and time', async () => {
+    const tree = await workTree(bench.folder);
+    const first = await runGit(tree, 'rev-parse', 'HEAD');
+    const second = await commitFile(tree, 'b [x]', 'b', 'Second');
+    const third = await commitFile(tree, 'c', 'c', 'Third');
+    const path = await pushed(tree);
+    const { git } = bench;
+    const ids = async (options: Parameters<typeof git.listCommits>[1]) =>
+      (await git.listCommits(path, options)).map(({ id }) => id);
+    expect(await ids({ from: 'refs/heads/main', limit: 10 })).toEqual([third, second, first]);
+    expect(await ids({ from: third, not: [first], limit: 10, skip: 1 })).toEqual([second]);
+    expect(await ids({ from: third, path: 'b [x]', limit: 10 })).toEqual([second]);
+    expect(await ids({ from: third, author: 'ADA@example', limit: 10, firstParent: true })).toHaveLength(3);
+    expect(await ids({ from: third, author: 'Ad.', limit: 10 })).toEqual([]);
+    expect(await ids({ from: third, until: new Date(0), limit: 10 })).toEqual([]);
+    expect(await git.countCommits(path, { from: third })).toBe(3);
+    await expect(git.countCommits(path, { from: '--all' })).rejects.toMatchObject({ reason: 'invalid' });
+  });
+
+  it('tells what a push brought', async () => {
+    const tree = await workTree(bench.folder);
+    const first = await runGit(tree, 'rev-parse', 'HEAD');
+    await runGit(tree, 'checkout', '-q', '-b', 'topic');
+    const second = await commitFile(tree, 'b', 'b', 'Second');
+    const third = await commitFile(tree, 'c', 'c', 'Third');
+    const path = await pushed(tree);
+    const { git } = bench;
+    const created = await git.newCommits(path, third, null, { excludeRefs: ['refs/heads/topic'], limit: 1 });
+    expect(created).toMatchObject({ total: 2, commits: [{ id: third }] });
+    expect(await git.newCommits(path, first, null, { excludeRefs: ['refs/heads/main'] })).toEqual({
+      commits: [],
+      total: 0,
+    });
+    expect(await git.newCommits(path, third, first)).toMatchObject({
+      total: 2,
+      commits: [{ id: third }, { id: second }],
+    });
+    expect(await git.newCommits(path, third, 'e'.repeat(40))).toMatchObject({ total: 3 });
+  });
+
+  it('tells which files commits touched, merges against their first parent', async () => {
+    const tree = await workTree(bench.folder);
+    const first = await runGit(tree, 'rev-parse', 'HEAD');
+    const odd = 'a'.repeat(40);
+    await commitFile(tree, odd, 'x', 'Odd name');
+    const second = await commitFile(tree, 'ü "q"', 'b', 'Second');
+    await runGit(tree, 'checkout', '-q', '-b', 'side', first);
+    await commitFile(tree, 'side', 's', 'Side');
+    await runGit(tree, 'checkout', '-q', 'main');
+    await runGit(tree, 'merge', '-q', '--no-ff', '-m', 'Merge', 'side');
+    const merge = await runGit(tree, 'rev-parse', 'HEAD');
+    await runGit(tree, 'rm', '-q', 'README.md');
+    const last = await commitFile(tree, 'side', 'changed', 'Last');
+    const path = await pushed(tree);
+    const changed = await bench.git.changedFiles(path, [last, merge, second, first]);
+    expect([...changed]).toEqual([
+      [last, { added: [], modified: ['side'], removed: ['README.md'] }],
+      [merge, { added: ['side'], modified: [], removed: [] }],
+      [second, { added: ['ü "q"'], modified: [], removed: [] }],
+      [first, { added: ['README.md'], modified: [], removed: [] }],
+    ]);
+    expect(await bench.git.changedFiles(path, [])).toEqual(new Map());
+  });
+
+  it('serves many readers of many repositories at once', async () => {
+    const tree = await workTree(bench.folder);
+    const oid = await runGit(tree, 'rev-parse', 'HEAD');
+    const paths = await Promise.all(Array.from({ length: 20 }, () => pushed(tree)));
+    const reads = await Promise.all(
+      paths.flatMap((path) => [1, 2, 3].map(() => bench.git.readCommits(path, [oid, oid]))),
+    );
+    expect(reads.every((commits) => commits.length === 2 && commits[1]?.id === oid)).toBe(true);
+  });
+});
+
+describe('files', () => {
+  it('are committed without a work tree, listed and read', async () => {
+    const path = newPath();
+    const { git } = bench;
+    await git.init(path, 'main');
+    const first = await git.commitFiles(path, filesCommit({}));
+    const big = Buffer.alloc(3_000_000, 'x');
+    const second = await git.commitFiles(
+      path,
+      filesCommit({
+        parent: first,
+        message: 'More\n\nText',
+        files: [
+          { action: 'update', path: 'README.md', content: 'New' },
+          { action: 'create', path: 'dir/big.bin', content: big },
+          { action: 'create', path: 'dir/run me', content: '#!/bin/sh\n', mode: '100755' },
+        ],
+      }),
+    );
+    expect(await git.resolve(path, 'refs/heads/main')).toBe(second);
+    expect((await git.readCommits(path, [second]))[0]).toMatchObject({
+      parent_ids: [first],
+      title: 'More',
+      author_name: 'Ada',
+      authored_date: '2024-01-31T08:00:00.000+00:00',
+    });
+    expect((await git.listTree(path, second)).map((entry) => entry.path)).toEqual(['README.md', 'dir']);
+    expect(await git.listTree(path, second, 'dir')).toMatchObject([
+      { path: 'dir/big.bin', size: 3_000_000, mode: '100644' },
+      { path: 'dir/run me', mode: '100755' },
+    ]);
+    expect(await git.listTree(path, second, 'none')).toEqual([]);
+    expect(await git.findFile(path, second, 'none')).toBeNull();
+    const entry = await git.findFile(path, second, 'dir/big.bin');
+    const blob = await git.readBlob(path, entry?.oid ?? '');
+    expect(blob?.size).toBe(3_000_000);
+    expect(blob === null ? '' : await text(blob.stream)).toHaveLength(3_000_000);
+    expect(await git.readBlob(path, second)).toBeNull();
+    expect(await git.readBlob(path, 'f'.repeat(40))).toBeNull();
+
+    const third = await git.commitFiles(
+      path,
+      filesCommit({ parent: second, files: [{ action: 'delete', path: 'dir/big.bin' }] }),
+    );
+    expect((await git.listTree(path, third, 'dir/')).map((file) => file.path)).toEqual(['dir/run me']);
+    await runGit(join(bench.root, path), 'fsck', '--strict');
+    expect((await readdir(join(bench.root, path))).filter((name) => name.startsWith('index'))).toEqual([]);
+  });
+
+  it('change nothing when the change is not possible', async () => {
+    const path = newPath();
+    const { git } = bench;
+    await git.init(path, 'main');
+    const first = await git.commitFiles(path, filesCommit({}));
+    const refused = async (change: Partial<FilesCommit>, reason: string) => {
+      await expect(git.commitFiles(path, filesCommit({ parent: first, ...change }))).rejects.toMatchObject({ reason });
+    };
+    await refused({ files: [{ action: 'create', path: '../../etc/x', content: '' }] }, 'invalid');
+    await refused({ files: [{ action: 'create', path: '.git/config', content: '' }] }, 'invalid');
+    await refused({ files: [{ action: 'create', path: 'README.md', content: '' }] }, 'invalid');
+    await refused({ files: [{ action: 'create', path: 'README.md/x', content: '' }] }, 'invalid');
+    const both = ['x', 'x/y'].map((name) => ({ action: 'create' as const, path: name, content: '' }));
+    await refused({ files: both }, 'invalid');
+    await refused({ files: [{ action: 'update', path: 'none', content: '' }] }, 'invalid');
+    await refused({ files: [{ action: 'delete', path: 'none' }] }, 'invalid');
+    await refused({ branch: '-x' }, 'invalid');
+    await refused({ parent: null, files: [{ action: 'create', path: 'x', content: '' }] }, 'conflict');
+    expect(await git.resolve(path, 'refs/heads/main')).toBe(first);
+    expect((await stat(join(bench.root, path))).isDirectory()).toBe(true);
+  });
+});
