@@ -1,0 +1,28 @@
+import { sql } from 'kysely';
+import { defineFollower } from '#platform/event-log/followers.ts';
+
+/** Events that are no activity in the project: transfers tell of their progress, stars of people. */
+const QUIET = /^(export|import|webhook)\.|^project\.(starred|unstarred|deleted)$/;
+
+/** Moves `last_activity_at` of the projects that the events concern. */
+export const projectActivity = defineFollower({
+  name: 'projects.activity',
+  handle: async (tx, events) => {
+    const latest = new Map<number, string>();
+    for (const { project_id, kind, created_at } of events) {
+      if (project_id === null || QUIET.test(kind)) continue;
+      const known = latest.get(project_id);
+      if (known === undefined || known < created_at) latest.set(project_id, created_at);
+    }
+    if (latest.size === 0) return;
+    // Rows are locked by id, so that this and other writers of many projects do not wait for each other in a ring.
+    await sql`
+      with active as (
+        select p.id, given.at from unnest(${[...latest.keys()]}::bigint[], ${[...latest.values()]}::timestamptz[]) as given (id, at)
+        join projects p on p.id = given.id
+        where p.last_activity_at < given.at
+        order by p.id for no key update of p
+      )
+      update projects set last_activity_at = active.at from active where projects.id = active.id`.execute(tx.db);
+  },
+});

@@ -1,0 +1,352 @@
+import { sql } from 'kysely';
+import { OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badRequest, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { type ProjectAttributes, projectAttributes } from './attributes.ts';
+import {
+  type ProjectPayload,
+  projectArchived,
+  projectCreated,
+  projectDeleted,
+  projectStarred,
+  projectUnarchived,
+  projectUnstarred,
+  projectUpdated,
+} from './events.ts';
+import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
+import { removeFiles } from './jobs.ts';
+import { type ProjectRow, projectScope } from './model.ts';
+import { checkNameAndPath, pathFromName } from './path.ts';
+import { requireAbility } from './policy.ts';
+import { getProject } from './queries.ts';
+import { firstCommit } from './readme.ts';
+
+// What other domains build on stands in files of its own.
+export { insertProject, nextIid, raiseIid } from './insert.ts';
+
+export interface NewProject extends ProjectAttributes {
+  /** One of `name` and `path` is needed; the other follows from it. */
+  readonly name?: string | undefined;
+  readonly path?: string | undefined;
+  /** The caller's own namespace when absent. */
+  readonly namespace?: IdOrPath | undefined;
+  readonly visibility?: Visibility | undefined;
+  readonly default_branch?: string | undefined;
+  readonly initialize_with_readme?: boolean | undefined;
+}
+
+export interface ProjectChanges extends ProjectAttributes {
+  readonly name?: string | undefined;
+  readonly path?: string | undefined;
+  readonly visibility?: Visibility | undefined;
+  readonly default_branch?: string | undefined;
+}
+
+/**
+ * Creates the project with its bare repository, and with a first commit when a readme is wanted.
+ *
+ * @throws DomainError `not_found` (Namespace), `forbidden` where the caller may not create projects, `invalid`
+ */
+export const createProject = async (ctx: Context, input: NewProject): Promise<ProjectRow> => {
+  if (ctx.actor.userId === null) throw unauthenticated();
+  const namespace = await targetNamespace(ctx, input.namespace ?? null);
+  requireGroupAbility(ctx, namespace, 'create_projects');
+  const { name, path } = nameAndPath(input);
+  const visibility_level = await allowedVisibility(ctx, namespace, input.visibility ?? null);
+  const default_branch =
+    input.default_branch || namespace.default_branch || (await getSettings(ctx)).default_branch_name;
+  checkBranchName(default_branch);
+  const { git } = ctx.services;
+  const made: string[] = [];
+  try {
+    const project = await ctx.transaction(async (tx) => {
+      await checkLimit(tx, namespace);
+      const { id, disk_path } = await insertProject(tx, {
+        namespace,
+        creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : ctx.actor.userId,
+        name,
+        path,
+        visibility_level,
+        default_branch,
+        attributes: projectAttributes.parse(input),
+      });
+      made.push(disk_path);
+      await git.init(disk_path, default_branch);
+      if (input.initialize_with_readme) await firstCommit(tx, { id, disk_path, name, default_branch });
+      const created = await getProject(tx, { id });
+      tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
+      return created;
+    });
+    made.splice(made.indexOf(project.disk_path), 1);
+    return project;
+  } finally {
+    // Of attempts that came to nothing.
+    for (const disk_path of made) await git.remove(disk_path);
+  }
+};
+
+/**
+ * Changes settings, name, path, visibility and default branch.
+ *
+ * @throws DomainError `forbidden`, `invalid`, `bad_request` for a default branch that is not there
+ */
+export const updateProject = async (ctx: Context, given: ProjectRow, input: ProjectChanges): Promise<ProjectRow> => {
+  requireAbility(ctx, given, 'update_settings');
+  if (input.name !== undefined || input.path !== undefined) requireAbility(ctx, given, 'rename_project');
+  checkNameAndPath(input);
+  return ctx.transaction(async (tx) => {
+    const before = await lockProject(tx, given.id);
+    const { namespace } = before;
+    const wanted: Record<string, unknown> = { ...columnsOf(projectAttributes.parse(input)) };
+    if (input.name !== undefined) wanted.name = input.name;
+    if (input.visibility !== undefined && visibilityLevel(input.visibility) !== before.visibility_level) {
+      requireAbility(ctx, before, 'change_visibility');
+      wanted.visibility_level = await allowedVisibility(tx, namespace, input.visibility);
+    }
+    if (input.path !== undefined && input.path !== before.path) {
+      wanted.path = input.path;
+      wanted.full_path = `${namespace.full_path}/${input.path}`;
+    }
+    if (wanted.name !== undefined || wanted.path !== undefined) {
+      await checkFree(tx, {
+        id: before.id,
+        namespace_id: namespace.id,
+        name: input.name ?? before.name,
+        full_path: `${namespace.full_path}/${input.path ?? before.path}`,
+      });
+    }
+    if (input.default_branch !== undefined && input.default_branch !== before.default_branch) {
+      await checkDefaultBranch(tx, before, input.default_branch);
+      wanted.default_branch = input.default_branch;
+    }
+    const changes = differences(before, wanted);
+    if (Object.keys(changes).length === 0) return before;
+    await tx.db
+      .updateTable('projects')
+      .set({ ...wanted, updated_at: sql`now()` })
+      .where('id', '=', before.id)
+      .execute()
+      .catch(asTaken);
+    if (wanted.full_path !== undefined) await redirect(tx, before, String(wanted.full_path));
+    const after = await getProject(tx, { id: before.id });
+    tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes } });
+    // Last, because it cannot be undone: should the commit fail, the row's branch comes back with the next change.
+    if (wanted.default_branch !== undefined)
+      await tx.services.git.setHead(before.disk_path, String(wanted.default_branch));
+    return after;
+  });
+};
+
+/** Deletes the project with everything in it; repository and files follow by a job. @throws DomainError `forbidden` */
+export const deleteProject = async (ctx: Context, given: ProjectRow): Promise<void> => {
+  requireAbility(ctx, given, 'remove_project');
+  await ctx.transaction(async (tx) => {
+    const project = await lockProject(tx, given.id);
+    const payload = await payloadOf(tx, project);
+    const storage_keys = await storedFiles(tx, project);
+    await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
+    tx.enqueue(removeFiles, { disk_paths: [project.disk_path], storage_keys });
+    tx.emit(projectDeleted, { ...about(project), payload });
+  });
+};
+
+/** Archived projects can be read and no more. Nothing happens when it is so already. @throws DomainError `forbidden` */
+export const setArchived = async (ctx: Context, given: ProjectRow, archived: boolean): Promise<ProjectRow> => {
+  requireAbility(ctx, given, 'archive_project');
+  return ctx.transaction(async (tx) => {
+    const before = await lockProject(tx, given.id);
+    if (before.archived === archived) return before;
+    await tx.db.updateTable('projects').set({ archived, updated_at: sql`now()` }).where('id', '=', before.id).execute();
+    const after = await getProject(tx, { id: before.id });
+    const payload = await payloadOf(tx, after);
+    tx.emit(archived ? projectArchived : projectUnarchived, { ...about(after), payload });
+    return after;
+  });
+};
+
+/** The caller's star, set or taken away; `changed` is false when it was so already. */
+export const setStar = async (
+  ctx: Context,
+  given: ProjectRow,
+  starred: boolean,
+): Promise<{ readonly project: ProjectRow; readonly changed: boolean }> => {
+  const { userId } = ctx.actor;
+  if (userId === null) throw unauthenticated();
+  return ctx.transaction(async (tx) => {
+    const key = { user_id: userId, project_id: given.id };
+    const rows = starred
+      ? await tx.db
+          .insertInto('project_stars')
+          .values(key)
+          .onConflict((c) => c.doNothing())
+          .returning('project_id')
+          .execute()
+      : await tx.db
+          .deleteFrom('project_stars')
+          .where('user_id', '=', key.user_id)
+          .where('project_id', '=', key.project_id)
+          .returning('project_id')
+          .execute();
+    if (rows.length === 0) return { project: await getProject(tx, { id: given.id }), changed: false };
+    await tx.db
+      .updateTable('projects')
+      .set({ star_count: sql`star_count + ${sql.lit(starred ? 1 : -1)}` })
+      .where('id', '=', given.id)
+      .execute();
+    const project = await getProject(tx, { id: given.id });
+    const payload = { user_id: userId, star_count: project.star_count };
+    tx.emit(starred ? projectStarred : projectUnstarred, { ...about(project), payload });
+    return { project, changed: true };
+  });
+};
+
+/**
+ * Where a new project goes: the namespace named, else the caller's own.
+ *
+ * @throws DomainError `not_found` (Namespace)
+ */
+export const targetNamespace = async (ctx: Context, wanted: IdOrPath | null): Promise<NamespaceRow> => {
+  if (wanted) return getNamespace(ctx, wanted);
+  const own = await ctx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where('kind', '=', 'user')
+    .where('owner_id', '=', ctx.actor.userId)
+    .executeTakeFirst();
+  if (!own) throw notFound('Namespace');
+  return getNamespace(ctx, { id: own.id });
+};
+
+/** The personal namespace of a user, for administrators who create projects for others. @throws DomainError */
+export const namespaceOfUser = async (ctx: Context, userId: number): Promise<IdOrPath> => {
+  if (!ctx.actor.isAdmin) throw forbidden();
+  const row = await ctx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where('kind', '=', 'user')
+    .where('owner_id', '=', userId)
+    .executeTakeFirst();
+  if (!row) throw notFound('User');
+  return { id: row.id };
+};
+
+const nameAndPath = ({ name, path }: NewProject): { name: string; path: string } => {
+  const given = { name: name?.trim() || undefined, path: path || undefined };
+  if (given.name === undefined && given.path === undefined) throw badRequest('name or path is missing');
+  const chosen = { name: given.name ?? given.path ?? '', path: given.path ?? pathFromName(given.name ?? '') };
+  checkNameAndPath(chosen);
+  return chosen;
+};
+
+/** Git's own rules, as far as a name that begins a repository can break them. */
+const BAD_BRANCH = /^[-/.]|[/.]$|\.\.|\/\/|\/\.|@\{|\.lock(\/|$)|[\p{Cc} ~^:?*[\\]|^@$/u;
+
+const checkBranchName = (branch: string): void => {
+  if (branch.length > 255 || BAD_BRANCH.test(branch)) throw invalid({ default_branch: ['is invalid'] });
+};
+
+/** An empty repository may name any branch as its first; else the branch must be there. */
+const checkDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): Promise<void> => {
+  checkBranchName(branch);
+  const { git } = tx.services;
+  if (await git.resolve(project.disk_path, `refs/heads/${branch}`)) return;
+  if (!(await git.isEmpty(project.disk_path))) {
+    throw invalid({ base: [`Could not change HEAD: branch '${branch}' does not exist`] });
+  }
+};
+
+/** How many projects somebody may own in his personal namespace. Counted under a lock on the owner: two at once must not both be the last. */
+const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void> => {
+  if (namespace.kind !== 'user' || namespace.owner_id === null) return;
+  const { rows } = await sql<{ projects_limit: number; used: number }>`
+    with owner as (select projects_limit from users where id = ${namespace.owner_id} for no key update)
+    select projects_limit, (select count(*) from projects where namespace_id = ${namespace.id}) as used from owner`.execute(
+    tx.db,
+  );
+  const [found] = rows;
+  if (found && found.used >= found.projects_limit) {
+    throw invalid({
+      limit_reached: [
+        `Your project limit is ${found.projects_limit} projects! Please contact your administrator to increase it`,
+      ],
+    });
+  }
+};
+
+/** The row as it is now, which nobody else changes until the transaction ends. */
+const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
+  await tx.db.selectFrom('projects').select('id').where('id', '=', id).forUpdate().execute();
+  return getProject(tx, { id });
+};
+
+const redirect = async (tx: Tx, before: ProjectRow, path: string): Promise<void> => {
+  await forgetRedirect(tx, path);
+  if (before.full_path.toLowerCase() === path.toLowerCase()) return;
+  await tx.db
+    .insertInto('redirects')
+    .values({ path: before.full_path.toLowerCase(), project_id: before.id })
+    .onConflict((conflict) => conflict.column('path').doUpdateSet({ project_id: before.id, namespace_id: null }))
+    .execute();
+};
+
+const differences = (before: ProjectRow, wanted: Readonly<Record<string, unknown>>) => {
+  const changes: Record<string, { previous: unknown; current: unknown }> = {};
+  for (const [name, value] of Object.entries(wanted)) {
+    const previous: unknown = Reflect.get(before, name);
+    const current: unknown = name === 'container_expiration_policy' ? JSON.parse(String(value)) : value;
+    if (value !== undefined && !isSame(previous, current)) changes[name] = { previous, current };
+  }
+  return changes;
+};
+
+/** Lists and objects are compared by what they hold, whatever the order of keys. */
+const isSame = (a: unknown, b: unknown): boolean => {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
+};
+
+const about = (project: ProjectRow) => ({
+  ...projectScope(project),
+  subject: { type: 'Project', id: project.id },
+});
+
+const MAX_OWNERS = 100;
+
+/** With the owners, as the hook body names them. */
+const payloadOf = async (tx: Tx, project: ProjectRow): Promise<ProjectPayload> => {
+  const { rows: owners } = await sql<{ name: string; email: string }>`
+    select u.name, coalesce(nullif(u.public_email, ''), '[REDACTED]') as email from users u
+    where u.id in (
+      select a.user_id from namespace_access a
+      where a.namespace_id = ${project.namespace_id} and a.access_level >= ${sql.lit(OWNER)} and a.expires_at > current_date
+      union
+      select m.user_id from members m where m.project_id = ${project.id} and m.access_level >= ${sql.lit(OWNER)}
+        and (m.expires_at is null or m.expires_at > current_date))
+    order by u.id limit ${sql.lit(MAX_OWNERS)}`.execute(tx.db);
+  const { id, name, path, full_path, namespace_id, visibility_level, created_at, updated_at } = project;
+  return {
+    id,
+    name,
+    path,
+    path_with_namespace: full_path,
+    namespace_id,
+    visibility_level,
+    created_at,
+    updated_at,
+    owners,
+  };
+};
+
+const storedFiles = async (tx: Tx, project: ProjectRow): Promise<string[]> => {
+  const { rows } = await sql<{ key: string }>`
+    select storage_key as key from project_exports where project_id = ${project.id} and storage_key is not null
+    union select storage_key from project_imports where project_id = ${project.id} and storage_key is not null`.execute(
+    tx.db,
+  );
+  return [...rows.map((row) => row.key), ...(project.avatar_key === null ? [] : [project.avatar_key])];
+};

@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { invalid } from '#platform/errors.ts';
+import { encrypt, randomToken } from '#platform/secrets.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import type { ProjectAttributes } from './attributes.ts';
+import { checkNameAndPath, refuse } from './path.ts';
+import { protectDefaultBranch } from './protection.ts';
+
+export interface ProjectInsert {
+  readonly namespace: Pick<NamespaceRow, 'id' | 'full_path' | 'default_branch_protection_defaults'>;
+  readonly creator_id: number | null;
+  readonly name: string;
+  readonly path: string;
+  readonly visibility_level: number;
+  readonly default_branch: string;
+  readonly attributes: ProjectAttributes;
+  readonly import_type?: string;
+  /** Leaves the default branch unprotected: an archive says itself what is. */
+  readonly unprotected?: boolean;
+}
+
+export type CounterKind = 'issue' | 'merge_request' | 'milestone' | 'pipeline';
+
+/**
+ * Adds the rows of a new project; its repository is the caller's to make, at the `disk_path` given back.
+ *
+ * @throws DomainError `invalid` for a name or path that cannot be, or is taken
+ */
+export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ id: number; disk_path: string }> => {
+  const { namespace, name, path } = project;
+  checkNameAndPath({ name, path });
+  await checkFree(tx, { namespace_id: namespace.id, full_path: `${namespace.full_path}/${path}`, name });
+  const { rows } = await sql<{ id: number }>`select nextval(pg_get_serial_sequence('projects', 'id')) as id`.execute(
+    tx.db,
+  );
+  const id = rows[0]?.id ?? 0;
+  const disk_path = diskPathOf(id);
+  await tx.db
+    .insertInto('projects')
+    .values({
+      ...columnsOf(project.attributes),
+      id,
+      disk_path,
+      namespace_id: namespace.id,
+      creator_id: project.creator_id,
+      name,
+      path,
+      full_path: `${namespace.full_path}/${path}`,
+      visibility_level: project.visibility_level,
+      default_branch: project.default_branch,
+      imported: project.import_type !== undefined,
+      import_type: project.import_type ?? null,
+      runners_token: encrypt(tx.services.secretKey, `GR1348941${randomToken(20)}`),
+    })
+    .execute()
+    .catch(asTaken);
+  await tx.db.insertInto('project_statistics').values({ project_id: id }).execute();
+  // The new owner of a path comes before whoever had it once.
+  await forgetRedirect(tx, `${namespace.full_path}/${path}`);
+  if (!project.unprotected) {
+    await protectDefaultBranch(tx, id, project.default_branch, namespace.default_branch_protection_defaults);
+  }
+  return { id, disk_path };
+};
+
+/** `@hashed/ab/cd/<sha256 of the id>.git`: a rename moves no repository. */
+export const diskPathOf = (id: number): string => {
+  const digest = createHash('sha256').update(String(id)).digest('hex');
+  return `@hashed/${digest.slice(0, 2)}/${digest.slice(2, 4)}/${digest}.git`;
+};
+
+/** Takes `count` numbers that nobody else gets, and gives the first: for issues, merge requests and the like. */
+export const nextIid = async (tx: Tx, projectId: number, kind: CounterKind, count = 1): Promise<number> => {
+  const { rows } = await sql<{ last_iid: number }>`
+    insert into project_counters (project_id, kind, last_iid) values (${projectId}, ${kind}, ${count})
+    on conflict (project_id, kind) do update set last_iid = project_counters.last_iid + excluded.last_iid
+    returning last_iid`.execute(tx.db);
+  return (rows[0]?.last_iid ?? count) - count + 1;
+};
+
+/** Makes sure that the next number given out is above `lastIid`: after items came with numbers of their own. */
+export const raiseIid = async (tx: Tx, projectId: number, kind: CounterKind, lastIid: number): Promise<void> => {
+  await sql`
+    insert into project_counters (project_id, kind, last_iid) values (${projectId}, ${kind}, ${lastIid})
+    on conflict (project_id, kind) do update set last_iid = greatest(project_counters.last_iid, excluded.last_iid)`.execute(
+    tx.db,
+  );
+};
+
+/**
+ * The visibility a project in the namespace gets: the one wanted, else the instance's default as far as the namespace
+ * allows it. With `cap` a wanted one that is too open is lowered instead of refused (imports).
+ *
+ * @throws DomainError `invalid`
+ */
+export const allowedVisibility = async (
+  ctx: Context,
+  namespace: Pick<NamespaceRow, 'visibility_level' | 'kind'>,
+  wanted: Visibility | null,
+  { cap = false }: { readonly cap?: boolean } = {},
+): Promise<number> => {
+  const { default_project_visibility, restricted_visibility_levels } = await getSettings(ctx);
+  const isRestricted = (level: number) =>
+    !ctx.actor.isAdmin && restricted_visibility_levels.includes(visibilityName(level));
+  // Personal namespaces are open: each project decides for itself.
+  const highest = namespace.kind === 'user' ? visibilityLevel('public') : namespace.visibility_level;
+  let level = visibilityLevel(wanted ?? default_project_visibility);
+  if (wanted === null || cap) {
+    level = Math.min(level, highest);
+    while (level > PRIVATE && isRestricted(level)) level -= 10;
+  }
+  if (level > highest) {
+    throw invalid({
+      visibility_level: [`${wanted} is not allowed in a ${visibilityName(namespace.visibility_level)} group.`],
+    });
+  }
+  if (wanted !== null && !cap && isRestricted(level)) {
+    throw invalid({ visibility_level: [`${wanted} has been restricted by the administrator`] });
+  }
+  return level;
+};
+
+/** Settings as column values: JSON for the one that is an object. */
+export const columnsOf = ({ container_expiration_policy, ...rest }: ProjectAttributes) => ({
+  ...rest,
+  ...(container_expiration_policy ? { container_expiration_policy: toJsonb(container_expiration_policy) } : {}),
+});
+
+/** @throws DomainError `invalid` when another project has the name or, with groups too, the path */
+export const checkFree = async (
+  tx: Tx,
+  wanted: { readonly id?: number; readonly namespace_id: number; readonly full_path?: string; readonly name?: string },
+): Promise<void> => {
+  const { rows } = await sql<{ name_taken: boolean; path_taken: boolean }>`
+    select exists (select 1 from projects where namespace_id = ${wanted.namespace_id}
+        and lower(name) = lower(${wanted.name ?? null}::text) and id <> ${wanted.id ?? 0}) as name_taken,
+      exists (select 1 from projects where lower(full_path) = lower(${wanted.full_path ?? null}::text) and id <> ${wanted.id ?? 0})
+        or exists (select 1 from namespaces where lower(full_path) = lower(${wanted.full_path ?? null}::text)) as path_taken`.execute(
+    tx.db,
+  );
+  const fields: Record<string, readonly string[]> = {};
+  if (rows[0]?.name_taken) fields.name = TAKEN;
+  if (rows[0]?.path_taken) fields.path = TAKEN;
+  refuse(fields);
+};
+
+export const forgetRedirect = async (tx: Tx, path: string): Promise<void> => {
+  await tx.db.deleteFrom('redirects').where('path', '=', path.toLowerCase()).execute();
+};
+
+const TAKEN = ['has already been taken'];
+
+/** Somebody else was quicker: the unique indexes say so. */
+export const asTaken = (error: unknown): never => {
+  if (error instanceof Error && 'constraint' in error) {
+    if (error.constraint === 'projects_full_path') throw invalid({ path: TAKEN });
+    if (error.constraint === 'projects_name') throw invalid({ name: TAKEN });
+  }
+  throw error;
+};

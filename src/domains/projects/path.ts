@@ -1,0 +1,73 @@
+import { type FieldErrors, invalid } from '#platform/errors.ts';
+
+const MAX_LENGTH = 255;
+const NAME =
+  /^[\p{L}\p{N}\p{Extended_Pictographic}_](?:[\p{L}\p{N}\p{M}\p{Pd}\p{Extended_Pictographic}_.+ -]|\u200d|\ufe0f)*$/u;
+const PATH = /^[A-Za-z0-9_.][A-Za-z0-9_.-]*$/;
+const NAME_RULE =
+  "can contain only letters, digits, emoji, '_', '.', '+', dashes, or spaces. It must start with a letter, digit, emoji, or '_'.";
+const PATH_RULE =
+  "can contain only letters, digits, '_', '-' and '.'. Cannot start with '-', end in '.git' or end in '.atom'.";
+
+/** Words that stand after a project's path in addresses. */
+const RESERVED: ReadonlySet<string> = new Set([
+  '-',
+  'badges',
+  'blame',
+  'blob',
+  'builds',
+  'commits',
+  'create',
+  'create_dir',
+  'edit',
+  'files',
+  'find_file',
+  'new',
+  'preview',
+  'raw',
+  'refs',
+  'tree',
+  'update',
+  'wikis',
+]);
+
+/** @throws DomainError `invalid` naming what is wrong with the project's name and path */
+export const checkNameAndPath = (given: {
+  readonly name?: string | undefined;
+  readonly path?: string | undefined;
+}): void => {
+  const fields: Record<string, readonly string[]> = {};
+  const name = given.name === undefined ? [] : nameProblems(given.name);
+  const path = given.path === undefined ? [] : pathProblems(given.path);
+  if (name.length > 0) fields.name = name;
+  if (path.length > 0) fields.path = path;
+  refuse(fields);
+};
+
+export const refuse = (fields: FieldErrors): void => {
+  if (Object.keys(fields).length > 0) throw invalid(fields);
+};
+
+/** `My first project!` becomes `my-first-project`; empty when nothing of the name can stand in a path. */
+export const pathFromName = (name: string): string =>
+  name
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9_.-]+/g, '-')
+    .replace(/^[-.]+|[-.]+$/g, '')
+    .slice(0, MAX_LENGTH);
+
+const nameProblems = (name: string): string[] => {
+  if (name.trim() === '') return ["can't be blank"];
+  if (name.length > MAX_LENGTH) return [`is too long (maximum is ${MAX_LENGTH} characters)`];
+  return NAME.test(name) ? [] : [NAME_RULE];
+};
+
+const pathProblems = (path: string): string[] => {
+  if (path === '') return ["can't be blank"];
+  if (path.length > MAX_LENGTH) return [`is too long (maximum is ${MAX_LENGTH} characters)`];
+  // `.` and `..` end in a dot, as `x.` does, which some file systems cannot hold.
+  if (!PATH.test(path) || /\.(git|atom)?$/i.test(path)) return [PATH_RULE];
+  return RESERVED.has(path.toLowerCase()) ? [`${path} is a reserved name`] : [];
+};

@@ -1,0 +1,43 @@
+import { REPORTER } from '#domains/access/model.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { protectionDefaults } from '#domains/settings/registry.ts';
+import type { Tx } from '#platform/context.ts';
+
+/**
+ * Protects the default branch of a new project as its group, else the instance, says. A branch that is protected
+ * already stays as it is; where Developers may do everything, nothing is protected.
+ */
+export const protectDefaultBranch = async (
+  tx: Tx,
+  projectId: number,
+  branch: string,
+  namespaceDefaults: unknown,
+): Promise<void> => {
+  const own = protectionDefaults.safeParse(namespaceDefaults);
+  const isSet =
+    typeof namespaceDefaults === 'object' && namespaceDefaults !== null && Object.keys(namespaceDefaults).length > 0;
+  const rules = own.success && isSet ? own.data : (await getSettings(tx)).default_branch_protection_defaults;
+  const everyone = (levels: readonly { readonly access_level: number }[]) =>
+    levels.some(({ access_level }) => access_level > REPORTER && access_level <= 30);
+  if (everyone(rules.allowed_to_push) && everyone(rules.allowed_to_merge) && rules.allow_force_push) return;
+  const created = await tx.db
+    .insertInto('protected_branches')
+    .values({
+      project_id: projectId,
+      name: branch,
+      allow_force_push: rules.allow_force_push,
+      code_owner_approval_required: rules.code_owner_approval_required,
+    })
+    .onConflict((conflict) => conflict.columns(['project_id', 'name']).doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  const levels = [
+    ...rules.allowed_to_push.map(({ access_level }) => ({ action: 'push', access_level })),
+    ...rules.allowed_to_merge.map(({ access_level }) => ({ action: 'merge', access_level })),
+  ];
+  if (!created || levels.length === 0) return;
+  await tx.db
+    .insertInto('protection_levels')
+    .values(levels.map((level) => ({ ...level, protected_branch_id: created.id })))
+    .execute();
+};
