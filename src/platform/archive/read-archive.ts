@@ -70,6 +70,8 @@ export const readArchive = async (
 
   const consume = async () => {
     for await (const entry of tar) {
+      // The archive's failure reaches every open entry; unheard, it would end the process.
+      entry.on('error', () => undefined);
       if (++entries > options.maxEntries) {
         throw new ArchiveError(`The archive holds more than the limit of ${options.maxEntries} entries.`);
       }

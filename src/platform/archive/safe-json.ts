@@ -70,7 +70,7 @@ const clean = (value: unknown): unknown => {
 };
 
 /** Without NUL, and with the replacement character for half a surrogate pair. */
-export const cleanText = (text: string): string => text.replaceAll('\0', '').toWellFormed();
+const cleanText = (text: string): string => text.replaceAll('\0', '').toWellFormed();
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { toStorageError } from '../storage/meter.ts';
+import { toStorageError } from '#platform/storage/meter.ts';
 
 export interface Spool {
   readonly size: number;

@@ -3,7 +3,7 @@ import { constants, createWriteStream } from 'node:fs';
 import { access, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { badRequest, notFound } from '../errors.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
 import { createMeter, toStorageError } from './meter.ts';
 import { assertKey, type ListedFile, resolveRange, type Storage } from './storage.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Transform } from 'node:stream';
-import { DomainError } from '../errors.ts';
+import { DomainError } from '#platform/errors.ts';
 import type { StoredFile } from './storage.ts';
 
 /** Passes bytes through, counts and digests them, and fails with `too_large` past the limit. */

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { DomainError, notFound } from '../errors.ts';
+import { DomainError, notFound } from '#platform/errors.ts';
 import { createMeter, toStorageError, withCause } from './meter.ts';
 import { assertKey, type ListedFile, resolveRange, type Storage } from './storage.ts';
 

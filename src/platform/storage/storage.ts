@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { badRequest } from '../errors.ts';
+import { badRequest } from '#platform/errors.ts';
 
 /**
  * Files that all processes of the hub share: uploads, exports, artifacts. Keys look like `exports/12/archive.tar.gz`.
