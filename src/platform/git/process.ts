@@ -68,8 +68,8 @@ const ALWAYS: readonly string[] = [
   // Objects and refs are on disk when a push is answered.
   'core.fsync=committed',
   'core.fsyncMethod=batch',
-  // Bigger blobs are streamed instead of being held in memory.
-  'core.bigFileThreshold=64m',
+  // Bigger blobs are streamed: neither held in memory nor compared with each other.
+  'core.bigFileThreshold=16m',
   'gc.auto=0',
   'maintenance.auto=false',
 ];
