@@ -15,6 +15,7 @@ import {
 import type { Actor, Context } from '#platform/context.ts';
 import { type Cost, checkCost, costOf } from './cost.ts';
 import { maskError } from './errors.ts';
+import { type Execute, planOf } from './executor.ts';
 import { checkShape, LIMITS, limitError } from './limits.ts';
 
 /** What a client sends, after its form has been checked (params.ts). */
@@ -29,6 +30,8 @@ export interface Prepared {
   readonly operation: OperationDefinitionNode;
   readonly fragments: Readonly<Record<string, FragmentDefinitionNode>>;
   readonly cost: Cost;
+  /** Null leaves it to graphql's own executor. */
+  readonly execute: Execute | null;
 }
 
 /** A request that cannot be executed: nothing ran. */
@@ -99,8 +102,8 @@ export class Engine {
   }
 
   /** Runs an operation that was bound. Errors come out masked. */
-  async run(ctx: Context, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
-    const result = await executeRootSelectionSet(args);
+  async run(ctx: Context, prepared: Prepared, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
+    const result = await (prepared.execute ?? executeRootSelectionSet)(args);
     return result.errors ? { errors: result.errors.map((error) => maskError(error, ctx)), data: result.data } : result;
   }
 
@@ -117,7 +120,7 @@ export class Engine {
       );
     }
     const args = this.bind(ctx, prepared, params.variables);
-    return args instanceof Refused ? args : this.run(ctx, args);
+    return args instanceof Refused ? args : this.run(ctx, prepared, args);
   }
 
   #compile(query: string, operationName: string | null): Prepared | Refused {
@@ -141,7 +144,8 @@ export class Engine {
     for (const definition of document.definitions) {
       if (definition.kind === 'FragmentDefinition') fragments[definition.name.value] = definition;
     }
-    return { document, operation, fragments, cost: costOf(this.schema, operation, fragments) };
+    const prepared = { document, operation, fragments, cost: costOf(this.schema, operation, fragments) };
+    return { ...prepared, execute: planOf(this.schema, prepared) };
   }
 
   #remember(query: string, byName: Map<string | null, Prepared | Refused>): void {

@@ -69,6 +69,7 @@ interface Group {
   readonly field: LiveField;
   readonly filter: LiveFilter;
   readonly args: Readonly<Record<string, unknown>>;
+  readonly prepared: Prepared;
   readonly bound: ValidatedExecutionArgs;
   readonly members: Set<Member>;
   tail: Promise<void>;
@@ -129,7 +130,7 @@ export class LiveHub {
     }
     // Nothing below waits: between reading the head and joining the group no event may pass.
     const viewer = this.#viewerOf(ctx.actor);
-    const group = this.#groupOf({ shape, field, filter, args, bound, viewer });
+    const group = this.#groupOf({ prepared, shape, field, filter, args, bound, viewer });
     const head = feed.head();
     // Another process may have been a moment ahead of this one.
     const from = Math.max(head, after ?? 0);
@@ -225,7 +226,11 @@ export class LiveHub {
     try {
       const payload = await group.field.resolve(event, group.args, ctx);
       if (payload === null || payload === undefined) return null;
-      result = await this.#options.engine.run(ctx, { ...group.bound, contextValue: ctx, rootValue: payload });
+      result = await this.#options.engine.run(ctx, group.prepared, {
+        ...group.bound,
+        contextValue: ctx,
+        rootValue: payload,
+      });
     } catch (error) {
       result = { errors: [maskError(error, ctx)] };
     }
@@ -283,7 +288,9 @@ export class LiveHub {
     this.#groups.delete(group.key);
   }
 
-  #groupOf(wanted: Pick<Group, 'field' | 'filter' | 'args' | 'bound'> & { shape: Shape; viewer: Viewer }): Group {
+  #groupOf(
+    wanted: Pick<Group, 'prepared' | 'field' | 'filter' | 'args' | 'bound'> & { shape: Shape; viewer: Viewer },
+  ): Group {
     const { shape, viewer, ...rest } = wanted;
     const variables = Object.entries(rest.bound.variableValues.coerced).filter(
       ([name]) => name !== shape.cursorVariable,

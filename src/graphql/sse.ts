@@ -116,7 +116,7 @@ export const answerByEvents = async (
   if (prepared instanceof Refused) return finish({ errors: prepared.errors });
   const bound = engine.bind(ctx, prepared, params.variables);
   if (bound instanceof Refused) return finish({ errors: bound.errors });
-  if (prepared.operation.operation !== 'subscription') return finish(await engine.run(ctx, bound));
+  if (prepared.operation.operation !== 'subscription') return finish(await engine.run(ctx, prepared, bound));
 
   let closed = false;
   stream.onClose(() => {

@@ -110,7 +110,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     if (prepared instanceof Refused) return { errors: prepared.errors };
     const bound = engine.bind(ctx, prepared, params.variables);
     if (bound instanceof Refused) return { errors: bound.errors };
-    if (prepared.operation.operation !== 'subscription') return engine.run(ctx, bound);
+    if (prepared.operation.operation !== 'subscription') return engine.run(ctx, prepared, bound);
     const queue = new FrameQueue();
     const end = await hub.subscribe(ctx, prepared, bound, queue);
     if (end instanceof Refused) return { errors: end.errors };

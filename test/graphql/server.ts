@@ -126,7 +126,7 @@ export const startServer = async () => {
     feed,
     mayStillSee: async (viewers) => {
       live.rightsChecks.push(viewers.length);
-      return new Set(viewers.keys().filter((index) => !live.blind.has(viewers[index]?.userId ?? 0)));
+      return new Set([...viewers.keys()].filter((index) => !live.blind.has(viewers[index]?.userId ?? 0)));
     },
     graphiqlEnabled: async () => settings.graphiql,
     log: kitContext(anonymous).log,

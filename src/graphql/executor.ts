@@ -1,0 +1,415 @@
+import {
+  type ExecutionResult,
+  type FieldNode,
+  GraphQLError,
+  type GraphQLField,
+  type GraphQLFieldResolver,
+  type GraphQLObjectType,
+  type GraphQLOutputType,
+  type GraphQLResolveInfo,
+  type GraphQLSchema,
+  getArgumentValues,
+  isAbstractType,
+  isLeafType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+  locatedError,
+  type SelectionSetNode,
+  type ValidatedExecutionArgs,
+  visit,
+} from 'graphql';
+import type { Prepared } from './engine.ts';
+
+/**
+ * Executes queries by a plan made once per document. graphql's own executor decides everything anew for each row; this
+ * one answers the same (a test runs both side by side) in about a third of the time. It leaves to the other what it
+ * does not plan for: mutations, introspection, `@skip` and `@include`.
+ */
+export type Execute = (args: ValidatedExecutionArgs) => ExecutionResult | Promise<ExecutionResult>;
+
+/** Null when the operation is one for graphql's executor. */
+export const planOf = (schema: GraphQLSchema, prepared: Omit<Prepared, 'execute'>): Execute | null => {
+  const root = schema.getRootType(prepared.operation.operation);
+  if (!root || prepared.operation.operation === 'mutation' || !isPlain(prepared)) return null;
+  const plan = new SelectionPlan({ schema, fragments: prepared.fragments }, root, [prepared.operation.selectionSet]);
+  return (args) => execute(plan, args);
+};
+
+const isPlain = ({ document }: Pick<Prepared, 'document'>): boolean => {
+  let plain = true;
+  const forbid = () => {
+    plain = false;
+  };
+  visit(document, {
+    Directive: forbid,
+    Field: (node) => {
+      const key = node.alias?.value ?? node.name.value;
+      if (key === '__proto__' || node.name.value === '__schema' || node.name.value === '__type') forbid();
+    },
+  });
+  return plain;
+};
+
+const execute = (plan: SelectionPlan, args: ValidatedExecutionArgs): ExecutionResult | Promise<ExecutionResult> => {
+  const run: Run = { args, errors: [], argumentValues: new Map() };
+  const finish = (data: ExecutionResult['data']): ExecutionResult =>
+    run.errors.length > 0 ? { errors: run.errors, data } : { data };
+  const fail = (error: unknown): ExecutionResult => {
+    run.errors.push(located(error, undefined, undefined));
+    return finish(null);
+  };
+  try {
+    const data = runFields(run, plan, args.rootValue, undefined);
+    return data instanceof Promise ? data.then(finish, fail) : finish(data);
+  } catch (error) {
+    return fail(error);
+  }
+};
+
+type Path = GraphQLResolveInfo['path'];
+type Result = Record<string, unknown>;
+
+interface Run {
+  readonly args: ValidatedExecutionArgs;
+  readonly errors: GraphQLError[];
+  /** Arguments that hang on variables are read once per request, not once per row. */
+  readonly argumentValues: Map<FieldPlan, Record<string, unknown>>;
+}
+
+interface Document {
+  readonly schema: GraphQLSchema;
+  readonly fragments: Prepared['fragments'];
+}
+
+/** What is selected of one object type. */
+class SelectionPlan {
+  readonly type: GraphQLObjectType;
+  readonly fields: readonly FieldPlan[];
+
+  constructor(document: Document, type: GraphQLObjectType, sets: readonly SelectionSetNode[]) {
+    this.type = type;
+    const groups = new Map<string, FieldNode[]>();
+    const collect = (set: SelectionSetNode): void => {
+      for (const node of set.selections) {
+        if (node.kind === 'Field') {
+          const key = node.alias?.value ?? node.name.value;
+          const group = groups.get(key);
+          if (group) group.push(node);
+          else groups.set(key, [node]);
+          continue;
+        }
+        const below = node.kind === 'InlineFragment' ? node : document.fragments[node.name.value];
+        const condition = below?.typeCondition && document.schema.getType(below.typeCondition.name.value);
+        const fits =
+          !condition || condition === type || (isAbstractType(condition) && document.schema.isSubType(condition, type));
+        if (below && fits) collect(below.selectionSet);
+      }
+    };
+    for (const set of sets) collect(set);
+    this.fields = [...groups].map(([key, nodes]) => new FieldPlan(document, type, key, nodes));
+  }
+}
+
+class FieldPlan {
+  readonly document: Document;
+  readonly parentType: GraphQLObjectType;
+  readonly key: string;
+  readonly name: string;
+  readonly nodes: readonly FieldNode[];
+  readonly definition: GraphQLField<unknown, unknown> | undefined;
+  readonly resolve: GraphQLFieldResolver<unknown, unknown> | undefined;
+  readonly isNonNull: boolean;
+  /** Read once for all requests where no variable is involved. */
+  readonly constantArgs: Record<string, unknown> | undefined;
+  readonly #below = new Map<GraphQLObjectType, SelectionPlan>();
+  readonly #sets: readonly SelectionSetNode[];
+
+  constructor(document: Document, parentType: GraphQLObjectType, key: string, nodes: readonly FieldNode[]) {
+    this.document = document;
+    this.parentType = parentType;
+    this.key = key;
+    this.nodes = nodes;
+    this.name = nodes[0]?.name.value ?? key;
+    this.definition = parentType.getFields()[this.name];
+    this.resolve = this.definition?.resolve;
+    this.isNonNull = this.definition !== undefined && isNonNullType(this.definition.type);
+    this.constantArgs =
+      this.definition && (this.definition.args.length === 0 || nodes[0]?.arguments?.length === 0)
+        ? this.#constants()
+        : undefined;
+    this.#sets = nodes.flatMap((node) => node.selectionSet ?? []);
+  }
+
+  below(type: GraphQLObjectType): SelectionPlan {
+    let plan = this.#below.get(type);
+    if (!plan) {
+      plan = new SelectionPlan(this.document, type, this.#sets);
+      this.#below.set(type, plan);
+    }
+    return plan;
+  }
+
+  /** Of a field that is given no arguments: the defaults. A missing one that is required is left to the run. */
+  #constants(): Record<string, unknown> | undefined {
+    const [node] = this.nodes;
+    if (!this.definition || !node || this.definition.args.some((arg) => isNonNullType(arg.type))) return undefined;
+    return Object.freeze(getArgumentValues(this.definition, node));
+  }
+}
+
+/** As resolvers know it. Made for each call, so it is kept small: most is read from the run. */
+class Info implements GraphQLResolveInfo {
+  readonly fieldName: string;
+  readonly fieldNodes: readonly FieldNode[];
+  readonly returnType: GraphQLOutputType;
+  readonly parentType: GraphQLObjectType;
+  readonly path: Path;
+  readonly #args: ValidatedExecutionArgs;
+
+  constructor(args: ValidatedExecutionArgs, field: FieldPlan, definition: GraphQLField<unknown, unknown>, path: Path) {
+    this.fieldName = field.name;
+    this.fieldNodes = field.nodes;
+    this.returnType = definition.type;
+    this.parentType = field.parentType;
+    this.path = path;
+    this.#args = args;
+  }
+
+  get schema() {
+    return this.#args.schema;
+  }
+  get fragments() {
+    return this.#args.fragmentDefinitions;
+  }
+  get rootValue() {
+    return this.#args.rootValue;
+  }
+  get operation() {
+    return this.#args.operation;
+  }
+  get variableValues() {
+    return this.#args.variableValues;
+  }
+  getAbortSignal = () => this.#args.externalAbortSignal;
+  getAsyncHelpers = () => ({
+    promiseAll: <T>(values: readonly (PromiseLike<T> | T)[]) => Promise.all(values),
+    track: () => undefined,
+  });
+}
+
+const runFields = (
+  run: Run,
+  plan: SelectionPlan,
+  parent: unknown,
+  path: Path | undefined,
+): Result | Promise<Result> => {
+  const result: Result = {};
+  let pending: Promise<void>[] | null = null;
+  const typename = plan.type.name;
+  for (const field of plan.fields) {
+    const { key } = field;
+    let value: unknown = typename;
+    try {
+      if (field.definition) value = runField(run, field, field.definition, parent, { prev: path, key, typename });
+    } catch (error) {
+      forget(pending);
+      throw error;
+    }
+    // Set in any case: keys keep the order of the query.
+    result[key] = value;
+    if (!(value instanceof Promise)) continue;
+    pending ??= [];
+    pending.push(
+      value.then((settled) => {
+        result[key] = settled;
+      }),
+    );
+  }
+  return pending ? Promise.all(pending).then(() => result) : result;
+};
+
+/** Throws (or rejects) only where null would not be allowed. */
+const runField = (
+  run: Run,
+  field: FieldPlan,
+  definition: GraphQLField<unknown, unknown>,
+  parent: unknown,
+  path: Path,
+): unknown => {
+  const fail = (error: unknown): null => {
+    const problem = located(error, field.nodes, path);
+    if (field.isNonNull) throw problem;
+    run.errors.push(problem);
+    return null;
+  };
+  try {
+    const value = field.resolve
+      ? field.resolve(
+          parent,
+          argumentsOf(run, field, definition),
+          run.args.contextValue,
+          new Info(run.args, field, definition, path),
+        )
+      : propertyOf(run, field, definition, parent, path);
+    const completed = isThenable(value)
+      ? Promise.resolve(value).then((settled) => complete(run, field, definition.type, settled, path))
+      : complete(run, field, definition.type, value, path);
+    return completed instanceof Promise ? completed.catch(fail) : completed;
+  } catch (error) {
+    return fail(error);
+  }
+};
+
+const argumentsOf = (
+  run: Run,
+  field: FieldPlan,
+  definition: GraphQLField<unknown, unknown>,
+): Record<string, unknown> => {
+  if (field.constantArgs) return field.constantArgs;
+  let values = run.argumentValues.get(field);
+  if (!values) {
+    const [node] = field.nodes;
+    values = node ? getArgumentValues(definition, node, run.args.variableValues) : {};
+    run.argumentValues.set(field, values);
+  }
+  return values;
+};
+
+/** What graphql does for a field without a resolver. */
+const propertyOf = (
+  run: Run,
+  field: FieldPlan,
+  definition: GraphQLField<unknown, unknown>,
+  parent: unknown,
+  path: Path,
+): unknown => {
+  const property: unknown = typeof parent === 'object' && parent !== null ? Reflect.get(parent, field.name) : undefined;
+  if (typeof property !== 'function') return property;
+  return property.call(
+    parent,
+    argumentsOf(run, field, definition),
+    run.args.contextValue,
+    new Info(run.args, field, definition, path),
+  );
+};
+
+const complete = (run: Run, field: FieldPlan, type: GraphQLOutputType, value: unknown, path: Path): unknown => {
+  if (value instanceof Error) throw value;
+  if (isNonNullType(type)) {
+    const completed = complete(run, field, type.ofType, value, path);
+    return completed instanceof Promise
+      ? completed.then((settled) => present(field, settled))
+      : present(field, completed);
+  }
+  if (value === null || value === undefined) return null;
+  if (isLeafType(type)) {
+    const written = type.coerceOutputValue(value);
+    if (written === null || written === undefined) throw new Error(`Expected a value of ${type.name}, but found none`);
+    return written;
+  }
+  if (isListType(type)) return completeList(run, field, type.ofType, value, path);
+  if (isObjectType(type)) return completeObject(run, field, type, value, path);
+
+  const info = field.definition && new Info(run.args, field, field.definition, path);
+  const resolveType = type.resolveType ?? run.args.typeResolver;
+  const name = info && resolveType(value, run.args.contextValue, info, type);
+  return isThenable(name)
+    ? Promise.resolve(name).then((settled) =>
+        completeObject(run, field, possibleType(run, type.name, settled), value, path),
+      )
+    : completeObject(run, field, possibleType(run, type.name, name), value, path);
+};
+
+const present = (field: FieldPlan, value: unknown): unknown => {
+  if (value === null || value === undefined) {
+    throw new Error(`Cannot return null for non-nullable field ${field.parentType.name}.${field.name}.`);
+  }
+  return value;
+};
+
+const possibleType = ({ args: { schema } }: Run, abstractName: string, name: string | undefined): GraphQLObjectType => {
+  const [abstract, found] = [schema.getType(abstractName), name === undefined ? undefined : schema.getType(name)];
+  if (isAbstractType(abstract) && isObjectType(found) && schema.isSubType(abstract, found)) return found;
+  throw new GraphQLError(`Abstract type "${abstractName}" was resolved to "${name}", which is not one of its types.`);
+};
+
+const completeObject = (
+  run: Run,
+  field: FieldPlan,
+  type: GraphQLObjectType,
+  value: unknown,
+  path: Path,
+): Result | Promise<Result> => {
+  if (type.isTypeOf && field.definition) {
+    const is = type.isTypeOf(value, run.args.contextValue, new Info(run.args, field, field.definition, path));
+    if (isThenable(is))
+      return Promise.resolve(is).then((settled) => completeAs(run, field, type, value, path, settled));
+    return completeAs(run, field, type, value, path, is);
+  }
+  return runFields(run, field.below(type), value, path);
+};
+
+const completeAs = (run: Run, field: FieldPlan, type: GraphQLObjectType, value: unknown, path: Path, is: boolean) => {
+  if (!is) throw new GraphQLError(`Expected value of type "${type.name}" but got another.`);
+  return runFields(run, field.below(type), value, path);
+};
+
+const completeList = (run: Run, field: FieldPlan, itemType: GraphQLOutputType, value: unknown, path: Path): unknown => {
+  if (typeof value === 'string' || typeof value !== 'object' || value === null || !(Symbol.iterator in value)) {
+    throw new GraphQLError(
+      `Expected Iterable, but did not find one for field "${field.parentType.name}.${field.name}".`,
+    );
+  }
+  const items: unknown[] = Array.isArray(value) ? value : Array.from(iterableOf(value));
+  const completed = new Array<unknown>(items.length);
+  let hasPromise = false;
+  for (let index = 0; index < items.length; index++) {
+    let item: unknown;
+    try {
+      item = completeItem(run, field, itemType, items[index], { prev: path, key: index, typename: undefined });
+    } catch (error) {
+      forget(completed);
+      throw error;
+    }
+    if (item instanceof Promise) hasPromise = true;
+    completed[index] = item;
+  }
+  return hasPromise ? Promise.all(completed) : completed;
+};
+
+const completeItem = (run: Run, field: FieldPlan, type: GraphQLOutputType, item: unknown, path: Path): unknown => {
+  const fail = (error: unknown): null => {
+    const problem = located(error, field.nodes, path);
+    if (isNonNullType(type)) throw problem;
+    run.errors.push(problem);
+    return null;
+  };
+  try {
+    const completed = isThenable(item)
+      ? Promise.resolve(item).then((settled) => complete(run, field, type, settled, path))
+      : complete(run, field, type, item, path);
+    return completed instanceof Promise ? completed.catch(fail) : completed;
+  } catch (error) {
+    return fail(error);
+  }
+};
+
+/** Their parent has become null: nobody waits for them any more, and their failures are no news. */
+const forget = (started: readonly unknown[] | null): void => {
+  for (const each of started ?? []) if (each instanceof Promise) each.catch(() => undefined);
+};
+
+const iterableOf = (value: object): Iterable<unknown> => ({
+  [Symbol.iterator]: () => Reflect.get(value, Symbol.iterator).call(value),
+});
+
+const isThenable = <T>(value: T | PromiseLike<T>): value is PromiseLike<T> =>
+  value instanceof Promise ||
+  (typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function');
+
+const located = (error: unknown, nodes: readonly FieldNode[] | undefined, path: Path | undefined): GraphQLError => {
+  const keys: (string | number)[] = [];
+  for (let at = path; at; at = at.prev) keys.unshift(at.key);
+  return locatedError(error, nodes, keys);
+};
