@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
-import { type SeededAdministrator, seedAdministrator } from '#domains/users/seed.ts';
+import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Config } from '#platform/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
@@ -94,6 +94,8 @@ export const startHub = async ({
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
       processId: randomUUID(),
     };
+    closers.push(() => services.storage.close());
+    closers.push(() => services.git.close());
     const createContext = createContextFactory(services);
     const administrator = await seedAdministrator(createContext({ actor: systemActor }), {
       password: config.adminPassword,

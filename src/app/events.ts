@@ -1,9 +1,18 @@
 import { settingsUpdated } from '#domains/settings/events.ts';
+import { tokenCreated, tokenRevoked } from '#domains/tokens/events.ts';
+import { userCreated, userDeleted, userUpdated } from '#domains/users/events.ts';
 import type { Follower } from '#platform/event-log/followers.ts';
 import { type AnyEventDefinition, registered } from '#platform/events.ts';
 
 /** Every event kind, a line per domain. */
-export const eventDefinitions: readonly AnyEventDefinition[] = [registered(settingsUpdated)];
+export const eventDefinitions: readonly AnyEventDefinition[] = [
+  registered(settingsUpdated),
+  registered(userCreated),
+  registered(userUpdated),
+  registered(userDeleted),
+  registered(tokenCreated),
+  registered(tokenRevoked),
+];
 
 /** Durable readers of the event log. */
 export const followers: readonly Follower[] = [];

@@ -1,8 +1,10 @@
 import { getSettings } from '#domains/settings/queries.ts';
+import { removeRepositories } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
 
 /** Every job, a line per domain. */
 export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
+  runnable(removeRepositories),
 ];

@@ -1,4 +1,8 @@
+import { routes as metadata } from '#domains/metadata/rest.ts';
+import { routes as settings } from '#domains/settings/rest.ts';
+import { routes as tokens } from '#domains/tokens/rest.ts';
+import { routes as users } from '#domains/users/rest.ts';
 import type { Route } from '#rest/route.ts';
 
 /** Every REST endpoint, a line per domain. */
-export const routes: readonly Route[] = [];
+export const routes: readonly Route[] = [...metadata, ...settings, ...users, ...tokens];

@@ -1,7 +1,12 @@
 import type { GraphQLSchema } from 'graphql';
 import { builder } from '#graphql/builder.ts';
+import '#graphql/cost.ts';
 
 // A line per domain: each adds its types and fields to the builder.
+import '#domains/metadata/graphql.ts';
+import '#domains/settings/graphql.ts';
+import '#domains/users/graphql.ts';
+import '#domains/tokens/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

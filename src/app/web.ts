@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Registry, register } from 'prom-client';
 import { audienceOf } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { authenticate, stillValid } from '#domains/tokens/queries.ts';
+import { authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import type { CreateContext } from '#platform/create-context.ts';
@@ -51,9 +51,9 @@ export const serveWeb = ({
 
 const graphqlMount =
   ({ services, createContext, eventLog }: Pick<WebOptions, 'services' | 'createContext' | 'eventLog'>): Mount =>
-  (fastify) => {
+  async (fastify) => {
     const ownContext = createContext({ actor: systemActor });
-    return mountGraphql(fastify, {
+    await mountGraphql(fastify, {
       schema,
       contextOf: async ({ headers, url, method, ip, requestId, signal }) => {
         const sent = Object.fromEntries(new URL(url, 'http://local').searchParams);

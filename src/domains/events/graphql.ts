@@ -1,0 +1,63 @@
+import { findGroup } from '#domains/groups/queries.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { builder } from '#graphql/builder.ts';
+import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import { badRequest, notFound, unauthenticated } from '#platform/errors.ts';
+import type { LiveFilter } from '#platform/event-log/read.ts';
+import type { EventRow } from '#platform/events.ts';
+
+const EventRef = builder.objectRef<EventRow>('Event').implement({
+  description: 'Something that happened: one entry of the event log.',
+  // Who may see the event may see all of it, so one execution serves all its subscribers.
+  extensions: { viewerIndependent: true },
+  fields: (t) => ({
+    cursor: t.string({
+      nullable: false,
+      description: 'Pass it as `after` to go on behind this event.',
+      resolve: eventCursor,
+    }),
+    kind: t.exposeString('kind', { nullable: false }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    actorId: t.exposeInt('actor_id', { description: 'The user who caused it; null for the hub itself.' }),
+    subjectType: t.exposeString('subject_type', { nullable: false }),
+    subjectId: t.exposeInt('subject_id', { nullable: false }),
+    projectId: t.exposeInt('project_id'),
+    namespaceIds: t.field({
+      type: ['Int'],
+      nullable: { list: false, items: false },
+      description: 'The group or personal namespace concerned and its ancestors, outermost first.',
+      resolve: (event) => [...event.namespace_ids],
+    }),
+    payload: t.field({ type: 'JSON', resolve: (event) => event.payload }),
+  }),
+});
+
+const EventScope = builder.inputType('EventScope', {
+  description: 'Where to listen: a project, a group with everything below it, or all that the caller may see.',
+  fields: (t) => ({ projectPath: t.id(), groupPath: t.id() }),
+});
+
+subscriptionField('events', {
+  description: 'Every event the caller may see, as it is committed. Continues behind `after`.',
+  type: EventRef,
+  args: (t) => ({
+    scope: t({ type: EventScope }),
+    kinds: t.stringList({ description: 'Such as `push.received`; all when absent.' }),
+  }),
+  open: async (ctx, { scope, kinds }): Promise<LiveFilter> => {
+    const wanted = kinds ? new Set(kinds) : null;
+    if (scope?.projectPath && scope.groupPath) throw badRequest('give projectPath or groupPath, not both');
+    if (scope?.projectPath) {
+      const project = await getProject(ctx, { path: String(scope.projectPath) });
+      return { kinds: wanted, project_id: project.id };
+    }
+    if (scope?.groupPath) {
+      const group = await findGroup(ctx, { path: String(scope.groupPath) });
+      if (!group) throw notFound('Group');
+      return { kinds: wanted, namespace_id: group.id };
+    }
+    if (ctx.actor.userId === null) throw unauthenticated();
+    return { kinds: wanted };
+  },
+  resolve: async (event) => event,
+});
