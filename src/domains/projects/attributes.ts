@@ -15,6 +15,8 @@ export const containerExpirationPolicy = z.object({
   next_run_at: z.string().max(40).nullable().default(null),
 });
 
+export type ContainerExpirationPolicy = z.output<typeof containerExpirationPolicy>;
+
 /**
  * Every setting of a project that its maintainers write, by the name of its column: what it may hold. The inputs of
  * both faces, `override_params` of an import and the attributes in archives derive from this table; a new setting is a

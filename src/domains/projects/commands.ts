@@ -2,9 +2,10 @@ import { sql } from 'kysely';
 import { OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
+import { lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
@@ -22,7 +23,7 @@ import { removeFiles } from './jobs.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
 import { requireAbility } from './policy.ts';
-import { getProject } from './queries.ts';
+import { getProject, personalNamespaceId } from './queries.ts';
 import { firstCommit } from './readme.ts';
 
 // What other domains build on stands in files of its own.
@@ -99,7 +100,10 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
   if (input.name !== undefined || input.path !== undefined) requireAbility(ctx, given, 'rename_project');
   checkNameAndPath(input);
   return ctx.transaction(async (tx) => {
+    // The namespace first, as everybody does: the project's path hangs on it.
+    const place = await lockPlace(tx, given.namespace_id);
     const before = await lockProject(tx, given.id);
+    if (!place || place.id !== before.namespace_id) throw conflict();
     const { namespace } = before;
     const wanted: Record<string, unknown> = { ...columnsOf(projectAttributes.parse(input)) };
     if (input.name !== undefined) wanted.name = input.name;
@@ -109,14 +113,14 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     }
     if (input.path !== undefined && input.path !== before.path) {
       wanted.path = input.path;
-      wanted.full_path = `${namespace.full_path}/${input.path}`;
+      wanted.full_path = `${place.full_path}/${input.path}`;
     }
     if (wanted.name !== undefined || wanted.path !== undefined) {
       await checkFree(tx, {
         id: before.id,
         namespace_id: namespace.id,
         name: input.name ?? before.name,
-        full_path: `${namespace.full_path}/${input.path ?? before.path}`,
+        full_path: `${place.full_path}/${input.path ?? before.path}`,
       });
     }
     if (input.default_branch !== undefined && input.default_branch !== before.default_branch) {
@@ -211,27 +215,17 @@ export const setStar = async (
  */
 export const targetNamespace = async (ctx: Context, wanted: IdOrPath | null): Promise<NamespaceRow> => {
   if (wanted) return getNamespace(ctx, wanted);
-  const own = await ctx.db
-    .selectFrom('namespaces')
-    .select('id')
-    .where('kind', '=', 'user')
-    .where('owner_id', '=', ctx.actor.userId)
-    .executeTakeFirst();
-  if (!own) throw notFound('Namespace');
-  return getNamespace(ctx, { id: own.id });
+  const own = await personalNamespaceId(ctx, ctx.actor.userId);
+  if (own === null) throw notFound('Namespace');
+  return getNamespace(ctx, { id: own });
 };
 
 /** The personal namespace of a user, for administrators who create projects for others. @throws DomainError */
 export const namespaceOfUser = async (ctx: Context, userId: number): Promise<IdOrPath> => {
   if (!ctx.actor.isAdmin) throw forbidden();
-  const row = await ctx.db
-    .selectFrom('namespaces')
-    .select('id')
-    .where('kind', '=', 'user')
-    .where('owner_id', '=', userId)
-    .executeTakeFirst();
-  if (!row) throw notFound('User');
-  return { id: row.id };
+  const id = await personalNamespaceId(ctx, userId);
+  if (id === null) throw notFound('User');
+  return { id };
 };
 
 const nameAndPath = ({ name, path }: NewProject): { name: string; path: string } => {

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { invalid } from '#platform/errors.ts';
+import { invalid, notFound } from '#platform/errors.ts';
 import { encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import type { ProjectAttributes } from './attributes.ts';
@@ -12,7 +13,7 @@ import { checkNameAndPath, refuse } from './path.ts';
 import { protectDefaultBranch } from './protection.ts';
 
 export interface ProjectInsert {
-  readonly namespace: Pick<NamespaceRow, 'id' | 'full_path' | 'default_branch_protection_defaults'>;
+  readonly namespace: Pick<NamespaceRow, 'id' | 'default_branch_protection_defaults'>;
   readonly creator_id: number | null;
   readonly name: string;
   readonly path: string;
@@ -34,7 +35,11 @@ export type CounterKind = 'issue' | 'merge_request' | 'milestone' | 'pipeline';
 export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ id: number; disk_path: string }> => {
   const { namespace, name, path } = project;
   checkNameAndPath({ name, path });
-  await checkFree(tx, { namespace_id: namespace.id, full_path: `${namespace.full_path}/${path}`, name });
+  // The namespace may be renamed just now: its path as of this transaction counts.
+  const place = await lockPlace(tx, namespace.id);
+  if (!place) throw notFound('Namespace');
+  const full_path = `${place.full_path}/${path}`;
+  await checkFree(tx, { namespace_id: namespace.id, full_path, name });
   const { rows } = await sql<{ id: number }>`select nextval(pg_get_serial_sequence('projects', 'id')) as id`.execute(
     tx.db,
   );
@@ -50,7 +55,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
       creator_id: project.creator_id,
       name,
       path,
-      full_path: `${namespace.full_path}/${path}`,
+      full_path,
       visibility_level: project.visibility_level,
       default_branch: project.default_branch,
       imported: project.import_type !== undefined,
@@ -61,7 +66,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
     .catch(asTaken);
   await tx.db.insertInto('project_statistics').values({ project_id: id }).execute();
   // The new owner of a path comes before whoever had it once.
-  await forgetRedirect(tx, `${namespace.full_path}/${path}`);
+  await forgetRedirect(tx, full_path);
   if (!project.unprotected) {
     await protectDefaultBranch(tx, id, project.default_branch, namespace.default_branch_protection_defaults);
   }

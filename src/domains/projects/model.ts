@@ -2,9 +2,12 @@ import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
 import { webUrl } from '#platform/urls.ts';
+import type { ContainerExpirationPolicy } from './attributes.ts';
 
 /** All columns but the runners' token, which few may see. */
-export type ProjectColumns = Omit<Selectable<Projects>, 'runners_token'>;
+export interface ProjectColumns extends Omit<Selectable<Projects>, 'runners_token' | 'container_expiration_policy'> {
+  readonly container_expiration_policy: ContainerExpirationPolicy;
+}
 
 export interface ProjectNamespace {
   readonly id: number;
@@ -85,6 +88,12 @@ export const readmeUrl = (
   project.readme_path === null || project.default_branch === null
     ? null
     : webUrl(ctx, `${project.full_path}/-/blob/${project.default_branch}/${project.readme_path}`);
+
+/** What image names of the project would begin with in a registry on this host. */
+export const registryPrefix = (
+  { services }: Pick<Context, 'services'>,
+  project: Pick<ProjectRow, 'full_path'>,
+): string => `${hostOf(services.urls.base)}/${project.full_path.toLowerCase()}`;
 
 /** All sizes together, as `storage_size` tells. */
 export const storageSize = (sizes: StatisticsRow): number =>

@@ -96,6 +96,17 @@ export const findMovedProject = async (ctx: Context, path: string): Promise<numb
   return row?.id ?? null;
 };
 
+/** The id of a user's personal namespace, or null. */
+export const personalNamespaceId = async (ctx: Pick<Context, 'db'>, userId: number | null): Promise<number | null> => {
+  const row = await ctx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where('kind', '=', 'user')
+    .where('owner_id', '=', userId)
+    .executeTakeFirst();
+  return row?.id ?? null;
+};
+
 const statements = new CompiledStatements();
 
 /** The actor whom a statement is compiled for: his id becomes a slot. */

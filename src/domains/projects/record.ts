@@ -1,0 +1,346 @@
+import { z } from 'zod';
+import { visibilityName } from '#domains/access/model.ts';
+import { namespaceAvatarUrl, namespaceWebUrl } from '#domains/groups/model.ts';
+import type { Context } from '#platform/context.ts';
+import { decrypt } from '#platform/secrets.ts';
+import { isoTime } from '#platform/time.ts';
+import { apiUrl } from '#platform/urls.ts';
+import { containerExpirationPolicy } from './attributes.ts';
+import { descriptionHtml } from './html.ts';
+import {
+  httpUrlToRepo,
+  nameWithNamespace,
+  type ProjectDetails,
+  type ProjectRow,
+  projectAvatarUrl,
+  projectWebUrl,
+  readmeUrl,
+  registryPrefix,
+  sshUrlToRepo,
+  storageSize,
+} from './model.ts';
+import { can } from './policy.ts';
+
+const namespace = z.object({
+  id: z.int(),
+  name: z.string(),
+  path: z.string(),
+  kind: z.string(),
+  full_path: z.string(),
+  parent_id: z.int().nullable(),
+  avatar_url: z.string().nullable(),
+  web_url: z.string(),
+});
+
+const simple = {
+  id: z.int(),
+  description: z.string().nullable(),
+  name: z.string(),
+  name_with_namespace: z.string(),
+  path: z.string(),
+  path_with_namespace: z.string(),
+  created_at: z.string(),
+  default_branch: z.string().nullable(),
+  tag_list: z.array(z.string()),
+  topics: z.array(z.string()),
+  ssh_url_to_repo: z.string(),
+  http_url_to_repo: z.string(),
+  web_url: z.string(),
+  readme_url: z.string().nullable(),
+  forks_count: z.int(),
+  avatar_url: z.string().nullable(),
+  star_count: z.int(),
+  last_activity_at: z.string(),
+  namespace,
+};
+
+/** The record as anonymous callers see it, and with `simple` (specification 1 §2.7). */
+export const simpleProjectRecord = z.object(simple).meta({ id: 'SimpleProject' });
+
+const access = z.object({ access_level: z.int(), notification_level: z.int() }).nullable();
+const level = z.string();
+const flag = z.boolean();
+const text = z.string().nullable();
+
+const statistics = z.object({
+  commit_count: z.int(),
+  storage_size: z.int(),
+  repository_size: z.int(),
+  wiki_size: z.int(),
+  lfs_objects_size: z.int(),
+  job_artifacts_size: z.int(),
+  pipeline_artifacts_size: z.int(),
+  packages_size: z.int(),
+  snippets_size: z.int(),
+  uploads_size: z.int(),
+  container_registry_size: z.int(),
+});
+
+/** The full record. */
+export const projectRecord = z
+  .object({
+    ...simple,
+    _links: z.object({
+      self: z.string(),
+      issues: z.string(),
+      merge_requests: z.string(),
+      repo_branches: z.string(),
+      labels: z.string(),
+      events: z.string(),
+      members: z.string(),
+      cluster_agents: z.string(),
+    }),
+    description_html: z.string(),
+    updated_at: z.string(),
+    creator_id: z.int().nullable(),
+    visibility: z.enum(['private', 'internal', 'public']),
+    empty_repo: flag,
+    archived: flag,
+    owner: z.object({ id: z.int(), name: z.string(), created_at: z.string() }).optional(),
+    container_registry_image_prefix: z.string(),
+    import_url: text,
+    import_type: text,
+    import_status: z.string(),
+    import_error: text,
+    open_issues_count: z.int().nullable(),
+    issues_access_level: level,
+    repository_access_level: level,
+    merge_requests_access_level: level,
+    forking_access_level: level,
+    wiki_access_level: level,
+    builds_access_level: level,
+    snippets_access_level: level,
+    pages_access_level: level,
+    analytics_access_level: level,
+    container_registry_access_level: level,
+    security_and_compliance_access_level: level,
+    requirements_access_level: level,
+    issues_enabled: flag,
+    merge_requests_enabled: flag,
+    wiki_enabled: flag,
+    jobs_enabled: flag,
+    snippets_enabled: flag,
+    container_registry_enabled: flag,
+    requirements_enabled: flag,
+    security_and_compliance_enabled: flag,
+    packages_enabled: flag.nullable(),
+    service_desk_enabled: flag,
+    service_desk_address: text,
+    can_create_merge_request_in: flag,
+    emails_disabled: flag.nullable(),
+    emails_enabled: flag.nullable(),
+    shared_runners_enabled: flag,
+    group_runners_enabled: flag,
+    lfs_enabled: flag,
+    ci_config_path: text,
+    ci_default_git_depth: z.int().nullable(),
+    ci_forward_deployment_enabled: flag,
+    ci_forward_deployment_rollback_allowed: flag,
+    ci_allow_fork_pipelines_to_run_in_parent_project: flag,
+    ci_job_token_scope_enabled: flag,
+    ci_separated_caches: flag,
+    ci_push_repository_for_job_token_allowed: flag,
+    ci_restrict_pipeline_cancellation_role: z.string(),
+    ci_pipeline_variables_minimum_override_role: z.string(),
+    restrict_user_defined_variables: flag,
+    auto_cancel_pending_pipelines: z.string(),
+    auto_devops_enabled: flag,
+    auto_devops_deploy_strategy: z.string(),
+    build_timeout: z.int(),
+    build_git_strategy: z.string(),
+    public_jobs: flag,
+    keep_latest_artifact: flag,
+    runner_token_expiration_interval: z.int().nullable(),
+    runners_token: z.string().optional(),
+    merge_method: z.string(),
+    squash_option: z.string(),
+    suggestion_commit_message: text,
+    merge_commit_template: text,
+    squash_commit_template: text,
+    issue_branch_template: text,
+    only_allow_merge_if_pipeline_succeeds: flag,
+    allow_merge_on_skipped_pipeline: flag.nullable(),
+    only_allow_merge_if_all_discussions_are_resolved: flag,
+    remove_source_branch_after_merge: flag,
+    resolve_outdated_diff_discussions: flag,
+    printing_merge_request_link_enabled: flag,
+    autoclose_referenced_issues: flag,
+    request_access_enabled: flag,
+    approvals_before_merge: z.int(),
+    enforce_auth_checks_on_uploads: flag,
+    warn_about_potentially_unwanted_characters: flag,
+    mr_default_target_self: flag,
+    external_authorization_classification_label: z.string(),
+    container_expiration_policy: containerExpirationPolicy,
+    compliance_frameworks: z.array(z.string()),
+    shared_with_groups: z.array(
+      z.object({
+        group_id: z.int(),
+        group_name: z.string(),
+        group_full_path: z.string(),
+        group_access_level: z.int(),
+        expires_at: z.string().nullable(),
+      }),
+    ),
+    permissions: z.object({ project_access: access, group_access: access }),
+    marked_for_deletion_at: text,
+    marked_for_deletion_on: text,
+    repository_storage: z.string().optional(),
+    statistics: statistics.optional(),
+  })
+  .meta({ id: 'Project' });
+
+/** Whichever form the caller gets; the full one first, because the other fits it too. */
+export const anyProjectRecord = z.union([projectRecord, simpleProjectRecord]);
+
+export type SimpleProjectRecord = z.output<typeof simpleProjectRecord>;
+export type ProjectRecord = z.output<typeof projectRecord>;
+
+export const toSimpleProject = (ctx: Context, project: ProjectRow): SimpleProjectRecord => ({
+  id: project.id,
+  description: project.description,
+  name: project.name,
+  name_with_namespace: nameWithNamespace(project),
+  path: project.path,
+  path_with_namespace: project.full_path,
+  created_at: isoTime(project.created_at),
+  default_branch: project.default_branch,
+  tag_list: project.topics,
+  topics: project.topics,
+  ssh_url_to_repo: sshUrlToRepo(ctx, project),
+  http_url_to_repo: httpUrlToRepo(ctx, project),
+  web_url: projectWebUrl(ctx, project),
+  readme_url: readmeUrl(ctx, project),
+  forks_count: project.forks_count,
+  avatar_url: projectAvatarUrl(ctx, project),
+  star_count: project.star_count,
+  last_activity_at: isoTime(project.last_activity_at),
+  namespace: {
+    id: project.namespace.id,
+    name: project.namespace.name,
+    path: project.namespace.path,
+    kind: project.namespace.kind,
+    full_path: project.namespace.full_path,
+    parent_id: project.namespace.parent_id,
+    avatar_url: namespaceAvatarUrl(ctx, project.namespace),
+    web_url: namespaceWebUrl(ctx, project.namespace),
+  },
+});
+
+/** What the caller may see of the project's settings: all of it, but secrets and what belongs to administrators. */
+export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectRecord => {
+  const self = apiUrl(ctx, `projects/${project.id}`);
+  const record: ProjectRecord = {
+    ...toSimpleProject(ctx, project),
+    _links: {
+      self,
+      issues: `${self}/issues`,
+      merge_requests: `${self}/merge_requests`,
+      repo_branches: `${self}/repository/branches`,
+      labels: `${self}/labels`,
+      events: `${self}/events`,
+      members: `${self}/members`,
+      cluster_agents: `${self}/cluster_agents`,
+    },
+    description_html: descriptionHtml(project.description),
+    updated_at: isoTime(project.updated_at),
+    creator_id: project.creator_id,
+    visibility: visibilityName(project.visibility_level),
+    empty_repo: project.empty_repo,
+    archived: project.archived,
+    container_registry_image_prefix: registryPrefix(ctx, project),
+    import_url: project.import_url,
+    import_type: project.import_type,
+    import_status: project.import_status,
+    import_error: project.import_error,
+    open_issues_count: can(ctx, project, 'read_issue') ? project.open_issues_count : null,
+    issues_access_level: project.issues_access_level,
+    repository_access_level: project.repository_access_level,
+    merge_requests_access_level: project.merge_requests_access_level,
+    forking_access_level: project.forking_access_level,
+    wiki_access_level: project.wiki_access_level,
+    builds_access_level: project.builds_access_level,
+    snippets_access_level: project.snippets_access_level,
+    pages_access_level: project.pages_access_level,
+    analytics_access_level: project.analytics_access_level,
+    container_registry_access_level: project.container_registry_access_level,
+    security_and_compliance_access_level: project.security_and_compliance_access_level,
+    requirements_access_level: project.requirements_access_level,
+    issues_enabled: project.issues_access_level !== 'disabled',
+    merge_requests_enabled: project.merge_requests_access_level !== 'disabled',
+    wiki_enabled: project.wiki_access_level !== 'disabled',
+    jobs_enabled: project.builds_access_level !== 'disabled',
+    snippets_enabled: project.snippets_access_level !== 'disabled',
+    container_registry_enabled: project.container_registry_access_level !== 'disabled',
+    requirements_enabled: project.requirements_access_level !== 'disabled',
+    security_and_compliance_enabled: project.security_and_compliance_access_level !== 'disabled',
+    packages_enabled: project.packages_enabled,
+    service_desk_enabled: project.service_desk_enabled,
+    service_desk_address: null,
+    can_create_merge_request_in: can(ctx, project, 'create_merge_request'),
+    emails_disabled: !project.emails_enabled,
+    emails_enabled: project.emails_enabled,
+    shared_runners_enabled: project.shared_runners_enabled,
+    group_runners_enabled: project.group_runners_enabled,
+    lfs_enabled: project.lfs_enabled,
+    ci_config_path: project.ci_config_path,
+    ci_default_git_depth: project.ci_default_git_depth,
+    ci_forward_deployment_enabled: project.ci_forward_deployment_enabled,
+    ci_forward_deployment_rollback_allowed: project.ci_forward_deployment_rollback_allowed,
+    ci_allow_fork_pipelines_to_run_in_parent_project: project.ci_allow_fork_pipelines_to_run_in_parent_project,
+    ci_job_token_scope_enabled: project.ci_job_token_scope_enabled,
+    ci_separated_caches: project.ci_separated_caches,
+    ci_push_repository_for_job_token_allowed: project.ci_push_repository_for_job_token_allowed,
+    ci_restrict_pipeline_cancellation_role: project.ci_restrict_pipeline_cancellation_role,
+    ci_pipeline_variables_minimum_override_role: project.ci_pipeline_variables_minimum_override_role,
+    restrict_user_defined_variables: project.restrict_user_defined_variables,
+    auto_cancel_pending_pipelines: project.auto_cancel_pending_pipelines,
+    auto_devops_enabled: project.auto_devops_enabled,
+    auto_devops_deploy_strategy: project.auto_devops_deploy_strategy,
+    build_timeout: project.build_timeout,
+    build_git_strategy: project.build_git_strategy,
+    public_jobs: project.public_jobs,
+    keep_latest_artifact: project.keep_latest_artifact,
+    runner_token_expiration_interval: project.runner_token_expiration_interval,
+    merge_method: project.merge_method,
+    squash_option: project.squash_option,
+    suggestion_commit_message: project.suggestion_commit_message,
+    merge_commit_template: project.merge_commit_template,
+    squash_commit_template: project.squash_commit_template,
+    issue_branch_template: project.issue_branch_template,
+    only_allow_merge_if_pipeline_succeeds: project.only_allow_merge_if_pipeline_succeeds,
+    allow_merge_on_skipped_pipeline: project.allow_merge_on_skipped_pipeline,
+    only_allow_merge_if_all_discussions_are_resolved: project.only_allow_merge_if_all_discussions_are_resolved,
+    remove_source_branch_after_merge: project.remove_source_branch_after_merge,
+    resolve_outdated_diff_discussions: project.resolve_outdated_diff_discussions,
+    printing_merge_request_link_enabled: project.printing_merge_request_link_enabled,
+    autoclose_referenced_issues: project.autoclose_referenced_issues,
+    request_access_enabled: project.request_access_enabled,
+    approvals_before_merge: project.approvals_before_merge,
+    enforce_auth_checks_on_uploads: project.enforce_auth_checks_on_uploads,
+    warn_about_potentially_unwanted_characters: project.warn_about_potentially_unwanted_characters,
+    mr_default_target_self: project.mr_default_target_self,
+    external_authorization_classification_label: project.external_authorization_classification_label,
+    container_expiration_policy: project.container_expiration_policy,
+    compliance_frameworks: project.compliance_frameworks,
+    shared_with_groups: [...project.shared_with_groups],
+    permissions: { project_access: accessOf(project.project_access), group_access: accessOf(project.group_access) },
+    marked_for_deletion_at: project.marked_for_deletion_on,
+    marked_for_deletion_on: project.marked_for_deletion_on,
+  };
+  if (ctx.actor.isAdmin) record.repository_storage = project.repository_storage;
+  if (project.owner) record.owner = { ...project.owner, created_at: isoTime(project.owner.created_at) };
+  if (project.runners_token && can(ctx, project, 'read_runners_token')) {
+    record.runners_token = decrypt(ctx.services.secretKey, project.runners_token);
+  }
+  if (project.statistics && can(ctx, project, 'read_statistics')) {
+    record.statistics = { ...project.statistics, storage_size: storageSize(project.statistics) };
+  }
+  return record;
+};
+
+/** Notification settings are not kept per project: 3 is the global one. */
+const GLOBAL_NOTIFICATIONS = 3;
+
+const accessOf = (access_level: number | null) =>
+  access_level === null ? null : { access_level, notification_level: GLOBAL_NOTIFICATIONS };
