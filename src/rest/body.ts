@@ -30,7 +30,7 @@ export const registerBodyParsers = (scope: FastifyInstance): void => {
 export const isMultipart = (request: FastifyRequest): boolean =>
   request.headers['content-type']?.toLowerCase().startsWith('multipart/form-data') ?? false;
 
-export interface ReceivedForm {
+interface ReceivedForm {
   readonly fields: Parameters;
   readonly files: readonly SpooledFile[];
 }

@@ -86,25 +86,25 @@ interface PageResponse {
 
 /** Writes the paging headers (conventions §2). */
 export const writePage = (http: PageResponse, request: PageRequest, page: Page<unknown>, paging: Paging): void => {
-  const link = linkWriter(http);
+  const perPageText = `per_page=${request.perPage}`;
   if (request.kind === 'keyset') {
     if (!page.next) return;
     const byId = paging !== 'offset' && paging.continueBy === 'id';
-    const id = String(page.next.id);
-    const next = byId ? [request.sort === 'asc' ? 'id_after' : 'id_before', id] : ['cursor', encodeCursor(page.next)];
-    http.setHeader('Link', link('next', [`per_page=${request.perPage}`, next.join('=')]));
+    const name = byId ? (request.sort === 'asc' ? 'id_after' : 'id_before') : 'cursor';
+    const value = byId ? page.next.id : encodeCursor(page.next);
+    http.setHeader('Link', `${linkStart(http, name)}${perPageText}&${name}=${value}>; rel="next"`);
     return;
   }
   const { page: number, perPage } = request;
   const total = page.total ?? null;
   const lastPage = total === null ? null : Math.max(1, Math.ceil(total / perPage));
   const hasNext = lastPage === null ? (page.hasNext ?? page.items.length >= perPage) : number < lastPage;
-  const links: string[] = [];
-  const addLink = (rel: string, to: number) => links.push(link(rel, [`page=${to}`, `per_page=${perPage}`]));
-  if (number > 1) addLink('prev', number - 1);
-  if (hasNext) addLink('next', number + 1);
-  addLink('first', 1);
-  if (lastPage !== null) addLink('last', lastPage);
+  const start = linkStart(http, 'page');
+  const link = (rel: string, to: number) => `${start}page=${to}&${perPageText}>; rel="${rel}"`;
+  const links = number > 1 ? [link('prev', number - 1)] : [];
+  if (hasNext) links.push(link('next', number + 1));
+  links.push(link('first', 1));
+  if (lastPage !== null) links.push(link('last', lastPage));
   http.setHeader('Link', links.join(', '));
   http.setHeader('X-Next-Page', hasNext ? String(number + 1) : '');
   http.setHeader('X-Page', String(number));
@@ -115,27 +115,32 @@ export const writePage = (http: PageResponse, request: PageRequest, page: Page<u
   http.setHeader('X-Total-Pages', String(lastPage));
 };
 
-const STARTS = ['page', 'per_page', 'cursor'];
-
-/** Links keep the query as it was sent, but for the parameters that say where to go on. */
-const linkWriter = ({ url, externalUrl }: PageResponse) => {
+/**
+ * The URL as it was sent, up to the parameters that say where to go on: those of the pages, and `replaced`, which may
+ * be `id_after` or `id_before` and is else a filter to keep.
+ */
+const linkStart = ({ url, externalUrl }: PageResponse, replaced: string): string => {
   const mark = url.indexOf('?');
-  const path = mark < 0 ? url : url.slice(0, mark);
-  const pairs = mark < 0 ? [] : url.slice(mark + 1).split('&');
-  return (rel: string, added: readonly string[]): string => {
-    // Beside the pages' own parameters these may be `id_after` or `id_before`, which are else a filter to keep.
-    const replaced = new Set([...STARTS, ...added.map(nameOf)]);
-    const kept = pairs.filter((pair) => pair !== '' && !replaced.has(nameOf(pair)));
-    // The query is the client's own bytes: nothing in it may end the URL early.
-    const query = [...kept, ...added].join('&').replace(/[<>"\s]/g, encodeURIComponent);
-    return `<${externalUrl}${path}?${query}>; rel="${rel}"`;
-  };
+  if (mark < 0) return `<${externalUrl}${url}?`;
+  const kept = url
+    .slice(mark + 1)
+    .split('&')
+    .filter((pair) => {
+      const name = nameOf(pair);
+      return name !== '' && name !== 'page' && name !== 'per_page' && name !== 'cursor' && name !== replaced;
+    });
+  // The query is the client's own bytes: nothing in it may end the URL early.
+  const query = kept
+    .map((pair) => `${pair}&`)
+    .join('')
+    .replace(/[<>"\s]/g, encodeURIComponent);
+  return `<${externalUrl}${url.slice(0, mark)}?${query}`;
 };
 
 const nameOf = (pair: string): string => pair.split('=', 1)[0] ?? '';
 
 /** Base64url of the sort columns and `_kd`, the direction: `n`, for next. */
-export const encodeCursor = (cursor: KeysetCursor): string =>
+const encodeCursor = (cursor: KeysetCursor): string =>
   Buffer.from(JSON.stringify({ ...cursor, _kd: 'n' })).toString('base64url');
 
 const decodeCursor = (encoded: string, order_by: string, type: KeysetColumn): KeysetCursor => {

@@ -19,7 +19,7 @@ declare module 'fastify' {
   }
 }
 
-export interface ContextRequest {
+interface ContextRequest {
   readonly actor: Actor;
   readonly requestId: string;
   readonly chainId: string | null;

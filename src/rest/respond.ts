@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { crc32 } from 'node:zlib';
 import type { FastifyReply } from 'fastify';
 import { answerError, type ErrorAnswer } from './errors.ts';
 import type { Download } from './route.ts';
@@ -17,7 +17,8 @@ export const sendJson = (reply: FastifyReply, status: number, body: unknown): Fa
   const { method, headers } = reply.request;
   setCommonHeaders(reply);
   if (status === 200 && payload.length <= MAX_ETAG_LENGTH && (method === 'GET' || method === 'HEAD')) {
-    const etag = `W/"${hash('sha1', payload, 'base64url')}"`;
+    // A checksum will do for a weak tag, at a third of the cost of SHA-1 (8 against 20 us for 35 KB).
+    const etag = `W/"${payload.length.toString(36)}-${crc32(payload).toString(36)}"`;
     reply.header('ETag', etag);
     const known = headers['if-none-match'];
     if (known !== undefined && matches(known, etag)) return reply.code(304).send();
@@ -60,7 +61,7 @@ export const sendError = (reply: FastifyReply, error: unknown): ErrorAnswer => {
 };
 
 /** RFC 6266: a plain name for old clients, the true one encoded. */
-export const contentDisposition = (filename: string, disposition: 'attachment' | 'inline' = 'attachment'): string => {
+const contentDisposition = (filename: string, disposition: 'attachment' | 'inline' = 'attachment'): string => {
   const name = filename.toWellFormed().replace(/[\p{Cc}/\\]/gu, '_');
   const plain = name.replace(/[^\x20-\x7e]/g, '_').replace(/["%]/g, '_');
   const encoded = encodeURIComponent(name).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);

@@ -10,7 +10,7 @@ export interface FileOptions {
 /** Where uploads wait while their request is checked. What a crash leaves here is old rubbish. */
 export const UPLOAD_PREFIX = 'tmp/uploads/';
 
-export interface SpooledFileFields {
+interface SpooledFileFields {
   readonly key: string;
   readonly size: number;
   readonly sha256: string;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { Registry } from 'prom-client';
+import { createHttp, type HttpOptions } from '#app/http.ts';
 import type { Actor, Services } from '#platform/context.ts';
 import { anonymous } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
@@ -8,7 +9,6 @@ import { invalidToken } from '#platform/errors.ts';
 import type { Authenticate } from '#rest/auth.ts';
 import { buildOpenApi } from '#rest/openapi.ts';
 import type { Route } from '#rest/route.ts';
-import { createHttp, type HttpOptions } from '../../src/app/http.ts';
 import { createTestServices } from '../support/services.ts';
 
 export const EXTERNAL_URL = 'https://hub.example:8443';

@@ -5,6 +5,7 @@ import pino from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { closeHttp, createHttp } from '#app/http.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import {
   badParameters,
@@ -21,7 +22,6 @@ import {
 } from '#platform/errors.ts';
 import { boolean, hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route, streamRoute } from '#rest/route.ts';
-import { closeHttp, createHttp } from '../../src/app/http.ts';
 import { createTinyApp, form, json, multipart, type TinyApp } from './harness.ts';
 
 const base = { tag: 'Things', summary: 'A thing' };
