@@ -142,8 +142,8 @@ const sortKeys = {
   similarity: [byName, byId],
 } satisfies Record<GroupOrder, readonly SortKey<GroupRow>[]>;
 
-/** Namespaces that the caller may know of. */
-const namespaceQuery = (ctx: Context) =>
+/** Namespaces that the caller may know of, for lists of this domain. */
+export const namespaceQuery = (ctx: Context) =>
   ctx.db
     .selectFrom('namespaces')
     .selectAll('namespaces')

@@ -1,0 +1,103 @@
+import { z } from 'zod';
+import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
+import { namespacePathProblems } from '#domains/users/namespace-path.ts';
+import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from './model.ts';
+
+/** No NUL and no lone surrogates: Postgres could not store them. */
+const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
+
+const text = (max: number) =>
+  z.string('is invalid').max(max, `is too long (maximum is ${max} characters)`).refine(storable, 'is invalid');
+
+/** Roles that a branch can be kept to: nobody, Developer, Maintainer, administrators. */
+const BRANCH_ROLES: readonly number[] = [0, 30, 40, 60];
+const levels = z
+  .array(z.object({ access_level: z.int().refine((level) => BRANCH_ROLES.includes(level), 'is invalid') }))
+  .min(1, "can't be blank")
+  .max(10, 'is too long');
+
+const protectionDefaults = z.object({
+  allowed_to_push: levels.default([{ access_level: 40 }]),
+  allow_force_push: z.boolean().default(false),
+  allowed_to_merge: levels.default([{ access_level: 40 }]),
+  developer_can_initial_push: z.boolean().default(false),
+  code_owner_approval_required: z.boolean().optional(),
+});
+
+/** Comma-separated networks, such as `10.0.0.0/8,192.0.2.1`. */
+const networks = text(2_000).regex(/^[0-9a-fA-F.:/]+(\s*,\s*[0-9a-fA-F.:/]+)*$/, 'is invalid');
+
+/**
+ * What owners write of a group (specification 3 §2.1), by the name of its column but for `visibility`. Both faces, the
+ * checks and the columns follow from it: a new setting is a column, a line here, and its place in the record.
+ */
+export const groupAttributes = z
+  .object({
+    name: text(255).refine((value) => value.trim() !== '', "can't be blank"),
+    path: z.string('is invalid'),
+    description: text(500).nullable(),
+    visibility: z.enum(VISIBILITIES),
+    share_with_group_lock: z.boolean(),
+    require_two_factor_authentication: z.boolean(),
+    two_factor_grace_period: z.int().min(0, 'must be greater than or equal to 0').max(1_000_000, 'is too large'),
+    project_creation_level: z.enum(PROJECT_CREATION_LEVELS),
+    subgroup_creation_level: z.enum(SUBGROUP_CREATION_LEVELS),
+    auto_devops_enabled: z.boolean().nullable(),
+    emails_enabled: z.boolean(),
+    mentions_disabled: z.boolean().nullable(),
+    lfs_enabled: z.boolean(),
+    request_access_enabled: z.boolean(),
+    default_branch: text(255).nullable(),
+    default_branch_protection_defaults: protectionDefaults,
+    file_template_project_id: z.int().min(1).nullable(),
+    ip_restriction_ranges: networks.nullable(),
+    wiki_access_level: z.enum(FEATURE_LEVELS),
+    assistant_features_enabled: z.boolean(),
+    lock_assistant_features_enabled: z.boolean(),
+    math_rendering_limits_enabled: z.boolean(),
+    lock_math_rendering_limits_enabled: z.boolean(),
+    shared_runners_setting: z.enum(SHARED_RUNNERS_SETTINGS),
+    service_access_tokens_expiration_enforced: z.boolean(),
+  })
+  .partial();
+
+export type GroupAttributes = z.input<typeof groupAttributes>;
+
+/** The attributes of whose change events tell. */
+export const attributeNames = Object.keys(groupAttributes.shape);
+
+/** What is wrong with the attributes, by name; none when all is well. */
+export const attributeErrors = (
+  attributes: GroupAttributes,
+  { topLevel }: { readonly topLevel: boolean },
+): Record<string, string[]> => {
+  const errors: Record<string, string[]> = {};
+  for (const issue of groupAttributes.safeParse(attributes).error?.issues ?? []) {
+    const field = String(issue.path[0] ?? 'base');
+    errors[field] = [...new Set([...(errors[field] ?? []), issue.code === 'invalid_type' ? 'is invalid' : issue.message])];
+  }
+  if (attributes.path !== undefined && !errors.path) {
+    const problems = namespacePathProblems(attributes.path, { topLevel });
+    if (problems.length > 0) errors.path = problems;
+  }
+  return errors;
+};
+
+/** Attributes as columns of `namespaces`; undefined ones are left out. Name, path and visibility the commands see to. */
+export const columnsOf = (attributes: GroupAttributes) => {
+  const {
+    name: _name,
+    path: _path,
+    visibility: _visibility,
+    default_branch_protection_defaults: defaults,
+    description,
+    default_branch,
+    ...columns
+  } = attributes;
+  return {
+    ...columns,
+    description: description === null ? '' : description,
+    default_branch: default_branch === '' ? null : default_branch,
+    default_branch_protection_defaults: defaults && JSON.stringify(protectionDefaults.parse(defaults)),
+  };
+};

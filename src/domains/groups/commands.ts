@@ -1,0 +1,316 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import { refreshAccess } from '#domains/access/commands.ts';
+import { OWNER, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { removeRepositories } from '#domains/users/jobs.ts';
+import { getUser } from '#domains/users/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { attributeErrors, attributeNames, columnsOf, type GroupAttributes } from './attributes.ts';
+import { type GroupPayload, groupCreated, groupDeleted, groupUpdated } from './events.ts';
+import { requireGroupAbility } from './policy.ts';
+import { type GroupRow, getGroup } from './queries.ts';
+import { dropRedirects, isPathTaken, lockPlace, lockTree, type Place, relocateTree } from './tree.ts';
+
+export interface NewGroup extends GroupAttributes {
+  readonly name: string;
+  readonly path: string;
+  /** Top-level when absent. */
+  readonly parent?: IdOrPath | null | undefined;
+}
+
+const TAKEN = ['has already been taken'];
+const REPOSITORIES_PER_JOB = 1_000;
+
+/**
+ * Creates a group, with the caller as its first Owner.
+ *
+ * @throws DomainError `not_found` for the parent, `forbidden`, `invalid` by attribute
+ */
+export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupRow> => {
+  const { parent: parentName, ...attributes } = input;
+  const { userId } = ctx.actor;
+  if (userId === null && !ctx.actor.isSystem) throw unauthenticated();
+  const parent = parentName ? await getGroup(ctx, parentName) : null;
+  if (parent) requireGroupAbility(ctx, parent, 'create_subgroup');
+  else await requireTopLevel(ctx);
+  const errors = attributeErrors(attributes, { topLevel: parent === null });
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+  const settings = await getSettings(ctx);
+  if (attributes.visibility) await checkRestricted(ctx, attributes.visibility);
+
+  return sayingTaken(() =>
+    ctx.transaction(async (tx) => {
+      const place = parent ? await lockPlace(tx, parent.id) : null;
+      if (parent && !place) throw notFound('Group');
+      const least = place?.visibility_level ?? Number.POSITIVE_INFINITY;
+      const level = attributes.visibility
+        ? visibilityLevel(attributes.visibility)
+        : Math.min(visibilityLevel(settings.default_group_visibility), least);
+      if (level > least) throw aboveParent(level, least);
+      const { name, path } = attributes;
+      const full_path = place ? `${place.full_path}/${path}` : path;
+      if (await isPathTaken(tx, full_path)) throw invalid({ path: TAKEN });
+      const { rows } = await sql<{ id: number }>`
+        select nextval(pg_get_serial_sequence('namespaces', 'id')) as id`.execute(tx.db);
+      const id = rows[0]?.id ?? 0;
+      await tx.db
+        .insertInto('namespaces')
+        .values({
+          ...columnsOf(attributes),
+          id,
+          kind: 'group',
+          parent_id: place?.id ?? null,
+          traversal_ids: [...(place?.traversal_ids ?? []), id],
+          name,
+          path,
+          full_path,
+          full_name: place ? `${place.full_name} / ${name}` : name,
+          visibility_level: level,
+        })
+        .execute();
+      await dropRedirects(tx, full_path);
+      if (userId !== null) {
+        await tx.db
+          .insertInto('members')
+          .values({ user_id: userId, namespace_id: id, access_level: OWNER, created_by_id: userId })
+          .execute();
+      }
+      await refreshAccess(tx, [id]);
+      const group = await getGroup(tx, { id });
+      tx.emit(groupCreated, { ...scopeOf(group), payload: { ...described(group, place), owner_id: userId } });
+      return group;
+    }),
+  );
+};
+
+/**
+ * Changes a group; what is undefined stays. With another path or name everything below follows, and old paths lead on.
+ *
+ * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute
+ */
+export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttributes): Promise<GroupRow> => {
+  const found = await getGroup(ctx, id);
+  requireGroupAbility(ctx, found, 'admin_group');
+  const errors = attributeErrors(changes, { topLevel: found.parent_id === null });
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+  const { visibility } = changes;
+  if (visibility && visibilityLevel(visibility) !== found.visibility_level) await checkRestricted(ctx, visibility);
+
+  return sayingTaken(() =>
+    ctx.transaction(async (tx) => {
+      const parent = found.parent_id === null ? null : await lockPlace(tx, found.parent_id);
+      const { name = found.name, path = found.path } = changes;
+      const isRenamed = name !== found.name || path !== found.path;
+      const ids = isRenamed ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
+      const before = await getGroup(tx, { id: found.id });
+      if (visibility) await checkVisibility(tx, before, visibilityLevel(visibility), parent);
+      const full_path = parent ? `${parent.full_path}/${path}` : path;
+      const full_name = parent ? `${parent.full_name} / ${name}` : name;
+      if (full_path !== before.full_path && (await isPathTaken(tx, full_path, before.id))) throw invalid({ path: TAKEN });
+      await tx.db
+        .updateTable('namespaces')
+        .set({
+          ...columnsOf(changes),
+          name,
+          path,
+          ...(visibility ? { visibility_level: visibilityLevel(visibility) } : {}),
+          updated_at: sql`now()`,
+        })
+        .where('id', '=', before.id)
+        .execute();
+      if (isRenamed) {
+        await relocateTree(tx, ids, before, { full_path, full_name, traversal_ids: before.traversal_ids });
+      }
+      const group = await getGroup(tx, { id: before.id });
+      emitUpdated(tx, before, group, parent);
+      return group;
+    }),
+  );
+};
+
+/**
+ * Moves a group with everything below it under another parent, or to the top with null.
+ *
+ * @throws DomainError `not_found` for either group, `forbidden`, `invalid`
+ */
+export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath | null): Promise<GroupRow> => {
+  const found = await getGroup(ctx, id);
+  requireGroupAbility(ctx, found, 'admin_group');
+  const parent = target ? await getGroup(ctx, target) : null;
+  if (parent) requireGroupAbility(ctx, parent, 'create_subgroup');
+  else await requireTopLevel(ctx);
+  if (found.parent_id === (parent?.id ?? null)) throw invalid({ base: ['The group is already there.'] });
+  const errors = attributeErrors({ path: found.path }, { topLevel: parent === null });
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+
+  return sayingTaken(() =>
+    ctx.transaction(async (tx) => {
+      const ids = await lockTree(tx, found.id);
+      const place = parent ? await lockPlace(tx, parent.id) : null;
+      if (parent && !place) throw notFound('Group');
+      if (place?.traversal_ids.includes(found.id)) throw invalid({ base: ['A group cannot be moved below itself.'] });
+      const before = await getGroup(tx, { id: found.id });
+      if (place && before.visibility_level > place.visibility_level) {
+        throw aboveParent(before.visibility_level, place.visibility_level);
+      }
+      const { name, path } = before;
+      const full_path = place ? `${place.full_path}/${path}` : path;
+      if (await isPathTaken(tx, full_path, before.id)) throw invalid({ path: TAKEN });
+      await tx.db
+        .updateTable('namespaces')
+        .set({ parent_id: place?.id ?? null, updated_at: sql`now()` })
+        .where('id', '=', before.id)
+        .execute();
+      await relocateTree(tx, ids, before, {
+        full_path,
+        full_name: place ? `${place.full_name} / ${name}` : name,
+        traversal_ids: [...(place?.traversal_ids ?? []), before.id],
+      });
+      await refreshAccess(tx, [before.id]);
+      const group = await getGroup(tx, { id: before.id });
+      emitUpdated(tx, before, group, place);
+      return group;
+    }),
+  );
+};
+
+/**
+ * Removes a group with all groups and projects below it, their rows at once and the repositories in the background.
+ *
+ * @throws DomainError `not_found`, `forbidden`
+ */
+export const deleteGroup = async (ctx: Context, id: IdOrPath): Promise<void> => {
+  const found = await getGroup(ctx, id);
+  requireGroupAbility(ctx, found, 'remove_group');
+  await ctx.transaction(async (tx) => {
+    const ids = await lockTree(tx, found.id);
+    const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
+    const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
+    const projects = await tx.db
+      .selectFrom('projects')
+      .select(['id', 'namespace_id', 'full_path', 'disk_path'])
+      .where(sql<boolean>`namespace_id = any (${ids}::bigint[])`)
+      .orderBy('id')
+      .execute();
+    // Members of the removed groups lose what was shared with these.
+    const sharing = await tx.db
+      .selectFrom('namespace_shares')
+      .select('namespace_id')
+      .distinct()
+      .where(sql<boolean>`shared_with_id = any (${ids}::bigint[]) and namespace_id <> all (${ids}::bigint[])`)
+      .execute();
+    const parent = found.parent_id === null ? undefined : await lockPlace(tx, found.parent_id);
+    await tx.db.deleteFrom('namespaces').where('id', '=', found.id).execute();
+    if (sharing.length > 0) {
+      await refreshAccess(
+        tx,
+        sharing.map((row) => row.namespace_id),
+      );
+    }
+    for (let i = 0; i < projects.length; i += REPOSITORIES_PER_JOB) {
+      const chunk = projects.slice(i, i + REPOSITORIES_PER_JOB);
+      tx.enqueue(removeRepositories, { disk_paths: chunk.map((project) => project.disk_path) });
+    }
+    const places = new Map<number | null, NonNullable<GroupPayload['parent']>>(groups.map((group) => [group.id, group]));
+    if (parent) places.set(parent.id, parent);
+    const projectsOf = Map.groupBy(projects, (project) => project.namespace_id);
+    // The innermost first, as if they had been removed one by one.
+    for (const group of groups.toSorted((a, b) => b.traversal_ids.length - a.traversal_ids.length)) {
+      const own = projectsOf.get(group.id) ?? [];
+      tx.emit(groupDeleted, {
+        ...scopeOf(group),
+        payload: { ...described(group, places.get(group.parent_id) ?? null), projects: own },
+      });
+    }
+  });
+};
+
+type Scoped = Pick<GroupRow, 'id' | 'traversal_ids'>;
+const scopeOf = ({ id, traversal_ids }: Scoped) => ({ subject: { type: 'Group', id }, namespace_ids: traversal_ids });
+
+/** The group as events tell of it. */
+export const described = (
+  group: Omit<GroupRow, 'access_level'>,
+  parent: NonNullable<GroupPayload['parent']> | null,
+): GroupPayload => ({
+  id: group.id,
+  name: group.name,
+  path: group.path,
+  full_path: group.full_path,
+  visibility: visibilityName(group.visibility_level),
+  created_at: group.created_at,
+  updated_at: group.updated_at,
+  parent: parent && { id: parent.id, name: parent.name, path: parent.path, full_path: parent.full_path },
+});
+
+const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | null): void => {
+  const changes: Record<string, { previous: unknown; current: unknown }> = {};
+  for (const name of [...attributeNames, 'full_path', 'parent_id']) {
+    const [previous, current] = [valueOf(before, name), valueOf(after, name)];
+    if (JSON.stringify(previous) !== JSON.stringify(current)) changes[name] = { previous, current };
+  }
+  if (Object.keys(changes).length === 0) return;
+  const payload = groupUpdated.payload.parse({ ...described(after, parent), changes });
+  tx.emit(groupUpdated, { ...scopeOf(after), payload });
+};
+
+const valueOf = (group: GroupRow, name: string): unknown =>
+  name === 'visibility' ? visibilityName(group.visibility_level) : Reflect.get(group, name);
+
+const lockGroup = async (tx: Tx, id: number): Promise<number[]> => {
+  await tx.db.selectFrom('namespaces').select('id').where('id', '=', id).forUpdate().execute();
+  return [id];
+};
+
+const requireTopLevel = async (ctx: Context): Promise<void> => {
+  if (ctx.actor.isAdmin) return;
+  if (ctx.actor.userId === null) throw unauthenticated();
+  const user = await getUser(ctx, ctx.actor.userId);
+  if (!user.can_create_group || user.external) throw forbidden();
+};
+
+const checkRestricted = async (ctx: Context, visibility: Visibility): Promise<void> => {
+  if (ctx.actor.isAdmin) return;
+  const { restricted_visibility_levels } = await getSettings(ctx);
+  if (!restricted_visibility_levels.includes(visibility)) return;
+  throw invalid({ visibility_level: [`${visibility} has been restricted by your administrator`] });
+};
+
+const aboveParent = (level: number, parentLevel: number) =>
+  invalid({
+    visibility_level: [
+      `${visibilityName(level)} is not allowed since the parent group has a ${visibilityName(parentLevel)} visibility.`,
+    ],
+  });
+
+/** Nothing may be more visible than what it lies in. What lies directly in the group stands for all below. */
+const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: Place | null): Promise<void> => {
+  if (parent && level > parent.visibility_level) throw aboveParent(level, parent.visibility_level);
+  if (level >= group.visibility_level) return;
+  const { rows } = await sql<{ groups: boolean; projects: boolean }>`
+    select exists (select 1 from namespaces where parent_id = ${group.id} and visibility_level > ${level}) as groups,
+           exists (select 1 from projects where namespace_id = ${group.id} and visibility_level > ${level}) as projects`.execute(
+    tx.db,
+  );
+  const problems: string[] = [];
+  const name = visibilityName(level);
+  if (rows[0]?.groups) problems.push(`${name} is not allowed since there are sub-groups with higher visibility.`);
+  if (rows[0]?.projects) {
+    problems.push(`${name} is not allowed since this group contains projects with higher visibility.`);
+  }
+  if (problems.length > 0) throw invalid({ visibility_level: problems });
+};
+
+/** Two who take a path at once: the second learns it like one who came later. */
+const sayingTaken = async <T>(run: () => Promise<T>): Promise<T> => {
+  try {
+    return await run();
+  } catch (error) {
+    const isTaken =
+      error instanceof pg.DatabaseError && error.code === '23505' && /_full_path$/.test(error.constraint ?? '');
+    throw isTaken ? invalid({ path: TAKEN }) : error;
+  }
+};

@@ -1,0 +1,52 @@
+import { z } from 'zod';
+import { defineEvent } from '#platform/events.ts';
+import { subgroupBody } from './webhook.ts';
+
+const parent = z.object({ id: z.number(), name: z.string(), path: z.string(), full_path: z.string() });
+
+const group = z.object({
+  id: z.number(),
+  name: z.string(),
+  path: z.string(),
+  full_path: z.string(),
+  visibility: z.string(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  parent: parent.nullable(),
+});
+export type GroupPayload = z.output<typeof group>;
+
+const trigger = (payload: GroupPayload) => (payload.parent ? 'subgroup_events' : null);
+
+const created = group.extend({ owner_id: z.number().nullable() });
+
+/** `owner_id` is the first member. */
+export const groupCreated = defineEvent<z.output<typeof created>>('group.created', created, {
+  trigger,
+  body: subgroupBody('subgroup_create'),
+});
+
+/** Names every attribute that changed; a group that moved has other `parent_id` and `full_path`. */
+export const groupUpdated = defineEvent(
+  'group.updated',
+  group.extend({ changes: z.record(z.string(), z.object({ previous: z.json(), current: z.json() })) }),
+);
+
+const deleted = group.extend({
+  projects: z.array(z.object({ id: z.number(), full_path: z.string(), disk_path: z.string() })),
+});
+
+/** One for each group that went; with its own projects, for whoever keeps something of theirs outside the database. */
+export const groupDeleted = defineEvent<z.output<typeof deleted>>('group.deleted', deleted, {
+  trigger,
+  body: subgroupBody('subgroup_destroy'),
+});
+
+const share = group.extend({
+  shared_with: z.object({ id: z.number(), full_path: z.string() }),
+  access_level: z.number(),
+  expires_at: z.string().nullable(),
+});
+
+export const groupShared = defineEvent('group.shared', share);
+export const groupUnshared = defineEvent('group.unshared', share);

@@ -1,0 +1,130 @@
+import { sql } from 'kysely';
+import { refreshAccess } from '#domains/access/commands.ts';
+import { SHARED_ROLES } from '#domains/access/model.ts';
+import { namespaceIsVisible } from '#domains/access/policy.ts';
+import { today } from '#platform/clock.ts';
+import type { Context } from '#platform/context.ts';
+import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { described } from './commands.ts';
+import { groupShared, groupUnshared } from './events.ts';
+import { requireGroupAbility } from './policy.ts';
+import { type GroupRow, getGroup } from './queries.ts';
+import { lockPlace } from './tree.ts';
+
+export interface NewShare {
+  readonly group_access: number;
+  readonly expires_at?: string | null | undefined;
+}
+
+/** A group that another one, or a project, is shared with. */
+export interface ShareRow {
+  readonly namespace_id: number;
+  readonly group_id: number;
+  readonly group_name: string;
+  readonly group_full_path: string;
+  readonly group_access_level: number;
+  readonly expires_at: string | null;
+}
+
+/**
+ * Opens a group to the members of another (specification 3 §4.2), up to the level given.
+ *
+ * @throws DomainError `not_found` for either group, `forbidden`, `conflict` when it is shared with it already
+ */
+export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, share: NewShare): Promise<GroupRow> => {
+  const group = await getGroup(ctx, id);
+  requireGroupAbility(ctx, group, 'share_group');
+  checkShare(ctx, share);
+  const other = await getGroup(ctx, withId);
+  if (other.id === group.id) throw invalid({ base: ['A group cannot be shared with itself.'] });
+  if (group.share_with_group_lock && other.traversal_ids[0] !== group.traversal_ids[0]) {
+    throw forbidden('Sharing with groups outside of this hierarchy is locked');
+  }
+  const { group_access: access_level, expires_at = null } = share;
+  return ctx.transaction(async (tx) => {
+    const inserted = await tx.db
+      .insertInto('namespace_shares')
+      .values({ namespace_id: group.id, shared_with_id: other.id, access_level, expires_at })
+      .onConflict((on) => on.doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    if (!inserted) throw conflict('The group is already shared with this group');
+    await refreshAccess(tx, [group.id]);
+    const parent = group.parent_id === null ? null : await lockPlace(tx, group.parent_id);
+    tx.emit(groupShared, {
+      subject: { type: 'Group', id: group.id },
+      namespace_ids: group.traversal_ids,
+      payload: {
+        ...described(group, parent),
+        shared_with: { id: other.id, full_path: other.full_path },
+        access_level,
+        expires_at,
+      },
+    });
+    return getGroup(tx, { id: group.id });
+  });
+};
+
+/** Takes that back. @throws DomainError `not_found`, `forbidden` */
+export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath): Promise<void> => {
+  const group = await getGroup(ctx, id);
+  requireGroupAbility(ctx, group, 'share_group');
+  await ctx.transaction(async (tx) => {
+    const removed = await tx.db
+      .deleteFrom('namespace_shares')
+      .using('namespaces')
+      .where('namespace_shares.namespace_id', '=', group.id)
+      .whereRef('namespace_shares.shared_with_id', '=', 'namespaces.id')
+      .where(
+        withId.path === undefined
+          ? sql<boolean>`namespaces.id = ${withId.id}`
+          : sql<boolean>`lower(namespaces.full_path) = lower(${withId.path})`,
+      )
+      .returning(['namespaces.id', 'namespaces.full_path', 'access_level', 'expires_at'])
+      .executeTakeFirst();
+    if (!removed) throw notFound();
+    await refreshAccess(tx, [group.id]);
+    const parent = group.parent_id === null ? null : await lockPlace(tx, group.parent_id);
+    tx.emit(groupUnshared, {
+      subject: { type: 'Group', id: group.id },
+      namespace_ids: group.traversal_ids,
+      payload: {
+        ...described(group, parent),
+        shared_with: { id: removed.id, full_path: removed.full_path },
+        access_level: removed.access_level,
+        expires_at: removed.expires_at,
+      },
+    });
+  });
+};
+
+/** The groups that each of these is shared with, as far as the caller may know of them. */
+export const sharesByNamespaceIds = async (
+  ctx: Context,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, readonly ShareRow[]>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('namespace_shares as s')
+    .innerJoin('namespaces', 'namespaces.id', 's.shared_with_id')
+    .select([
+      's.namespace_id',
+      'namespaces.id as group_id',
+      'namespaces.name as group_name',
+      'namespaces.full_path as group_full_path',
+      's.access_level as group_access_level',
+      's.expires_at',
+    ])
+    .where(sql<boolean>`s.namespace_id = any (${ids}::bigint[])`)
+    .where(namespaceIsVisible(ctx.actor))
+    .orderBy('s.id')
+    .execute();
+  return Map.groupBy(rows, (row) => row.namespace_id);
+};
+
+/** What sharing anything with a group must keep to. @throws DomainError `parameters`, `invalid` */
+export const checkShare = (ctx: Context, { group_access, expires_at }: NewShare): void => {
+  if (!SHARED_ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
+  if (expires_at && expires_at < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
+};

@@ -1,0 +1,157 @@
+import { sql } from 'kysely';
+import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
+import { GUEST, OWNER } from '#domains/access/model.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
+import type { NamespaceRow } from './queries.ts';
+import { namespaceQuery } from './queries.ts';
+
+/** What the projects of a group and of all groups below it take up, in bytes. */
+export interface GroupStatistics {
+  readonly storage_size: number;
+  readonly repository_size: number;
+  readonly wiki_size: number;
+  readonly lfs_objects_size: number;
+  readonly job_artifacts_size: number;
+  readonly pipeline_artifacts_size: number;
+  readonly packages_size: number;
+  readonly snippets_size: number;
+  readonly uploads_size: number;
+  readonly container_registry_size: number;
+}
+
+/** The statistics of these groups, by id; all have them. */
+export const groupStatisticsByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, GroupStatistics>> => {
+  if (ids.length === 0) return new Map();
+  const { rows } = await sql<GroupStatistics & { id: number }>`
+    select id, repository_size + wiki_size + lfs_objects_size + job_artifacts_size + pipeline_artifacts_size
+        + packages_size + snippets_size + uploads_size as storage_size,
+      repository_size, wiki_size, lfs_objects_size, job_artifacts_size, pipeline_artifacts_size, packages_size,
+      snippets_size, uploads_size, container_registry_size
+    from (
+      select n.id, ${sql.join(SIZES.map((size) => sql`coalesce(sum(s.${sql.ref(size)}), 0)::bigint as ${sql.ref(size)}`))}
+      from namespaces n
+      left join namespaces d on d.traversal_ids @> array[n.id]
+      left join projects p on p.namespace_id = d.id
+      left join project_statistics s on s.project_id = p.id
+      where n.id = any (${ids}::bigint[])
+      group by n.id) sums`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+const SIZES = [
+  'repository_size',
+  'wiki_size',
+  'lfs_objects_size',
+  'job_artifacts_size',
+  'pipeline_artifacts_size',
+  'packages_size',
+  'snippets_size',
+  'uploads_size',
+  'container_registry_size',
+] as const;
+
+/** How much is directly in a group, as far as the caller may know of it. */
+export interface GroupCounts {
+  readonly id: number;
+  readonly subgroups: number;
+  readonly projects: number;
+  readonly members: number;
+}
+
+/** The counts of these groups, by id. */
+export const groupCountsByIds = async (
+  ctx: Pick<Context, 'db' | 'actor'>,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, GroupCounts>> => {
+  if (ids.length === 0) return new Map();
+  const { rows } = await sql<GroupCounts>`
+    select n.id,
+      (select count(*) from namespaces d where d.parent_id = n.id and ${namespaceIsVisible(ctx.actor, 'd')}) as subgroups,
+      (select count(*) from projects p where p.namespace_id = n.id and ${projectIsVisible(ctx.actor, 'p')}) as projects,
+      (select count(*) from members m where m.namespace_id = n.id and m.user_id is not null
+        and (m.expires_at is null or m.expires_at > current_date)) as members
+    from namespaces n where n.id = any (${ids}::bigint[])`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** How many different people are members of each of these groups or of a group below it. */
+export const memberCountsByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, number>> => {
+  if (ids.length === 0) return new Map();
+  const { rows } = await sql<{ id: number; count: number }>`
+    select n.id, count(distinct m.user_id) as count from namespaces n
+    join namespaces d on d.traversal_ids @> array[n.id]
+    left join members m on m.namespace_id = d.id and (m.expires_at is null or m.expires_at > current_date)
+    where n.id = any (${ids}::bigint[]) group by n.id`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row.count]));
+};
+
+/** The pictures of the owners of these personal namespaces, by namespace: users keep them, not namespaces. */
+export const ownerAvatarsByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, { readonly id: number; readonly avatar_key: string | null }>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('namespaces')
+    .innerJoin('users', 'users.id', 'namespaces.owner_id')
+    .select(['namespaces.id as namespace_id', 'users.id', 'users.avatar_key'])
+    .where(sql<boolean>`namespaces.id = any (${ids}::bigint[])`)
+    .execute();
+  return new Map(rows.map(({ namespace_id, ...owner }) => [namespace_id, owner]));
+};
+
+export interface NamespaceFilter {
+  readonly search?: string | undefined;
+  readonly ownedOnly?: boolean | undefined;
+  readonly topLevelOnly?: boolean | undefined;
+}
+
+/** The namespaces where the caller holds a role: his own and his groups; administrators have all. */
+export const listNamespaces = (ctx: Context, filter: NamespaceFilter): List<NamespaceRow> => {
+  const { actor } = ctx;
+  let query = namespaceQuery(ctx);
+  if (filter.ownedOnly || !actor.isAdmin) {
+    query = query.where(
+      actor.userId === null
+        ? sql<boolean>`false`
+        : sql<boolean>`namespaces.id in ${namespacesOf(actor.userId, filter.ownedOnly ? OWNER : GUEST)}`,
+    );
+  }
+  if (filter.topLevelOnly) query = query.where('namespaces.parent_id', 'is', null);
+  if (filter.search) {
+    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    query = query.where(sql<boolean>`(namespaces.name ilike ${pattern} or namespaces.full_path ilike ${pattern})`);
+  }
+  const key = sql.ref('namespaces.id');
+  return listOf(ctx.db, query, [{ by: key, of: (row) => row.id }], 'asc');
+};
+
+const SUGGESTIONS = 1;
+const MAX_TRIES = 100;
+
+/** Whether a namespace has that path below the parent (or at the top), and a free one like it if so. */
+export const findNamespaceNamed = async (
+  ctx: Pick<Context, 'db'>,
+  path: string,
+  parentId: number | null,
+): Promise<{ readonly exists: boolean; readonly suggests: readonly string[] }> => {
+  const siblings = ctx.db
+    .selectFrom('namespaces')
+    .select(sql<string>`lower(path)`.as('path'))
+    .where(parentId === null ? sql<boolean>`parent_id is null` : sql<boolean>`parent_id = ${parentId}`);
+  const candidates = [path, ...Array.from({ length: MAX_TRIES }, (_, i) => `${path}${i + 1}`)];
+  const rows = await siblings
+    .where(sql<boolean>`lower(path) = any (${candidates.map((each) => each.toLowerCase())}::text[])`)
+    .execute();
+  const taken = new Set(rows.map((row) => row.path));
+  if (!taken.has(path.toLowerCase())) return { exists: false, suggests: [] };
+  const free = candidates.filter((each) => !taken.has(each.toLowerCase()));
+  return { exists: true, suggests: free.slice(0, SUGGESTIONS) };
+};

@@ -1,0 +1,22 @@
+import type { Context } from '#platform/context.ts';
+import type { EventRow } from '#platform/events.ts';
+import { isoTime } from '#platform/time.ts';
+import type { GroupPayload } from './events.ts';
+
+/** The body of subgroup events (reference: webhooks §3), sent to the hooks of the groups above. */
+export const subgroupBody =
+  (event_name: 'subgroup_create' | 'subgroup_destroy') =>
+  (_ctx: Context, _event: EventRow, group: GroupPayload): Promise<Record<string, unknown>> =>
+    Promise.resolve({
+      created_at: isoTime(group.created_at),
+      updated_at: isoTime(group.updated_at),
+      event_name,
+      name: group.name,
+      path: group.path,
+      full_path: group.full_path,
+      group_id: group.id,
+      parent_group_id: group.parent?.id ?? null,
+      parent_name: group.parent?.name ?? null,
+      parent_path: group.parent?.path ?? null,
+      parent_full_path: group.parent?.full_path ?? null,
+    });
