@@ -1,3 +1,4 @@
+import { groupCreated, groupDeleted, groupShared, groupUnshared, groupUpdated } from '#domains/groups/events.ts';
 import { settingsUpdated } from '#domains/settings/events.ts';
 import { tokenCreated, tokenRevoked } from '#domains/tokens/events.ts';
 import { userCreated, userDeleted, userUpdated } from '#domains/users/events.ts';
@@ -12,6 +13,11 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   registered(userDeleted),
   registered(tokenCreated),
   registered(tokenRevoked),
+  registered(groupCreated),
+  registered(groupUpdated),
+  registered(groupDeleted),
+  registered(groupShared),
+  registered(groupUnshared),
 ];
 
 /** Durable readers of the event log. */

@@ -1,3 +1,4 @@
+import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
@@ -5,4 +6,4 @@ import { routes as users } from '#domains/users/rest.ts';
 import type { Route } from '#rest/route.ts';
 
 /** Every REST endpoint, a line per domain. */
-export const routes: readonly Route[] = [...metadata, ...settings, ...users, ...tokens];
+export const routes: readonly Route[] = [...metadata, ...settings, ...users, ...tokens, ...groups];

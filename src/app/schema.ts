@@ -8,6 +8,7 @@ import '#domains/metadata/graphql.ts';
 import '#domains/settings/graphql.ts';
 import '#domains/users/graphql.ts';
 import '#domains/tokens/graphql.ts';
+import '#domains/groups/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

@@ -1,15 +1,5 @@
 import { builder } from '#graphql/builder.ts';
-import {
-  DEVELOPER,
-  GUEST,
-  MAINTAINER,
-  MINIMAL,
-  NO_ACCESS,
-  OWNER,
-  PLANNER,
-  REPORTER,
-  VISIBILITIES,
-} from './model.ts';
+import { DEVELOPER, GUEST, MAINTAINER, MINIMAL, NO_ACCESS, OWNER, PLANNER, REPORTER, VISIBILITIES } from './model.ts';
 
 /** Roles by name; as input they become the numbers. */
 export const AccessLevelEnum = builder.enumType('AccessLevelEnum', {

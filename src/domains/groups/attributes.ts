@@ -74,7 +74,9 @@ export const attributeErrors = (
   const errors: Record<string, string[]> = {};
   for (const issue of groupAttributes.safeParse(attributes).error?.issues ?? []) {
     const field = String(issue.path[0] ?? 'base');
-    errors[field] = [...new Set([...(errors[field] ?? []), issue.code === 'invalid_type' ? 'is invalid' : issue.message])];
+    errors[field] = [
+      ...new Set([...(errors[field] ?? []), issue.code === 'invalid_type' ? 'is invalid' : issue.message]),
+    ];
   }
   if (attributes.path !== undefined && !errors.path) {
     const problems = namespacePathProblems(attributes.path, { topLevel });

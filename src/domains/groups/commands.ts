@@ -109,7 +109,8 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttr
       if (visibility) await checkVisibility(tx, before, visibilityLevel(visibility), parent);
       const full_path = parent ? `${parent.full_path}/${path}` : path;
       const full_name = parent ? `${parent.full_name} / ${name}` : name;
-      if (full_path !== before.full_path && (await isPathTaken(tx, full_path, before.id))) throw invalid({ path: TAKEN });
+      if (full_path !== before.full_path && (await isPathTaken(tx, full_path, before.id)))
+        throw invalid({ path: TAKEN });
       await tx.db
         .updateTable('namespaces')
         .set({
@@ -214,7 +215,9 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath): Promise<void> => 
       const chunk = projects.slice(i, i + REPOSITORIES_PER_JOB);
       tx.enqueue(removeRepositories, { disk_paths: chunk.map((project) => project.disk_path) });
     }
-    const places = new Map<number | null, NonNullable<GroupPayload['parent']>>(groups.map((group) => [group.id, group]));
+    const places = new Map<number | null, NonNullable<GroupPayload['parent']>>(
+      groups.map((group) => [group.id, group]),
+    );
     if (parent) places.set(parent.id, parent);
     const projectsOf = Map.groupBy(projects, (project) => project.namespace_id);
     // The innermost first, as if they had been removed one by one.
@@ -249,7 +252,7 @@ export const described = (
 const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | null): void => {
   const changes: Record<string, { previous: unknown; current: unknown }> = {};
   for (const name of [...attributeNames, 'full_path', 'parent_id']) {
-    const [previous, current] = [valueOf(before, name), valueOf(after, name)];
+    const [previous, current] = [attributeOf(before, name), attributeOf(after, name)];
     if (JSON.stringify(previous) !== JSON.stringify(current)) changes[name] = { previous, current };
   }
   if (Object.keys(changes).length === 0) return;
@@ -257,7 +260,7 @@ const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | 
   tx.emit(groupUpdated, { ...scopeOf(after), payload });
 };
 
-const valueOf = (group: GroupRow, name: string): unknown =>
+const attributeOf = (group: GroupRow, name: string): unknown =>
   name === 'visibility' ? visibilityName(group.visibility_level) : Reflect.get(group, name);
 
 const lockGroup = async (tx: Tx, id: number): Promise<number[]> => {

@@ -228,7 +228,10 @@ GroupRef.implement({
         nullable: true,
         args: {
           search: t.arg.string(),
-          includeParentDescendants: t.arg.boolean({ defaultValue: true, description: 'All below, not only direct ones.' }),
+          includeParentDescendants: t.arg.boolean({
+            defaultValue: true,
+            description: 'All below, not only direct ones.',
+          }),
           owned: t.arg.boolean(),
         },
         resolve: (group, args, ctx, info) =>

@@ -51,10 +51,6 @@ export const canOnGroup = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ab
 };
 
 /** @throws DomainError `forbidden`: that the group is there the caller knows already (`getGroup`). */
-export const requireGroupAbility = (
-  ctx: Pick<Context, 'actor'>,
-  group: GroupStanding,
-  ability: GroupAbility,
-): void => {
+export const requireGroupAbility = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ability: GroupAbility): void => {
   if (!canOnGroup(ctx, group, ability)) throw forbidden();
 };

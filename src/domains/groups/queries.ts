@@ -73,9 +73,7 @@ export const namespacesByIds = async (
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, NamespaceRow>> => {
   if (ids.length === 0) return new Map();
-  const rows = await namespaceQuery(ctx)
-    .where(sql<boolean>`namespaces.id = any (${ids}::bigint[])`)
-    .execute();
+  const rows = await namespaceQuery(ctx).where(sql<boolean>`namespaces.id = any (${ids}::bigint[])`).execute();
   return new Map(rows.map((row) => [row.id, row]));
 };
 

@@ -5,12 +5,7 @@ import { avatarUrl } from '#domains/users/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { groupAttributes } from './attributes.ts';
-import {
-  namespaceAvatarUrl,
-  namespaceWebUrl,
-  type ProtectionDefaults,
-  protectionLevel,
-} from './model.ts';
+import { namespaceAvatarUrl, namespaceWebUrl, type ProtectionDefaults, protectionLevel } from './model.ts';
 import type { GroupRow, NamespaceRow } from './queries.ts';
 import { type ShareRow, sharesByNamespaceIds } from './shares.ts';
 import { type GroupStatistics, groupStatisticsByIds, memberCountsByIds, ownerAvatarsByIds } from './summaries.ts';
@@ -140,8 +135,7 @@ export const toGroupDetail = async (
 ): Promise<GroupDetailRecord> => {
   const settings = await getSettings(ctx);
   const shares = await sharesByNamespaceIds(ctx, [group.id]);
-  const statistics =
-    options.statistics && ctx.actor.isAdmin ? await groupStatisticsByIds(ctx, [group.id]) : undefined;
+  const statistics = options.statistics && ctx.actor.isAdmin ? await groupStatisticsByIds(ctx, [group.id]) : undefined;
   return {
     ...toGroup(ctx, group, settings.default_branch_protection_defaults, statistics?.get(group.id)),
     shared_with_groups: (shares.get(group.id) ?? []).map(toShare),

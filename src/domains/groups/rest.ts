@@ -2,21 +2,16 @@ import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
 import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
-import {
-  anyHash,
-  boolean,
-  commaList,
-  date,
-  idOrPath,
-  integer,
-  type Input,
-  oneOf,
-  text,
-} from '#rest/params.ts';
+import { anyHash, boolean, commaList, date, type Input, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import type { GroupAttributes } from './attributes.ts';
 import { createGroup, deleteGroup, transferGroup, updateGroup } from './commands.ts';
-import { PROJECT_CREATION_LEVELS, protectionOfLevel, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from './model.ts';
+import {
+  PROJECT_CREATION_LEVELS,
+  protectionOfLevel,
+  SHARED_RUNNERS_SETTINGS,
+  SUBGROUP_CREATION_LEVELS,
+} from './model.ts';
 import { GROUP_ORDERS, type GroupFilter, getGroup, getNamespace, listGroups } from './queries.ts';
 import { groupDetailRecord, groupRecord, namespaceRecord, toGroupDetail, toGroups, toNamespaces } from './record.ts';
 import { shareGroup, unshareGroup } from './shares.ts';

@@ -125,6 +125,7 @@ export const sharesByNamespaceIds = async (
 
 /** What sharing anything with a group must keep to. @throws DomainError `parameters`, `invalid` */
 export const checkShare = (ctx: Context, { group_access, expires_at }: NewShare): void => {
-  if (!SHARED_ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
+  if (!SHARED_ROLES.some((role) => role === group_access))
+    throw badParameters('group_access does not have a valid value');
   if (expires_at && expires_at < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
 };

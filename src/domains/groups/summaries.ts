@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
 import { GUEST, OWNER } from '#domains/access/model.ts';
+import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { NamespaceRow } from './queries.ts';

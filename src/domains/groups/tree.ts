@@ -79,7 +79,9 @@ export const relocateTree = async (tx: Tx, ids: readonly number[], from: Positio
 
 /** What stands under the path now wins over what once did. */
 export const dropRedirects = async (tx: Tx, path: string): Promise<void> => {
-  await sql`delete from redirects where path = lower(${path}) or starts_with(path, lower(${path}) || '/')`.execute(tx.db);
+  await sql`delete from redirects where path = lower(${path}) or starts_with(path, lower(${path}) || '/')`.execute(
+    tx.db,
+  );
 };
 
 /** Whether a namespace or project other than these has the path. */
