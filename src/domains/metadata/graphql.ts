@@ -1,0 +1,42 @@
+import { builder } from '#graphql/builder.ts';
+import { getRevision, VERSION } from './version.ts';
+
+const Kas = builder.objectRef<Record<never, never>>('Kas').implement({
+  description: 'The agent server: there is none.',
+  fields: (t) => ({
+    enabled: t.boolean({ nullable: false, resolve: () => false }),
+    externalUrl: t.string({ nullable: true, resolve: () => null }),
+    version: t.string({ nullable: true, resolve: () => null }),
+  }),
+});
+
+const FeatureFlag = builder.objectRef<{ readonly name: string }>('MetadataFeatureFlag').implement({
+  fields: (t) => ({
+    name: t.exposeString('name', { nullable: false }),
+    enabled: t.boolean({ nullable: false, description: 'No feature hides behind a flag.', resolve: () => false }),
+  }),
+});
+
+const Metadata = builder.objectRef<Record<never, never>>('Metadata').implement({
+  fields: (t) => ({
+    version: t.string({ nullable: false, resolve: () => VERSION }),
+    revision: t.string({ nullable: false, resolve: () => getRevision() }),
+    enterprise: t.boolean({ nullable: false, resolve: () => false }),
+    kas: t.field({ type: Kas, nullable: false, resolve: () => ({}) }),
+    featureFlags: t.field({
+      type: [FeatureFlag],
+      nullable: false,
+      args: { names: t.arg.stringList({ required: true }) },
+      resolve: (_metadata, { names }) => names.map((name) => ({ name })),
+    }),
+  }),
+});
+
+builder.queryField('metadata', (t) =>
+  t.field({
+    type: Metadata,
+    nullable: true,
+    // As in REST: strangers need not know the version.
+    resolve: (_root, _args, ctx) => (ctx.actor.userId === null ? null : {}),
+  }),
+);

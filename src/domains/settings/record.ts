@@ -1,0 +1,24 @@
+import { z } from 'zod';
+import { isoTime } from '#platform/time.ts';
+import type { StoredSettings } from './queries.ts';
+import { settingsSchema } from './registry.ts';
+
+/** All settings, and beside them the other names some go by. */
+export const settingsRecord = z
+  .object({
+    id: z.int(),
+    created_at: z.string(),
+    updated_at: z.string(),
+    ...settingsSchema.shape,
+    allow_local_requests_from_hooks_and_services: settingsSchema.shape.allow_local_requests_from_web_hooks_and_services,
+    outbound_local_requests_allowlist_raw: z.string().describe('The allow-list as text, an entry a line.'),
+  })
+  .meta({ id: 'ApplicationSettings' });
+
+export const toSettings = (settings: StoredSettings): z.output<typeof settingsRecord> => ({
+  ...settings,
+  created_at: isoTime(settings.created_at),
+  updated_at: isoTime(settings.updated_at),
+  allow_local_requests_from_hooks_and_services: settings.allow_local_requests_from_web_hooks_and_services,
+  outbound_local_requests_allowlist_raw: settings.outbound_local_requests_whitelist.join('\n'),
+});

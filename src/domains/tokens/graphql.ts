@@ -1,0 +1,117 @@
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { requireUser } from '#domains/users/policy.ts';
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { orNull } from '#graphql/errors.ts';
+import { gid } from '#graphql/ids.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { today } from '#platform/clock.ts';
+import { createToken, revokeCurrentToken, revokeToken } from './commands.ts';
+import { isActive } from './model.ts';
+import { getCurrentToken, getToken, listTokens, type TokenRow } from './queries.ts';
+
+const TokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
+  description: 'A token that acts for its user. Its value is told once, when it is made.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: (token) => gid('PersonalAccessToken', token.id) }),
+    name: t.exposeString('name', { nullable: false }),
+    description: t.exposeString('description', { nullable: true }),
+    scopes: t.exposeStringList('scopes', { nullable: { list: false, items: false } }),
+    active: t.boolean({ nullable: false, resolve: (token, _args, ctx) => isActive(token, today(ctx.clock)) }),
+    revoked: t.exposeBoolean('revoked', { nullable: false }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: true }),
+    expiresAt: t.expose('expires_at', { type: 'Date', nullable: true }),
+    user: t.field({ type: UserRef, nullable: true, resolve: (token, _args, ctx) => loadUser(ctx, token.user_id) }),
+  }),
+});
+
+const TokenConnection = builder.connectionObject(
+  { type: TokenRef, name: 'PersonalAccessTokenConnection' },
+  { name: 'PersonalAccessTokenEdge' },
+);
+
+const TokenState = builder.enumType('PersonalAccessTokenState', {
+  values: { ACTIVE: { value: 'active' }, INACTIVE: { value: 'inactive' } } as const,
+});
+
+builder.interfaceField(UserRef, 'personalAccessTokens', (t) =>
+  t.connection(
+    {
+      type: TokenRef,
+      nullable: true,
+      description: "The user's own, and administrators', to see.",
+      args: {
+        state: t.arg({ type: TokenState }),
+        revoked: t.arg.boolean(),
+        search: t.arg.string(),
+        createdAfter: t.arg({ type: 'Time' }),
+        createdBefore: t.arg({ type: 'Time' }),
+        expiresAfter: t.arg({ type: 'Date' }),
+        expiresBefore: t.arg({ type: 'Date' }),
+      },
+      resolve: (user, args, ctx, info) => {
+        if (ctx.actor.userId === null || (ctx.actor.userId !== user.id && !ctx.actor.isAdmin)) return null;
+        return listConnection(
+          args,
+          info,
+          listTokens(ctx, {
+            user_id: user.id,
+            state: args.state ?? undefined,
+            revoked: args.revoked ?? undefined,
+            search: args.search ?? undefined,
+            created_after: args.createdAfter ?? undefined,
+            created_before: args.createdBefore ?? undefined,
+            expires_after: args.expiresAfter ?? undefined,
+            expires_before: args.expiresBefore ?? undefined,
+          }),
+        );
+      },
+    },
+    TokenConnection,
+  ),
+);
+
+builder.queryField('personalAccessToken', (t) =>
+  t.field({
+    type: TokenRef,
+    nullable: true,
+    description: 'A token of the caller, for administrators of anyone; without an id the one of this request.',
+    args: { id: t.arg({ type: 'PersonalAccessTokenID' }) },
+    resolve: (_root, { id }, ctx) => {
+      if (ctx.actor.userId === null) return null;
+      if (id != null) return orNull(getToken(ctx, id));
+      return ctx.actor.tokenId === null ? null : getCurrentToken(ctx);
+    },
+  }),
+);
+
+mutationField('personalAccessTokenCreate', {
+  description: 'Makes a token for the caller or, by administrators, for another user.',
+  input: (t) => ({
+    name: t.string({ required: true }),
+    description: t.string(),
+    scopes: t.stringList({ required: true }),
+    expiresAt: t.field({ type: 'Date' }),
+    userId: t.field({ type: 'UserID' }),
+  }),
+  payload: { personalAccessToken: TokenRef, token: 'String' },
+  run: async (ctx, input) => {
+    const { token, ...personalAccessToken } = await createToken(ctx, input.userId ?? requireUser(ctx), {
+      name: input.name,
+      description: input.description,
+      scopes: input.scopes,
+      expires_at: input.expiresAt,
+    });
+    return { personalAccessToken, token };
+  },
+});
+
+mutationField('personalAccessTokenRevoke', {
+  description: 'Revokes a token; without an id the one of this request.',
+  input: (t) => ({ id: t.field({ type: 'PersonalAccessTokenID' }) }),
+  payload: { personalAccessToken: TokenRef },
+  run: async (ctx, { id }) => ({
+    personalAccessToken: id == null ? await revokeCurrentToken(ctx) : await revokeToken(ctx, id),
+  }),
+});

@@ -1,0 +1,92 @@
+import { type Selectable, sql } from 'kysely';
+import { requireUser } from '#domains/users/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { PersonalAccessTokens } from '#platform/db/tables.ts';
+import { badRequest, forbidden, notFound } from '#platform/errors.ts';
+import type { SortDirection } from '#platform/paging.ts';
+
+/** A token as its owner sees it. Its value is stored nowhere. */
+export type TokenRow = Omit<Selectable<PersonalAccessTokens>, 'digest'>;
+
+export const tokenColumns = [
+  'id',
+  'user_id',
+  'name',
+  'description',
+  'scopes',
+  'impersonation',
+  'revoked',
+  'expires_at',
+  'last_used_at',
+  'created_at',
+] as const;
+
+export interface TokenFilter {
+  readonly user_id?: number | undefined;
+  readonly revoked?: boolean | undefined;
+  readonly state?: 'active' | 'inactive' | undefined;
+  readonly search?: string | undefined;
+  readonly created_after?: string | undefined;
+  readonly created_before?: string | undefined;
+  readonly last_used_after?: string | undefined;
+  readonly last_used_before?: string | undefined;
+  readonly expires_after?: string | undefined;
+  readonly expires_before?: string | undefined;
+  readonly order_by?: 'id' | 'name' | 'created_at' | undefined;
+  readonly sort?: SortDirection | undefined;
+}
+
+/**
+ * Personal access tokens: the caller's own; for administrators everyone's, or those of `user_id`. Impersonation tokens
+ * are not among them. Throws `forbidden` when someone else asks for another's.
+ */
+export const listTokens = (ctx: Context, filter: TokenFilter): List<TokenRow> => {
+  const self = requireUser(ctx);
+  const userId = filter.user_id ?? (ctx.actor.isAdmin ? null : self);
+  if (userId !== null && userId !== self && !ctx.actor.isAdmin) throw forbidden();
+  let query = ctx.db.selectFrom('personal_access_tokens').select(tokenColumns).where('impersonation', '=', false);
+  if (userId !== null) query = query.where('user_id', '=', userId);
+  if (filter.revoked !== undefined) query = query.where('revoked', '=', filter.revoked);
+  const isUsable = sql<boolean>`(not revoked and (expires_at is null or expires_at > current_date))`;
+  if (filter.state === 'active') query = query.where(isUsable);
+  if (filter.state === 'inactive') query = query.where(sql<boolean>`not ${isUsable}`);
+  if (filter.search) query = query.where('name', 'ilike', `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`);
+  if (filter.created_after) query = query.where(sql<boolean>`created_at >= ${filter.created_after}::timestamptz`);
+  if (filter.created_before) query = query.where(sql<boolean>`created_at <= ${filter.created_before}::timestamptz`);
+  if (filter.last_used_after) query = query.where(sql<boolean>`last_used_at >= ${filter.last_used_after}::timestamptz`);
+  if (filter.last_used_before) {
+    query = query.where(sql<boolean>`last_used_at <= ${filter.last_used_before}::timestamptz`);
+  }
+  if (filter.expires_after) query = query.where(sql<boolean>`expires_at >= ${filter.expires_after}::date`);
+  if (filter.expires_before) query = query.where(sql<boolean>`expires_at <= ${filter.expires_before}::date`);
+  const order = filter.order_by ?? 'id';
+  const byId: SortKey<TokenRow> = { by: sql.ref('id'), of: (row) => row.id };
+  const keys = order === 'id' ? [byId] : [{ by: sql.ref(order), of: (row: TokenRow) => row[order] }, byId];
+  return listOf(ctx.db, query, keys, filter.sort ?? 'desc');
+};
+
+/** One of the caller's own tokens, or for administrators anyone's. Throws `not_found` for those of others. */
+export const getToken = async (ctx: Pick<Context, 'db' | 'actor'>, id: number): Promise<TokenRow> => {
+  const self = requireUser(ctx);
+  const token = await ctx.db
+    .selectFrom('personal_access_tokens')
+    .select(tokenColumns)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (!token || !(ctx.actor.isAdmin || (token.user_id === self && !token.impersonation))) {
+    throw notFound('PersonalAccessToken');
+  }
+  return token;
+};
+
+/** The token that this request came with; throws `bad_request` when it came without one. */
+export const getCurrentToken = async (ctx: Context): Promise<TokenRow> => {
+  const { tokenId } = ctx.actor;
+  if (tokenId === null) throw badRequest('the request was not authenticated with a personal access token');
+  return ctx.db
+    .selectFrom('personal_access_tokens')
+    .select(tokenColumns)
+    .where('id', '=', tokenId)
+    .executeTakeFirstOrThrow();
+};

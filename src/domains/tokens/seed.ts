@@ -1,0 +1,76 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { createUser } from '#domains/users/commands.ts';
+import { findUserByUsername } from '#domains/users/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { insertToken } from './commands.ts';
+import { TOKEN_SCOPES } from './model.ts';
+
+export interface SeededAdministrator {
+  /** Whether `root` was made on this start. */
+  readonly created: boolean;
+  /** What was made up, to be shown once; null where it was given, or `root` had been there. */
+  readonly password: string | null;
+  readonly token: string | null;
+}
+
+const USERNAME = 'root';
+
+/**
+ * Makes the first administrator `root`, where there is no administrator yet; password and token are made up where they
+ * are not given. A given token is taken as it is, with all scopes and no expiry, also later when `root` is there.
+ * Several processes may start at once: one of them does it.
+ */
+export const seedAdministrator = async (
+  ctx: Context,
+  given: { readonly password?: string | null; readonly token?: string | null },
+): Promise<SeededAdministrator> => {
+  const { personal_access_token_prefix: prefix } = await getSettings(ctx);
+  return ctx.transaction(async (tx) => {
+    await sql`select pg_advisory_xact_lock(hashtext('millrace.seed'))`.execute(tx.db);
+    const any = await tx.db.selectFrom('users').select('id').where('is_admin', '=', true).limit(1).executeTakeFirst();
+    if (any) {
+      if (given.token) await addToken(tx, given.token);
+      return { created: false, password: null, token: null };
+    }
+    const password = given.password ?? randomToken(20);
+    const token = given.token ?? prefix + randomToken();
+    const { id } = await createUser(tx, {
+      username: USERNAME,
+      name: 'Administrator',
+      email: 'root@localhost.localdomain',
+      password,
+      admin: true,
+      external: false,
+      can_create_group: true,
+    });
+    await store(tx, id, token);
+    return { created: true, password: given.password ? null : password, token: given.token ? null : token };
+  });
+};
+
+const addToken = async (tx: Tx, value: string): Promise<void> => {
+  const known = await tx.db
+    .selectFrom('personal_access_tokens')
+    .select('id')
+    .where('digest', '=', digestToken(value))
+    .executeTakeFirst();
+  // A revoked one stays so: whoever revoked it meant it.
+  if (known) return;
+  const root = await findUserByUsername(tx, USERNAME);
+  if (!root?.is_admin) {
+    tx.log.warn('the administrator token was not added: there is no administrator called root');
+    return;
+  }
+  await store(tx, root.id, value);
+};
+
+const store = (tx: Tx, user_id: number, value: string) =>
+  insertToken(tx, {
+    user_id,
+    name: 'Administrator token of the settings',
+    scopes: TOKEN_SCOPES,
+    expires_at: null,
+    value,
+  });

@@ -1,0 +1,117 @@
+import { z } from 'zod';
+import type { FieldErrors } from '#platform/errors.ts';
+import { namespacePathProblems } from './namespace-path.ts';
+
+/** No NUL and no lone surrogates: Postgres could not store them. */
+const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
+
+const text = (max: number) =>
+  z.string('is invalid').max(max, `is too long (maximum is ${max} characters)`).refine(storable, 'is invalid');
+
+const limit = z.int('is not a number').min(0, 'must be greater than or equal to 0').max(2_147_483_647, 'is too large');
+
+const EMAIL = /^[^\s@<>,;:"()[\]\\]+@[^\s@<>,;:"()[\]\\]+$/;
+const email = text(254).regex(EMAIL, 'is invalid');
+
+const isWebUrl = (value: string): boolean => {
+  const url = URL.parse(value);
+  return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '';
+};
+
+/**
+ * What administrators write of a user (specification 2 §4.1). All names are columns, but for `admin`, `auditor`,
+ * `password` and the pair that makes an identity. Null, where taken, is the default.
+ */
+export const userAttributes = z
+  .object({
+    email,
+    name: text(255).refine((value) => value.trim() !== '', "can't be blank"),
+    username: z.string('is invalid').superRefine((value, ctx) => {
+      for (const message of namespacePathProblems(value, { topLevel: true })) ctx.addIssue({ code: 'custom', message });
+    }),
+    password: text(128),
+    admin: z.boolean(),
+    auditor: z.boolean(),
+    external: z.boolean(),
+    private_profile: z.boolean().nullable(),
+    can_create_group: z.boolean(),
+    projects_limit: limit,
+    bio: text(255).nullable(),
+    location: text(255).nullable(),
+    public_email: z.union([z.literal(''), email]).nullable(),
+    commit_email: z.union([z.literal(['', '_private']), email]).nullable(),
+    skype: text(255).nullable(),
+    linkedin: text(255).nullable(),
+    twitter: text(255).nullable(),
+    discord: z
+      .string('is invalid')
+      .regex(/^(\d{17,20})?$/, 'is invalid')
+      .nullable(),
+    website_url: text(255)
+      .refine((value) => value === '' || isWebUrl(value), 'is not a valid URL')
+      .nullable(),
+    organization: text(255).nullable(),
+    job_title: text(255).nullable(),
+    pronouns: text(50).nullable(),
+    note: text(10_000).nullable(),
+    theme_id: limit.nullable(),
+    color_scheme_id: limit.nullable(),
+    view_diffs_file_by_file: z.boolean(),
+    shared_runners_minutes_limit: limit.nullable(),
+    extra_shared_runners_minutes_limit: limit.nullable(),
+    provider: text(255),
+    extern_uid: text(255),
+  })
+  .partial();
+
+export type UserAttributes = z.output<typeof userAttributes>;
+
+/** What is wrong with the attributes, by name; none when all is well. */
+export const attributeErrors = (attributes: UserAttributes): Record<string, string[]> => {
+  const errors: Record<string, string[]> = {};
+  for (const issue of userAttributes.safeParse(attributes).error?.issues ?? []) {
+    const field = String(issue.path[0] ?? 'base');
+    const message = issue.code === 'custom' || !('errors' in issue) ? issue.message : 'is invalid';
+    errors[field] = [...(errors[field] ?? []), message];
+  }
+  if ((attributes.provider === undefined) !== (attributes.extern_uid === undefined)) {
+    errors.extern_uid = ['and provider can only be given together'];
+  }
+  return errors;
+};
+
+/** What is wrong with a password that is to be set. */
+export const passwordErrors = (password: string, leastLength: number): FieldErrors =>
+  [...password].length < leastLength ? { password: [`is too short (minimum is ${leastLength} characters)`] } : {};
+
+/** Attributes as columns of `users`; undefined ones are left out. */
+export const columnsOf = (attributes: UserAttributes, privateByDefault: boolean) => {
+  const {
+    admin: is_admin,
+    auditor: is_auditor,
+    private_profile: isPrivate,
+    password: _password,
+    provider: _provider,
+    extern_uid: _externUid,
+    ...columns
+  } = attributes;
+  return {
+    ...columns,
+    is_admin,
+    is_auditor,
+    private_profile: isPrivate === null ? privateByDefault : isPrivate,
+    bio: emptied(columns.bio),
+    public_email: emptied(columns.public_email),
+    skype: emptied(columns.skype),
+    linkedin: emptied(columns.linkedin),
+    twitter: emptied(columns.twitter),
+    discord: emptied(columns.discord),
+    website_url: emptied(columns.website_url),
+    job_title: emptied(columns.job_title),
+    // Empty is the primary address.
+    commit_email: columns.commit_email === '' ? null : columns.commit_email,
+  };
+};
+
+/** These columns hold text and never null: null means empty. */
+const emptied = (value: string | null | undefined): string | undefined => (value === null ? '' : value);

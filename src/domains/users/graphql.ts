@@ -1,0 +1,469 @@
+import { builder, type Types } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
+import { loader } from '#graphql/loaders.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { createUser, deleteUser, updateUser } from './commands.ts';
+import {
+  avatarUrl,
+  commitEmail,
+  isBot,
+  isLocked,
+  localTime,
+  USER_STATES,
+  USER_TYPES,
+  type UserType,
+  userWebUrl,
+  workInformation,
+} from './model.ts';
+import { type UserView, userView, viewIncludes } from './policy.ts';
+import {
+  findUser,
+  findUserByUsername,
+  type Identity,
+  listUsers,
+  type UserDetails,
+  type UserRow,
+  type UserSummary,
+  userDetailsByIds,
+  userSummariesByIds,
+  usersByIds,
+} from './queries.ts';
+
+/** What resolves to a user: a summary is enough, the rest is loaded when asked for. */
+export type UserNode = UserSummary | UserRow;
+
+/** The user with this id as nested objects show him, or null. Batched with all that are asked for at the same time. */
+export const loadUser: (ctx: Context, id: number) => Promise<UserSummary | null> = loader(userSummariesByIds);
+
+const loadRow = loader(usersByIds);
+const loadDetails = loader(userDetailsByIds);
+
+const UserStateEnum = builder.enumType('UserState', { values: USER_STATES });
+
+const UserTypeEnum = builder.enumType('UserType', {
+  values: {
+    HUMAN: { value: 'human' },
+    PROJECT_BOT: { value: 'project_bot' },
+    SERVICE_ACCOUNT: { value: 'service_account' },
+    GHOST: { value: 'ghost' },
+    SUPPORT_BOT: { value: 'support_bot' },
+  } as const satisfies Record<string, { value: UserType }>,
+});
+
+const UserPermissions = builder.objectRef<UserNode>('UserPermissions').implement({
+  description: 'What the caller may do with the user.',
+  fields: (t) => ({
+    createSnippet: t.boolean({ nullable: false, description: 'No snippets yet.', resolve: () => false }),
+  }),
+});
+
+const UserIdentity = builder.objectRef<Identity>('UserIdentity').implement({
+  fields: (t) => ({
+    provider: t.exposeString('provider', { nullable: false }),
+    externUid: t.exposeString('extern_uid', { nullable: false }),
+    samlProviderId: t.exposeInt('saml_provider_id', { nullable: true }),
+  }),
+});
+
+const wholeRow = (ctx: Context, user: UserNode): UserRow | Promise<UserRow | null> =>
+  'email' in user ? user : loadRow(ctx, user.id);
+
+/** A value of the user's row, or null where the caller's view does not hold it. */
+const seen = async <T>(ctx: Context, user: UserNode, least: UserView, of: (row: UserRow) => T): Promise<T | null> => {
+  const row = await wholeRow(ctx, user);
+  return row && viewIncludes(userView(ctx.actor, row), least) ? of(row) : null;
+};
+
+/** The same for what other tables know. */
+const seenDetail = async <T>(
+  ctx: Context,
+  user: UserNode,
+  least: UserView,
+  of: (details: UserDetails, row: UserRow) => T,
+): Promise<T | null> => {
+  const row = await seen(ctx, user, least, (each) => each);
+  const details = row && (await loadDetails(ctx, user.id));
+  return row && details ? of(details, row) : null;
+};
+
+/** A user. Downstream domains add to it with `builder.interfaceField(UserRef, ...)`. */
+export const UserRef = builder.interfaceRef<UserNode>('User');
+
+builder.interfaceType(UserRef, {
+  description: 'A person or bot. What the caller may not see of one is null.',
+  // Everyone is a UserCore where a user is named; `currentUser` alone is a CurrentUser.
+  resolveType: () => 'UserCore',
+  fields: (t) => {
+    const text = (least: UserView, of: (row: UserRow) => string | null) =>
+      t.string({ nullable: true, resolve: (user, _args, ctx) => seen(ctx, user, least, of) });
+    const flag = (least: UserView, of: (row: UserRow) => boolean) =>
+      t.boolean({ nullable: true, resolve: (user, _args, ctx) => seen(ctx, user, least, of) });
+    const number = (least: UserView, of: (row: UserRow) => number | null) =>
+      t.int({ nullable: true, resolve: (user, _args, ctx) => seen(ctx, user, least, of) });
+    const time = (least: UserView, of: (row: UserRow) => string | null) =>
+      t.field({ type: 'Time', nullable: true, resolve: (user, _args, ctx) => seen(ctx, user, least, of) });
+    return {
+      id: t.id({ nullable: false, resolve: (user) => gid('User', user.id) }),
+      username: t.exposeString('username', { nullable: false }),
+      name: t.exposeString('name', { nullable: false }),
+      state: t.field({
+        type: UserStateEnum,
+        nullable: false,
+        resolve: (user) => USER_STATES.find((state) => state === user.state) ?? 'blocked',
+      }),
+      active: t.boolean({ nullable: false, resolve: (user) => user.state === 'active' }),
+      locked: t.boolean({ nullable: false, resolve: (user, _args, ctx) => isLocked(ctx, user) }),
+      bot: t.boolean({
+        nullable: false,
+        resolve: async (user, _args, ctx) => {
+          const row = await wholeRow(ctx, user);
+          return row !== null && isBot(row);
+        },
+      }),
+      human: t.boolean({
+        nullable: true,
+        resolve: async (user, _args, ctx) => (await wholeRow(ctx, user))?.user_type === 'human',
+      }),
+      type: t.field({
+        type: UserTypeEnum,
+        nullable: false,
+        resolve: async (user, _args, ctx) => {
+          const row = await wholeRow(ctx, user);
+          return USER_TYPES.find((type) => type === row?.user_type) ?? 'human';
+        },
+      }),
+      webUrl: t.string({ nullable: false, resolve: (user, _args, ctx) => userWebUrl(ctx, user) }),
+      webPath: t.string({ nullable: false, resolve: (user) => `/${user.username}` }),
+      avatarUrl: t.string({ nullable: true, resolve: (user, _args, ctx) => avatarUrl(ctx, user) }),
+      publicEmail: text('signed_in', (row) => row.public_email),
+      createdAt: time('signed_in', (row) => row.created_at),
+      bio: text('signed_in', (row) => row.bio),
+      location: text('signed_in', (row) => row.location),
+      organization: text('signed_in', (row) => row.organization),
+      jobTitle: text('signed_in', (row) => row.job_title),
+      pronouns: text('signed_in', (row) => row.pronouns),
+      skype: text('signed_in', (row) => row.skype),
+      linkedin: text('signed_in', (row) => row.linkedin),
+      twitter: text('signed_in', (row) => row.twitter),
+      discord: text('signed_in', (row) => row.discord),
+      websiteUrl: text('signed_in', (row) => row.website_url),
+      workInformation: text('signed_in', workInformation),
+      localTime: t.string({
+        nullable: true,
+        resolve: (user, _args, ctx) => seen(ctx, user, 'signed_in', (row) => localTime(ctx, row)),
+      }),
+      followersCount: t.int({
+        nullable: true,
+        resolve: (user, _args, ctx) => seenDetail(ctx, user, 'signed_in', (details) => details.followers),
+      }),
+      followingCount: t.int({
+        nullable: true,
+        resolve: (user, _args, ctx) => seenDetail(ctx, user, 'signed_in', (details) => details.following),
+      }),
+      email: text('self', (row) => row.email),
+      commitEmail: t.string({
+        nullable: true,
+        resolve: (user, _args, ctx) => seen(ctx, user, 'self', (row) => commitEmail(ctx, row)),
+      }),
+      lastActivityOn: t.field({
+        type: 'Date',
+        nullable: true,
+        resolve: (user, _args, ctx) => seen(ctx, user, 'self', (row) => row.last_activity_on),
+      }),
+      confirmedAt: time('self', (row) => row.confirmed_at),
+      currentSignInAt: time('self', (row) => row.current_sign_in_at),
+      lastSignInAt: time('self', (row) => row.last_sign_in_at),
+      external: flag('self', (row) => row.external),
+      privateProfile: flag('self', (row) => row.private_profile),
+      twoFactorEnabled: flag('self', (row) => row.two_factor_enabled),
+      viewDiffsFileByFile: flag('self', (row) => row.view_diffs_file_by_file),
+      themeId: number('self', (row) => row.theme_id),
+      colorSchemeId: number('self', (row) => row.color_scheme_id),
+      projectsLimit: number('self', (row) => row.projects_limit),
+      canCreateGroup: flag('self', (row) => row.can_create_group),
+      canCreateProject: t.boolean({
+        nullable: true,
+        resolve: (user, _args, ctx) =>
+          seenDetail(ctx, user, 'self', (details, row) => details.personal_projects < row.projects_limit),
+      }),
+      identities: t.field({
+        type: [UserIdentity],
+        nullable: true,
+        resolve: (user, _args, ctx) => seenDetail(ctx, user, 'self', (details) => details.identities),
+      }),
+      sharedRunnersMinutesLimit: number('self', (row) => row.shared_runners_minutes_limit),
+      extraSharedRunnersMinutesLimit: number('self', (row) => row.extra_shared_runners_minutes_limit),
+      admin: flag('administrator', (row) => row.is_admin),
+      auditor: flag('administrator', (row) => row.is_auditor),
+      note: text('administrator', (row) => row.note),
+      signInCount: number('administrator', (row) => row.sign_in_count),
+      currentSignInIp: text('administrator', (row) => row.current_sign_in_ip),
+      lastSignInIp: text('administrator', (row) => row.last_sign_in_ip),
+      createdBy: t.field({
+        type: UserRef,
+        nullable: true,
+        resolve: async (user, _args, ctx) => {
+          const id = await seen(ctx, user, 'administrator', (row) => row.created_by_id);
+          return id === null ? null : loadUser(ctx, id);
+        },
+      }),
+      userPermissions: t.field({ type: UserPermissions, nullable: false, resolve: (user) => user }),
+    };
+  },
+});
+
+builder.objectType(builder.objectRef<UserNode>('UserCore'), { name: 'UserCore', interfaces: [UserRef] });
+
+/** The caller. Downstream domains add with `builder.objectField(CurrentUserRef, ...)` what only the caller has. */
+export const CurrentUserRef = builder.objectRef<UserNode>('CurrentUser');
+builder.objectType(CurrentUserRef, { name: 'CurrentUser', description: 'The caller.', interfaces: [UserRef] });
+
+const UserConnection = builder.connectionObject({ type: UserRef, name: 'UserConnection' }, { name: 'UserEdge' });
+
+export { UserConnection };
+
+const SORTS = {
+  ID_ASC: { order_by: 'id', sort: 'asc' },
+  ID_DESC: { order_by: 'id', sort: 'desc' },
+  NAME_ASC: { order_by: 'name', sort: 'asc' },
+  NAME_DESC: { order_by: 'name', sort: 'desc' },
+  USERNAME_ASC: { order_by: 'username', sort: 'asc' },
+  USERNAME_DESC: { order_by: 'username', sort: 'desc' },
+  CREATED_ASC: { order_by: 'created_at', sort: 'asc' },
+  CREATED_DESC: { order_by: 'created_at', sort: 'desc' },
+  UPDATED_ASC: { order_by: 'updated_at', sort: 'asc' },
+  UPDATED_DESC: { order_by: 'updated_at', sort: 'desc' },
+} as const;
+
+const UserSort = builder.enumType('UserSort', {
+  values: [
+    'ID_ASC',
+    'ID_DESC',
+    'NAME_ASC',
+    'NAME_DESC',
+    'USERNAME_ASC',
+    'USERNAME_DESC',
+    'CREATED_ASC',
+    'CREATED_DESC',
+    'UPDATED_ASC',
+    'UPDATED_DESC',
+  ] as const satisfies readonly (keyof typeof SORTS)[],
+});
+
+builder.queryField('currentUser', (t) =>
+  t.field({
+    type: CurrentUserRef,
+    nullable: true,
+    description: 'The caller; null for anonymous ones.',
+    resolve: (_root, _args, ctx) => (ctx.actor.userId === null ? null : loadRow(ctx, ctx.actor.userId)),
+  }),
+);
+
+builder.queryField('user', (t) =>
+  t.field({
+    type: UserRef,
+    nullable: true,
+    args: { id: t.arg({ type: 'UserID' }), username: t.arg.string() },
+    resolve: (_root, { id, username }, ctx) => {
+      if (username != null) return findUserByUsername(ctx, username);
+      // By number everyone could be found: as in REST only for those who signed in.
+      return id != null && ctx.actor.userId !== null ? findUser(ctx, id) : null;
+    },
+  }),
+);
+
+builder.queryField('users', (t) =>
+  t.connection(
+    {
+      type: UserRef,
+      nullable: true,
+      args: {
+        ids: t.arg({ type: ['UserID'] }),
+        usernames: t.arg.stringList(),
+        search: t.arg.string(),
+        admins: t.arg.boolean(),
+        auditors: t.arg.boolean(),
+        active: t.arg.boolean(),
+        blocked: t.arg.boolean(),
+        external: t.arg.boolean(),
+        excludeExternal: t.arg.boolean(),
+        humans: t.arg.boolean(),
+        withoutProjectBots: t.arg.boolean(),
+        withoutProjects: t.arg.boolean(),
+        createdAfter: t.arg({ type: 'Time' }),
+        createdBefore: t.arg({ type: 'Time' }),
+        sort: t.arg({ type: UserSort }),
+      },
+      resolve: (_root, args, ctx, info) =>
+        listConnection(
+          args,
+          info,
+          listUsers(ctx, {
+            ids: args.ids ?? undefined,
+            usernames: args.usernames ?? undefined,
+            search: args.search ?? undefined,
+            admins: args.admins ?? undefined,
+            auditors: args.auditors ?? undefined,
+            active: args.active ?? undefined,
+            blocked: args.blocked ?? undefined,
+            external: args.external ?? undefined,
+            exclude_external: args.excludeExternal ?? undefined,
+            humans: args.humans ?? undefined,
+            without_project_bots: args.withoutProjectBots ?? undefined,
+            without_projects: args.withoutProjects ?? undefined,
+            created_after: args.createdAfter ?? undefined,
+            created_before: args.createdBefore ?? undefined,
+            ...(args.sort ? SORTS[args.sort] : {}),
+          }),
+        ),
+    },
+    UserConnection,
+  ),
+);
+
+/** What administrators may set, at creation and later. */
+const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  admin: t.boolean(),
+  auditor: t.boolean(),
+  bio: t.string(),
+  canCreateGroup: t.boolean(),
+  colorSchemeId: t.int(),
+  commitEmail: t.string(),
+  discord: t.string(),
+  external: t.boolean(),
+  externUid: t.string(),
+  extraSharedRunnersMinutesLimit: t.int(),
+  jobTitle: t.string(),
+  linkedin: t.string(),
+  location: t.string(),
+  note: t.string(),
+  organization: t.string(),
+  privateProfile: t.boolean(),
+  projectsLimit: t.int(),
+  pronouns: t.string(),
+  provider: t.string(),
+  publicEmail: t.string(),
+  sharedRunnersMinutesLimit: t.int(),
+  skype: t.string(),
+  themeId: t.int(),
+  twitter: t.string(),
+  viewDiffsFileByFile: t.boolean(),
+  websiteUrl: t.string(),
+});
+
+interface AttributesInput {
+  admin?: boolean | null;
+  auditor?: boolean | null;
+  bio?: string | null;
+  canCreateGroup?: boolean | null;
+  colorSchemeId?: number | null;
+  commitEmail?: string | null;
+  discord?: string | null;
+  external?: boolean | null;
+  externUid?: string | null;
+  extraSharedRunnersMinutesLimit?: number | null;
+  jobTitle?: string | null;
+  linkedin?: string | null;
+  location?: string | null;
+  note?: string | null;
+  organization?: string | null;
+  privateProfile?: boolean | null;
+  projectsLimit?: number | null;
+  pronouns?: string | null;
+  provider?: string | null;
+  publicEmail?: string | null;
+  sharedRunnersMinutesLimit?: number | null;
+  skype?: string | null;
+  themeId?: number | null;
+  twitter?: string | null;
+  viewDiffsFileByFile?: boolean | null;
+  websiteUrl?: string | null;
+}
+
+const attributesOf = (input: AttributesInput) => ({
+  admin: input.admin ?? undefined,
+  auditor: input.auditor ?? undefined,
+  bio: input.bio,
+  can_create_group: input.canCreateGroup ?? undefined,
+  color_scheme_id: input.colorSchemeId,
+  commit_email: input.commitEmail,
+  discord: input.discord,
+  external: input.external ?? undefined,
+  extern_uid: input.externUid ?? undefined,
+  extra_shared_runners_minutes_limit: input.extraSharedRunnersMinutesLimit,
+  job_title: input.jobTitle,
+  linkedin: input.linkedin,
+  location: input.location,
+  note: input.note,
+  organization: input.organization,
+  private_profile: input.privateProfile,
+  projects_limit: input.projectsLimit ?? undefined,
+  pronouns: input.pronouns,
+  provider: input.provider ?? undefined,
+  public_email: input.publicEmail,
+  shared_runners_minutes_limit: input.sharedRunnersMinutesLimit,
+  skype: input.skype,
+  theme_id: input.themeId,
+  twitter: input.twitter,
+  view_diffs_file_by_file: input.viewDiffsFileByFile ?? undefined,
+  website_url: input.websiteUrl,
+});
+
+mutationField('userCreate', {
+  description: 'Creates a user. Administrators only.',
+  input: (t) => ({
+    email: t.string({ required: true }),
+    name: t.string({ required: true }),
+    username: t.string({ required: true }),
+    password: t.string(),
+    resetPassword: t.boolean(),
+    forceRandomPassword: t.boolean(),
+    ...attributeFields(t),
+  }),
+  payload: { user: UserRef },
+  run: async (ctx, input) => ({
+    user: await createUser(ctx, {
+      ...attributesOf(input),
+      email: input.email,
+      name: input.name,
+      username: input.username,
+      password: input.password ?? undefined,
+      reset_password: input.resetPassword ?? undefined,
+      force_random_password: input.forceRandomPassword ?? undefined,
+    }),
+  }),
+});
+
+mutationField('userUpdate', {
+  description: 'Changes a user. Administrators only.',
+  input: (t) => ({
+    id: t.field({ type: 'UserID', required: true }),
+    email: t.string(),
+    name: t.string(),
+    username: t.string(),
+    password: t.string(),
+    ...attributeFields(t),
+  }),
+  payload: { user: UserRef },
+  run: async (ctx, input) => ({
+    user: await updateUser(ctx, input.id, {
+      ...attributesOf(input),
+      email: input.email ?? undefined,
+      name: input.name ?? undefined,
+      username: input.username ?? undefined,
+      password: input.password ?? undefined,
+    }),
+  }),
+});
+
+mutationField('userDelete', {
+  description: 'Removes a user with the personal namespace and its projects. Administrators only.',
+  input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+  payload: {},
+  run: async (ctx, { id }) => {
+    await deleteUser(ctx, id);
+    return {};
+  },
+});

@@ -1,0 +1,268 @@
+import { type Selectable, sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { Users } from '#platform/db/tables.ts';
+import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import type { SortDirection } from '#platform/paging.ts';
+
+/** What a user object inside another record needs. */
+export interface UserSummary {
+  readonly id: number;
+  readonly username: string;
+  readonly name: string;
+  readonly state: string;
+  readonly locked_until: string | null;
+  readonly avatar_key: string | null;
+  readonly public_email: string;
+}
+
+export const userSummaryColumns = [
+  'users.id',
+  'users.username',
+  'users.name',
+  'users.state',
+  'users.locked_until',
+  'users.avatar_key',
+  'users.public_email',
+] as const;
+
+/** All columns but the password's digest and the count of wrong passwords, which no reader needs. */
+export const userColumns = [
+  ...userSummaryColumns,
+  'users.email',
+  'users.user_type',
+  'users.is_admin',
+  'users.is_auditor',
+  'users.external',
+  'users.private_profile',
+  'users.bio',
+  'users.location',
+  'users.commit_email',
+  'users.skype',
+  'users.linkedin',
+  'users.twitter',
+  'users.discord',
+  'users.website_url',
+  'users.organization',
+  'users.job_title',
+  'users.pronouns',
+  'users.timezone',
+  'users.note',
+  'users.theme_id',
+  'users.color_scheme_id',
+  'users.view_diffs_file_by_file',
+  'users.projects_limit',
+  'users.can_create_group',
+  'users.two_factor_enabled',
+  'users.password_change_required',
+  'users.sign_in_count',
+  'users.current_sign_in_at',
+  'users.current_sign_in_ip',
+  'users.last_sign_in_at',
+  'users.last_sign_in_ip',
+  'users.last_activity_on',
+  'users.confirmed_at',
+  'users.email_reset_offered_at',
+  'users.shared_runners_minutes_limit',
+  'users.extra_shared_runners_minutes_limit',
+  'users.provisioned_by_group_id',
+  'users.created_by_id',
+  'users.created_at',
+  'users.updated_at',
+] as const;
+
+type WithoutTable<C extends string> = C extends `users.${infer Name}` ? Name : never;
+export type UserRow = Selectable<Pick<Users, WithoutTable<(typeof userColumns)[number]>>>;
+
+/** The user, or null. */
+export const findUser = async (ctx: Pick<Context, 'db'>, id: number): Promise<UserRow | null> =>
+  (await ctx.db.selectFrom('users').select(userColumns).where('users.id', '=', id).executeTakeFirst()) ?? null;
+
+/** The user; throws `not_found` (User). Who may see how much of him is `userView`'s decision. */
+export const getUser = async (ctx: Pick<Context, 'db'>, id: number): Promise<UserRow> => {
+  const user = await findUser(ctx, id);
+  if (!user) throw notFound('User');
+  return user;
+};
+
+/** The user of that name in any case, or null. */
+export const findUserByUsername = async (ctx: Pick<Context, 'db'>, username: string): Promise<UserRow | null> =>
+  (await ctx.db
+    .selectFrom('users')
+    .select(userColumns)
+    .where(sql<boolean>`lower(users.username) = lower(${username})`)
+    .executeTakeFirst()) ?? null;
+
+/** The caller; throws `unauthenticated` when there is none. */
+export const getCurrentUser = (ctx: Context): Promise<UserRow> => {
+  if (ctx.actor.userId === null) throw unauthenticated();
+  return getUser(ctx, ctx.actor.userId);
+};
+
+/** The users with these ids, by id, as nested objects need them; those that do not exist are absent. */
+export const userSummariesByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, UserSummary>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('users')
+    .select(userSummaryColumns)
+    .where(sql<boolean>`users.id = any (${ids}::bigint[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** The users with these ids, whole, by id. */
+export const usersByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, UserRow>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('users')
+    .select(userColumns)
+    .where(sql<boolean>`users.id = any (${ids}::bigint[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+export interface Identity {
+  readonly provider: string;
+  readonly extern_uid: string;
+  readonly saml_provider_id: number | null;
+}
+
+/** What a user's record takes from other tables. */
+export interface UserDetails {
+  readonly id: number;
+  readonly namespace_id: number | null;
+  readonly followers: number;
+  readonly following: number;
+  readonly is_followed: boolean;
+  readonly personal_projects: number;
+  readonly identities: readonly Identity[];
+  readonly scim_identities: readonly {
+    readonly extern_uid: string;
+    readonly group_id: number;
+    readonly active: boolean;
+  }[];
+}
+
+/** The details of these users, by id. */
+export const userDetailsByIds = async (
+  ctx: Pick<Context, 'db' | 'actor'>,
+  ids: readonly number[],
+): Promise<Map<number, UserDetails>> => {
+  if (ids.length === 0) return new Map();
+  const { rows } = await sql<UserDetails>`
+    select u.id, n.id as namespace_id,
+      (select count(*) from user_follows f where f.followed_id = u.id) as followers,
+      (select count(*) from user_follows f where f.follower_id = u.id) as following,
+      exists (select 1 from user_follows f where f.followed_id = u.id and f.follower_id = ${ctx.actor.userId}::bigint) as is_followed,
+      (select count(*) from projects p where p.namespace_id = n.id) as personal_projects,
+      coalesce((select json_agg(json_build_object('provider', i.provider, 'extern_uid', i.extern_uid,
+          'saml_provider_id', i.saml_provider_id) order by i.id)
+        from identities i where i.user_id = u.id), '[]') as identities,
+      coalesce((select json_agg(json_build_object('extern_uid', s.extern_uid, 'group_id', s.group_id,
+          'active', s.active) order by s.id)
+        from scim_identities s where s.user_id = u.id), '[]') as scim_identities
+    from users u left join namespaces n on n.owner_id = u.id and n.kind = 'user'
+    where u.id = any (${ids}::bigint[])`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+export const USER_ORDERS = ['id', 'name', 'username', 'created_at', 'updated_at'] as const;
+export type UserOrder = (typeof USER_ORDERS)[number];
+
+export interface UserFilter {
+  readonly username?: string | undefined;
+  readonly usernames?: readonly string[] | undefined;
+  readonly ids?: readonly number[] | undefined;
+  /** Part of a name or user name, or a whole email address: the public one, for administrators any. */
+  readonly search?: string | undefined;
+  readonly active?: boolean | undefined;
+  readonly blocked?: boolean | undefined;
+  readonly external?: boolean | undefined;
+  readonly humans?: boolean | undefined;
+  readonly exclude_external?: boolean | undefined;
+  readonly exclude_internal?: boolean | undefined;
+  readonly without_project_bots?: boolean | undefined;
+  readonly created_after?: string | undefined;
+  readonly created_before?: string | undefined;
+  readonly order_by?: UserOrder | undefined;
+  readonly sort?: SortDirection | undefined;
+  // The rest counts for administrators alone.
+  readonly admins?: boolean | undefined;
+  readonly auditors?: boolean | undefined;
+  readonly two_factor?: 'enabled' | 'disabled' | undefined;
+  readonly without_projects?: boolean | undefined;
+  readonly provider?: string | undefined;
+  readonly extern_uid?: string | undefined;
+  readonly saml_provider_id?: number | undefined;
+  readonly skip_ldap?: boolean | undefined;
+}
+
+/**
+ * Users (specification 2 §4.1). Anonymous callers must name them: nobody gets a list of everyone without signing in
+ * (`forbidden`). Filters for administrators do nothing for others, as parameters that are not known.
+ */
+export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter): List<UserRow> => {
+  const { actor } = ctx;
+  if (actor.userId === null && !actor.isSystem && !filter.username && !filter.usernames?.length) {
+    throw forbidden('Not authorized to list users');
+  }
+  let query = ctx.db.selectFrom('users').select(userColumns);
+  if (filter.username !== undefined)
+    query = query.where(sql<boolean>`lower(users.username) = lower(${filter.username})`);
+  if (filter.usernames !== undefined) {
+    const wanted = filter.usernames.map((username) => username.toLowerCase());
+    query = query.where(sql<boolean>`lower(users.username) = any (${wanted}::text[])`);
+  }
+  if (filter.ids !== undefined) query = query.where(sql<boolean>`users.id = any (${filter.ids}::bigint[])`);
+  if (filter.search) {
+    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const email = actor.isAdmin
+      ? sql<boolean>`lower(users.email) = lower(${filter.search}) or lower(users.public_email) = lower(${filter.search})`
+      : sql<boolean>`lower(users.public_email) = lower(${filter.search})`;
+    query = query.where(sql<boolean>`(users.username ilike ${pattern} or users.name ilike ${pattern} or ${email})`);
+  }
+  if (filter.active) query = query.where('users.state', '=', 'active');
+  if (filter.blocked) query = query.where('users.state', 'in', ['blocked', 'ldap_blocked']);
+  if (filter.external) query = query.where('users.external', '=', true);
+  if (filter.exclude_external) query = query.where('users.external', '=', false);
+  if (filter.humans) query = query.where('users.user_type', '=', 'human');
+  if (filter.exclude_internal) query = query.where('users.user_type', 'not in', ['ghost', 'support_bot']);
+  if (filter.without_project_bots) query = query.where('users.user_type', '<>', 'project_bot');
+  if (filter.created_after) query = query.where(sql<boolean>`users.created_at > ${filter.created_after}::timestamptz`);
+  if (filter.created_before)
+    query = query.where(sql<boolean>`users.created_at < ${filter.created_before}::timestamptz`);
+  if (actor.isAdmin) {
+    if (filter.admins) query = query.where('users.is_admin', '=', true);
+    if (filter.auditors) query = query.where('users.is_auditor', '=', true);
+    if (filter.two_factor) query = query.where('users.two_factor_enabled', '=', filter.two_factor === 'enabled');
+    if (filter.without_projects) {
+      query =
+        query.where(sql<boolean>`not exists (select 1 from members m where m.user_id = users.id and m.project_id is not null)
+        and not exists (select 1 from projects p join namespaces n on n.id = p.namespace_id
+          where n.owner_id = users.id and n.kind = 'user')`);
+    }
+    if (filter.provider !== undefined && filter.extern_uid !== undefined) {
+      query = query.where(
+        filter.provider === 'scim'
+          ? sql<boolean>`exists (select 1 from scim_identities s where s.user_id = users.id and s.extern_uid = ${filter.extern_uid})`
+          : sql<boolean>`exists (select 1 from identities i where i.user_id = users.id
+              and i.provider = ${filter.provider} and i.extern_uid = ${filter.extern_uid})`,
+      );
+    }
+    if (filter.saml_provider_id !== undefined) {
+      query = query.where(sql<boolean>`exists (select 1 from identities i
+        where i.user_id = users.id and i.saml_provider_id = ${filter.saml_provider_id})`);
+    }
+    if (filter.skip_ldap) {
+      query = query.where(sql<boolean>`not exists (select 1 from identities i
+        where i.user_id = users.id and i.provider like 'ldap%')`);
+    }
+  }
+  const order = filter.order_by ?? 'id';
+  const byId: SortKey<UserRow> = { by: sql.ref('users.id'), of: (row) => row.id };
+  const keys = order === 'id' ? [byId] : [{ by: sql.ref(`users.${order}`), of: (row: UserRow) => row[order] }, byId];
+  return listOf(ctx.db, query, keys, filter.sort ?? 'desc');
+};

@@ -1,0 +1,164 @@
+import { z } from 'zod';
+import { DomainError } from '#platform/errors.ts';
+import { readPage } from '#platform/paging.ts';
+import { boolean, dateTime, integer, oneOf, text } from '#rest/params.ts';
+import { listRoute, route } from '#rest/route.ts';
+import { createUser, deleteUser, updateUser } from './commands.ts';
+import { getCurrentUser, getUser, listUsers, USER_ORDERS } from './queries.ts';
+import { anyUserRecord, currentUserRecord, toUserRecordFor, toUserRecords, userAdministratorRecord } from './record.ts';
+
+const tag = 'Users';
+const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
+
+/** What administrators may set, at creation and later. */
+const attributes = {
+  admin: boolean().optional(),
+  auditor: boolean().optional(),
+  bio: text().nullish(),
+  can_create_group: boolean().optional(),
+  color_scheme_id: integer().nullish(),
+  commit_email: text().nullish(),
+  discord: text().nullish(),
+  external: boolean().optional(),
+  extern_uid: text().optional(),
+  extra_shared_runners_minutes_limit: integer().nullish(),
+  job_title: text().nullish(),
+  linkedin: text().nullish(),
+  location: text().nullish(),
+  note: text().nullish(),
+  organization: text().nullish(),
+  private_profile: boolean().nullish(),
+  projects_limit: integer().optional(),
+  pronouns: text().nullish(),
+  provider: text().optional(),
+  public_email: text().nullish(),
+  shared_runners_minutes_limit: integer().nullish(),
+  skype: text().nullish(),
+  theme_id: integer().nullish(),
+  twitter: text().nullish(),
+  view_diffs_file_by_file: boolean().optional(),
+  website_url: text().nullish(),
+};
+
+export const routes = [
+  listRoute({
+    path: '/users',
+    tag,
+    summary: 'List users',
+    description:
+      'Administrators see every field, others the public ones. Anonymous callers have to give `username`. Filters from `admins` on count for administrators alone.',
+    auth: 'optional',
+    scopes: READ_SCOPES,
+    input: {
+      username: text().optional(),
+      search: text({ max: 255 }).optional(),
+      active: boolean().default(false),
+      blocked: boolean().default(false),
+      external: boolean().default(false),
+      exclude_external: boolean().default(false),
+      exclude_internal: boolean().default(false),
+      humans: boolean().default(false),
+      without_project_bots: boolean().default(false),
+      created_after: dateTime().optional(),
+      created_before: dateTime().optional(),
+      order_by: oneOf(USER_ORDERS).default('id'),
+      sort: oneOf(['asc', 'desc']).default('desc'),
+      admins: boolean().default(false),
+      auditors: boolean().default(false),
+      two_factor: oneOf(['enabled', 'disabled']).optional(),
+      without_projects: boolean().default(false),
+      provider: text().optional(),
+      extern_uid: text().optional(),
+      saml_provider_id: integer().optional(),
+      skip_ldap: boolean().default(false),
+    },
+    paging: {
+      keyset: { id: 'integer', name: 'text', username: 'text', created_at: 'time', updated_at: 'time' },
+      shallowOffset: true,
+    },
+    item: anyUserRecord,
+    run: async (ctx, filter, page) => {
+      const { items, ...rest } = await readPage(listUsers(ctx, filter), page);
+      return { ...rest, items: await toUserRecords(ctx, items, 'public') };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/users/:id',
+    tag,
+    summary: 'Get a user',
+    scopes: READ_SCOPES,
+    input: { id: integer({ min: 0 }) },
+    response: anyUserRecord,
+    run: async (ctx, { id }) => toUserRecordFor(ctx, await getUser(ctx, id)),
+  }),
+  route({
+    method: 'GET',
+    path: '/user',
+    tag,
+    summary: 'Get the current user',
+    scopes: READ_SCOPES,
+    response: z.union([userAdministratorRecord, currentUserRecord, anyUserRecord]),
+    run: async (ctx) => toUserRecordFor(ctx, await getCurrentUser(ctx)),
+  }),
+  route({
+    method: 'POST',
+    path: '/users',
+    tag,
+    summary: 'Create a user',
+    description: 'Addresses that an administrator gives count as confirmed, whatever `skip_confirmation` says.',
+    admin: true,
+    input: {
+      email: text(),
+      name: text(),
+      username: text(),
+      password: text().optional(),
+      reset_password: boolean().optional(),
+      force_random_password: boolean().optional(),
+      skip_confirmation: boolean().optional(),
+      ...attributes,
+    },
+    response: anyUserRecord,
+    run: async (ctx, { skip_confirmation: _skip, ...input }) => toUserRecordFor(ctx, await createUser(ctx, input)),
+  }),
+  route({
+    method: 'PUT',
+    path: '/users/:id',
+    tag,
+    summary: 'Update a user',
+    description: 'What cannot be stored, conflicts too, answers 404 with the reason (specification 2 §4.1).',
+    admin: true,
+    input: {
+      id: integer({ min: 0 }),
+      email: text().optional(),
+      name: text().optional(),
+      username: text().optional(),
+      password: text().optional(),
+      skip_reconfirmation: boolean().optional(),
+      ...attributes,
+    },
+    response: anyUserRecord,
+    run: async (ctx, { id, skip_reconfirmation: _skip, ...changes }) =>
+      toUserRecordFor(ctx, await failingAsNotFound(updateUser(ctx, id, changes))),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/users/:id',
+    tag,
+    summary: 'Delete a user',
+    admin: true,
+    input: { id: integer({ min: 0 }) },
+    response: null,
+    run: (ctx, { id }) => deleteUser(ctx, id),
+  }),
+];
+
+/** The specification's answer to every failure of an update. */
+const failingAsNotFound = async <T>(updated: Promise<T>): Promise<T> => {
+  try {
+    return await updated;
+  } catch (error) {
+    const refused = error instanceof DomainError && (error.code === 'invalid' || error.code === 'conflict');
+    throw refused ? new DomainError('not_found', error.message) : error;
+  }
+};
