@@ -283,7 +283,7 @@ describe('runners', () => {
     for (let n = 0; n < 15; n++) {
       await enqueue(short, [n]);
       const committed = performance.now();
-      await until('it has run', () => started.length === n + 1, { everyMs: 1 });
+      await until('it has run', () => started.length === n + 1);
       times.push((started[n] ?? 0) - committed);
     }
     await runner.drain();
@@ -317,6 +317,22 @@ describe('runners', () => {
     expect(rows).toHaveLength(3);
     for (const row of rows)
       expect(row).toMatchObject({ locked_by: null, is_available: true, attempts: 1, max_attempts: 2 });
+  });
+
+  it('find jobs again whose fetching was lost on the way', async () => {
+    const done: number[] = [];
+    const short = job('test.short', async (_ctx, { n }) => void done.push(n));
+    const runner = await start([short]);
+    await services.pool.query(
+      `insert into graphile_worker._private_jobs (task_id, payload, attempts, max_attempts, locked_at, locked_by)
+       select id, '{"n": 1}', 1, 1, now() - make_interval(secs => age), $1
+       from graphile_worker._private_tasks, unnest(array[0, 20]) as age where identifier = 'test.short'`,
+      [`${services.processId}:short:1;`],
+    );
+    await until('the older one has run', async () => done.length === 1 && (await queued()).length === 1);
+    expect(await queued()).toMatchObject([{ locked_by: `${services.processId}:short:1;` }]);
+    await services.pool.query('delete from graphile_worker._private_jobs');
+    await runner.drain();
   });
 
   it('recover when all their connections are cut', async () => {

@@ -7,6 +7,7 @@ import {
   type Runner,
   run,
   type TaskList,
+  type WorkerEventMap,
   type WorkerPool,
 } from 'graphile-worker';
 import type { Pool, PoolClient } from 'pg';
@@ -33,6 +34,10 @@ const POLL_MS = 2_000;
 const ABORT_AFTER_MS = 1_500;
 const GIVE_UP_AFTER_MS = 4_500;
 const MAX_RESTART_DELAY_MS = 5_000;
+const RECONCILE_MS = 5_000;
+/** Fetched jobs that wait longer than POLL_MS go back, so one locked for this long has begun, or is lost. */
+const LOST_AFTER_MS = 10_000;
+const COMPLETED_WITHIN_MS = 5_000;
 
 interface Workers {
   readonly owner: string;
@@ -50,6 +55,9 @@ export class Lane {
   #workers: Workers | null = null;
   #number = 0;
   #running = false;
+  #reconciliation: NodeJS.Timeout | undefined;
+  /** The jobs whose handlers run here, of whatever generation of workers. */
+  readonly #held = new Set<string>();
 
   constructor(options: LaneOptions) {
     this.#options = options;
@@ -59,13 +67,15 @@ export class Lane {
   async start(): Promise<void> {
     this.#running = true;
     // What earlier workers of this process could not return.
-    await returnJobs(this.#options.pool, lockOwner(this.#options.services.processId, this.#options.name));
+    await returnJobs(this.#options.pool, { owner: lockOwner(this.#options.services.processId, this.#options.name) });
     await this.#startWorkers();
+    this.#reconcileLater();
   }
 
   /** Takes no more jobs, aborts those that run on, and returns what is left. At most seven seconds. */
   async stop({ abortAfterMs = ABORT_AFTER_MS } = {}): Promise<void> {
     this.#running = false;
+    clearTimeout(this.#reconciliation);
     const workers = this.#workers;
     this.#workers = null;
     if (!workers) return;
@@ -75,7 +85,7 @@ export class Lane {
     await Promise.race([stopped, sleep(abortAfterMs)]);
     workers.abort.abort(new Error('the hub is stopping'));
     await Promise.race([stopped, sleep(GIVE_UP_AFTER_MS)]);
-    const returned = await returnJobs(this.#options.pool, workers.owner);
+    const returned = await returnJobs(this.#options.pool, { owner: workers.owner });
     if (returned > 0) this.#log.warn({ jobs: returned }, 'jobs that would not stop were returned');
   }
 
@@ -88,6 +98,9 @@ export class Lane {
     // Before the first job is asked for: the name under which this pool of workers locks its jobs.
     events.once('pool:create', ({ workerPool }: { workerPool: WorkerPool }) => {
       workerPool.id = owner;
+    });
+    events.once('localQueue:init', ({ localQueue }: WorkerEventMap['localQueue:init']) => {
+      events.once('pool:gracefulShutdown', () => void this.#returnFetched(localQueue, owner));
     });
     events.once('pool:gracefulShutdown', () => this.#lost(owner));
     const listening = whenListening(events, concurrency);
@@ -134,18 +147,48 @@ export class Lane {
     }
   }
 
+  /**
+   * Returns what was fetched but not begun. graphile-worker 0.18 fails in this when it shuts down: it refuses its own
+   * statement, whose failure, where the connection is lost as well, is then a rejection that nobody handles.
+   */
+  async #returnFetched(queue: WorkerEventMap['localQueue:init']['localQueue'], owner: string): Promise<void> {
+    const ids: string[] = [];
+    while (queue.mode === 'WAITING') {
+      const job = queue.getJob(owner, null);
+      if (job && 'id' in job) ids.push(job.id);
+    }
+    try {
+      if (ids.length > 0) await returnJobs(this.#options.pool, { owner, only: ids });
+    } catch (error) {
+      this.#log.debug({ err: error }, 'fetched jobs are returned later');
+    }
+  }
+
   async #ended({ owner, runner }: Workers): Promise<void> {
     if (this.#running && this.#workers?.runner === runner) this.#lost(owner);
-    for (let delayMs = 200; ; delayMs = Math.min(delayMs * 2, MAX_RESTART_DELAY_MS)) {
+    await returnJobs(this.#options.pool, { owner });
+  }
+
+  /**
+   * Jobs may be locked for this lane without its knowing: the connection broke between the statement that fetched them
+   * and its answer. Whatever was locked a while ago and is not being run here is returned.
+   */
+  #reconcileLater(): void {
+    this.#reconciliation = setTimeout(async () => {
+      const owner = lockOwner(this.#options.services.processId, this.#options.name);
       try {
-        await returnJobs(this.#options.pool, owner);
-        return;
+        const jobs = await returnJobs(this.#options.pool, {
+          owner,
+          lockedForMs: LOST_AFTER_MS,
+          except: [...this.#held],
+        });
+        if (jobs > 0) this.#log.warn({ jobs }, 'jobs that were locked but never begun were returned');
       } catch (error) {
-        if (!this.#running) return;
-        this.#log.warn({ err: error }, 'jobs of ended workers could not be returned; trying again');
-        await sleep(delayMs);
+        this.#log.warn({ err: error }, 'lost jobs could not be looked for; trying again');
       }
-    }
+      if (this.#running) this.#reconcileLater();
+    }, RECONCILE_MS);
+    this.#reconciliation.unref();
   }
 
   #tasks(owner: string, signal: AbortSignal): TaskList {
@@ -170,9 +213,14 @@ export class Lane {
     const ctx = createContext({ actor: systemActor, requestId: `job-${job.id}-${run.attempt}`, signal, log });
     const startedAt = performance.now();
     const finish = (outcome: string) => {
+      const durationMs = performance.now() - startedAt;
       finishedJobs.inc({ job: definition.name, outcome });
-      jobDuration.observe({ job: definition.name }, (performance.now() - startedAt) / 1_000);
+      jobDuration.observe({ job: definition.name }, durationMs / 1_000);
+      // A job held for long stays listed until it is surely completed; a shorter one is not looked at so soon.
+      if (durationMs > COMPLETED_WITHIN_MS) setTimeout(() => this.#held.delete(job.id), COMPLETED_WITHIN_MS).unref();
+      else this.#held.delete(job.id);
     };
+    this.#held.add(job.id);
     try {
       await definition.run(ctx, withoutCron(payload), run);
       // Completing deletes the job whoever holds it: what was taken from these workers is no longer theirs to complete.
@@ -180,7 +228,7 @@ export class Lane {
       finish('done');
     } catch (error) {
       if (signal.aborted) {
-        await returnJobs(pool, owner, job.id);
+        await returnJobs(pool, { owner, only: [job.id] });
         log.info('job returned, to be taken up again');
         finish('returned');
       } else if (error instanceof FinalJobError) {

@@ -58,21 +58,33 @@ const freeCrashed = async (pool: Pool, condition: string, values: readonly strin
 
 const WAKE_WORKERS = `pg_notify('jobs:insert', json_build_object('count', count(*) over ())::text)`;
 
+export interface ReturnOptions {
+  /** A lock owner, or the beginning of several. */
+  readonly owner: string;
+  readonly only?: readonly string[];
+  readonly except?: readonly string[];
+  readonly lockedForMs?: number;
+}
+
 /**
- * Gives back what workers that stop still hold, or one of their jobs: without the loss of an attempt, and at once for
- * others to take. Returns how many there were.
+ * Gives back what workers hold and will not run: without the loss of an attempt, and at once for others to take. Returns
+ * how many there were.
  */
-export const returnJobs = async (pool: Pool, owner: string, jobId?: string): Promise<number> => {
+export const returnJobs = async (
+  pool: Pool,
+  { owner, only, except = [], lockedForMs = 0 }: ReturnOptions,
+): Promise<number> => {
   const { rows } = await pool.query(
     `with returned as (
        update graphile_worker._private_jobs set
          locked_by = null, locked_at = null, run_at = least(run_at, now()),
          max_attempts = least(max_attempts + 1, ${MAX_SMALLINT}), updated_at = now()
-       where starts_with(locked_by, $1) and ($2::bigint is null or id = $2)
+       where starts_with(locked_by, $1) and ($2::bigint[] is null or id = any($2)) and id <> all($3::bigint[])
+         and locked_at <= now() - make_interval(secs => $4)
        returning id
      )
      select id, ${WAKE_WORKERS} from returned`,
-    [owner, jobId ?? null],
+    [owner, only ?? null, except, lockedForMs / 1_000],
   );
   return rows.length;
 };
