@@ -13,14 +13,14 @@ import {
 import { digestToken } from '#platform/secrets.ts';
 
 /** What a request may carry; rest/auth.ts reads it. */
-export type Credential =
+type Credential =
   | { readonly kind: 'none' }
   | { readonly kind: 'token'; readonly value: string }
   | { readonly kind: 'basic'; readonly username: string; readonly password: string }
   | { readonly kind: 'job_token'; readonly value: string };
 
 /** What is known of a request before it is known whose it is. */
-export interface AuthenticationRequest {
+interface AuthenticationRequest {
   readonly method?: string;
   readonly route?: string;
   readonly ip?: string;

@@ -10,7 +10,6 @@ export const TOKEN_SCOPES = [
   'admin_mode',
   'sudo',
 ] as const;
-export type TokenScope = (typeof TOKEN_SCOPES)[number];
 
 /** Only administrators can use them, so only administrators get them. */
 export const ADMINISTRATOR_SCOPES: ReadonlySet<string> = new Set(['admin_mode', 'sudo']);

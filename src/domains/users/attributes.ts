@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { FieldErrors } from '#platform/errors.ts';
 import { namespacePathProblems } from './namespace-path.ts';
+import { MAX_PASSWORD_LENGTH } from './password.ts';
 
 /** No NUL and no lone surrogates: Postgres could not store them. */
 const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
@@ -22,14 +23,14 @@ const isWebUrl = (value: string): boolean => {
  * What administrators write of a user (specification 2 §4.1). All names are columns, but for `admin`, `auditor`,
  * `password` and the pair that makes an identity. Null, where taken, is the default.
  */
-export const userAttributes = z
+const userAttributes = z
   .object({
     email,
     name: text(255).refine((value) => value.trim() !== '', "can't be blank"),
     username: z.string('is invalid').superRefine((value, ctx) => {
       for (const message of namespacePathProblems(value, { topLevel: true })) ctx.addIssue({ code: 'custom', message });
     }),
-    password: text(128),
+    password: text(MAX_PASSWORD_LENGTH),
     admin: z.boolean(),
     auditor: z.boolean(),
     external: z.boolean(),

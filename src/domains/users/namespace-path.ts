@@ -2,7 +2,7 @@
  * First parts of the hub's own addresses, and some that proxies and browsers ask for: no user or top-level group may
  * be called so. Compared without regard to case.
  */
-export const RESERVED_TOP_LEVEL_PATHS: ReadonlySet<string> = new Set([
+const RESERVED_TOP_LEVEL_PATHS: ReadonlySet<string> = new Set([
   '-',
   '.well-known',
   '404.html',

@@ -1,0 +1,221 @@
+import { describe, expect, it } from 'vitest';
+import { actorFor, authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
+import { hashPassword } from '#domains/users/password.ts';
+import { anonymous } from '#platform/context.ts';
+import { digestToken } from '#platform/secrets.ts';
+import { ADMIN_TOKEN, PASSWORD, useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
+
+const app = useApp();
+const services = () => app().hub.services;
+const db = () => services().db;
+
+const authenticated = (value: string, sudo: string | null = null) =>
+  authenticate(services(), { kind: 'token', value }, { sudo });
+
+describe('tokens', () => {
+  it('are taken from every place where clients put them', async () => {
+    const user = await app().make.user();
+    const token = await app().tokenOf(user);
+    const own = async (headers: Record<string, string>, path = '/user') =>
+      (await app().anonymous.get(path, headers)).body.username;
+    expect(await own({ 'private-token': token })).toBe(user.username);
+    expect(await own({ authorization: `Bearer ${token}` })).toBe(user.username);
+    expect(await own({ authorization: `Basic ${btoa(`anything:${token}`)}` })).toBe(user.username);
+    expect(await own({}, `/user?private_token=${token}`)).toBe(user.username);
+    expect(await own({}, `/user?access_token=${token}`)).toBe(user.username);
+  });
+
+  it('are refused when nobody has them, also where anyone may come', async () => {
+    for (const path of ['/user', '/users?username=root']) {
+      const { status, body } = await app().anonymous.get(path, { 'private-token': 'glpat-unknown' });
+      expect([status, body]).toEqual([401, { message: '401 Unauthorized' }]);
+    }
+    expect((await app().anonymous.get('/user', { 'job-token': 'x' })).status).toBe(401);
+    const { status, body } = await app().anonymous.request(
+      'POST',
+      '/api/graphql',
+      { query: '{ __typename }' },
+      { 'private-token': 'no' },
+    );
+    expect([status, body.errors[0].message]).toEqual([401, 'Invalid token']);
+  });
+
+  it('are refused from the moment they are revoked, or run out, or their user is blocked', async () => {
+    const user = await app().make.user();
+    const token = await app().tokenOf(user);
+    const answer = () => app().anonymous.get('/user', { 'private-token': token });
+    expect((await answer()).status).toBe(200);
+
+    await db().updateTable('users').set({ state: 'blocked' }).where('id', '=', user.id).execute();
+    expect(await answer()).toMatchObject({
+      status: 403,
+      body: { message: '403 Forbidden - Your account has been blocked.' },
+    });
+    await db().updateTable('users').set({ state: 'active' }).where('id', '=', user.id).execute();
+
+    const today = new Date().toISOString().slice(0, 10);
+    await setToken(token, { expires_at: today });
+    expect(await answer()).toMatchObject({
+      status: 401,
+      body: { error: 'invalid_token', error_description: expect.stringContaining('expired') },
+    });
+    expect((await answer()).headers.get('www-authenticate')).toBe('Bearer');
+    await setToken(token, { expires_at: null });
+    expect((await answer()).status).toBe(200);
+
+    await setToken(token, { revoked: true });
+    expect((await answer()).body).toMatchObject({
+      error: 'invalid_token',
+      error_description: expect.stringContaining('revoked'),
+    });
+  });
+
+  it('note their use and that the user is about, beside the request', async () => {
+    const user = await app().make.user();
+    await Promise.all(Array.from({ length: 10 }, () => app().as(user).get('/user')));
+    const row = await until('the use is noted', async () => {
+      const token = await db()
+        .selectFrom('personal_access_tokens as t')
+        .innerJoin('users as u', 'u.id', 't.user_id')
+        .select(['t.last_used_at', 'u.last_activity_on'])
+        .where('u.id', '=', user.id)
+        .executeTakeFirstOrThrow();
+      return token.last_used_at && token.last_activity_on ? token : null;
+    });
+    expect(row.last_activity_on).toBe(new Date().toISOString().slice(0, 10));
+  });
+
+  it('tell who acts, with which scopes', async () => {
+    const user = await app().make.user({ external: true });
+    const actor = await authenticated(await app().tokenOf(user, ['read_api']));
+    expect(actor).toMatchObject({
+      userId: user.id,
+      username: user.username,
+      isAdmin: false,
+      isExternal: true,
+      isSystem: false,
+    });
+    expect([...(actor.scopes ?? [])]).toEqual(['read_api']);
+    expect(await authenticate(services(), { kind: 'none' }, { sudo: null })).toEqual(anonymous);
+  });
+});
+
+describe('sudo', () => {
+  it('lets an administrator act as another, by id or name in any case', async () => {
+    const user = await app().make.user();
+    const path = (who: string | number) => `/user?sudo=${who}`;
+    expect((await app().as(app().root).get(path(user.id))).body.username).toBe(user.username);
+    expect((await app().as(app().root).get(path(user.username.toUpperCase()))).body.username).toBe(user.username);
+    expect((await app().as(app().root).get('/user', { sudo: user.username })).body.username).toBe(user.username);
+    expect((await app().as(app().root).get(`/users?sudo=${user.id}`)).body[0]).not.toHaveProperty('email');
+  });
+
+  it('is refused to others, without the scope, and for nobody', async () => {
+    const user = await app().make.user();
+    const other = await app().as(user).get('/user?sudo=root');
+    expect([other.status, other.body]).toEqual([403, { message: '403 Forbidden - Must be admin to use sudo' }]);
+    const narrow = await app().as(app().root, ['api', 'read_api']).get(`/user?sudo=${user.id}`);
+    expect(narrow).toMatchObject({ status: 403, body: { error: 'insufficient_scope', scope: 'sudo' } });
+    const nobody = await app().as(app().root).get('/user?sudo=nobody-here');
+    expect([nobody.status, nobody.body]).toEqual([
+      404,
+      { message: "404 User with ID or username 'nobody-here' Not Found" },
+    ]);
+    expect((await app().anonymous.get('/users?username=root&sudo=root')).status).toBe(401);
+  });
+});
+
+describe('git', () => {
+  it('takes a token under any name', async () => {
+    const user = await app().make.user();
+    const password = await app().tokenOf(user, ['read_repository']);
+    const actor = await authenticateGit(services(), { username: 'oauth2', password });
+    expect(actor).toMatchObject({ userId: user.id });
+    expect([...(actor.scopes ?? [])]).toEqual(['read_repository']);
+  });
+
+  it('takes the password of the account, by name or address, unless a setting forbids it', async () => {
+    for (const username of ['root', 'ROOT', 'root@localhost.localdomain']) {
+      const actor = await authenticateGit(services(), { username, password: PASSWORD });
+      expect(actor).toMatchObject({ userId: app().root.id, scopes: null, tokenId: null });
+    }
+    await app().as(app().root).put('/application/settings', { password_authentication_enabled_for_git: false });
+    await expect(authenticateGit(services(), { username: 'root', password: PASSWORD })).rejects.toMatchObject({
+      code: 'unauthenticated',
+    });
+    await app().as(app().root).put('/application/settings', { password_authentication_enabled_for_git: true });
+    // Not for the API.
+    const basic = await app().anonymous.get('/user', { authorization: `Basic ${btoa(`root:${PASSWORD}`)}` });
+    expect(basic.status).toBe(401);
+  });
+
+  it('closes the account to passwords after ten wrong ones, for a while, and leaves tokens alone', async () => {
+    const user = await app().make.user({ password_hash: await hashPassword('the-right-one') });
+    const attempt = (password: string) => authenticateGit(services(), { username: user.username, password });
+    for (let i = 0; i < 9; i++) await expect(attempt(`wrong ${i}`)).rejects.toMatchObject({ code: 'unauthenticated' });
+    await expect(attempt('the-right-one')).resolves.toMatchObject({ userId: user.id });
+    for (let i = 0; i < 10; i++) await expect(attempt(`wrong ${i}`)).rejects.toMatchObject({ code: 'unauthenticated' });
+    await expect(attempt('the-right-one')).rejects.toMatchObject({ code: 'unauthenticated' });
+    expect((await app().as(app().root).get(`/users/${user.id}`)).body.locked).toBe(true);
+    expect((await app().as(user).get('/user')).status).toBe(200);
+
+    const past = new Date(Date.now() - 1_000).toISOString();
+    await db().updateTable('users').set({ locked_until: past }).where('id', '=', user.id).execute();
+    await expect(attempt('wrong')).rejects.toMatchObject({ code: 'unauthenticated' });
+    await expect(attempt('the-right-one')).resolves.toMatchObject({ userId: user.id });
+    expect((await app().as(app().root).get(`/users/${user.id}`)).body.locked).toBe(false);
+  });
+
+  it('says the same of nobody, of who has no password, of a second factor, and of nonsense', async () => {
+    const none = await app().make.user();
+    const second = await app().make.user({
+      password_hash: await hashPassword('good-enough'),
+      two_factor_enabled: true,
+    });
+    for (const username of ['nobody', none.username, second.username, '', 'nul\0']) {
+      await expect(authenticateGit(services(), { username, password: 'good-enough' })).rejects.toMatchObject({
+        code: 'unauthenticated',
+      });
+    }
+    const blocked = await app().make.user({ password_hash: await hashPassword('good-enough'), state: 'blocked' });
+    await expect(
+      authenticateGit(services(), { username: blocked.username, password: 'good-enough' }),
+    ).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(
+      authenticateGit(services(), { username: blocked.username, password: 'wrong-enough' }),
+    ).rejects.toMatchObject({ code: 'unauthenticated' });
+  });
+});
+
+describe('later on', () => {
+  it('finds an actor by id while the account is open', async () => {
+    const user = await app().make.user();
+    expect(await actorFor(services(), user.id)).toMatchObject({ userId: user.id, scopes: null, tokenId: null });
+    await db().updateTable('users').set({ state: 'banned' }).where('id', '=', user.id).execute();
+    expect(await actorFor(services(), user.id)).toBeNull();
+    expect(await actorFor(services(), 999_999)).toBeNull();
+  });
+
+  it('says in one go which actors still count', async () => {
+    const users = await Promise.all(Array.from({ length: 5 }, () => app().make.user()));
+    const actors = await Promise.all(users.map(async (user) => authenticated(await app().tokenOf(user))));
+    const [revoked, blocked, promoted, expired, fine] = users;
+    if (!revoked || !blocked || !promoted || !expired || !fine) throw new Error('five were made');
+    const sudo = await authenticated(ADMIN_TOKEN, fine.username);
+    const all = [anonymous, ...actors, sudo, ...actors];
+    expect((await stillValid(services(), all)).size).toBe(12);
+    await setToken(await app().tokenOf(revoked), { revoked: true });
+    await setToken(await app().tokenOf(expired), { expires_at: '2020-01-01' });
+    await db().updateTable('users').set({ state: 'blocked' }).where('id', '=', blocked.id).execute();
+    await db().updateTable('users').set({ is_admin: true }).where('id', '=', promoted.id).execute();
+    expect(await stillValid(services(), all)).toEqual(new Set([0, 5, 6, 11]));
+    await db().updateTable('users').set({ is_admin: false }).where('id', '=', app().root.id).execute();
+    expect(await stillValid(services(), [sudo])).toEqual(new Set());
+    await db().updateTable('users').set({ is_admin: true }).where('id', '=', app().root.id).execute();
+    expect(await stillValid(services(), [])).toEqual(new Set());
+  });
+});
+
+const setToken = (value: string, changes: { revoked?: boolean; expires_at?: string | null }) =>
+  db().updateTable('personal_access_tokens').set(changes).where('digest', '=', digestToken(value)).execute();

@@ -1,0 +1,238 @@
+import { describe, expect, it } from 'vitest';
+import { daysAfter } from '#domains/tokens/model.ts';
+import { seedAdministrator } from '#domains/tokens/seed.ts';
+import { type Context, systemActor } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { digestToken } from '#platform/secrets.ts';
+import { useApp } from '../support/app.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { createTestServices } from '../support/services.ts';
+
+const app = useApp();
+const admin = () => app().as(app().root);
+const db = () => app().hub.services.db;
+const today = () => new Date().toISOString().slice(0, 10);
+
+describe('creating tokens for users', () => {
+  it('tells the value once and stores its digest', async () => {
+    const user = await app().make.user();
+    const path = `/users/${user.id}/personal_access_tokens`;
+    const { status, body } = await admin().post(path, {
+      name: 'ci',
+      scopes: ['api', 'read_user'],
+      description: 'for CI',
+    });
+    expect(status).toBe(201);
+    expect(body).toMatchObject({
+      name: 'ci',
+      description: 'for CI',
+      scopes: ['api', 'read_user'],
+      user_id: user.id,
+      active: true,
+      revoked: false,
+      last_used_at: null,
+      expires_at: daysAfter(today(), 365),
+    });
+    expect(body.token).toMatch(/^glpat-[\w-]{27}$/);
+    expect((await app().anonymous.get('/user', { 'private-token': body.token })).body.id).toBe(user.id);
+    const row = await db()
+      .selectFrom('personal_access_tokens')
+      .selectAll()
+      .where('id', '=', body.id)
+      .executeTakeFirstOrThrow();
+    expect(row.digest.equals(digestToken(body.token))).toBe(true);
+    const events = await db().selectFrom('events').selectAll().where('kind', '=', 'token.created').execute();
+    expect(JSON.stringify(events)).not.toContain(body.token);
+    expect((await admin().get(`/personal_access_tokens/${body.id}`)).body).not.toHaveProperty('token');
+  });
+
+  it.each([
+    [{ name: undefined }, { error: 'name is missing' }],
+    [{ scopes: undefined }, { error: 'scopes is missing' }],
+    [{ scopes: [] }, { message: { scopes: ["can't be blank"] } }],
+    [{ scopes: ['everything'] }, { error: 'scopes[0] does not have a valid value' }],
+    [{ scopes: ['sudo'] }, { message: { scopes: ['can only contain available scopes'] } }],
+    [{ name: '  ' }, { message: { name: ["can't be blank"] } }],
+    [{ expires_at: '2026-02-30' }, { error: 'expires_at is invalid' }],
+    [{ expires_at: '2020-01-01' }, { message: { expires_at: ['must be in the future'] } }],
+    [{ expires_at: '2999-01-01' }, { message: { expires_at: [expect.stringContaining('must be on or before')] } }],
+  ])('refuses %j', async (wrong, expected) => {
+    const user = await app().make.user();
+    const input = { name: 'x', scopes: ['api'], ...wrong };
+    const { status, body } = await admin().post(`/users/${user.id}/personal_access_tokens`, input);
+    expect([status, body]).toEqual([400, expected]);
+    expect((await admin().get(`/personal_access_tokens?user_id=${user.id}`)).body).toEqual([]);
+  });
+
+  it('is for administrators alone', async () => {
+    const user = await app().make.user();
+    const path = `/users/${user.id}/personal_access_tokens`;
+    const input = { name: 'x', scopes: ['api'] };
+    expect((await app().as(user).post(path, input)).status).toBe(403);
+    expect((await app().anonymous.post(path, input)).status).toBe(401);
+    expect((await admin().post('/users/999999/personal_access_tokens', input)).status).toBe(404);
+  });
+});
+
+describe('creating tokens for oneself', () => {
+  it('over REST opens the Kubernetes proxy alone, until the day ends', async () => {
+    const user = await app().make.user();
+    const { status, body } = await app()
+      .as(user)
+      .post('/user/personal_access_tokens', { name: 'k', scopes: ['k8s_proxy'] });
+    expect([status, body.expires_at, body.scopes]).toEqual([201, daysAfter(today(), 1), ['k8s_proxy']]);
+    const wide = await app()
+      .as(user)
+      .post('/user/personal_access_tokens', { name: 'k', scopes: ['api'] });
+    expect(wide.status).toBe(400);
+    expect((await app().anonymous.get('/user', { 'private-token': body.token })).status).toBe(403);
+  });
+
+  it('over GraphQL opens no more than the token in use', async () => {
+    const mutation = `mutation ($input: PersonalAccessTokenCreateInput!) {
+      personalAccessTokenCreate(input: $input) { token personalAccessToken { id scopes active user { username } } errors } }`;
+    const user = await app().make.user();
+    const made = await app()
+      .as(user)
+      .graphql(mutation, { input: { name: 'g', scopes: ['read_api'] } });
+    expect(made.data.personalAccessTokenCreate).toMatchObject({
+      token: expect.stringMatching(/^glpat-/),
+      personalAccessToken: { scopes: ['read_api'], active: true, user: { username: user.username } },
+      errors: [],
+    });
+    const other = await app().make.user();
+    const forOther = await app()
+      .as(user)
+      .graphql(mutation, {
+        input: { name: 'g', scopes: ['api'], userId: `gid://gitlab/User/${other.id}` },
+      });
+    expect(forOther.errors).toHaveLength(1);
+    const more = await app()
+      .as(app().root, ['api', 'read_user'])
+      .graphql(mutation, { input: { name: 'g', scopes: ['sudo'] } });
+    expect(more.data.personalAccessTokenCreate).toMatchObject({
+      token: null,
+      errors: ['Scopes can only contain what the token in use opens itself'],
+    });
+  });
+});
+
+describe('reading and revoking tokens', () => {
+  it('tells each of his own, administrators of all', async () => {
+    const one = await app().make.user();
+    const other = await app().make.user();
+    await app().tokenOf(one);
+    await app().tokenOf(other);
+    const own = (await app().as(one).get('/personal_access_tokens')).body;
+    expect(own).toHaveLength(1);
+    expect(own[0]).toMatchObject({ user_id: one.id, active: true });
+    expect((await app().as(one).get(`/personal_access_tokens?user_id=${other.id}`)).status).toBe(403);
+    expect((await admin().get(`/personal_access_tokens?user_id=${other.id}`)).body).toHaveLength(1);
+    const [{ id }] = (await app().as(other).get('/personal_access_tokens')).body;
+    expect((await app().as(other).get(`/personal_access_tokens/${id}`)).status).toBe(200);
+    expect((await app().as(one).get(`/personal_access_tokens/${id}`)).status).toBe(404);
+    expect((await app().as(one).delete(`/personal_access_tokens/${id}`)).status).toBe(404);
+    expect((await app().as(other).get('/user')).status).toBe(200);
+    expect((await app().anonymous.get('/personal_access_tokens')).status).toBe(401);
+    expect((await admin().delete(`/personal_access_tokens/${id}`)).status).toBe(204);
+    expect((await app().as(other).get('/user')).status).toBe(401);
+    expect((await admin().get(`/personal_access_tokens?user_id=${other.id}&state=active`)).body).toEqual([]);
+    expect((await admin().get(`/personal_access_tokens?user_id=${other.id}&revoked=true`)).body).toHaveLength(1);
+  });
+
+  it('hides impersonation tokens from the user', async () => {
+    const user = await app().make.user();
+    await app().tokenOf(user);
+    const row = await db()
+      .insertInto('personal_access_tokens')
+      .values({ user_id: user.id, name: 'i', scopes: ['api'], digest: digestToken('imp'), impersonation: true })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    expect((await app().as(user).get('/personal_access_tokens')).body).toHaveLength(1);
+    expect((await app().as(user).get(`/personal_access_tokens/${row.id}`)).status).toBe(404);
+  });
+
+  it('lets a token of any scope look at itself and end itself', async () => {
+    const user = await app().make.user();
+    const client = app().as(user, ['read_repository']);
+    expect((await client.get('/user')).status).toBe(403);
+    expect((await client.get('/personal_access_tokens/self')).body).toMatchObject({
+      user_id: user.id,
+      scopes: ['read_repository'],
+      active: true,
+    });
+    expect((await client.delete('/personal_access_tokens/self')).status).toBe(204);
+    expect((await client.get('/personal_access_tokens/self')).status).toBe(401);
+    const events = await db().selectFrom('events').selectAll().where('kind', '=', 'token.revoked').execute();
+    expect(events.at(-1)).toMatchObject({ actor_id: user.id });
+  });
+
+  it('works the same in GraphQL', async () => {
+    const user = await app().make.user();
+    const query =
+      '{ currentUser { personalAccessTokens { count nodes { id name scopes } } } personalAccessToken { id } }';
+    const { data } = await app().as(user).graphql(query);
+    expect(data.currentUser.personalAccessTokens).toMatchObject({
+      count: 1,
+      nodes: [{ id: data.personalAccessToken.id }],
+    });
+    const other = app().as(await app().make.user());
+    const id = data.personalAccessToken.id;
+    const hidden = await other.graphql(
+      'query ($id: PersonalAccessTokenID!, $name: String!) { personalAccessToken(id: $id) { id } user(username: $name) { personalAccessTokens { count } } }',
+      { id, name: user.username },
+    );
+    expect(hidden.data).toEqual({ personalAccessToken: null, user: { personalAccessTokens: null } });
+    const revoke =
+      'mutation ($id: PersonalAccessTokenID) { personalAccessTokenRevoke(input: { id: $id }) { personalAccessToken { active } errors } }';
+    expect((await other.graphql(revoke, { id })).errors).toHaveLength(1);
+    expect((await app().as(user).graphql(revoke, { id })).data.personalAccessTokenRevoke).toEqual({
+      personalAccessToken: { active: false },
+      errors: [],
+    });
+  });
+});
+
+describe('the first administrator', () => {
+  it('is made once, by one of several processes, and takes a given token later too', async () => {
+    await using disposables = new AsyncDisposableStack();
+    const ctx = await emptyHub(disposables);
+    const seeded = await Promise.all(Array.from({ length: 4 }, () => seedAdministrator(ctx, {})));
+    const [first] = seeded.filter((each) => each.created);
+    expect(seeded.filter((each) => each.created)).toHaveLength(1);
+    expect(first?.token).toMatch(/^glpat-[\w-]{27}$/);
+    expect(first?.password).toMatch(/^[\w-]{20}$/);
+    const root = await ctx.db.selectFrom('users').selectAll().executeTakeFirstOrThrow();
+    expect(root).toMatchObject({ id: 1, username: 'root', is_admin: true, state: 'active' });
+
+    const token = 'given-token-of-the-administrator';
+    expect(await seedAdministrator(ctx, { token })).toEqual({ created: false, password: null, token: null });
+    await seedAdministrator(ctx, { token });
+    const rows = await ctx.db
+      .selectFrom('personal_access_tokens')
+      .select(['scopes', 'expires_at'])
+      .where('digest', '=', digestToken(token))
+      .execute();
+    expect(rows).toHaveLength(1);
+    expect(rows[0]?.expires_at).toBeNull();
+    expect(rows[0]?.scopes).toContain('sudo');
+  });
+
+  it('shows nothing that was given', async () => {
+    await using disposables = new AsyncDisposableStack();
+    const ctx = await emptyHub(disposables);
+    const seeded = await seedAdministrator(ctx, {
+      password: 'given-password',
+      token: 'given-token-of-the-administrator',
+    });
+    expect(seeded).toEqual({ created: true, password: null, token: null });
+  });
+});
+
+/** A hub without anyone. */
+const emptyHub = async (disposables: AsyncDisposableStack): Promise<Context> => {
+  const database = await createTestDatabase();
+  disposables.defer(() => database.drop());
+  const { services } = disposables.use(await createTestServices(database.url));
+  return createContextFactory(services)({ actor: systemActor });
+};
