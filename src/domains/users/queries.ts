@@ -27,7 +27,7 @@ export const userSummaryColumns = [
 ] as const;
 
 /** All columns but the password's digest and the count of wrong passwords, which no reader needs. */
-export const userColumns = [
+const userColumns = [
   ...userSummaryColumns,
   'users.email',
   'users.user_type',
@@ -170,7 +170,7 @@ export const userDetailsByIds = async (
 };
 
 export const USER_ORDERS = ['id', 'name', 'username', 'created_at', 'updated_at'] as const;
-export type UserOrder = (typeof USER_ORDERS)[number];
+type UserOrder = (typeof USER_ORDERS)[number];
 
 export interface UserFilter {
   readonly username?: string | undefined;

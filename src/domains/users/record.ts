@@ -65,7 +65,7 @@ const self = {
 export const userBasicRecord = z.object(basic).meta({ id: 'UserBasic' });
 
 /** A user to someone signed in. */
-export const userRecord = z.object({ ...basic, ...signedIn }).meta({ id: 'User' });
+const userRecord = z.object({ ...basic, ...signedIn }).meta({ id: 'User' });
 
 /** The caller. */
 export const currentUserRecord = z.object({ ...basic, ...signedIn, ...self }).meta({ id: 'CurrentUser' });
