@@ -1,3 +1,4 @@
+import { removeFiles } from '#domains/projects/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeRepositories } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
@@ -7,4 +8,5 @@ import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
 export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
   runnable(removeRepositories),
+  runnable(removeFiles),
 ];

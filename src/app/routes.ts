@@ -1,9 +1,12 @@
 import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
+import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
 import { routes as users } from '#domains/users/rest.ts';
 import type { Route } from '#rest/route.ts';
 
 /** Every REST endpoint, a line per domain. */
-export const routes: readonly Route[] = [...metadata, ...settings, ...users, ...tokens, ...groups];
+export const routes: readonly Route[] = [...metadata, ...settings, ...users, ...tokens, ...groups, ...projects].map(
+  followingMoves,
+);

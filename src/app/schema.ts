@@ -9,6 +9,7 @@ import '#domains/settings/graphql.ts';
 import '#domains/users/graphql.ts';
 import '#domains/tokens/graphql.ts';
 import '#domains/groups/graphql.ts';
+import '#domains/projects/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

@@ -99,7 +99,11 @@ export const filterValues = (filter: ProjectFilter): SlotValues => ({
 });
 
 /** The conditions of the filter and of the caller's rights on the row `projects`. */
-export const conditions = (actor: Actor, filter: ProjectFilter): RawBuilder<unknown> => {
+export const conditions = (
+  actor: Actor,
+  filter: ProjectFilter,
+  namespaceId: unknown = slot('namespace_id'),
+): RawBuilder<unknown> => {
   const all: RawBuilder<unknown>[] = [projectIsVisible(actor)];
   const given = (name: keyof ProjectFilter) => filter[name] !== null && filter[name] !== undefined;
   const add = (condition: RawBuilder<unknown>) => all.push(condition);
@@ -110,7 +114,7 @@ export const conditions = (actor: Actor, filter: ProjectFilter): RawBuilder<unkn
 
   if (given('ids')) add(sql`projects.id = any (${slot('ids')}::bigint[])`);
   if (given('full_paths')) add(sql`lower(projects.full_path) = any (${slot('full_paths')}::text[])`);
-  if (given('namespace_id')) add(placeCondition(filter));
+  if (given('namespace_id')) add(placeCondition(filter, namespaceId));
   if (given('archived')) add(filter.archived ? sql`projects.archived` : sql`not projects.archived`);
   if (filter.imported) {
     add(actor.userId === null ? nobody : sql`projects.imported and projects.creator_id = ${actor.userId}`);
@@ -147,8 +151,7 @@ export const conditions = (actor: Actor, filter: ProjectFilter): RawBuilder<unkn
   return sql.join(all, sql` and `);
 };
 
-const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter): RawBuilder<unknown> => {
-  const id = slot('namespace_id');
+const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter, id: unknown): RawBuilder<unknown> => {
   const shared = sql`projects.id in (select s.project_id from project_shares s
     where s.shared_with_id = ${id}::bigint and (s.expires_at is null or s.expires_at > current_date))`;
   if (with_shared === 'only') return shared;

@@ -1,9 +1,18 @@
 import { type RawBuilder, sql } from 'kysely';
 import { projectIsVisible } from '#domains/access/policy.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
+import type { CursorValues } from '#platform/cursor.ts';
+import {
+  type BatchedList,
+  batchedCounts,
+  batchedRows,
+  groupedByParent,
+  type OfParent,
+  PARENT,
+} from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, slot, USER_SLOT } from '#platform/db/compiled.ts';
-import type { List, Window } from '#platform/db/list.ts';
-import { DomainError, notFound } from '#platform/errors.ts';
+import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
+import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import {
   conditions,
@@ -12,9 +21,10 @@ import {
   filterValues,
   isSize,
   type ProjectFilter,
+  type ProjectOrder,
   sortExpression,
 } from './filter.ts';
-import type { ProjectDetails, ProjectRow } from './model.ts';
+import type { ProjectDetails, ProjectRow, StatisticsRow } from './model.ts';
 import {
   assemble,
   DETAILS,
@@ -41,9 +51,13 @@ export const getProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow
   return project;
 };
 
-/** The project, or null when there is none for the caller. Paths are found whatever their case. */
-export const findProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow | null> =>
-  (await readProjects(ctx, id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] }, ROW))[0] ?? null;
+/** The project, or null when there is none for the caller. Paths are found whatever their case. `parts` limits what is read. */
+export const findProject = async (
+  ctx: Context,
+  id: IdOrPath,
+  parts: readonly ProjectPart[] = ROW,
+): Promise<ProjectRow | null> =>
+  (await readProjects(ctx, id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] }, parts))[0] ?? null;
 
 /** With what the full REST record tells. */
 export const getProjectDetails = async (
@@ -107,6 +121,30 @@ export const personalNamespaceId = async (ctx: Pick<Context, 'db'>, userId: numb
   return row?.id ?? null;
 };
 
+/** What these projects take up, by id; rights are the caller's to check. */
+export const statisticsByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, StatisticsRow>> => {
+  const rows = await ctx.db
+    .selectFrom('project_statistics')
+    .selectAll()
+    .where(sql<boolean>`project_id = any (${ids}::bigint[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.project_id, row]));
+};
+
+/** Which of the projects the caller has starred. */
+export const starredByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, boolean>> => {
+  const rows = await ctx.db
+    .selectFrom('project_stars')
+    .select('project_id')
+    .where('user_id', '=', ctx.actor.userId)
+    .where(sql<boolean>`project_id = any (${ids}::bigint[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.project_id, true]));
+};
+
 const statements = new CompiledStatements();
 
 /** The actor whom a statement is compiled for: his id becomes a slot. */
@@ -155,15 +193,70 @@ const projectList = (ctx: Context, filter: ProjectFilter, parts: readonly Projec
         });
         return rows.map((row) => assemble(actor, row, wanted));
       } catch (error) {
-        throw isBadCursor(error, window)
-          ? new DomainError('bad_request', 'The cursor is invalid for this list')
-          : error;
+        throw isBadCursor(error, window) ? badCursor() : error;
       }
     },
     count: (atMost) => countProjects(ctx, filter, shape, atMost),
-    cursorOf: (row) => (order === 'id' ? [row.id] : [sortKeyOf(row), row.id]),
+    cursorOf: (row) => cursorOf(order, row),
   };
 };
+
+/**
+ * The same list for many namespaces at once: the projects of each group on a page. `filter.namespace_id` is ignored.
+ */
+export const listProjectsBelow = (
+  ctx: Context,
+  filter: Omit<ProjectFilter, 'namespace_id'>,
+  parts: readonly ProjectPart[] = ROW,
+): BatchedList<ProjectRow> => {
+  const { actor } = ctx;
+  // Only its presence counts: the id is the one of each parent.
+  const below: ProjectFilter = { ...filter, namespace_id: 0 };
+  const shape = `${actorShape(actor)}|${filterShape(below)}`;
+  const order = effectiveOrder(actor, below);
+  const ascending = order !== 'similarity' && filter.sort === 'asc';
+  const values = filterValues(below);
+  const wanted = new Set(parts);
+  return {
+    rows: async (namespaceIds, window) => {
+      const statement = statements.get(ctx, `below|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
+        batchedRows(slot('parents'), listStatement(templateOf(actor), below, parts, window, ascending, PARENT)),
+      );
+      try {
+        const rows = await runCompiled<RawProject & OfParent>(ctx, statement, {
+          ...values,
+          parents: namespaceIds,
+          ...cursorSlots('after', window.after),
+          ...cursorSlots('before', window.before),
+        });
+        for (const row of rows) assemble(actor, row, wanted);
+        return groupedByParent(rows);
+      } catch (error) {
+        throw isBadCursor(error, window) ? badCursor() : error;
+      }
+    },
+    counts: async (namespaceIds, atMost) => {
+      const statement = statements.get(ctx, `counts|${shape}`, () =>
+        batchedCounts(
+          slot('parents'),
+          sql`select 1 from projects where ${conditions(templateOf(actor), below, PARENT)} limit ${slot('at_most')}::bigint`,
+        ),
+      );
+      const rows = await runCompiled<OfParent & { count: number }>(ctx, statement, {
+        ...values,
+        parents: namespaceIds,
+        at_most: atMost + 1,
+      });
+      return new Map(rows.map((row) => [row.batch_parent_id, row.count]));
+    },
+    cursorOf: (row) => cursorOf(order, row),
+  };
+};
+
+const cursorOf = (
+  order: ProjectOrder,
+  row: ProjectRow & { readonly sort_key?: RawProject['sort_key'] },
+): CursorValues => (order === 'id' ? [row.id] : [row.sort_key ?? null, row.id]);
 
 const listStatement = (
   actor: Actor,
@@ -171,6 +264,7 @@ const listStatement = (
   parts: readonly ProjectPart[],
   window: Window,
   ascending: boolean,
+  namespaceId?: RawBuilder<number>,
 ): RawBuilder<unknown> => {
   const by = sortExpression(actor, filter);
   const key = by ? sql`(${by}, projects.id)` : sql`projects.id`;
@@ -178,7 +272,7 @@ const listStatement = (
   const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
   const upwards = ascending !== (window.backwards ?? false);
   const direction = sql.raw(upwards ? 'asc' : 'desc');
-  const all = [conditions(actor, filter)];
+  const all = [conditions(actor, filter, namespaceId)];
   if (window.after) all.push(sql`${key} ${comparison(ascending)} ${cursor('after')}`);
   if (window.before) all.push(sql`${key} ${comparison(!ascending)} ${cursor('before')}`);
   const list = selectList(actor, parts.includes('id') ? parts : ['id', ...parts]);
@@ -189,8 +283,6 @@ const listStatement = (
     order by ${by ? sql`${by} ${direction}, ` : sql``}projects.id ${direction}
     limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
 };
-
-const sortKeyOf = (row: ProjectDetails & { readonly sort_key?: RawProject['sort_key'] }) => row.sort_key ?? null;
 
 const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
   `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
@@ -206,14 +298,6 @@ const cursorSlots = (name: string, cursor: Window['after']) => ({
   [`${name}_0`]: cursor?.[0] ?? null,
   [`${name}_1`]: cursor?.[1] ?? null,
 });
-
-/** Cursor values come from outside: one that is no time or number fails in the database (class 22). */
-const isBadCursor = (error: unknown, window: Window): boolean =>
-  Boolean(window.after ?? window.before) &&
-  error instanceof Error &&
-  'code' in error &&
-  typeof error.code === 'string' &&
-  error.code.startsWith('22');
 
 const LARGE_MS = 60_000;
 const MAX_REMEMBERED = 1_000;

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
+import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
 import { userView, viewIncludes } from '#domains/users/policy.ts';
 import { findUser, findUserByUsername } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { listOfRows } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
+import { MAX_PER_PAGE, offsetPage, type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import { RestError } from '#rest/errors.ts';
 import { anyHash, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { type Exchange, listRoute, type Route, route } from '#rest/route.ts';
@@ -109,6 +110,14 @@ const dated = {
 
 const keysetById = { keyset: { id: 'integer' }, continueBy: 'id', shallowOffset: true } as const;
 const accepted = z.object({ message: z.literal('202 Accepted') });
+
+const groupWithProjects = z
+  .object({
+    ...groupDetailShape,
+    projects: z.array(anyProjectRecord).optional(),
+    shared_projects: z.array(anyProjectRecord).optional(),
+  })
+  .meta({ id: 'GroupWithProjects' });
 
 export const routes = [
   listRoute({
@@ -251,6 +260,27 @@ export const routes = [
 
   route({
     method: 'GET',
+    path: '/groups/:id',
+    tag: 'groups',
+    summary: 'Get a group',
+    description: 'With its projects and those shared with it, at most 100 of each, unless `with_projects` is off.',
+    auth: 'optional',
+    input: { id: idOrPath(), with_projects: boolean().default(true), statistics: boolean().default(false) },
+    response: groupWithProjects,
+    run: async (ctx, { id, with_projects, statistics }) => {
+      const group = await getGroup(ctx, id);
+      const record = await toGroupDetail(ctx, group, { statistics });
+      if (!with_projects) return record;
+      const [projects, shared_projects] = await Promise.all([
+        projectRecordsOf(ctx, { namespace_id: group.id }),
+        projectRecordsOf(ctx, { namespace_id: group.id, with_shared: 'only' }),
+      ]);
+      return { ...record, projects, shared_projects };
+    },
+  }),
+
+  route({
+    method: 'GET',
     path: '/projects/:id',
     tag,
     summary: 'Get a project',
@@ -381,9 +411,9 @@ export const followingMoves = (declared: Route): Route => {
 };
 
 /** At most 100 records, for the group record that carries its projects. */
-export const projectRecordsOf = async (ctx: Context, filter: ProjectFilter) => {
-  const rows = await listProjectDetails(ctx, filter).rows({ limit: 100 });
-  return rows.map((row) => toProjectRecord(ctx, row));
+const projectRecordsOf = async (ctx: Context, filter: ProjectFilter) => {
+  const { items } = await projectPage(ctx, filter, offsetPage(1, MAX_PER_PAGE));
+  return [...items];
 };
 
 const isAnonymous = ({ actor }: Context): boolean => actor.userId === null && !actor.isSystem;

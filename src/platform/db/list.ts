@@ -43,43 +43,54 @@ export const listOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   keys: readonly SortKey<Row>[],
   direction: SortDirection,
-): List<Row> => {
+): List<Row> => ({
+  rows: (window) =>
+    windowOf(query, keys, direction, window)
+      .execute()
+      .catch((error: unknown) => {
+        throw isBadCursor(error, window) ? badCursor() : error;
+      }),
+  count: async (atMost) => {
+    const counted = query
+      .clearSelect()
+      .clearOrderBy()
+      .select(sql<number>`1`.as('one'))
+      .limit(atMost + 1);
+    const row = await db
+      .selectFrom(counted.as('counted'))
+      .select(sql<number>`count(*)`.as('count'))
+      .executeTakeFirstOrThrow();
+    return row.count;
+  },
+  cursorOf: (row) => keys.map((key) => key.of(row)),
+});
+
+/** The rows of the window, of what `query` selects sorted by `keys`. */
+export const windowOf = <Tables extends keyof DB, Row>(
+  query: SelectQueryBuilder<DB, Tables, Row>,
+  keys: readonly SortKey<Row>[],
+  direction: SortDirection,
+  { limit, offset = 0, after, before, backwards = false }: Window,
+): SelectQueryBuilder<DB, Tables, Row> => {
   const columns = sql.join(keys.map((key) => key.by));
   const beyond = (values: CursorValues, forwards: boolean) => {
     const larger = forwards === (direction === 'asc');
     return sql<boolean>`(${columns}) ${sql.raw(larger ? '>' : '<')} (${sql.join(values)})`;
   };
-  return {
-    rows: ({ limit, offset = 0, after, before, backwards = false }) => {
-      const order = sql.raw(backwards === (direction === 'asc') ? 'desc' : 'asc');
-      let page = query.limit(limit);
-      if (offset > 0) page = page.offset(offset);
-      if (after) page = page.where(beyond(after, true));
-      if (before) page = page.where(beyond(before, false));
-      for (const key of keys) page = page.orderBy(sql`${key.by} ${order}`);
-      return page.execute().catch((error: unknown) => {
-        // Cursor values come from outside: one that is no time or number fails in the database (class 22).
-        const hasCursor = Boolean(after ?? before);
-        throw hasCursor && isDataException(error)
-          ? new DomainError('bad_request', 'The cursor is invalid for this list')
-          : error;
-      });
-    },
-    count: async (atMost) => {
-      const counted = query
-        .clearSelect()
-        .clearOrderBy()
-        .select(sql<number>`1`.as('one'))
-        .limit(atMost + 1);
-      const row = await db
-        .selectFrom(counted.as('counted'))
-        .select(sql<number>`count(*)`.as('count'))
-        .executeTakeFirstOrThrow();
-      return row.count;
-    },
-    cursorOf: (row) => keys.map((key) => key.of(row)),
-  };
+  const order = sql.raw(backwards === (direction === 'asc') ? 'desc' : 'asc');
+  let page = query.limit(limit);
+  if (offset > 0) page = page.offset(offset);
+  if (after) page = page.where(beyond(after, true));
+  if (before) page = page.where(beyond(before, false));
+  for (const key of keys) page = page.orderBy(sql`${key.by} ${order}`);
+  return page;
 };
+
+/** Whether a cursor of the window made the statement fail: its values come from outside, and one that is no time or number fails in the database (class 22). */
+export const isBadCursor = (error: unknown, { after, before }: Pick<Window, 'after' | 'before'>): boolean =>
+  Boolean(after ?? before) && isDataException(error);
+
+export const badCursor = () => new DomainError('bad_request', 'The cursor is invalid for this list');
 
 const isDataException = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && error.code.startsWith('22');

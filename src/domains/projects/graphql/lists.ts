@@ -1,0 +1,190 @@
+import { AccessLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import { GroupRef, NamespaceRef } from '#domains/groups/graphql.ts';
+import { UserRef } from '#domains/users/graphql.ts';
+import { userView, viewIncludes } from '#domains/users/policy.ts';
+import { findUser } from '#domains/users/queries.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder } from '#graphql/builder.ts';
+import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
+import { selectedFields, selectedNodes } from '#graphql/lookahead.ts';
+import type { Context } from '#platform/context.ts';
+import type { SortDirection } from '#platform/paging.ts';
+import { PROJECT_ORDERS, type ProjectOrder } from '../filter.ts';
+import { findProject, listProjects, listProjectsBelow, type ProjectFilter } from '../queries.ts';
+import { ProjectConnection, ProjectRef, projectParts } from './project.ts';
+
+builder.queryField('project', (t) =>
+  t.field({
+    type: ProjectRef,
+    args: { fullPath: t.arg.id({ required: true }) },
+    resolve: (_root, { fullPath }, ctx, info) =>
+      findProject(ctx, { path: fullPath }, projectParts(selectedFields(info))),
+  }),
+);
+
+builder.queryField('projects', (t) =>
+  t.connection(
+    {
+      type: ProjectRef,
+      args: {
+        membership: t.arg.boolean(),
+        search: t.arg.string(),
+        searchNamespaces: t.arg.boolean(),
+        ids: t.arg({ type: ['ProjectID'] }),
+        fullPaths: t.arg.stringList(),
+        sort: t.arg.string({
+          description: 'A column and a direction, such as `name_asc`; the newest first by default.',
+        }),
+        topics: t.arg.stringList(),
+        visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
+        minAccessLevel: t.arg({ type: AccessLevelEnum }),
+        archived: t.arg.boolean({ description: 'Only archived projects, or only the others.' }),
+        personal: t.arg.boolean({ description: "Only those in the caller's own namespace." }),
+        owned: t.arg.boolean(),
+        starred: t.arg.boolean(),
+        withIssuesEnabled: t.arg.boolean(),
+        withMergeRequestsEnabled: t.arg.boolean(),
+        markedForDeletionOn: t.arg({ type: 'Date' }),
+        includeHidden: t.arg.boolean({ description: 'For administrators.' }),
+      },
+      resolve: (_root, args, ctx, info) =>
+        listConnection(
+          args,
+          info,
+          listProjects(
+            ctx,
+            {
+              ...order(args.sort),
+              membership: args.membership,
+              search: args.search,
+              search_namespaces: args.searchNamespaces,
+              ids: args.ids,
+              full_paths: args.fullPaths,
+              topics: args.topics,
+              visibility: args.visibilityLevel,
+              min_access_level: args.minAccessLevel,
+              archived: args.archived,
+              personal: args.personal,
+              owned: args.owned,
+              starred: args.starred,
+              with_issues_enabled: args.withIssuesEnabled,
+              with_merge_requests_enabled: args.withMergeRequestsEnabled,
+              marked_for_deletion_on: args.markedForDeletionOn,
+              include_hidden: ctx.actor.isAdmin && args.includeHidden,
+            },
+            projectParts(selectedNodes(info)),
+          ),
+        ),
+    },
+    ProjectConnection,
+  ),
+);
+
+const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([
+  ...PROJECT_ORDERS.map((each) => [each, each] as const),
+  ['created', 'created_at'],
+  ['updated', 'updated_at'],
+  ['latest_activity', 'last_activity_at'],
+  ['activity', 'last_activity_at'],
+  ['stars', 'star_count'],
+]);
+
+/** `name_asc`, `ID_DESC`, `similarity`: what is no order gives the newest first. */
+const order = (sort: string | null | undefined): { order_by: ProjectOrder; sort: SortDirection } => {
+  const [, name = '', direction] = /^(.+?)(?:_(asc|desc))?$/.exec(sort?.toLowerCase() ?? '') ?? [];
+  return { order_by: ORDERS.get(name) ?? 'id', sort: direction === 'asc' ? 'asc' : 'desc' };
+};
+
+const NamespaceProjectSort = builder.enumType('NamespaceProjectSort', {
+  values: {
+    ID_DESC: { value: 'id_desc' },
+    ID_ASC: { value: 'id_asc' },
+    NAME_ASC: { value: 'name_asc' },
+    NAME_DESC: { value: 'name_desc' },
+    PATH_ASC: { value: 'path_asc' },
+    PATH_DESC: { value: 'path_desc' },
+    ACTIVITY_DESC: { value: 'activity_desc' },
+    ACTIVITY_ASC: { value: 'activity_asc' },
+    CREATED_DESC: { value: 'created_desc' },
+    CREATED_ASC: { value: 'created_asc' },
+    UPDATED_DESC: { value: 'updated_desc' },
+    UPDATED_ASC: { value: 'updated_asc' },
+    STARS_DESC: { value: 'stars_desc' },
+    STARS_ASC: { value: 'stars_asc' },
+    SIMILARITY: { value: 'similarity' },
+  } as const,
+});
+
+interface BelowArguments extends ConnectionArguments {
+  readonly includeSubgroups?: boolean | null | undefined;
+  readonly includeArchived?: boolean | null | undefined;
+  readonly search?: string | null | undefined;
+  readonly sort?: string | null | undefined;
+  readonly ids?: readonly number[] | null | undefined;
+  readonly withIssuesEnabled?: boolean | null | undefined;
+  readonly withMergeRequestsEnabled?: boolean | null | undefined;
+}
+
+/** The projects of groups and namespaces: of all parents on a level in one statement. */
+const projectsBelow = batchedConnection((ctx, args: BelowArguments, info) => {
+  const filter: ProjectFilter = {
+    ...order(args.sort),
+    include_subgroups: args.includeSubgroups,
+    search: args.search,
+    ids: args.ids,
+    archived: args.includeArchived === false ? false : null,
+    with_issues_enabled: args.withIssuesEnabled,
+    with_merge_requests_enabled: args.withMergeRequestsEnabled,
+  };
+  return listProjectsBelow(ctx, filter, projectParts(selectedNodes(info)));
+});
+
+for (const parent of [GroupRef, NamespaceRef]) {
+  builder.objectField(parent, 'projects', (t) =>
+    t.connection(
+      {
+        type: ProjectRef,
+        nullable: false,
+        args: {
+          includeSubgroups: t.arg.boolean({ defaultValue: false }),
+          includeArchived: t.arg.boolean({ defaultValue: true }),
+          search: t.arg.string(),
+          sort: t.arg({ type: NamespaceProjectSort, defaultValue: 'id_desc' }),
+          ids: t.arg({ type: ['ProjectID'] }),
+          withIssuesEnabled: t.arg.boolean(),
+          withMergeRequestsEnabled: t.arg.boolean(),
+        },
+        resolve: (namespace, args, ctx, info) => projectsBelow(namespace.id, args, ctx, info),
+      },
+      ProjectConnection,
+    ),
+  );
+}
+
+builder.interfaceField(UserRef, 'starredProjects', (t) =>
+  t.connection(
+    {
+      type: ProjectRef,
+      args: { search: t.arg.string() },
+      resolve: async (user, args, ctx, info) =>
+        listConnection(
+          args,
+          info,
+          listProjects(
+            ctx,
+            // A private profile says nothing of its stars.
+            (await hasOpenProfile(ctx, user.id))
+              ? { ...order(null), starred_by: user.id, search: args.search }
+              : { ...order(null), ids: [] },
+            projectParts(selectedNodes(info)),
+          ),
+        ),
+    },
+    ProjectConnection,
+  ),
+);
+
+const hasOpenProfile = async (ctx: Context, userId: number): Promise<boolean> => {
+  const user = await findUser(ctx, userId);
+  return user !== null && (!user.private_profile || viewIncludes(userView(ctx.actor, user), 'self'));
+};

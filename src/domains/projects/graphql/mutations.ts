@@ -1,0 +1,94 @@
+import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { createProject, deleteProject, setArchived, setStar, updateProject } from '../commands.ts';
+import { getProject } from '../queries.ts';
+import { ProjectRef } from './project.ts';
+import { readSettings, settingFields } from './setting-inputs.ts';
+
+mutationField('projectCreate', {
+  description: 'Creates a project. One of `name` and `path` is needed.',
+  input: (t) => ({
+    name: t.string(),
+    path: t.string(),
+    namespaceId: t.field({ type: 'NamespaceID', description: "The caller's own namespace when absent." }),
+    namespacePath: t.id({ description: 'Instead of `namespaceId`.' }),
+    visibility: t.field({ type: VisibilityLevelsEnum }),
+    defaultBranch: t.string(),
+    initializeWithReadme: t.boolean(),
+    ...settingFields(t),
+  }),
+  payload: { project: ProjectRef },
+  run: async (ctx, input) => ({
+    project: await createProject(ctx, {
+      ...readSettings(input),
+      name: input.name ?? undefined,
+      path: input.path ?? undefined,
+      namespace: namespaceOf(input.namespaceId, input.namespacePath),
+      visibility: input.visibility ?? undefined,
+      default_branch: input.defaultBranch ?? undefined,
+      initialize_with_readme: input.initializeWithReadme ?? undefined,
+    }),
+  }),
+});
+
+mutationField('projectUpdate', {
+  description: 'Changes a project.',
+  input: (t) => ({
+    fullPath: t.id({ required: true }),
+    name: t.string(),
+    path: t.string(),
+    visibility: t.field({ type: VisibilityLevelsEnum }),
+    defaultBranch: t.string(),
+    ...settingFields(t),
+  }),
+  payload: { project: ProjectRef },
+  run: async (ctx, input) => ({
+    project: await updateProject(ctx, await getProject(ctx, { path: input.fullPath }), {
+      ...readSettings(input),
+      name: input.name ?? undefined,
+      path: input.path ?? undefined,
+      visibility: input.visibility ?? undefined,
+      default_branch: input.defaultBranch ?? undefined,
+    }),
+  }),
+});
+
+mutationField('projectDelete', {
+  description: 'Deletes a project with everything in it.',
+  input: (t) => ({ fullPath: t.id({ required: true }) }),
+  payload: {},
+  run: async (ctx, { fullPath }) => {
+    await deleteProject(ctx, await getProject(ctx, { path: fullPath }));
+    return {};
+  },
+});
+
+for (const [name, archived] of [
+  ['projectArchive', true],
+  ['projectUnarchive', false],
+] as const) {
+  mutationField(name, {
+    description: archived ? 'Makes a project read-only.' : 'Takes a project out of the archive.',
+    input: (t) => ({ fullPath: t.id({ required: true }) }),
+    payload: { project: ProjectRef },
+    run: async (ctx, { fullPath }) => ({
+      project: await setArchived(ctx, await getProject(ctx, { path: fullPath }), archived),
+    }),
+  });
+}
+
+mutationField('starProject', {
+  description: 'Stars a project, or takes the star back.',
+  input: (t) => ({
+    projectId: t.field({ type: 'ProjectID', required: true }),
+    starred: t.boolean({ required: true }),
+  }),
+  payload: { project: ProjectRef, count: 'String' },
+  run: async (ctx, { projectId, starred }) => {
+    const { project } = await setStar(ctx, await getProject(ctx, { id: projectId }), starred);
+    return { project, count: String(project.star_count) };
+  },
+});
+
+const namespaceOf = (id: number | null | undefined, path: string | null | undefined) =>
+  id != null ? { id } : path != null ? { path } : undefined;

@@ -1,0 +1,75 @@
+import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import type { CursorValues } from '../cursor.ts';
+import type { SortDirection } from '../paging.ts';
+import { badCursor, isBadCursor, type SortKey, type Window, windowOf } from './list.ts';
+import type { Database } from './pool.ts';
+import type { DB } from './tables.ts';
+
+/**
+ * The same list below each of many parents (the projects of each group on a page): one statement for all of them,
+ * each parent with a window of its own. GraphQL reads it with `batchedConnection`.
+ */
+export interface BatchedList<Row> {
+  /** Parents without rows may be absent. */
+  rows(parentIds: readonly number[], window: Window): Promise<ReadonlyMap<number, readonly Row[]>>;
+  /** How many there are below each parent; stops counting after `atMost + 1`. */
+  counts(parentIds: readonly number[], atMost: number): Promise<ReadonlyMap<number, number>>;
+  /** The sort columns of a row, the unique one last. */
+  cursorOf(row: Row): CursorValues;
+}
+
+/**
+ * What `below(parentId)` selects, for many parents, sorted by `keys` as in `listOf`:
+ *
+ *     batchedListOf(ctx.db, (groupId) => visibleIssues(ctx).where('issues.group_id', '=', groupId), [byId], 'desc')
+ */
+export const batchedListOf = <Tables extends keyof DB, Row>(
+  db: Database,
+  below: (parentId: RawBuilder<number>) => SelectQueryBuilder<DB, Tables, Row>,
+  keys: readonly SortKey<Row>[],
+  direction: SortDirection,
+): BatchedList<Row> => ({
+  rows: async (parentIds, window) => {
+    try {
+      const page = windowOf(below(PARENT), keys, direction, window);
+      const { rows } = await batchedRows<Row>(parentIds, sql`${page}`).execute(db);
+      return groupedByParent(rows);
+    } catch (error) {
+      throw isBadCursor(error, window) ? badCursor() : error;
+    }
+  },
+  counts: async (parentIds, atMost) => {
+    const counted = below(PARENT)
+      .clearSelect()
+      .clearOrderBy()
+      .select(sql<number>`1`.as('one'))
+      .limit(atMost + 1);
+    const { rows } = await batchedCounts(parentIds, sql`${counted}`).execute(db);
+    return new Map(rows.map((row) => [row.batch_parent_id, row.count]));
+  },
+  cursorOf: (row) => keys.map((key) => key.of(row)),
+});
+
+/** Stands for the id of each parent in turn, inside what `batchedRows` and `batchedCounts` are given. */
+export const PARENT: RawBuilder<number> = sql<number>`batch.parent_id`;
+
+export interface OfParent {
+  readonly batch_parent_id: number;
+}
+
+/** The statement that runs `below` once for each parent; a lateral join keeps the order of its rows. `parentIds` may be a slot. */
+export const batchedRows = <Row>(parentIds: unknown, below: RawBuilder<unknown>): RawBuilder<Row & OfParent> =>
+  sql<Row & OfParent>`select batch.parent_id as batch_parent_id, below.*
+    from unnest(${parentIds}::bigint[]) as batch (parent_id) cross join lateral (${below}) below`;
+
+/** The statement that counts what `below` gives for each parent. */
+export const batchedCounts = (
+  parentIds: unknown,
+  below: RawBuilder<unknown>,
+): RawBuilder<OfParent & { readonly count: number }> =>
+  sql<OfParent & { readonly count: number }>`select batch.parent_id as batch_parent_id,
+      (select count(*) from (${below}) below) as count
+    from unnest(${parentIds}::bigint[]) as batch (parent_id)`;
+
+export const groupedByParent = <Row extends OfParent>(rows: readonly Row[]): ReadonlyMap<number, readonly Row[]> =>
+  Map.groupBy(rows, (row) => row.batch_parent_id);
