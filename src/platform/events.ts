@@ -50,8 +50,19 @@ export interface EventDefinition<P> {
 }
 
 /** Declares an event kind, named `<subject>.<past participle>`. */
-export const defineEvent = <P>(kind: string, payload: z.ZodType<P>, webhook?: WebhookBinding<P>): EventDefinition<P> =>
-  webhook ? { kind, payload, webhook } : { kind, payload };
+export const defineEvent = <P>(
+  kind: string,
+  payload: z.ZodType<P>,
+  webhook?: WebhookBinding<P>,
+): EventDefinition<P> => {
+  const definition = webhook ? { kind, payload, webhook } : { kind, payload };
+  registry.set(definition, {
+    kind,
+    trigger: (sent) => webhook?.trigger(payload.parse(sent)) ?? null,
+    body: async (ctx, event) => (await webhook?.body(ctx, event, payload.parse(event.payload))) ?? null,
+  });
+  return definition;
+};
 
 /** A definition whose payload type has been closed over, so that many fit into one list. */
 export interface AnyEventDefinition {
@@ -61,10 +72,11 @@ export interface AnyEventDefinition {
   body(ctx: Context, event: EventRow): Promise<Record<string, unknown> | null>;
 }
 
-/** Closes over the payload type; app/events.ts lists the results. */
-export const registered = <P>(definition: EventDefinition<P>): AnyEventDefinition => ({
-  kind: definition.kind,
-  trigger: (payload) => definition.webhook?.trigger(definition.payload.parse(payload)) ?? null,
-  body: async (ctx, event) =>
-    (await definition.webhook?.body(ctx, event, definition.payload.parse(event.payload))) ?? null,
-});
+const registry = new WeakMap<object, AnyEventDefinition>();
+
+/** The event kinds among the exports of a domain's `events.ts`: `definitionsIn(await import('./events.ts'))`. */
+export const definitionsIn = (exports: Readonly<Record<string, unknown>>): AnyEventDefinition[] =>
+  Object.values(exports).flatMap((value) => {
+    const definition = typeof value === 'object' && value !== null ? registry.get(value) : undefined;
+    return definition ? [definition] : [];
+  });
