@@ -1,4 +1,5 @@
 import * as groups from '#domains/groups/events.ts';
+import * as members from '#domains/members/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as settings from '#domains/settings/events.ts';
@@ -8,9 +9,14 @@ import type { Follower } from '#platform/event-log/followers.ts';
 import { type AnyEventDefinition, definitionsIn } from '#platform/events.ts';
 
 /** Every event kind, a line per domain. */
-export const eventDefinitions: readonly AnyEventDefinition[] = [settings, users, tokens, groups, projects].flatMap(
-  definitionsIn,
-);
+export const eventDefinitions: readonly AnyEventDefinition[] = [
+  settings,
+  users,
+  tokens,
+  groups,
+  projects,
+  members,
+].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */
 export const followers: readonly Follower[] = [projectActivity];

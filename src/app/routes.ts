@@ -1,4 +1,5 @@
 import { routes as groups } from '#domains/groups/rest.ts';
+import { routes as members } from '#domains/members/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
@@ -7,6 +8,12 @@ import { routes as users } from '#domains/users/rest.ts';
 import type { Route } from '#rest/route.ts';
 
 /** Every REST endpoint, a line per domain. */
-export const routes: readonly Route[] = [...metadata, ...settings, ...users, ...tokens, ...groups, ...projects].map(
-  followingMoves,
-);
+export const routes: readonly Route[] = [
+  ...metadata,
+  ...settings,
+  ...users,
+  ...tokens,
+  ...groups,
+  ...projects,
+  ...members,
+].map(followingMoves);

@@ -1,7 +1,8 @@
 import { AccessLevelEnum, AccessLevelRef, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { visibilityName } from '#domains/access/model.ts';
+import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
-import { listConnection } from '#graphql/connection.ts';
+import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -16,7 +17,15 @@ import {
   SUBGROUP_CREATION_LEVELS,
 } from './model.ts';
 import { canOnGroup, type GroupAbility } from './policy.ts';
-import { findGroup, findNamespace, type GroupRow, listGroups, type NamespaceRow, namespacesByIds } from './queries.ts';
+import {
+  findGroup,
+  findNamespace,
+  type GroupRow,
+  listGroups,
+  listGroupsBelow,
+  type NamespaceRow,
+  namespacesByIds,
+} from './queries.ts';
 import { shareGroup, sharesByNamespaceIds, unshareGroup } from './shares.ts';
 import { type GroupStatistics, groupCountsByIds, groupStatisticsByIds } from './summaries.ts';
 
@@ -157,6 +166,22 @@ const GroupShare = builder
     }),
   });
 
+interface BelowArguments extends ConnectionArguments {
+  readonly search?: string | null | undefined;
+  readonly includeParentDescendants?: boolean | null | undefined;
+  readonly owned?: boolean | null | undefined;
+}
+
+/** Of all parents on a level in one statement. */
+const groupsBelow = batchedConnection((ctx, args: BelowArguments) =>
+  listGroupsBelow(ctx, {
+    directly: args.includeParentDescendants === false,
+    search: args.search ?? undefined,
+    owned: args.owned ?? undefined,
+    allAvailable: true,
+  }),
+);
+
 GroupRef.implement({
   description: 'A group of projects and of other groups.',
   fields: (t) => ({
@@ -234,17 +259,7 @@ GroupRef.implement({
           }),
           owned: t.arg.boolean(),
         },
-        resolve: (group, args, ctx, info) =>
-          listConnection(
-            args,
-            info,
-            listGroups(ctx, {
-              ...(args.includeParentDescendants === false ? { parentId: group.id } : { ancestorId: group.id }),
-              search: args.search ?? undefined,
-              owned: args.owned ?? undefined,
-              allAvailable: true,
-            }),
-          ),
+        resolve: (group, args, ctx, info) => groupsBelow(group.id, args, ctx, info),
       },
       GroupConnection,
     ),

@@ -2,6 +2,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { GUEST, OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
@@ -87,6 +88,36 @@ export const findGroupByOldPath = async (ctx: Context, path: string): Promise<nu
 
 /** The groups that the caller may see and the filter lets through. By name, unless it says otherwise. */
 export const listGroups = (ctx: Context, filter: GroupFilter = {}): List<GroupRow> => {
+  const query = matchingGroups(ctx, filter);
+  const search = filter.search?.trim();
+  const order = filter.orderBy ?? 'name';
+  if (order === 'similarity' && search) {
+    const relevance = sql<number>`greatest(similarity(namespaces.name, ${search}), similarity(namespaces.path, ${search}))::float8`;
+    const ranked = query.select(relevance.as('relevance'));
+    return listOf(ctx.db, ranked, [{ by: relevance, of: (row) => row.relevance }, byId], 'desc');
+  }
+  const direction = order === 'similarity' ? 'asc' : (filter.sort ?? 'asc');
+  return listOf(ctx.db, query, sortKeys[order], direction);
+};
+
+/** The groups below each of many, by name: all of them, or those directly below. */
+export const listGroupsBelow = (
+  ctx: Context,
+  filter: GroupFilter & { readonly directly?: boolean | undefined },
+): BatchedList<GroupRow> =>
+  batchedListOf(
+    ctx.db,
+    (parentId) =>
+      filter.directly
+        ? matchingGroups(ctx, filter).where('namespaces.parent_id', '=', parentId)
+        : matchingGroups(ctx, filter)
+            .where(sql<boolean>`namespaces.traversal_ids @> array[${parentId}]`)
+            .where('namespaces.id', '<>', parentId),
+    sortKeys.name,
+    'asc',
+  );
+
+const matchingGroups = (ctx: Context, filter: GroupFilter) => {
   const { actor } = ctx;
   let query = groupQuery(ctx);
   const search = filter.search?.trim();
@@ -121,14 +152,7 @@ export const listGroups = (ctx: Context, filter: GroupFilter = {}): List<GroupRo
         : sql<boolean>`namespaces.id in ${namespacesOf(actor.userId, Math.max(least, GUEST))}`,
     );
   }
-  const order = filter.orderBy ?? 'name';
-  if (order === 'similarity' && search) {
-    const relevance = sql<number>`greatest(similarity(namespaces.name, ${search}), similarity(namespaces.path, ${search}))::float8`;
-    const ranked = query.select(relevance.as('relevance'));
-    return listOf(ctx.db, ranked, [{ by: relevance, of: (row) => row.relevance }, byId], 'desc');
-  }
-  const direction = order === 'similarity' ? 'asc' : (filter.sort ?? 'asc');
-  return listOf(ctx.db, query, sortKeys[order], direction);
+  return query;
 };
 
 const byId: SortKey<GroupRow> = { by: sql.ref('namespaces.id'), of: (row) => row.id };

@@ -1,0 +1,190 @@
+import { z } from 'zod';
+import { getGroup } from '#domains/groups/queries.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { findUserByUsername } from '#domains/users/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { badParameters, DomainError, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { readPage } from '#platform/paging.ts';
+import { atLeastOneOf, boolean, commaList, date, exclusive, idOrPath, integer, text } from '#rest/params.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
+import { addMember, removeMember, updateMember } from './commands.ts';
+import { groupSource, type MemberSource, projectSource } from './model.ts';
+import { requireReadMembers } from './policy.ts';
+import { ALL, getMember, listMembers, type MemberRelation, type MemberRow } from './queries.ts';
+import { memberRecord, projectShareRecord, toMembers } from './record.ts';
+import { shareProject, unshareProject } from './shares.ts';
+
+const MAX_USERS = 100;
+
+const filters = {
+  query: text({ max: 255 }).optional(),
+  user_ids: commaList(integer(), { max: 1_000 }).optional(),
+  skip_users: commaList(integer(), { max: 1_000 }).optional(),
+};
+
+const outcomeRecord = z
+  .object({ status: z.enum(['success', 'error']), message: z.record(z.string(), z.string()).optional() })
+  .meta({ id: 'MembersAdded' });
+
+const toMember = async (ctx: Context, member: MemberRow) => {
+  const [record] = await toMembers(ctx, [member]);
+  if (!record) throw notFound();
+  return record;
+};
+
+interface Place {
+  readonly path: '/groups/:id' | '/projects/:id';
+  readonly noun: string;
+  source(ctx: Context, id: IdOrPath): Promise<MemberSource>;
+}
+
+const readable = async (ctx: Context, place: Place, id: IdOrPath): Promise<MemberSource> => {
+  const source = await place.source(ctx, id);
+  requireReadMembers(ctx, source);
+  return source;
+};
+
+/** The routes of both kinds of members differ by nothing but where they are. */
+const routesOf = (place: Place): Route[] => {
+  const list = (path: 'members' | 'members/all', relations: readonly MemberRelation[], summary: string) =>
+    listRoute({
+      path: `${place.path}/${path}`,
+      tag: 'members',
+      summary,
+      paging: 'offset',
+      item: memberRecord,
+      input: { id: idOrPath(), ...filters },
+      run: async (ctx, { id, query, user_ids, skip_users }, page) => {
+        const source = await readable(ctx, place, id);
+        const filter = { relations, query, userIds: user_ids, skipUserIds: skip_users };
+        const found = await readPage(listMembers(ctx, source, filter), page);
+        return { ...found, items: await toMembers(ctx, found.items) };
+      },
+    });
+  const one = (path: 'members' | 'members/all', relations: readonly MemberRelation[], summary: string) =>
+    route({
+      method: 'GET',
+      path: `${place.path}/${path}/:user_id`,
+      tag: 'members',
+      summary,
+      input: { id: idOrPath(), user_id: integer() },
+      response: memberRecord,
+      run: async (ctx, { id, user_id }) => {
+        const source = await readable(ctx, place, id);
+        return toMember(ctx, await getMember(ctx, source, user_id, relations));
+      },
+    });
+  return [
+    list('members', ['direct'], `List the members of a ${place.noun} itself`),
+    list('members/all', ALL, `List the members of a ${place.noun}, with inherited and invited ones`),
+    one('members', ['direct'], `Get a member of a ${place.noun} itself`),
+    one('members/all', ALL, `Get a member of a ${place.noun}, inherited or invited ones too`),
+    route({
+      method: 'POST',
+      path: `${place.path}/members`,
+      tag: 'members',
+      summary: `Add a member, or several, to a ${place.noun}`,
+      description: 'With several ids the answer tells the outcome, with what went wrong for whom.',
+      input: {
+        id: idOrPath(),
+        user_id: commaList(integer({ min: 1 }), { max: MAX_USERS }).optional(),
+        username: text({ max: 10_000 }).optional(),
+        access_level: integer(),
+        expires_at: date().nullish(),
+      },
+      rules: [atLeastOneOf('user_id', 'username'), exclusive('user_id', 'username')],
+      response: z.union([memberRecord, outcomeRecord]),
+      run: async (ctx, { id, user_id, username, ...role }) => {
+        const source = await place.source(ctx, id);
+        const names = username?.split(',').map((name) => name.trim()) ?? [];
+        const wanted = user_id ?? names;
+        const [only] = wanted;
+        if (only === undefined) throw badParameters('user_id is invalid');
+        if (wanted.length === 1) {
+          return toMember(ctx, await addMember(ctx, source, { ...role, user_id: await idOf(ctx, only) }));
+        }
+        const message: Record<string, string> = {};
+        for (const each of new Set<number | string>(wanted)) {
+          try {
+            await addMember(ctx, source, { ...role, user_id: await idOf(ctx, each) });
+          } catch (error) {
+            if (!(error instanceof DomainError) || FOR_ALL.has(error.code)) throw error;
+            message[String(each)] = error.message;
+          }
+        }
+        return Object.keys(message).length > 0 ? { status: 'error' as const, message } : { status: 'success' as const };
+      },
+    }),
+    route({
+      method: 'PUT',
+      path: `${place.path}/members/:user_id`,
+      tag: 'members',
+      summary: `Update a member of a ${place.noun}`,
+      input: { id: idOrPath(), user_id: integer(), access_level: integer(), expires_at: date().nullish() },
+      response: memberRecord,
+      run: async (ctx, { id, user_id, ...changes }) =>
+        toMember(ctx, await updateMember(ctx, await place.source(ctx, id), user_id, changes)),
+    }),
+    route({
+      method: 'DELETE',
+      path: `${place.path}/members/:user_id`,
+      tag: 'members',
+      summary: `Remove a member from a ${place.noun}`,
+      input: {
+        id: idOrPath(),
+        user_id: integer(),
+        skip_subresources: boolean().optional(),
+        unassign_issuables: boolean().optional(),
+      },
+      response: null,
+      run: async (ctx, { id, user_id, skip_subresources, unassign_issuables }) =>
+        removeMember(ctx, await place.source(ctx, id), user_id, {
+          skipSubresources: skip_subresources,
+          unassignIssuables: unassign_issuables,
+        }),
+    }),
+  ];
+};
+
+/** What is wrong with the request as a whole, not with one of the people named. */
+const FOR_ALL: ReadonlySet<string> = new Set(['forbidden', 'parameters', 'unauthenticated']);
+
+const idOf = async (ctx: Context, user: number | string): Promise<number> => {
+  if (typeof user === 'number') return user;
+  const found = await findUserByUsername(ctx, user);
+  if (!found) throw notFound('User');
+  return found.id;
+};
+
+export const routes: readonly Route[] = [
+  ...routesOf({
+    path: '/groups/:id',
+    noun: 'group',
+    source: async (ctx, id) => groupSource(await getGroup(ctx, id)),
+  }),
+  ...routesOf({
+    path: '/projects/:id',
+    noun: 'project',
+    source: async (ctx, id) => projectSource(await getProject(ctx, id)),
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/share',
+    tag: 'members',
+    summary: 'Share a project with a group',
+    input: { id: idOrPath(), group_id: integer({ min: 1 }), group_access: integer(), expires_at: date().nullish() },
+    response: projectShareRecord,
+    run: async (ctx, { id, group_id, ...share }) =>
+      shareProject(ctx, await getProject(ctx, id), { id: group_id }, share),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/share/:group_id',
+    tag: 'members',
+    summary: 'Stop sharing a project with a group',
+    input: { id: idOrPath(), group_id: integer({ min: 1 }) },
+    response: null,
+    run: async (ctx, { id, group_id }) => unshareProject(ctx, await getProject(ctx, id), { id: group_id }),
+  }),
+];

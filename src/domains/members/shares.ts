@@ -1,0 +1,101 @@
+import { sql } from 'kysely';
+import { getGroup } from '#domains/groups/queries.ts';
+import { checkShare, type NewShare } from '#domains/groups/shares.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { conflict, forbidden, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { projectShared, projectUnshared } from './events.ts';
+import { projectSource } from './model.ts';
+import { requireLevel } from './policy.ts';
+
+export interface ProjectShareRow {
+  readonly id: number;
+  readonly project_id: number;
+  readonly group_id: number;
+  readonly group_access: number;
+  readonly expires_at: string | null;
+}
+
+/**
+ * Opens a project to the members of a group, up to the level given and never above the caller's own.
+ *
+ * @throws DomainError `forbidden`, `not_found` (Group), `conflict` when it is shared with it already
+ */
+export const shareProject = async (
+  ctx: Context,
+  project: ProjectRow,
+  groupId: IdOrPath,
+  share: NewShare,
+): Promise<ProjectShareRow> => {
+  requireAbility(ctx, project, 'admin_share');
+  checkShare(ctx, share);
+  requireLevel(ctx, projectSource(project), share.group_access);
+  const group = await getGroup(ctx, groupId);
+  const { group_access, expires_at = null } = share;
+  return ctx.transaction(async (tx) => {
+    const locked = await tx.db
+      .selectFrom('namespaces')
+      .select('share_with_group_lock')
+      .where('id', '=', project.namespace_id)
+      .executeTakeFirst();
+    if (locked?.share_with_group_lock) throw forbidden('Sharing projects of this group is locked');
+    const row = await tx.db
+      .insertInto('project_shares')
+      .values({ project_id: project.id, shared_with_id: group.id, access_level: group_access, expires_at })
+      .onConflict((on) => on.doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    if (!row) throw conflict('The project is already shared with this group');
+    tx.emit(projectShared, {
+      ...projectScope(project),
+      subject: { type: 'Project', id: project.id },
+      payload: {
+        id: row.id,
+        project: { id: project.id, full_path: project.full_path },
+        shared_with: { id: group.id, full_path: group.full_path },
+        access_level: group_access,
+        expires_at,
+      },
+    });
+    return { id: row.id, project_id: project.id, group_id: group.id, group_access, expires_at };
+  });
+};
+
+/** Takes that back. @throws DomainError `forbidden`, `not_found` */
+export const unshareProject = async (ctx: Context, project: ProjectRow, groupId: IdOrPath): Promise<void> => {
+  requireAbility(ctx, project, 'admin_share');
+  await ctx.transaction(async (tx) => {
+    const removed = await tx.db
+      .deleteFrom('project_shares')
+      .using('namespaces')
+      .where('project_shares.project_id', '=', project.id)
+      .whereRef('project_shares.shared_with_id', '=', 'namespaces.id')
+      .where(
+        groupId.path === undefined
+          ? sql<boolean>`namespaces.id = ${groupId.id}`
+          : sql<boolean>`lower(namespaces.full_path) = lower(${groupId.path})`,
+      )
+      .returning([
+        'project_shares.id',
+        'namespaces.id as group_id',
+        'namespaces.full_path',
+        'access_level',
+        'expires_at',
+      ])
+      .executeTakeFirst();
+    if (!removed) throw notFound();
+    tx.emit(projectUnshared, {
+      ...projectScope(project),
+      subject: { type: 'Project', id: project.id },
+      payload: {
+        id: removed.id,
+        project: { id: project.id, full_path: project.full_path },
+        shared_with: { id: removed.group_id, full_path: removed.full_path },
+        access_level: removed.access_level,
+        expires_at: removed.expires_at,
+      },
+    });
+  });
+};
