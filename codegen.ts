@@ -11,10 +11,10 @@ import * as typedDocumentNode from '@graphql-codegen/typed-document-node';
 import * as typescript from '@graphql-codegen/typescript';
 import * as typescriptOperations from '@graphql-codegen/typescript-operations';
 import { type GraphQLSchema, lexicographicSortSchema, parse, printSchema } from 'graphql';
-import { generate, PostgresDialect as CodegenDialect } from 'kysely-codegen';
-import { createDatabase, createPool } from '#platform/db/pool.ts';
+import { PostgresDialect as CodegenDialect, generate } from 'kysely-codegen';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { migrate } from '#platform/db/migrate.ts';
+import { createDatabase, createPool } from '#platform/db/pool.ts';
 import { createLogger } from '#platform/log.ts';
 
 const TABLES = 'src/platform/db/tables.ts';

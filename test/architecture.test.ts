@@ -1,0 +1,101 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+
+const root = dirname(import.meta.dirname);
+const run = promisify(execFile);
+
+const report = z.object({
+  summary: z.object({
+    totalCruised: z.number(),
+    violations: z.array(z.object({ from: z.string(), to: z.string(), rule: z.object({ name: z.string() }) })),
+  }),
+});
+
+/** Runs the checker with the project's rules on the `src` below `directory`. */
+const cruise = async (directory: string) => {
+  const bin = join(root, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
+  const args = [bin, '--config', '.dependency-cruiser.cjs', '--output-type', 'json', 'src'];
+  const { stdout } = await run(process.execPath, args, { cwd: directory, maxBuffer: 256 * 1024 * 1024 }).catch(
+    (error: unknown) => z.object({ stdout: z.string() }).parse(error),
+  );
+  return report.parse(JSON.parse(stdout)).summary;
+};
+
+describe('the import rules', () => {
+  test('hold in this house, and the checker has looked at all of it', async () => {
+    const { violations, totalCruised } = await cruise(root);
+    expect(violations).toEqual([]);
+    const sources = (await readdir(join(root, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'));
+    // Beside a TypeScript it cannot use, the checker would see nothing and pass.
+    expect(totalCruised).toBeGreaterThanOrEqual(sources.length);
+  });
+
+  describe('catch a planted violation', () => {
+    let directory = '';
+    const files: Readonly<Record<string, string>> = {
+      'src/platform/planted.ts': "import '#domains/a/queries.ts';\n",
+      'src/rest/planted.ts': "import '#domains/a/queries.ts';\n",
+      'src/domains/a/queries.ts': "import './rest.ts';\nimport 'fastify';\n",
+      'src/domains/a/rest.ts': "import 'kysely';\nimport './graphql.ts';\n",
+      'src/domains/a/graphql.ts': "import './record.ts';\nimport '#domains/b/inner/secret.ts';\n",
+      'src/domains/a/record.ts': 'export const record = 1;\n',
+      'src/domains/a/commands.ts': "import '#domains/b/commands.ts';\n",
+      'src/domains/b/commands.ts': "import '#domains/a/model.ts';\nimport '#app/list.ts';\n",
+      'src/domains/b/inner/secret.ts': 'export const secret = 1;\n',
+      'src/domains/a/model.ts': "import './nothing-here.ts';\n",
+      'src/app/list.ts': 'export const list = 1;\n',
+    };
+    let found: string[] = [];
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'millrace-planted-'));
+      for (const [path, text] of Object.entries(files)) {
+        await mkdir(dirname(join(directory, path)), { recursive: true });
+        await writeFile(join(directory, path), text);
+      }
+      for (const name of ['package.json', 'tsconfig.json', '.dependency-cruiser.cjs']) {
+        await cp(join(root, name), join(directory, name));
+      }
+      await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
+      found = (await cruise(directory)).violations.map(({ rule, from }) => `${rule.name}: ${from}`);
+    });
+    afterAll(() => rm(directory, { recursive: true, force: true }));
+
+    test.each([
+      'platform-stands-alone: src/platform/planted.ts',
+      'kits-know-no-domain: src/rest/planted.ts',
+      'core-knows-no-face: src/domains/a/queries.ts',
+      'faces-speak-no-sql: src/domains/a/rest.ts',
+      'graphql-and-rest-never-meet: src/domains/a/rest.ts',
+      'rest-and-graphql-never-meet: src/domains/a/graphql.ts',
+      'front-doors: src/domains/a/graphql.ts',
+      'no-cycles-between-domains: src/domains/a',
+      'nobody-imports-app: src/domains/b/commands.ts',
+      'resolvable: src/domains/a/model.ts',
+    ])('%s', (violation) => {
+      expect(found).toContain(violation);
+    });
+  });
+});
+
+describe('the lists of the app name every domain that has something for them', async () => {
+  const domains = await readdir(join(root, 'src/domains'));
+  test.each([
+    ['rest.ts', 'routes.ts'],
+    ['graphql.ts', 'schema.ts'],
+    ['jobs.ts', 'jobs.ts'],
+    ['events.ts', 'events.ts'],
+  ])('%s in app/%s', async (file, list) => {
+    const text = await readFile(join(root, 'src/app', list), 'utf8');
+    const missing = domains
+      .filter((domain) => existsSync(join(root, 'src/domains', domain, file)))
+      .filter((domain) => !text.includes(`#domains/${domain}/`));
+    expect(missing).toEqual([]);
+  });
+});
