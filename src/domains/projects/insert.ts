@@ -121,7 +121,7 @@ export const allowedVisibility = async (
   }
   if (level > highest) {
     throw invalid({
-      visibility_level: [`${wanted} is not allowed in a ${visibilityName(namespace.visibility_level)} group.`],
+      visibility_level: [`${wanted} is not allowed since the group is ${visibilityName(namespace.visibility_level)}.`],
     });
   }
   if (wanted !== null && !cap && isRestricted(level)) {

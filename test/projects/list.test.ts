@@ -1,0 +1,215 @@
+import { describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
+
+const app = useApp();
+
+const ids = (answer: { readonly body: readonly { readonly id: number }[] }) => answer.body.map((each) => each.id);
+const names = (answer: { readonly body: readonly { readonly name: string }[] }) => answer.body.map((each) => each.name);
+
+/** Follows `Link: rel="next"` to the end. */
+const walk = async (client: Client, path: string): Promise<number[]> => {
+  const found: number[] = [];
+  for (let next: string | undefined = path; next; ) {
+    const answer = await client.get(next);
+    expect(answer.status).toBe(200);
+    found.push(...ids(answer));
+    const link = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+    next = link?.slice(link.indexOf('/api/'));
+  }
+  return found;
+};
+
+describe('GET /projects', () => {
+  it('shows to each what he may see', async () => {
+    const { make } = app();
+    const [owner, member, stranger, external] = [
+      await make.user(),
+      await make.user(),
+      await make.user(),
+      await make.user({ external: true }),
+    ];
+    const topic = 'who-sees';
+    const made = [];
+    for (const visibility of ['private', 'internal', 'public']) {
+      made.push((await make.project({ visibility, topics: topic }, owner)).id);
+    }
+    const [hidden, internal, open] = made;
+    await make.projectMember({ id: hidden ?? 0 }, member, 10);
+    const list = async (client: Client) => ids(await client.get(`/projects?topic=${topic}&order_by=id&sort=asc`));
+    expect(await list(app().as(owner))).toEqual([hidden, internal, open]);
+    expect(await list(app().as(member))).toEqual([hidden, internal, open]);
+    expect(await list(app().as(stranger))).toEqual([internal, open]);
+    expect(await list(app().as(external))).toEqual([open]);
+    expect(await list(app().as(app().root))).toEqual([hidden, internal, open]);
+    expect(await list(app().anonymous)).toEqual([open]);
+    const [simple] = (await app().anonymous.get(`/projects?topic=${topic}`)).body;
+    expect(Object.keys(simple)).not.toContain('visibility');
+    expect(simple).toMatchObject({ readme_url: null, forks_count: 0, star_count: 0 });
+    const [asked] = (await app().as(owner).get(`/projects?topic=${topic}&simple=1`)).body;
+    expect(Object.keys(asked)).not.toContain('visibility');
+  });
+
+  it('filters', async () => {
+    const { make } = app();
+    const user = await make.user();
+    const client = app().as(user);
+    const group = await make.group({}, user);
+    const a = await make.project({ name: 'alpha', topics: 'red,blue', visibility: 'public' }, user);
+    const b = await make.project({ name: 'beta', topics: 'red', issues_enabled: false, namespace_id: group.id }, user);
+    const c = await make.project(
+      { name: 'gamma', description: '100% alphabetical', merge_requests_enabled: false },
+      user,
+    );
+    await client.post(`/projects/${c.id}/archive`);
+    await client.post(`/projects/${b.id}/star`);
+    const list = async (query: string) =>
+      names(await client.get(`/projects?membership=yes&sort=asc&order_by=id&${query}`));
+    expect(await list('')).toEqual(['alpha', 'beta', 'gamma']);
+    expect(await list('archived=true')).toEqual(['gamma']);
+    expect(await list('archived=false')).toEqual(['alpha', 'beta']);
+    expect(await list('search=ALPHA')).toEqual(['alpha', 'gamma']);
+    expect(await list('search=100%25')).toEqual(['gamma']);
+    expect(await list('search=_')).toEqual([]);
+    expect(await list(`search=${group.path}&search_namespaces=true`)).toEqual(['beta']);
+    expect(await list('topic=red')).toEqual(['alpha', 'beta']);
+    expect(await list('topic=red,blue')).toEqual(['alpha']);
+    expect(await list('visibility=public')).toEqual(['alpha']);
+    expect(await list('starred=true')).toEqual(['beta']);
+    expect(await list('with_issues_enabled=true')).toEqual(['alpha', 'gamma']);
+    expect(await list('with_merge_requests_enabled=true')).toEqual(['alpha', 'beta']);
+    expect(await list('min_access_level=50')).toEqual(['alpha', 'beta', 'gamma']);
+    expect(await list('owned=true')).toEqual(['alpha', 'beta', 'gamma']);
+    expect(await list('imported=true')).toEqual([]);
+    expect(await list(`id_after=${a.id}&id_before=${c.id}`)).toEqual(['beta']);
+    expect(await list('last_activity_after=2999-01-01')).toEqual([]);
+    expect(await list('last_activity_before=2999-01-01')).toHaveLength(3);
+    expect(await list('updated_after=2999-01-01')).toHaveLength(3);
+    expect(names(await client.get('/projects?membership=1&order_by=updated_at&updated_after=2999-01-01'))).toEqual([]);
+    expect((await client.get('/projects?min_access_level=17')).status).toBe(400);
+    expect((await client.get('/projects?id_after=x')).body).toEqual({ error: 'id_after is invalid' });
+  });
+
+  it('orders', async () => {
+    const { make } = app();
+    const user = await make.user();
+    const client = app().as(user);
+    for (const name of ['Zeta match', 'eta', 'Match']) await make.project({ name, description: name }, user);
+    const list = async (query: string) => names(await client.get(`/projects?owned=true&${query}`));
+    expect(await list('')).toEqual(['Match', 'eta', 'Zeta match']);
+    expect(await list('order_by=name&sort=asc')).toEqual(['eta', 'Match', 'Zeta match']);
+    expect(await list('order_by=similarity&search=match&sort=asc')).toEqual(['Match', 'Zeta match']);
+    for (const order of ['id', 'path', 'updated_at', 'last_activity_at', 'star_count', 'storage_size']) {
+      expect(await list(`order_by=${order}`)).toHaveLength(3);
+    }
+    const root = app().as(app().root);
+    for (const order of ['repository_size', 'storage_size', 'packages_size', 'wiki_size']) {
+      expect((await root.get(`/projects?order_by=${order}&per_page=2`)).body).toHaveLength(2);
+    }
+  });
+
+  it('pages by offset and by id', async () => {
+    const { make } = app();
+    const user = await make.user();
+    const client = app().as(user);
+    const made = [];
+    for (let i = 0; i < 5; i++) made.push((await make.project({}, user)).id);
+    const page = await client.get('/projects?owned=true&per_page=2&page=2');
+    expect(ids(page)).toEqual([made[2], made[1]]);
+    expect(Object.fromEntries(page.headers)).toMatchObject({
+      'x-page': '2',
+      'x-per-page': '2',
+      'x-next-page': '3',
+      'x-prev-page': '1',
+      'x-total': '5',
+      'x-total-pages': '3',
+    });
+    expect(await walk(client, '/projects?owned=true&per_page=2')).toEqual(made.toReversed());
+    const keyset = '/projects?owned=true&pagination=keyset&order_by=id&per_page=2';
+    expect((await client.get(keyset)).headers.get('link')).toContain(`id_before=${made[3]}`);
+    expect((await client.get(keyset)).headers.get('x-total')).toBeNull();
+    expect(await walk(client, keyset)).toEqual(made.toReversed());
+    expect(await walk(client, `${keyset}&sort=asc`)).toEqual(made);
+    expect((await client.get('/projects?pagination=keyset&order_by=name')).status).toBe(405);
+    expect((await client.get('/projects?per_page=100&page=502')).status).toBe(405);
+    const head = await client.head('/projects?owned=true&per_page=2');
+    expect([head.status, head.headers.get('x-total'), head.body]).toEqual([200, '5', '']);
+  });
+
+  it('tells sizes to Reporters and above', async () => {
+    const { make } = app();
+    const [owner, guest] = [await make.user(), await make.user()];
+    const project = await make.project({ visibility: 'public' }, owner);
+    await make.projectMember(project, guest, 10);
+    const read = async (user: typeof owner) =>
+      (await app().as(user).get(`/projects?statistics=true&membership=true`)).body[0].statistics;
+    expect(await read(owner)).toMatchObject({ commit_count: 0, storage_size: 0 });
+    expect(await read(guest)).toBeUndefined();
+  });
+});
+
+describe('lists of others', () => {
+  it('lists the projects of a user, none of a private profile', async () => {
+    const { make } = app();
+    const user = await make.user();
+    const closed = await make.user({ private_profile: true });
+    const [own] = [
+      await make.project({ visibility: 'public' }, user),
+      await make.project({ visibility: 'public' }, closed),
+    ];
+    const other = app().as(await make.user());
+    expect(ids(await other.get(`/users/${user.username}/projects`))).toEqual([own.id]);
+    expect(ids(await app().anonymous.get(`/users/${user.id}/projects`))).toEqual([own.id]);
+    expect((await other.get(`/users/${closed.id}/projects`)).body).toEqual([]);
+    expect((await app().as(closed).get(`/users/${closed.id}/projects`)).body).toHaveLength(1);
+    expect(await other.get('/users/nobody-at-all/projects')).toMatchObject({
+      status: 404,
+      body: { message: '404 User Not Found' },
+    });
+    const [mine] = (await app().as(user).get(`/users/${user.id}/projects?statistics=1`)).body;
+    expect(mine).toMatchObject({
+      owner: { id: user.id },
+      runners_token: expect.any(String),
+      statistics: { commit_count: 0 },
+    });
+    const [theirs] = (await other.get(`/users/${user.id}/projects`)).body;
+    expect(theirs.runners_token).toBeUndefined();
+    await other.post(`/projects/${own.id}/star`);
+    const { id } = (await other.get('/user')).body;
+    expect(ids(await app().as(user).get(`/users/${id}/starred_projects`))).toEqual([own.id]);
+  });
+
+  it('lists the projects of a group, of its subgroups, and shared ones', async () => {
+    const { make } = app();
+    const owner = await make.user();
+    const client = app().as(owner);
+    const group = await make.group({}, owner);
+    const sub = await make.group({ parent_id: group.id }, owner);
+    const elsewhere = await make.project({ name: 'shared' }, owner);
+    const a = await make.project({ name: 'a', namespace_id: group.id }, owner);
+    const b = await make.project({ name: 'b', namespace_id: sub.id }, owner);
+    await app()
+      .hub.services.db.insertInto('project_shares')
+      .values({ project_id: elsewhere.id, shared_with_id: group.id, access_level: 30 })
+      .execute();
+    const list = async (query: string) => names(await client.get(`/groups/${group.id}/${query}`)).sort();
+    expect(await list('projects')).toEqual(['a', 'shared']);
+    expect(await list('projects?with_shared=false')).toEqual(['a']);
+    expect(await list('projects?include_subgroups=true&with_shared=false')).toEqual(['a', 'b']);
+    expect(await list('projects/shared')).toEqual(['shared']);
+    expect(
+      (
+        await app()
+          .as(await make.user())
+          .get(`/groups/${group.id}/projects`)
+      ).status,
+    ).toBe(404);
+    const record = (await client.get(`/groups/${group.id}`)).body;
+    expect(record.projects).toMatchObject([{ id: a.id }]);
+    expect(record.shared_projects).toMatchObject([
+      { id: elsewhere.id, shared_with_groups: [{ group_id: group.id, group_access_level: 30, expires_at: null }] },
+    ]);
+    expect((await client.get(`/groups/${group.id}?with_projects=false`)).body.projects).toBeUndefined();
+    expect(b.id).toBeGreaterThan(0);
+  });
+});
