@@ -2,6 +2,7 @@ import * as groups from '#domains/groups/events.ts';
 import * as members from '#domains/members/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
+import * as repositories from '#domains/repositories/events.ts';
 import * as settings from '#domains/settings/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
 import * as users from '#domains/users/events.ts';
@@ -15,6 +16,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   tokens,
   groups,
   projects,
+  repositories,
   members,
 ].flatMap(definitionsIn);
 

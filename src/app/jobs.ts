@@ -1,4 +1,5 @@
 import { removeFiles } from '#domains/projects/jobs.ts';
+import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeRepositories } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
@@ -9,4 +10,8 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
   runnable(removeRepositories),
   runnable(removeFiles),
+  runnable(refreshStatistics),
+  runnable(packRepository),
+  runnable(deleteMergedBranches),
+  runnable(settlePushes),
 ];

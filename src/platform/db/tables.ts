@@ -86,6 +86,69 @@ export interface Events {
   user_ids: Generated<ArrayType<number>>;
 }
 
+export interface GraphileWorkerJobs {
+  attempts: number | null;
+  created_at: string | null;
+  flags: Json | null;
+  id: number | null;
+  key: string | null;
+  last_error: string | null;
+  locked_at: string | null;
+  locked_by: string | null;
+  max_attempts: number | null;
+  priority: number | null;
+  queue_name: string | null;
+  revision: number | null;
+  run_at: string | null;
+  task_identifier: string | null;
+  updated_at: string | null;
+}
+
+export interface GraphileWorkerMigrations {
+  breaking: Generated<boolean>;
+  id: number;
+  ts: Generated<string>;
+}
+
+export interface GraphileWorkerPrivateJobQueues {
+  id: Generated<number>;
+  is_available: Generated<boolean>;
+  locked_at: string | null;
+  locked_by: string | null;
+  queue_name: string;
+}
+
+export interface GraphileWorkerPrivateJobs {
+  attempts: Generated<number>;
+  created_at: Generated<string>;
+  flags: Json | null;
+  id: Generated<number>;
+  is_available: Generated<boolean>;
+  job_queue_id: number | null;
+  key: string | null;
+  last_error: string | null;
+  locked_at: string | null;
+  locked_by: string | null;
+  max_attempts: Generated<number>;
+  payload: Generated<Json>;
+  priority: Generated<number>;
+  revision: Generated<number>;
+  run_at: Generated<string>;
+  task_id: number;
+  updated_at: Generated<string>;
+}
+
+export interface GraphileWorkerPrivateKnownCrontabs {
+  identifier: string;
+  known_since: string;
+  last_execution: string | null;
+}
+
+export interface GraphileWorkerPrivateTasks {
+  id: Generated<number>;
+  identifier: string;
+}
+
 export interface HubProcesses {
   hostname: string;
   id: string;
@@ -684,6 +747,19 @@ export interface ProtectionLevels {
   user_id: number | null;
 }
 
+export interface Pushes {
+  chain_id: string | null;
+  commands: Json;
+  created_at: Generated<string>;
+  id: Generated<number>;
+  moved: string[] | null;
+  process_id: string;
+  project_id: number;
+  refs: string[];
+  state: Generated<string>;
+  user_id: number | null;
+}
+
 export interface Redirects {
   created_at: Generated<string>;
   namespace_id: number | null;
@@ -717,6 +793,11 @@ export interface Releases {
   sha: string | null;
   tag: string;
   updated_at: Generated<string>;
+}
+
+export interface RepositoryUpkeep {
+  project_id: number;
+  pushes_since_gc: Generated<number>;
 }
 
 export interface ResourceEvents {
@@ -912,6 +993,12 @@ export interface DB {
   event_failures: EventFailures;
   event_log: EventLog;
   events: Events;
+  "graphile_worker._private_job_queues": GraphileWorkerPrivateJobQueues;
+  "graphile_worker._private_jobs": GraphileWorkerPrivateJobs;
+  "graphile_worker._private_known_crontabs": GraphileWorkerPrivateKnownCrontabs;
+  "graphile_worker._private_tasks": GraphileWorkerPrivateTasks;
+  "graphile_worker.jobs": GraphileWorkerJobs;
+  "graphile_worker.migrations": GraphileWorkerMigrations;
   hub_processes: HubProcesses;
   identities: Identities;
   import_failures: ImportFailures;
@@ -948,10 +1035,12 @@ export interface DB {
   protected_branches: ProtectedBranches;
   protected_tags: ProtectedTags;
   protection_levels: ProtectionLevels;
+  pushes: Pushes;
   redirects: Redirects;
   release_links: ReleaseLinks;
   release_milestones: ReleaseMilestones;
   releases: Releases;
+  repository_upkeep: RepositoryUpkeep;
   resource_events: ResourceEvents;
   scim_identities: ScimIdentities;
   snippets: Snippets;

@@ -84,7 +84,7 @@ export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<G
     const rewritable = push.updates.filter(
       ({ ref, oldOid, newOid }) => held.has(ref) && oldOid !== null && newOid !== null,
     );
-    const checked = rewritable.length > 0;
+    const checked = rewritable.length > 0 || options.onReceived !== undefined;
     const config = [...RECEIVE_CONFIG, `receive.maxInputSize=${options.maxInputBytes ?? 0}`];
     const git = runner.launch(path, ['receive-pack', '--stateless-rpc', runner.directory(path)], {
       config: checked ? [...config, ...hook.config] : config,
@@ -94,6 +94,7 @@ export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<G
     if (checked) {
       hook.attend(git, async (incoming) => {
         refusedHere.push(...(await rewritten(runner, path, rewritable, incoming.env)));
+        if (refusedHere.length === 0 && options.onReceived) refusedHere.push(...(await options.onReceived()));
         return refusedHere.length === 0 ? null : terminalLines(refusedHere, []);
       });
     }

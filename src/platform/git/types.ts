@@ -228,6 +228,11 @@ export interface ServeOptions extends ProtocolOptions {
   readonly signal?: AbortSignal | undefined;
   /** Asked once for a push, before any object is read; nothing moves unless it agrees. */
   readonly onRefUpdates?: ((updates: readonly RefUpdate[]) => Promise<PushVerdict>) | undefined;
+  /**
+   * Asked once the objects of a push are here and found sound, right before refs move; what it refuses, refuses the
+   * push as a whole. When the hub dies before the answer, nothing moves; after it, refs move whether it lives or not.
+   */
+  readonly onReceived?: (() => Promise<readonly RefRefusal[]>) | undefined;
   /** Largest pack accepted in a push. */
   readonly maxInputBytes?: number | undefined;
   /** Gives up when no byte moved either way for so long. */

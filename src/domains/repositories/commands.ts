@@ -1,0 +1,64 @@
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError, forbidden, notFound } from '#platform/errors.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
+import { type Branch, branchRef, type RefUpdate } from './model.ts';
+import { judgePush } from './policy.ts';
+import { moveRefs } from './pushes.ts';
+import { getBranch } from './queries.ts';
+
+export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
+export { moveRefs } from './pushes.ts';
+
+/**
+ * Creates a branch from a branch, tag or commit, as a push would: with the same protection and events.
+ *
+ * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a start that is not there
+ */
+export const createBranch = async (
+  ctx: Context,
+  project: ProjectRow,
+  { branch, ref }: { readonly branch: string; readonly ref: string },
+): Promise<Branch> => {
+  requireAbility(ctx, project, 'push_code');
+  if (!validRefName(branch)) throw refusal('Branch name is invalid');
+  const { git } = ctx.services;
+  const newOid = await git.resolveCommit(project.disk_path, ref);
+  if (newOid === null) throw refusal(`Invalid reference name: ${ref}`);
+  if ((await git.resolve(project.disk_path, branchRef(branch))) !== null) throw refusal('Branch already exists');
+  const update: RefUpdate = { ref: branchRef(branch), oldOid: null, newOid };
+  const [refused] = (await judgePush(ctx, project, [update])).refused ?? [];
+  if (refused) throw forbidden(refused.reason);
+  await move(ctx, project, update, 'Branch already exists');
+  return getBranch(ctx, project, branch);
+};
+
+/**
+ * Deletes a branch; its commits stay for a while.
+ *
+ * @throws DomainError `forbidden`, `not_found` (Branch), `bad_request` for a protected or the default branch
+ */
+export const deleteBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch> => {
+  requireAbility(ctx, project, 'push_code');
+  const branch = await getBranch(ctx, project, name);
+  const update: RefUpdate = { ref: branchRef(name), oldOid: branch.commit.id, newOid: null };
+  const [refused] = (await judgePush(ctx, project, [update])).refused ?? [];
+  if (refused) throw refusal(refused.reason);
+  await move(ctx, project, update, 'The branch has just been changed');
+  return branch;
+};
+
+const refusal = (message: string) => new DomainError('bad_request', message);
+
+/** A ref that somebody else was quicker to move, or a name that clashes with a folder of names. */
+const move = async (ctx: Context, project: ProjectRow, update: RefUpdate, taken: string): Promise<void> => {
+  try {
+    await moveRefs(ctx, project, [update]);
+  } catch (error) {
+    if (!(error instanceof DomainError) || error.code !== 'conflict') throw error;
+    const now = await ctx.services.git.resolve(project.disk_path, update.ref);
+    if (now === null && update.newOid === null) throw notFound('Branch');
+    throw refusal(now === null ? 'The branch name clashes with that of another branch' : taken);
+  }
+};

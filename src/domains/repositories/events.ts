@@ -1,0 +1,119 @@
+import { z } from 'zod';
+import { defineEvent, type EventRow } from '#platform/events.ts';
+
+const commit = z.object({
+  id: z.string(),
+  message: z.string(),
+  title: z.string(),
+  /** ISO 8601 in the offset of its author. */
+  timestamp: z.string(),
+  url: z.string(),
+  author: z.object({ name: z.string(), email: z.string() }),
+  added: z.array(z.string()),
+  modified: z.array(z.string()),
+  removed: z.array(z.string()),
+});
+export type PushedCommit = z.output<typeof commit>;
+
+/** Objects of webhook bodies as they were then. */
+const hookObject = z.record(z.string(), z.json());
+
+const user = z.object({
+  id: z.number(),
+  name: z.string(),
+  username: z.string(),
+  email: z.string(),
+  avatar_url: z.string().nullable(),
+});
+
+const moved = z.object({
+  ref: z.string(),
+  /** Null: it did not exist. */
+  before: z.string().nullable(),
+  /** Null: it was deleted. */
+  after: z.string().nullable(),
+  /** The commit that is there now; null after a deletion. */
+  checkout_sha: z.string().nullable(),
+  ref_protected: z.boolean(),
+  /** Of an annotated tag. */
+  message: z.string().nullable(),
+  /** The newest 20. */
+  commits: z.array(commit),
+  /** Null where the push moved so many refs that they were not counted. */
+  total_commits_count: z.number().nullable(),
+  /** False in a push of more branches or tags than `push_event_hooks_limit`. */
+  fires_hooks: z.boolean(),
+  /** Null for what the hub does by itself, and when the user is gone. */
+  user: user.nullable(),
+  project: hookObject,
+  repository: hookObject,
+});
+export type MovedRef = z.output<typeof moved>;
+
+const updated = z.object({
+  user: user.nullable(),
+  project: hookObject,
+  changes: z.array(z.object({ ref: z.string(), before: z.string().nullable(), after: z.string().nullable() })),
+});
+export type RepositoryUpdate = z.output<typeof updated>;
+
+const ZERO = '0'.repeat(40);
+
+const person = (from: MovedRef['user']) => ({
+  user_id: from?.id ?? null,
+  user_name: from?.name ?? null,
+  user_username: from?.username ?? null,
+  user_email: from?.email ?? null,
+  user_avatar: from?.avatar_url ?? null,
+});
+
+const pushBody = (kind: 'push' | 'tag_push') => ({
+  trigger: (payload: MovedRef) => (payload.fires_hooks ? (kind === 'push' ? 'push_events' : 'tag_push_events') : null),
+  body: async (_ctx: unknown, event: EventRow, payload: MovedRef): Promise<Record<string, unknown>> => ({
+    object_kind: kind,
+    event_name: kind,
+    before: payload.before ?? ZERO,
+    after: payload.after ?? ZERO,
+    ref: payload.ref,
+    ref_protected: payload.ref_protected,
+    checkout_sha: payload.checkout_sha,
+    message: payload.message,
+    ...person(payload.user),
+    project_id: event.project_id,
+    project: payload.project,
+    commits: payload.commits,
+    total_commits_count: payload.total_commits_count ?? 0,
+    push_options: {},
+    repository: payload.repository,
+  }),
+});
+
+/** A branch was created, moved or deleted, by a push or over the API. */
+export const pushReceived = defineEvent('push.received', moved, pushBody('push'));
+/** The same of a tag. */
+export const tagPushed = defineEvent('tag.pushed', moved, pushBody('tag_push'));
+
+/** One for each push, whatever it moved. */
+export const repositoryUpdated = defineEvent('repository.updated', updated, {
+  trigger: () => 'repository_update_events',
+  body: async (_ctx, event, payload) => {
+    const { user_username: _, ...who } = person(payload.user);
+    return {
+      event_name: 'repository_update',
+      ...who,
+      project_id: event.project_id,
+      project: payload.project,
+      changes: payload.changes.map(({ ref, before, after }) => ({
+        before: before ?? ZERO,
+        after: after ?? ZERO,
+        ref,
+      })),
+      refs: [...new Set(payload.changes.map(({ ref }) => ref))],
+    };
+  },
+});
+
+const protection = z.object({ id: z.number(), name: z.string() });
+export const branchProtected = defineEvent('protected_branch.created', protection);
+export const branchProtectionUpdated = defineEvent('protected_branch.updated', protection);
+export const branchUnprotected = defineEvent('protected_branch.deleted', protection);

@@ -1,0 +1,274 @@
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can, type ProjectAbility } from '#domains/projects/policy.ts';
+import { findMovedProject, findProject } from '#domains/projects/queries.ts';
+import { authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
+import type { Actor, Context, Services } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { DomainError, forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
+import { GitError } from '#platform/git/git-error.ts';
+import { decodedBody } from '#platform/git/smart-http.ts';
+import type { RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
+import { readCredential } from '#rest/auth.ts';
+import { judgePush } from './policy.ts';
+import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
+
+/** Groups nest 20 deep; the router knows no wildcard but at the end. */
+const MAX_DEPTH = 23;
+const SETTLE_EVERY_MS = 5_000;
+const REALM = 'Basic realm="Millrace", charset="UTF-8"';
+
+/** Git's smart HTTP protocol below `/<full path>.git`: clone, fetch and push. */
+export const mountGit = (fastify: FastifyInstance, { services }: { readonly services: Services }): void => {
+  // Packs stream past all parsers and their limits.
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+  fastify.setErrorHandler((error, request, reply) => answerError(services, error, request, reply));
+
+  for (let depth = 2; depth <= MAX_DEPTH; depth++) {
+    const path = Array.from({ length: depth }, (_, n) => `/:p${n}`).join('');
+    fastify.get(`${path}/info/refs`, async (request, reply) => {
+      const repository = repositoryPath(request);
+      return repository === null ? reply.callNotFound() : advertise(services, request, reply, repository);
+    });
+    for (const service of ['git-upload-pack', 'git-receive-pack'] as const) {
+      fastify.post(`${path}/${service}`, async (request, reply) => {
+        const repository = repositoryPath(request);
+        return repository === null ? reply.callNotFound() : serve(services, request, reply, repository, service);
+      });
+    }
+  }
+
+  const settle = () =>
+    settleDeadPushes(services).catch((error: unknown) =>
+      services.log.warn({ err: error }, 'interrupted pushes could not be looked for; trying again'),
+    );
+  let settling: Promise<void> = Promise.resolve();
+  let timer: NodeJS.Timeout | undefined;
+  fastify.addHook('onListen', async () => {
+    timer = setInterval(() => {
+      settling = settling.then(settle);
+    }, SETTLE_EVERY_MS);
+    timer.unref();
+  });
+  fastify.addHook('onClose', async () => {
+    clearInterval(timer);
+    await settling;
+  });
+};
+
+const advertise = async (services: Services, request: FastifyRequest, reply: FastifyReply, path: string) => {
+  const asked = new URL(request.raw.url ?? '', 'http://local').searchParams.get('service');
+  if (asked !== 'git-upload-pack' && asked !== 'git-receive-pack') {
+    throw forbidden('only the smart HTTP protocol is spoken here; use a newer git');
+  }
+  const ctx = await openContext(services, request);
+  const found = await findOrMoved(ctx, path, asked);
+  if ('movedTo' in found) {
+    const { search } = new URL(request.raw.url ?? '', 'http://local');
+    return reply.redirect(`/${found.movedTo}.git/info/refs${search}`, 301);
+  }
+  const stream = services.git.advertise(found.project.disk_path, asked, {
+    gitProtocol: headerOf(request, 'git-protocol'),
+    signal: ctx.signal,
+  });
+  return noCache(reply).type(`application/x-${asked}-advertisement`).send(stream);
+};
+
+const serve = async (
+  services: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  path: string,
+  service: Service,
+) => {
+  if (headerOf(request, 'content-type')?.toLowerCase() !== `application/x-${service}-request`) {
+    return reply.code(415).type('text/plain').send(`The content type must be application/x-${service}-request\n`);
+  }
+  const ctx = await openContext(services, request);
+  const found = await findOrMoved(ctx, path, service);
+  if ('movedTo' in found) throw notFound('Project');
+  const body = decodedBody(request.raw, headerOf(request, 'content-encoding'));
+  const options = { gitProtocol: headerOf(request, 'git-protocol'), signal: ctx.signal };
+  const { git } = services;
+  const stream =
+    service === 'git-upload-pack'
+      ? fetched(ctx, await git.serve(found.project.disk_path, service, body, options))
+      : await receive(ctx, found.project, (push) =>
+          git.serve(found.project.disk_path, service, body, { ...options, ...push }),
+        );
+  return noCache(reply).type(`application/x-${service}-result`).send(stream);
+};
+
+const fetched = (ctx: Context, { stream, done }: Served): Readable => {
+  // The client has been told by git; whoever runs the hub may want to know as well.
+  done.catch((error: unknown) => {
+    if (!ctx.signal.aborted) ctx.log.warn({ err: error }, 'a fetch failed');
+  });
+  return stream;
+};
+
+interface PushOptions {
+  onRefUpdates(updates: readonly RefUpdate[]): ReturnType<typeof judgePush>;
+  onReceived(): Promise<readonly RefRefusal[]>;
+}
+
+/** Carries out a push; its answer ends once the events are written, so that who has pushed finds them. */
+const receive = async (
+  ctx: Context,
+  project: ProjectRow,
+  start: (options: PushOptions) => Promise<Served>,
+): Promise<Readable> => {
+  let asked: readonly RefUpdate[] = [];
+  let held: HeldPush | null = null;
+  const served = await start({
+    onRefUpdates: (updates) => {
+      asked = updates;
+      return judgePush(ctx, project, updates);
+    },
+    onReceived: async () => {
+      const refused = await judgeAgain(ctx, project, asked);
+      if (refused.length > 0) return refused;
+      try {
+        held = await holdPush(ctx, project, asked);
+      } catch (error) {
+        if (error instanceof DomainError) return asked.map(({ ref }) => ({ ref, reason: error.message }));
+        throw error;
+      }
+      return [];
+    },
+  });
+  const recorded = served.done
+    .then(
+      ({ updates }) => held && recordPush(ctx, held, updates),
+      async (error: unknown) => {
+        // git may have ended in the middle: the refs tell how far it had come.
+        if (held) await settlePush(ctx.services, held.id);
+        if (!ctx.signal.aborted) ctx.log.warn({ err: error, project_id: project.id }, 'a push failed');
+      },
+    )
+    .catch((error: unknown) => {
+      // The row stays: it is settled when this process is gone, or by the next push to the same refs.
+      ctx.log.error({ err: error, project_id: project.id }, 'a push could not be recorded; it is settled later');
+      return held && retryLater(ctx, held);
+    });
+  return Readable.from(untilRecorded(served.stream, recorded), { objectMode: false });
+};
+
+async function* untilRecorded(stream: Readable, recorded: Promise<unknown>): AsyncGenerator<Buffer> {
+  for await (const chunk of stream) if (Buffer.isBuffer(chunk)) yield chunk;
+  await recorded;
+}
+
+/** The database was away, say: as long as this process lives nobody else will settle its push. */
+const retryLater = (ctx: Context, held: HeldPush, delayMs = 1_000): void => {
+  setTimeout(() => {
+    settlePush(ctx.services, held.id).catch((error: unknown) => {
+      ctx.log.error({ err: error, push_id: held.id }, 'a push could not be recorded; trying again');
+      retryLater(ctx, held, Math.min(delayMs * 2, 60_000));
+    });
+  }, delayMs).unref();
+};
+
+/** A push may take hours to arrive: rights are those of the moment in which refs move. */
+const judgeAgain = async (
+  ctx: Context,
+  project: ProjectRow,
+  updates: readonly RefUpdate[],
+): Promise<readonly RefRefusal[]> => {
+  const refuseAll = (reason: string) => updates.map(({ ref }) => ({ ref, reason }));
+  if (!(await stillValid(ctx.services, [ctx.actor])).has(0)) return refuseAll('the credential is no longer valid');
+  const now = await findProject(ctx, { id: project.id });
+  if (!now || !can(ctx, now, 'push_code')) return refuseAll('you are no longer allowed to push to this project');
+  return (await judgePush(ctx, now, updates)).refused ?? [];
+};
+
+/**
+ * The project, when the caller may do this with its repository. Anonymous callers are asked who they are before they
+ * learn whether there is such a project.
+ */
+const findOrMoved = async (
+  ctx: Context,
+  path: string,
+  service: Service,
+): Promise<{ readonly project: ProjectRow } | { readonly movedTo: string }> => {
+  const isAnonymous = ctx.actor.userId === null;
+  const project = await findProject(ctx, { path });
+  if (!project) {
+    const movedId = await findMovedProject(ctx, path);
+    const moved = movedId === null ? null : await findProject(ctx, { id: movedId });
+    if (moved) return { movedTo: moved.full_path };
+    throw isAnonymous ? unauthenticated() : notFound('Project');
+  }
+  requireScope(ctx.actor, service);
+  const ability: ProjectAbility = service === 'git-upload-pack' ? 'read_code' : 'push_code';
+  if (can(ctx, project, ability)) return { project };
+  if (isAnonymous) throw unauthenticated();
+  if (service === 'git-upload-pack') throw forbidden('you are not allowed to download code from this project');
+  if (project.archived) throw forbidden('this project is archived: it cannot be pushed to');
+  throw can(ctx, project, 'read_project')
+    ? forbidden('you are not allowed to push code to this project')
+    : notFound('Project');
+};
+
+const READ_SCOPES = ['read_repository', 'write_repository', 'api'];
+const WRITE_SCOPES = ['write_repository', 'api'];
+
+const requireScope = ({ scopes }: Actor, service: Service): void => {
+  const accepted = service === 'git-upload-pack' ? READ_SCOPES : WRITE_SCOPES;
+  if (scopes !== null && !accepted.some((scope) => scopes.has(scope))) throw insufficientScope(accepted);
+};
+
+const openContext = async (services: Services, request: FastifyRequest): Promise<Context> => {
+  const credential = readCredential(request.headers, {});
+  const actor =
+    credential.kind === 'basic'
+      ? await authenticateGit(services, credential)
+      : await authenticate(services, credential, { sudo: null });
+  request.userId = actor.userId;
+  request.abortController ??= new AbortController();
+  const { signal } = request.abortController;
+  return createContextFactory(services)({ actor, requestId: request.id, signal });
+};
+
+/** `group/project` of `/group/project.git/...`; null when the URL names no repository. */
+const repositoryPath = ({ params }: FastifyRequest): string | null => {
+  const segments = typeof params === 'object' && params !== null ? Object.values(params).map(String) : [];
+  const path = segments.join('/');
+  const isPath = path.endsWith('.git') && path.length <= 1_024 && !path.includes('\0') && path.isWellFormed();
+  return isPath && segments.every((segment) => segment !== '' && !segment.includes('/')) ? path.slice(0, -4) : null;
+};
+
+const headerOf = ({ headers }: FastifyRequest, name: string): string | undefined => [headers[name]].flat()[0];
+
+const noCache = (reply: FastifyReply): FastifyReply =>
+  reply
+    .header('Expires', 'Fri, 01 Jan 1980 00:00:00 GMT')
+    .header('Pragma', 'no-cache')
+    .header('Cache-Control', 'no-cache, max-age=0, must-revalidate');
+
+const STATUS: Readonly<Record<string, number>> = {
+  unauthenticated: 401,
+  invalid_token: 401,
+  insufficient_scope: 403,
+  forbidden: 403,
+  not_found: 404,
+};
+const GIT_STATUS: Readonly<Record<string, number>> = { invalid: 400, missing: 404, too_large: 413, timeout: 504 };
+
+/** Plain text: git shows it after `remote:`. */
+const answerError = (services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+  const known =
+    error instanceof DomainError
+      ? (STATUS[error.code] ?? 400)
+      : error instanceof GitError
+        ? (GIT_STATUS[error.reason] ?? 500)
+        : 500;
+  if (known === 500 && !request.abortController?.signal.aborted) {
+    services.log.error({ err: error, request_id: request.id }, 'git request failed');
+  }
+  if (known === 401) reply.header('WWW-Authenticate', REALM);
+  const text = known === 500 || !(error instanceof Error) ? 'Something went wrong on our side' : error.message;
+  return noCache(reply).code(known).type('text/plain; charset=utf-8').send(`${text}\n`);
+};

@@ -1,0 +1,3 @@
+export { deleteMergedBranches } from './merged-branches.ts';
+export { settlePushes } from './pushes.ts';
+export { packRepository, refreshStatistics } from './upkeep.ts';

@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
+import { findProject } from '#domains/projects/queries.ts';
+import { actorFor } from '#domains/tokens/authentication.ts';
+import type { Context } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { BRANCHES, branchName, branchRef, type RefUpdate } from './model.ts';
+import { matching, readProtections } from './protections.ts';
+import { moveRefs } from './pushes.ts';
+
+/** Has all branches deleted that are merged into the default branch; protected ones stay. @throws DomainError `forbidden` */
+export const scheduleMergedBranchesDeletion = async (ctx: Context, project: ProjectRow): Promise<void> => {
+  requireAbility(ctx, project, 'push_code');
+  const { userId: user_id } = ctx.actor;
+  if (user_id === null) return; // the hub itself has no such wish
+  await ctx.transaction(async (tx) => {
+    tx.enqueue(deleteMergedBranches, { project_id: project.id, user_id }, { key: `repositories.merged:${project.id}` });
+  });
+};
+
+/** Refs moved at once: one event each, in one transaction. */
+const BATCH = 50;
+
+export const deleteMergedBranches = defineJob({
+  name: 'repositories.delete_merged_branches',
+  input: z.object({ project_id: z.number(), user_id: z.number() }),
+  maxAttempts: 5,
+  run: async ({ services, signal, requestId }, { project_id, user_id }) => {
+    const actor = await actorFor(services, user_id);
+    if (!actor) return; // the account has been closed meanwhile
+    const ctx = createContextFactory(services)({ actor, requestId, signal });
+    const project = await findProject(ctx, { id: project_id });
+    if (!project || !can(ctx, project, 'push_code')) return;
+    const updates = await mergedBranches(ctx, project);
+    for (let at = 0; at < updates.length; at += BATCH) {
+      signal.throwIfAborted();
+      await moveAll(ctx, project, updates.slice(at, at + BATCH));
+    }
+  },
+});
+
+const mergedBranches = async (ctx: Context, project: ProjectRow): Promise<RefUpdate[]> => {
+  const { git } = ctx.services;
+  const head = branchRef(project.default_branch ?? '');
+  const headOid = await git.resolve(project.disk_path, head);
+  if (headOid === null) return [];
+  const [refs, merged, { branches: rules }] = await Promise.all([
+    git.listRefs(project.disk_path, { prefix: BRANCHES }),
+    git.mergedInto(project.disk_path, headOid),
+    readProtections(ctx, project.id),
+  ]);
+  return refs
+    .filter(({ name }) => name !== head && merged.has(name) && matching(rules, branchName(name) ?? '').length === 0)
+    .map(({ name, oid }) => ({ ref: name, oldOid: oid, newOid: null }));
+};
+
+/** A branch that was pushed to meanwhile spoils its batch: then each goes by itself, and that one stays. */
+const moveAll = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<void> => {
+  try {
+    await moveRefs(ctx, project, updates);
+  } catch (error) {
+    if (!(error instanceof DomainError) || error.code !== 'conflict') throw error;
+    if (updates.length > 1) for (const update of updates) await moveAll(ctx, project, [update]);
+  }
+};

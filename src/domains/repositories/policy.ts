@@ -1,0 +1,119 @@
+import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can } from '#domains/projects/policy.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { protectionDefaults } from '#domains/settings/registry.ts';
+import type { Context } from '#platform/context.ts';
+import type { PushVerdict, RefRefusal } from '#platform/git/types.ts';
+import { branchName, type RefUpdate, tagName } from './model.ts';
+import { isGranted, matching, type Protections, readProtections } from './protections.ts';
+
+/**
+ * What a push may do: refusals per ref, and which refs may only move forward. The caller may push at all
+ * (`push_code`); here is what protection says. `deleting: 'api'` gives the sentences of the API.
+ */
+export const judgePush = async (
+  ctx: Context,
+  project: ProjectRow,
+  updates: readonly RefUpdate[],
+): Promise<PushVerdict> => {
+  const protections = await readProtections(ctx, project.id);
+  const initialPush = project.empty_repo && (await developersMayBegin(ctx, project));
+  const first = firstBranch(project, updates);
+  const refused: RefRefusal[] = [];
+  const fastForwardOnly: string[] = [];
+  for (const update of updates) {
+    const { ref } = update;
+    const branch = branchName(ref);
+    const tag = tagName(ref);
+    if (branch !== null) {
+      // What becomes the default branch is protected as that is, under whatever name it comes.
+      const name = branch === first ? (project.default_branch ?? branch) : branch;
+      const reason = refusalOfBranch(ctx, project, protections, { ...update, branch, name, initialPush });
+      if (reason !== null) refused.push({ ref, reason });
+      const rules = matching(protections.branches, name);
+      if (rules.length > 0 && !rules.some((rule) => rule.allow_force_push)) fastForwardOnly.push(ref);
+    } else if (tag !== null) {
+      const reason = refusalOfTag(ctx, project, protections, tag, update);
+      if (reason !== null) refused.push({ ref, reason });
+    }
+  }
+  return { refused, fastForwardOnly };
+};
+
+/** The branch that an empty repository begins with, unless the push brings the one it was to have. */
+export const firstBranch = (project: ProjectRow, updates: readonly RefUpdate[]): string | null => {
+  if (!project.empty_repo) return null;
+  const created = updates.flatMap(({ ref, newOid }) => (newOid === null ? [] : (branchName(ref) ?? [])));
+  return created.includes(project.default_branch ?? '') ? project.default_branch : (created[0] ?? null);
+};
+
+/** Whether the caller may push to the branch as far as protection goes; for branch records. */
+export const mayPushTo = (
+  ctx: Pick<Context, 'actor'>,
+  project: ProjectRow,
+  protections: Protections,
+  branch: string,
+): boolean => {
+  if (!can(ctx, project, 'push_code')) return false;
+  const rules = matching(protections.branches, branch);
+  return rules.length === 0 || isGranted(ctx, project.access_level, rules, 'push', protections.callersGroups);
+};
+
+export const PROTECTED_BRANCH_KEPT = 'Protected branch cannot be removed';
+export const DEFAULT_BRANCH_KEPT = 'The default branch of a project cannot be deleted.';
+
+const refusalOfBranch = (
+  ctx: Context,
+  project: ProjectRow,
+  protections: Protections,
+  update: RefUpdate & { readonly branch: string; readonly name: string; readonly initialPush: boolean },
+): string | null => {
+  const rules = matching(protections.branches, update.name);
+  if (update.newOid === null) {
+    if (update.branch === project.default_branch) return DEFAULT_BRANCH_KEPT;
+    return rules.length > 0 ? PROTECTED_BRANCH_KEPT : null;
+  }
+  if (rules.length === 0 || (update.initialPush && update.name === project.default_branch)) return null;
+  if (isGranted(ctx, project.access_level, rules, 'push', protections.callersGroups)) return null;
+  return update.oldOid === null
+    ? 'You are not allowed to create protected branches on this project.'
+    : 'You are not allowed to push code to protected branches on this project.';
+};
+
+const refusalOfTag = (
+  ctx: Context,
+  project: ProjectRow,
+  protections: Protections,
+  tag: string,
+  { oldOid, newOid }: RefUpdate,
+): string | null => {
+  const rules = matching(protections.tags, tag);
+  if (rules.length === 0) return null;
+  if (newOid === null) return 'Protected tags cannot be deleted.';
+  if (oldOid !== null) return 'Protected tags cannot be updated.';
+  return isGranted(ctx, project.access_level, rules, 'create', protections.callersGroups)
+    ? null
+    : 'You are not allowed to create this tag as it is protected.';
+};
+
+/** `developer_can_initial_push` of the group, else of the instance. */
+const developersMayBegin = async (ctx: Context, project: ProjectRow): Promise<boolean> => {
+  const row = await ctx.db
+    .selectFrom('namespaces')
+    .select('default_branch_protection_defaults as own')
+    .where('id', '=', project.namespace_id)
+    .executeTakeFirst();
+  const isSet = typeof row?.own === 'object' && row.own !== null && Object.keys(row.own).length > 0;
+  const own = isSet ? protectionDefaults.safeParse(row.own) : null;
+  const rules = own?.success ? own.data : (await getSettings(ctx)).default_branch_protection_defaults;
+  return rules.developer_can_initial_push;
+};
+
+/** The least role that may see what was pushed, null where whoever sees the project sees its code. */
+export const codeAudience = (
+  project: Pick<ProjectRow, 'visibility_level' | 'repository_access_level'>,
+): number | null => {
+  if (project.visibility_level === PRIVATE) return REPORTER;
+  return project.repository_access_level === 'enabled' ? null : GUEST;
+};

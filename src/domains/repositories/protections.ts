@@ -1,0 +1,89 @@
+import { sql } from 'kysely';
+import { DEVELOPER } from '#domains/access/model.ts';
+import { namespacesOf } from '#domains/access/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { matchesPattern } from './model.ts';
+
+export type ProtectionAction = 'push' | 'merge' | 'unprotect' | 'create';
+
+export interface ProtectionLevel {
+  readonly id: number;
+  readonly action: string;
+  readonly access_level: number | null;
+  readonly user_id: number | null;
+  readonly group_id: number | null;
+}
+
+/** A protected branch or tag; the name may hold wildcards. */
+export interface Protection {
+  readonly id: number;
+  readonly name: string;
+  readonly allow_force_push: boolean;
+  readonly levels: readonly ProtectionLevel[];
+}
+
+export interface Protections {
+  readonly branches: readonly Protection[];
+  readonly tags: readonly Protection[];
+  /** The groups in which the caller is at least Developer, of those that a level names. */
+  readonly callersGroups: ReadonlySet<number>;
+}
+
+/** Access levels beyond the roles. */
+export const NO_ONE = 0;
+export const ADMINISTRATOR = 60;
+
+/** All that is protected in a project, with what the caller's groups are: read once for a push or a page of branches. */
+export const readProtections = async (ctx: Context, projectId: number): Promise<Protections> => {
+  const userId = ctx.actor.userId ?? 0;
+  const { rows } = await sql<Protection & { kind: 'branch' | 'tag'; callers_groups: number[] }>`
+    with rules as (
+      select 'branch' as kind, b.id, b.name, b.allow_force_push,
+        coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
+            'user_id', l.user_id, 'group_id', l.group_id) order by l.id)
+          from protection_levels l where l.protected_branch_id = b.id), '[]') as levels
+      from protected_branches b where b.project_id = ${projectId}
+      union all
+      select 'tag', t.id, t.name, false,
+        coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
+            'user_id', l.user_id, 'group_id', l.group_id) order by l.id)
+          from protection_levels l where l.protected_tag_id = t.id), '[]')
+      from protected_tags t where t.project_id = ${projectId}
+    )
+    select rules.*, array(
+      select distinct l.group_id from protection_levels l
+      where (l.protected_branch_id = rules.id and rules.kind = 'branch' or l.protected_tag_id = rules.id and rules.kind = 'tag')
+        and l.group_id is not null and l.group_id in ${namespacesOf(userId, DEVELOPER)}) as callers_groups
+    from rules order by kind, name`.execute(ctx.db);
+  return {
+    branches: rows.filter((row) => row.kind === 'branch'),
+    tags: rows.filter((row) => row.kind === 'tag'),
+    callersGroups: new Set(rows.flatMap((row) => row.callers_groups)),
+  };
+};
+
+export const matching = (rules: readonly Protection[], name: string): readonly Protection[] =>
+  rules.filter((rule) => matchesPattern(rule.name, name));
+
+/** Whether one of the rules lets the caller do this: of several that match a name the most generous counts. */
+export const isGranted = (
+  ctx: Pick<Context, 'actor'>,
+  accessLevel: number,
+  rules: readonly Protection[],
+  action: ProtectionAction,
+  callersGroups: ReadonlySet<number>,
+): boolean =>
+  ctx.actor.isSystem ||
+  rules.some((rule) =>
+    rule.levels.some((level) => {
+      if (level.action !== action) return false;
+      if (level.user_id !== null) return level.user_id === ctx.actor.userId;
+      if (level.group_id !== null) return callersGroups.has(level.group_id);
+      if (level.access_level === null || level.access_level === NO_ONE) return false;
+      return level.access_level === ADMINISTRATOR ? ctx.actor.isAdmin : accessLevel >= level.access_level;
+    }),
+  );
+
+/** Whether Developers as such may do this under the rules. */
+export const developersMay = (rules: readonly Protection[], action: ProtectionAction): boolean =>
+  rules.some((rule) => rule.levels.some((level) => level.action === action && level.access_level === DEVELOPER));

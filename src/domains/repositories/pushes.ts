@@ -1,0 +1,190 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { anonymous, type Context, type Services } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { conflict, DomainError } from '#platform/errors.ts';
+import { GitError } from '#platform/git/git-error.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import { isChange, type RefUpdate } from './model.ts';
+import { asHub, describeUpdates, recordUpdates } from './recording.ts';
+
+// Ref and event agree, whatever dies: the row of a push is committed before git moves a ref and settled in the
+// transaction that emits the events. What a dead process left is settled by looking at the refs. Everyone who moves
+// branches or tags goes through here.
+
+/** A push whose refs are about to move. */
+export interface HeldPush {
+  readonly id: number;
+  readonly project: ProjectRow;
+  readonly updates: readonly RefUpdate[];
+}
+
+/** A process that was not seen for so long is dead (platform/processes.ts says 12 s), and so is the git it had started. */
+const DEAD_AFTER = '15 seconds';
+/** Longer than it takes until a process that died counts as dead. */
+const WAIT_MS = 25_000;
+const RECORDED_KEPT = '1 day';
+
+/**
+ * Takes the refs for a push that is about to move them, as a durable row. Waits for another one that has moved a ref
+ * and is being recorded, and settles what a dead process left.
+ *
+ * @throws DomainError `conflict` when others hold a ref for too long
+ */
+export const holdPush = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<HeldPush> => {
+  for (let pauseMs = 5, deadline = performance.now() + WAIT_MS; ; pauseMs = Math.min(pauseMs * 2, 250)) {
+    const taken = await tryHold(ctx, project, updates);
+    if (typeof taken === 'number') return { id: taken, project, updates };
+    if (performance.now() > deadline) throw conflict('Another push to the same branch or tag is under way; try again');
+    const dead = taken.filter((row) => row.dead);
+    for (const { id } of dead) await settlePush(ctx.services, id);
+    if (dead.length === 0) await sleep(pauseMs, undefined, { signal: ctx.signal });
+  }
+};
+
+interface Holder {
+  readonly id: number;
+  readonly dead: boolean;
+}
+
+const tryHold = (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<number | Holder[]> => {
+  const refs = updates.map(({ ref }) => ref);
+  return ctx.transaction(async ({ db }) => {
+    // Two that ask at once must not both find the refs free.
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
+    const { rows: holders } = await sql<Holder>`
+      select id, ${processIsDead} as dead from pushes
+      where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db);
+    if (holders.length > 0) return holders;
+    const row = await db
+      .insertInto('pushes')
+      .values({
+        project_id: project.id,
+        user_id: ctx.actor.userId,
+        process_id: ctx.services.processId,
+        chain_id: ctx.chainId,
+        commands: toJsonb(updates),
+        refs,
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    return row.id;
+  });
+};
+
+const processIsDead = sql<boolean>`not exists (
+  select from hub_processes h where h.id = pushes.process_id and h.seen_at > now() - ${sql.lit(DEAD_AFTER)}::interval)`;
+
+/** Writes the events of the refs that moved and lets go of the push. Another process may have settled it meanwhile. */
+export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly RefUpdate[]): Promise<void> => {
+  const described = await describeUpdates(ctx, push.project, moved.filter(isChange));
+  await ctx.transaction(async (tx) => {
+    const row = await tx.db
+      .deleteFrom('pushes')
+      .where('id', '=', push.id)
+      .returning(['state', 'moved'])
+      .executeTakeFirst();
+    if (!row) return; // the project is gone
+    const known = new Set(row.state === 'recorded' ? (row.moved ?? []) : []);
+    const updates = described.updates.filter(({ ref }) => !known.has(ref));
+    await recordUpdates(tx, push.project.id, { ...described, updates });
+  });
+};
+
+/**
+ * Moves refs for the API as a push would: all or none, with the same events.
+ *
+ * @throws DomainError `conflict` when a ref is not what it was taken for
+ */
+export const moveRefs = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<void> => {
+  const changes = updates.filter(isChange);
+  if (changes.length === 0) return;
+  const push = await holdPush(ctx, project, changes);
+  try {
+    await ctx.services.git.updateRefs(project.disk_path, changes);
+  } catch (error) {
+    // Whatever went wrong, the refs know whether it was before or after they moved.
+    await settlePush(ctx.services, push.id);
+    if (error instanceof GitError && error.reason === 'conflict') throw new DomainError('conflict', error.message);
+    throw error;
+  }
+  await recordPush(ctx, push, changes);
+};
+
+const commandsSchema = z.array(
+  z.object({ ref: z.string(), oldOid: z.string().nullable(), newOid: z.string().nullable() }),
+);
+
+/** Finds out from the refs which of a push's updates were carried out, and records those. Safe to repeat. */
+export const settlePush = async (services: Services, pushId: number): Promise<void> => {
+  const row = await services.db.selectFrom('pushes').selectAll().where('id', '=', pushId).executeTakeFirst();
+  if (row?.state !== 'receiving') return;
+  const actor = { ...anonymous, userId: row.user_id };
+  const ctx = createContextFactory(services)({ actor, chainId: row.chain_id });
+  const project = await findProject(asHub(ctx), { id: row.project_id });
+  if (!project) return;
+  const moved: RefUpdate[] = [];
+  for (const update of commandsSchema.parse(row.commands).filter(isChange)) {
+    if ((await currentOid(services, project, update.ref)) === update.newOid) moved.push(update);
+  }
+  const described = await describeUpdates(ctx, project, moved);
+  await ctx.transaction(async (tx) => {
+    const taken = await tx.db
+      .updateTable('pushes')
+      .set({ state: 'recorded', moved: moved.map(({ ref }) => ref) })
+      .where('id', '=', pushId)
+      .where('state', '=', 'receiving')
+      .returning('id')
+      .executeTakeFirst();
+    if (taken) await recordUpdates(tx, project.id, described);
+  });
+  services.log.warn(
+    { push_id: pushId, project_id: project.id, moved: moved.length },
+    'an interrupted push was settled',
+  );
+};
+
+const currentOid = async (services: Services, project: ProjectRow, ref: string): Promise<string | null> => {
+  try {
+    return await services.git.resolve(project.disk_path, ref);
+  } catch (error) {
+    if (error instanceof GitError && error.reason === 'missing') return null;
+    throw error;
+  }
+};
+
+/** Settles what dead processes left; those that fail are tried again the next time. */
+export const settleDeadPushes = async (services: Services): Promise<void> => {
+  const rows = await services.db
+    .selectFrom('pushes')
+    .select('id')
+    .where('state', '=', 'receiving')
+    .where(processIsDead)
+    .orderBy('id')
+    .limit(1_000)
+    .execute();
+  for (const { id } of rows) {
+    await settlePush(services, id).catch((error: unknown) =>
+      services.log.error({ err: error, push_id: id }, 'an interrupted push could not be settled; trying again'),
+    );
+  }
+};
+
+/** The floor below the timer of the web processes (git-http.ts). */
+export const settlePushes = defineJob({
+  name: 'repositories.settle_pushes',
+  input: z.object({}),
+  maxAttempts: 1,
+  cron: '* * * * *',
+  run: async ({ services, db }) => {
+    await settleDeadPushes(services);
+    await db
+      .deleteFrom('pushes')
+      .where('state', '=', 'recorded')
+      .where('created_at', '<', sql<string>`now() - ${sql.lit(RECORDED_KEPT)}::interval`)
+      .execute();
+  },
+});

@@ -1,0 +1,206 @@
+import { sql } from 'kysely';
+import { projectScope } from '#domains/projects/model.ts';
+import { protectDefaultBranch } from '#domains/projects/protection.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { hookProject, hookPushRepository } from '#domains/projects/webhook.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { hookUser } from '#domains/users/webhook.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { mapLimit } from '#platform/map-limit.ts';
+import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagPushed } from './events.ts';
+import { branchName, branchRef, commitWebUrl, type RefUpdate, TAGS, tagName } from './model.ts';
+import { codeAudience, firstBranch } from './policy.ts';
+import { matching, readProtections } from './protections.ts';
+import { refreshStatistics } from './upkeep.ts';
+
+/** What git knows of moved refs: read before the transaction, as it may take a while. */
+export interface Described {
+  readonly updates: readonly RefUpdate[];
+  readonly commits: ReadonlyMap<string, { readonly commits: readonly PushedCommit[]; readonly total: number | null }>;
+  readonly tags: ReadonlyMap<string, { readonly commit: string; readonly message: string | null }>;
+}
+
+const LISTED_COMMITS = 20;
+/** In a push of more branches than this (a mirror) their commits are not listed. */
+const MAX_LISTED_BRANCHES = 200;
+const CONCURRENCY = 4;
+/** What one commit may weigh in an event. */
+const MAX_MESSAGE = 64 * 1024;
+const MAX_FILES = 1_000;
+
+export const describeUpdates = async (
+  ctx: Context,
+  project: ProjectRow,
+  updates: readonly RefUpdate[],
+): Promise<Described> => {
+  const branches = updates.filter(({ ref, newOid }) => newOid !== null && branchName(ref) !== null);
+  const listed = branches.length > MAX_LISTED_BRANCHES ? [] : branches;
+  const excludeRefs = updates.map(({ ref }) => ref);
+  const commits = new Map<string, { commits: readonly PushedCommit[]; total: number | null }>();
+  for (const { ref } of branches) commits.set(ref, { commits: [], total: null });
+  await mapLimit(listed, CONCURRENCY, async ({ ref, oldOid, newOid }) => {
+    if (newOid !== null) commits.set(ref, await newCommits(ctx, project, newOid, oldOid, excludeRefs));
+  });
+  const names = new Set(updates.flatMap(({ ref, newOid }) => (newOid === null ? [] : (tagName(ref) ?? []))));
+  const { git } = ctx.services;
+  const tags =
+    names.size === 0 ? [] : await git.listRefs(project.disk_path, { prefix: TAGS, match: (name) => names.has(name) });
+  return {
+    updates,
+    commits,
+    tags: new Map(tags.map((tag) => [tag.name, { commit: tag.peeledOid, message: tag.message }])),
+  };
+};
+
+const newCommits = async (
+  ctx: Context,
+  project: ProjectRow,
+  newOid: string,
+  oldOid: string | null,
+  excludeRefs: readonly string[],
+) => {
+  const { git } = ctx.services;
+  const found = await git.newCommits(project.disk_path, newOid, oldOid, { limit: LISTED_COMMITS, excludeRefs });
+  const changes = await git.changedFiles(
+    project.disk_path,
+    found.commits.map(({ id }) => id),
+  );
+  const files = (id: string, kind: 'added' | 'modified' | 'removed') => [
+    ...(changes.get(id)?.[kind] ?? []).slice(0, MAX_FILES),
+  ];
+  const commits = found.commits.map(
+    (commit): PushedCommit => ({
+      id: commit.id,
+      message: commit.message.slice(0, MAX_MESSAGE),
+      title: commit.title.slice(0, MAX_MESSAGE),
+      timestamp: commit.committed_date,
+      url: commitWebUrl(ctx, project, commit.id),
+      author: { name: commit.author_name, email: commit.author_email },
+      added: files(commit.id, 'added'),
+      modified: files(commit.id, 'modified'),
+      removed: files(commit.id, 'removed'),
+    }),
+  );
+  return { commits, total: found.total };
+};
+
+/** Reads as the hub itself, whatever the person who pushed may see by now. */
+export const asHub = <C extends Context>(ctx: C): C => ({ ...ctx, actor: systemActor });
+
+/** Emits the events of the moved refs and brings the project's row up to date with its repository. */
+export const recordUpdates = async (tx: Tx, projectId: number, described: Described): Promise<void> => {
+  const { updates } = described;
+  if (updates.length === 0) return;
+  await tx.db.selectFrom('projects').select('id').where('id', '=', projectId).forNoKeyUpdate().execute();
+  const before = await findProject(asHub(tx), { id: projectId });
+  if (!before) return; // deleted meanwhile, and with it all there would be to tell
+  const project = await updateProjectRow(tx, before, updates);
+  const protections = await readProtections(tx, project.id);
+  const { push_event_hooks_limit: limit } = await getSettings(tx);
+  const users = await userSummariesByIds(tx, tx.actor.userId === null ? [] : [tx.actor.userId]);
+  const summary = users.get(tx.actor.userId ?? 0);
+  const user = summary ? hookUser(tx, summary) : null;
+  const place = {
+    ...projectScope(project),
+    subject: { type: 'Project', id: project.id },
+    min_access_level: codeAudience(project),
+  };
+  const projectObject = hookProject(tx, project);
+  const tagCount = updates.filter(({ ref }) => tagName(ref) !== null).length;
+  const branchCount = updates.length - tagCount;
+  for (const { ref, oldOid, newOid } of updates) {
+    const tag = tagName(ref);
+    const pushed = described.commits.get(ref);
+    const tagged = described.tags.get(ref);
+    const name = tag ?? branchName(ref) ?? ref;
+    const payload: MovedRef = {
+      ref,
+      before: oldOid,
+      after: newOid,
+      checkout_sha: newOid === null ? null : (tagged?.commit ?? newOid),
+      ref_protected: matching(tag === null ? protections.branches : protections.tags, name).length > 0,
+      message: newOid === null ? null : (tagged?.message ?? null),
+      commits: [...(pushed?.commits ?? [])],
+      total_commits_count: pushed ? pushed.total : 0,
+      fires_hooks: (tag === null ? branchCount : tagCount) <= limit,
+      user,
+      project: projectObject,
+      repository: hookPushRepository(tx, project),
+    };
+    tx.emit(tag === null ? pushReceived : tagPushed, { ...place, payload });
+  }
+  tx.emit(repositoryUpdated, {
+    ...place,
+    payload: {
+      user,
+      project: projectObject,
+      changes: updates.map(({ ref, oldOid, newOid }) => ({ ref, before: oldOid, after: newOid })),
+    },
+  });
+  tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+  await sql`
+    insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, 1)
+    on conflict (project_id) do update set pushes_since_gc = repository_upkeep.pushes_since_gc + 1`.execute(tx.db);
+};
+
+/** Emptiness, default branch and readme as the repository now has them. The row is locked. */
+const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly RefUpdate[]): Promise<ProjectRow> => {
+  const { git } = tx.services;
+  const first = firstBranch(before, updates);
+  const default_branch = first ?? before.default_branch;
+  const touched = updates.some(({ ref }) => ref === branchRef(default_branch ?? ''));
+  const [someBranch] = await git.listRefs(before.disk_path, { prefix: 'refs/heads/', limit: 1 });
+  const wanted = {
+    empty_repo: someBranch === undefined,
+    default_branch,
+    readme_path: touched ? await findReadme(tx, before, default_branch) : before.readme_path,
+  };
+  const same =
+    wanted.empty_repo === before.empty_repo &&
+    wanted.default_branch === before.default_branch &&
+    wanted.readme_path === before.readme_path;
+  if (same) return before;
+  await tx.db.updateTable('projects').set(wanted).where('id', '=', before.id).execute();
+  if (first !== null && first !== before.default_branch) await moveDefaultBranch(tx, before, first);
+  return { ...before, ...wanted };
+};
+
+/** The repository began with another branch than foreseen: HEAD and the protection made for the foreseen one follow. */
+const moveDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): Promise<void> => {
+  await tx.db
+    .updateTable('protected_branches')
+    .set({ name: branch })
+    .where('project_id', '=', project.id)
+    .where('name', '=', project.default_branch ?? '')
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('protected_branches as other')
+            .select('other.id')
+            .where('other.project_id', '=', project.id)
+            .where('other.name', '=', branch),
+        ),
+      ),
+    )
+    .execute();
+  const namespace = await tx.db
+    .selectFrom('namespaces')
+    .select('default_branch_protection_defaults')
+    .where('id', '=', project.namespace_id)
+    .executeTakeFirst();
+  await protectDefaultBranch(tx, project.id, branch, namespace?.default_branch_protection_defaults);
+  await tx.services.git.setHead(project.disk_path, branch);
+};
+
+const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
+
+const findReadme = async (tx: Tx, project: ProjectRow, branch: string | null): Promise<string | null> => {
+  const { git } = tx.services;
+  const oid = branch === null ? null : await git.resolve(project.disk_path, branchRef(branch));
+  if (oid === null) return null;
+  const names = (await git.listTree(project.disk_path, oid))
+    .filter(({ type, path }) => type === 'blob' && README.test(path))
+    .map(({ path }) => path);
+  return names.find((name) => /\.(?:md|markdown|mkd)$/i.test(name)) ?? names[0] ?? null;
+};

@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import { findProject } from '#domains/projects/queries.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { branchRef } from './model.ts';
+
+const GC_EVERY = 40;
+
+/** Counts commits and bytes anew after pushes; several at once are one job. Every so many pushes it has the repository packed. */
+export const refreshStatistics = defineJob({
+  name: 'repositories.refresh_statistics',
+  input: z.object({ project_id: z.number() }),
+  maxAttempts: 5,
+  run: async (ctx, { project_id }) => {
+    const project = await findProject(ctx, { id: project_id });
+    if (!project) return;
+    const { git } = ctx.services;
+    const ref = branchRef(project.default_branch ?? '');
+    const isBorn = project.default_branch !== null && (await git.resolve(project.disk_path, ref)) !== null;
+    const commit_count = isBorn ? await git.countCommits(project.disk_path, { from: ref, signal: ctx.signal }) : 0;
+    const repository_size = await git.diskSize(project.disk_path);
+    await ctx.transaction(async (tx) => {
+      await tx.db
+        .updateTable('project_statistics')
+        .set({ commit_count, repository_size })
+        .where('project_id', '=', project_id)
+        .execute();
+      const due = await tx.db
+        .updateTable('repository_upkeep')
+        .set({ pushes_since_gc: 0 })
+        .where('project_id', '=', project_id)
+        .where('pushes_since_gc', '>=', GC_EVERY)
+        .returning('project_id')
+        .executeTakeFirst();
+      if (due) tx.enqueue(packRepository, { project_id }, { key: `repositories.pack:${project_id}` });
+    });
+  },
+});
+
+/** Packs what many pushes left in many files, and drops what has long been unreachable. */
+export const packRepository = defineJob({
+  name: 'repositories.pack',
+  input: z.object({ project_id: z.number() }),
+  maxAttempts: 3,
+  long: true,
+  run: async (ctx, { project_id }) => {
+    const project = await findProject(ctx, { id: project_id });
+    if (project) await ctx.services.git.gc(project.disk_path, { signal: ctx.signal });
+  },
+});
