@@ -147,7 +147,10 @@ const apply = async (model: Model, given: Operation): Promise<void> => {
       if (expires_at === PAST) {
         if (model.members.some(mine)) return;
         await ctx.transaction(async (tx) => {
-          await tx.db.insertInto('members').values({ namespace_id: group, user_id, access_level, expires_at }).execute();
+          await tx.db
+            .insertInto('members')
+            .values({ namespace_id: group, user_id, access_level, expires_at })
+            .execute();
           await refreshAccess(tx, [group], [user_id]);
         });
       } else {
@@ -229,7 +232,10 @@ describe('effective access', () => {
   });
 
   it('is right when two trees that share with each other change at once', async () => {
-    const [a, b] = [await createGroup(ctx, { name: 'A', path: 'tree-a' }), await createGroup(ctx, { name: 'B', path: 'tree-b' })];
+    const [a, b] = [
+      await createGroup(ctx, { name: 'A', path: 'tree-a' }),
+      await createGroup(ctx, { name: 'B', path: 'tree-b' }),
+    ];
     const [, first = 0, second = 0] = users;
     await Promise.all([
       shareGroup(ctx, { id: a.id }, { id: b.id }, { group_access: 40 }),

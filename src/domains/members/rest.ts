@@ -16,6 +16,7 @@ import { memberRecord, projectShareRecord, toMembers } from './record.ts';
 import { shareProject, unshareProject } from './shares.ts';
 
 const MAX_USERS = 100;
+const MAX_LENGTH = 30_000;
 
 const filters = {
   query: text({ max: 255 }).optional(),
@@ -88,8 +89,8 @@ const routesOf = (place: Place): Route[] => {
       description: 'With several ids the answer tells the outcome, with what went wrong for whom.',
       input: {
         id: idOrPath(),
-        user_id: commaList(integer({ min: 1 }), { max: MAX_USERS }).optional(),
-        username: text({ max: 10_000 }).optional(),
+        user_id: text({ max: MAX_LENGTH }).describe('An id, or several with commas.').optional(),
+        username: text({ max: MAX_LENGTH }).describe('A user name, or several with commas.').optional(),
         access_level: integer(),
         expires_at: date().nullish(),
       },
@@ -97,15 +98,14 @@ const routesOf = (place: Place): Route[] => {
       response: z.union([memberRecord, outcomeRecord]),
       run: async (ctx, { id, user_id, username, ...role }) => {
         const source = await place.source(ctx, id);
-        const names = username?.split(',').map((name) => name.trim()) ?? [];
-        const wanted = user_id ?? names;
+        const wanted: (number | string)[] = user_id === undefined ? splitCommas(username ?? '') : idsIn(user_id);
         const [only] = wanted;
-        if (only === undefined) throw badParameters('user_id is invalid');
+        if (only === undefined || wanted.length > MAX_USERS) throw badParameters('user_id is invalid');
         if (wanted.length === 1) {
           return toMember(ctx, await addMember(ctx, source, { ...role, user_id: await idOf(ctx, only) }));
         }
         const message: Record<string, string> = {};
-        for (const each of new Set<number | string>(wanted)) {
+        for (const each of new Set(wanted)) {
           try {
             await addMember(ctx, source, { ...role, user_id: await idOf(ctx, each) });
           } catch (error) {
@@ -146,6 +146,18 @@ const routesOf = (place: Place): Route[] => {
     }),
   ];
 };
+
+const splitCommas = (list: string): string[] =>
+  list
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
+
+const idsIn = (list: string): number[] =>
+  splitCommas(list).map((each) => {
+    if (!/^[1-9]\d{0,15}$/.test(each)) throw badParameters('user_id is invalid');
+    return Number(each);
+  });
 
 /** What is wrong with the request as a whole, not with one of the people named. */
 const FOR_ALL: ReadonlySet<string> = new Set(['forbidden', 'parameters', 'unauthenticated']);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
-import { getGroup } from '#domains/groups/queries.ts';
+import { findGroupByOldPath, getGroup } from '#domains/groups/queries.ts';
 import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
 import { userView, viewIncludes } from '#domains/users/policy.ts';
 import { findUser, findUserByUsername } from '#domains/users/queries.ts';
@@ -387,11 +387,13 @@ function archiving() {
 }
 
 /**
- * The route, with GET requests for a project's old path sent on to its number (reference: conventions §3). For every
- * route below `/projects/:id`.
+ * The route, with GET requests for the old path of a project or group sent on to its number (reference: conventions
+ * §3). For every route below `/projects/:id` and `/groups/:id`.
  */
 export const followingMoves = (declared: Route): Route => {
-  if (declared.method !== 'GET' || !/^\/projects\/:id(\/|$)/.test(declared.path)) return declared;
+  const [, kind] = /^\/(projects|groups)\/:id(?:\/|$)/.exec(declared.path) ?? [];
+  if (declared.method !== 'GET' || kind === undefined) return declared;
+  const findMoved = kind === 'groups' ? findGroupByOldPath : findMovedProject;
   return {
     ...declared,
     handle: async (ctx, sent, http) => {
@@ -401,9 +403,9 @@ export const followingMoves = (declared: Route): Route => {
         if (!(error instanceof DomainError) || error.code !== 'not_found') throw error;
         const given = sent.id;
         if (typeof given !== 'string' || /^\d+$/.test(given)) throw error;
-        const id = await findMovedProject(ctx, given);
+        const id = await findMoved(ctx, given);
         if (id === null) throw error;
-        const Location = http.externalUrl + http.url.replace(/^(.*?\/projects\/)[^/?]+/, `$1${id}`);
+        const Location = http.externalUrl + http.url.replace(/^(.*?\/(?:projects|groups)\/)[^/?]+/, `$1${id}`);
         throw new RestError(301, { message: `This resource has been moved permanently to ${Location}` }, { Location });
       }
     },
