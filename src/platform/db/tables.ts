@@ -923,6 +923,7 @@ export interface WebhookAttempts {
   request_body: string | null;
   request_headers: Json;
   request_url: string;
+  requested_by_id: number | null;
   response_body: string | null;
   response_headers: Generated<Json>;
   response_status: number | null;
@@ -932,27 +933,26 @@ export interface WebhookAttempts {
 
 export interface WebhookDeliveries {
   attempts: Generated<number>;
-  chain_id: string;
   claimed_by: string | null;
   created_at: Generated<string>;
-  event_id: number | null;
   finished_at: string | null;
   id: Generated<string>;
-  kind: string;
   last_error: string | null;
   last_response_status: number | null;
-  next_attempt_at: string | null;
+  next_attempt_at: Generated<string>;
   payload_id: number;
   state: Generated<string>;
-  trigger: string;
   webhook_id: number;
 }
 
 export interface WebhookPayloads {
-  body: string;
+  body: string | null;
+  chain_id: string;
   created_at: Generated<string>;
   event_id: number | null;
   id: Generated<number>;
+  kind: string;
+  trigger: string;
 }
 
 export interface Webhooks {
@@ -972,6 +972,7 @@ export interface Webhooks {
   project_id: number | null;
   push_events_branch_filter: string | null;
   recent_failures: Generated<number>;
+  sealed_url: Buffer | null;
   signing_token: Buffer | null;
   token: Buffer | null;
   triggers: Generated<string[]>;
