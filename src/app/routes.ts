@@ -2,6 +2,7 @@ import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as members } from '#domains/members/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
+import { routes as repositories } from '#domains/repositories/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
 import { routes as users } from '#domains/users/rest.ts';
@@ -15,5 +16,6 @@ export const routes: readonly Route[] = [
   ...tokens,
   ...groups,
   ...projects,
+  ...repositories,
   ...members,
 ].map(followingMoves);

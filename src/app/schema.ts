@@ -10,6 +10,7 @@ import '#domains/users/graphql.ts';
 import '#domains/tokens/graphql.ts';
 import '#domains/groups/graphql.ts';
 import '#domains/projects/graphql.ts';
+import '#domains/repositories/graphql.ts';
 import '#domains/members/graphql.ts';
 
 /** The GraphQL schema of the hub. */

@@ -128,18 +128,24 @@ export const listCommits = async (
   const { git } = ctx.services;
   const from = await startOf(ctx, project, filter.ref_name);
   if (from === null) return [];
-  return git.listCommits(project.disk_path, {
-    from,
-    limit,
-    skip: offset,
-    since: filter.since === undefined ? undefined : new Date(filter.since),
-    until: filter.until === undefined ? undefined : new Date(filter.until),
-    path: filter.path,
-    author: filter.author,
-    firstParent: filter.first_parent,
-    signal: ctx.signal,
-  });
+  return git.listCommits(project.disk_path, { ...rangeOf(filter), from, limit, skip: offset, signal: ctx.signal });
 };
+
+/** How many there are in all. */
+export const countCommits = async (ctx: Context, project: ProjectRow, filter: CommitFilter): Promise<number> => {
+  requireAbility(ctx, project, 'read_code');
+  const from = await startOf(ctx, project, filter.ref_name);
+  if (from === null) return 0;
+  return ctx.services.git.countCommits(project.disk_path, { ...rangeOf(filter), from, signal: ctx.signal });
+};
+
+const rangeOf = (filter: CommitFilter) => ({
+  since: filter.since === undefined ? undefined : new Date(filter.since),
+  until: filter.until === undefined ? undefined : new Date(filter.until),
+  path: filter.path,
+  author: filter.author,
+  firstParent: filter.first_parent,
+});
 
 /** Null where there is nothing yet: an empty repository has no commits, which is no error. */
 const startOf = async (ctx: Context, project: ProjectRow, ref: string | undefined): Promise<string | null> => {

@@ -1,0 +1,285 @@
+import { sql } from 'kysely';
+import { DEVELOPER, MAINTAINER } from '#domains/access/model.ts';
+import { usersWithProjectLevel } from '#domains/access/queries.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { type List, listOfRows } from '#platform/db/list.ts';
+import { conflict, forbidden, invalid, notFound, unprocessable } from '#platform/errors.ts';
+import { branchProtected, branchProtectionUpdated, branchUnprotected } from './events.ts';
+import { ADMINISTRATOR, isGranted, NO_ONE, type ProtectionAction, readProtections } from './protections.ts';
+
+export interface GrantedLevel {
+  readonly id: number;
+  readonly action: ProtectionAction;
+  readonly access_level: number | null;
+  readonly user_id: number | null;
+  readonly group_id: number | null;
+  /** Of the user or group. */
+  readonly name: string | null;
+}
+
+export interface ProtectedBranch {
+  readonly id: number;
+  readonly name: string;
+  readonly allow_force_push: boolean;
+  readonly code_owner_approval_required: boolean;
+  readonly levels: readonly GrantedLevel[];
+}
+
+/** Whom to allow: a role, a user or a group. On update with `id` one that is there, to change or to destroy. */
+export interface Grant {
+  readonly id?: number | undefined;
+  readonly access_level?: number | undefined;
+  readonly user_id?: number | undefined;
+  readonly group_id?: number | undefined;
+  readonly destroy?: boolean | undefined;
+}
+
+export interface ProtectionInput {
+  readonly push_access_level?: number | undefined;
+  readonly merge_access_level?: number | undefined;
+  readonly unprotect_access_level?: number | undefined;
+  readonly allowed_to_push?: readonly Grant[] | undefined;
+  readonly allowed_to_merge?: readonly Grant[] | undefined;
+  readonly allowed_to_unprotect?: readonly Grant[] | undefined;
+  readonly allow_force_push?: boolean | undefined;
+  readonly code_owner_approval_required?: boolean | undefined;
+}
+
+const MAX_NAME = 255;
+const ROLES: readonly number[] = [NO_ONE, DEVELOPER, MAINTAINER, ADMINISTRATOR];
+
+/** Protected branches and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
+export const listProtectedBranches = async (
+  ctx: Context,
+  project: ProjectRow,
+  { search }: { readonly search?: string | undefined } = {},
+): Promise<List<ProtectedBranch>> => {
+  requireAbility(ctx, project, 'read_protected_branch');
+  const all = await readAll(ctx, project.id);
+  const term = search?.toLowerCase() ?? '';
+  return listOfRows(
+    all.filter(({ name }) => name.toLowerCase().includes(term)),
+    ({ name }) => name,
+  );
+};
+
+/** By its exact name, wildcards and all. @throws DomainError `not_found` */
+export const getProtectedBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
+  requireAbility(ctx, project, 'read_protected_branch');
+  return named(ctx, project, name);
+};
+
+/**
+ * Protects a branch, or all that match a wildcard. What is not said is for Maintainers.
+ *
+ * @throws DomainError `forbidden`, `conflict` when it is protected already, `invalid`, `unprocessable` for people and
+ * groups who have nothing to do with the project
+ */
+export const protectBranch = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string,
+  input: ProtectionInput,
+): Promise<ProtectedBranch> => {
+  requireAbility(ctx, project, 'admin_protected_branch');
+  const problem = nameProblem(name);
+  if (problem !== null) throw invalid({ name: [problem] });
+  return ctx.transaction(async (tx) => {
+    const created = await tx.db
+      .insertInto('protected_branches')
+      .values({
+        project_id: project.id,
+        name,
+        allow_force_push: input.allow_force_push ?? false,
+        code_owner_approval_required: input.code_owner_approval_required ?? false,
+      })
+      .onConflict((clash) => clash.columns(['project_id', 'name']).doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    if (!created) throw conflict(`Protected branch '${name}' already exists`);
+    for (const [action, level, grants] of wishes(input)) {
+      const wanted = [...(level === undefined ? [] : [{ access_level: level }]), ...(grants ?? [])];
+      await addLevels(tx, project, created.id, action, wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }]);
+    }
+    tx.emit(branchProtected, { ...about(project), payload: { id: created.id, name } });
+    return named(tx, project, name);
+  });
+};
+
+/** Changes a protection. @throws DomainError as `protectBranch`, `not_found` */
+export const updateProtectedBranch = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string,
+  input: ProtectionInput,
+): Promise<ProtectedBranch> => {
+  requireAbility(ctx, project, 'admin_protected_branch');
+  return ctx.transaction(async (tx) => {
+    const before = await named(tx, project, name, true);
+    const { allow_force_push = before.allow_force_push } = input;
+    const { code_owner_approval_required = before.code_owner_approval_required } = input;
+    await tx.db
+      .updateTable('protected_branches')
+      .set({ allow_force_push, code_owner_approval_required })
+      .where('id', '=', before.id)
+      .execute();
+    for (const [action, level, grants] of wishes(input)) {
+      const present = before.levels.filter((each) => each.action === action);
+      // A plain level stands for all roles given before.
+      const replaced = level === undefined ? [] : present.filter(({ access_level }) => access_level !== null);
+      await removeLevels(tx, [...replaced.map(({ id }) => id), ...idsToRemove(present, grants ?? [])]);
+      const added = (grants ?? []).filter(({ destroy }) => !destroy);
+      await addLevels(tx, project, before.id, action, [
+        ...(level === undefined ? [] : [{ access_level: level }]),
+        ...added,
+      ]);
+    }
+    tx.emit(branchProtectionUpdated, { ...about(project), payload: { id: before.id, name } });
+    return named(tx, project, name);
+  });
+};
+
+/** Ends a protection, where its own levels allow the caller to. @throws DomainError `forbidden`, `not_found` */
+export const unprotectBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
+  requireAbility(ctx, project, 'admin_protected_branch');
+  return ctx.transaction(async (tx) => {
+    const before = await named(tx, project, name, true);
+    const { branches, callersGroups } = await readProtections(tx, project.id);
+    const rules = branches.filter(({ id }) => id === before.id);
+    const isRestricted = before.levels.some(({ action }) => action === 'unprotect');
+    if (isRestricted && !isGranted(ctx, project.access_level, rules, 'unprotect', callersGroups)) {
+      throw forbidden('you are not allowed to unprotect this branch');
+    }
+    await tx.db.deleteFrom('protected_branches').where('id', '=', before.id).execute();
+    tx.emit(branchUnprotected, { ...about(project), payload: { id: before.id, name } });
+    return before;
+  });
+};
+
+const DESCRIPTIONS: Readonly<Record<number, string>> = {
+  0: 'No one',
+  30: 'Developers + Maintainers',
+  40: 'Maintainers',
+  60: 'Administrators',
+};
+
+/** `Maintainers`, or the name of the user or group. */
+export const describeLevel = ({ access_level, name }: GrantedLevel): string =>
+  access_level === null ? (name ?? '') : (DESCRIPTIONS[access_level] ?? '');
+
+const wishes = (input: ProtectionInput) =>
+  [
+    ['push', input.push_access_level, input.allowed_to_push],
+    ['merge', input.merge_access_level, input.allowed_to_merge],
+    ['unprotect', input.unprotect_access_level, input.allowed_to_unprotect],
+  ] as const;
+
+const about = (project: ProjectRow) => ({
+  ...projectScope(project),
+  subject: { type: 'Project', id: project.id },
+  min_access_level: DEVELOPER,
+});
+
+const nameProblem = (name: string): string | null => {
+  if (name === '') return "can't be blank";
+  if (Buffer.byteLength(name) > MAX_NAME) return `is too long (maximum is ${MAX_NAME} bytes)`;
+  return /[\p{Cc} ~^:?[\\]/u.test(name) ? 'is invalid' : null;
+};
+
+const idsToRemove = (present: readonly GrantedLevel[], grants: readonly Grant[]): number[] =>
+  grants.flatMap(({ id }) => {
+    if (id === undefined) return [];
+    if (!present.some((level) => level.id === id)) throw invalid({ base: [`There is no access level ${id} here`] });
+    return [id];
+  });
+
+const removeLevels = async (tx: Tx, ids: readonly number[]): Promise<void> => {
+  if (ids.length > 0) await tx.db.deleteFrom('protection_levels').where('id', 'in', ids).execute();
+};
+
+const addLevels = async (
+  tx: Tx,
+  project: ProjectRow,
+  protected_branch_id: number,
+  action: ProtectionAction,
+  grants: readonly Grant[],
+): Promise<void> => {
+  if (grants.length === 0) return;
+  for (const grant of grants) checkGrant(grant);
+  await checkPeople(tx, project, grants);
+  await tx.db
+    .insertInto('protection_levels')
+    .values(
+      grants.map(({ access_level = null, user_id = null, group_id = null }) => ({
+        protected_branch_id,
+        action,
+        access_level,
+        user_id,
+        group_id,
+      })),
+    )
+    .execute();
+};
+
+const checkGrant = ({ access_level, user_id, group_id }: Grant): void => {
+  if ([access_level, user_id, group_id].filter((each) => each !== undefined).length !== 1) {
+    throw invalid({ base: ['Each access level needs one of access_level, user_id, group_id'] });
+  }
+  if (access_level !== undefined && !ROLES.includes(access_level)) {
+    throw invalid({ access_level: ['is not included in the list'] });
+  }
+};
+
+/** Ids of strangers are refused alike, whether there is such a user or group or not. */
+const checkPeople = async (tx: Tx, project: ProjectRow, grants: readonly Grant[]): Promise<void> => {
+  const userIds = [...new Set(grants.flatMap(({ user_id }) => user_id ?? []))];
+  const developers = await usersWithProjectLevel(tx, project.id, userIds, DEVELOPER);
+  if (userIds.some((id) => !developers.has(id))) {
+    throw unprocessable('422 Unprocessable Entity', { user: ['is not a Developer or more in the project'] });
+  }
+  const groupIds = [...new Set(grants.flatMap(({ group_id }) => group_id ?? []))];
+  if (groupIds.length === 0) return;
+  const { rows } = await sql<{ id: number }>`
+    select n.id from namespaces n where n.kind = 'group' and n.id = any (${groupIds}::bigint[]) and (
+      n.id = any (${project.namespace.traversal_ids}::bigint[])
+      or exists (select from project_shares s where s.project_id = ${project.id} and s.shared_with_id = n.id)
+      or exists (select from namespace_shares s
+        where s.namespace_id = any (${project.namespace.traversal_ids}::bigint[]) and s.shared_with_id = n.id))`.execute(
+    tx.db,
+  );
+  if (rows.length < groupIds.length) {
+    throw unprocessable('422 Unprocessable Entity', { group: ['has no access to the project'] });
+  }
+};
+
+const named = async (ctx: Context, project: ProjectRow, name: string, lock = false): Promise<ProtectedBranch> => {
+  if (lock) {
+    await ctx.db
+      .selectFrom('protected_branches')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .where('name', '=', name)
+      .forUpdate()
+      .execute();
+  }
+  const [found] = await readAll(ctx, project.id, name);
+  if (!found) throw notFound();
+  return found;
+};
+
+const readAll = async (ctx: Context, projectId: number, name: string | null = null): Promise<ProtectedBranch[]> => {
+  const { rows } = await sql<ProtectedBranch>`
+    select b.id, b.name, b.allow_force_push, b.code_owner_approval_required,
+      coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
+          'user_id', l.user_id, 'group_id', l.group_id, 'name', coalesce(u.name, n.name)) order by l.id)
+        from protection_levels l
+        left join users u on u.id = l.user_id
+        left join namespaces n on n.id = l.group_id
+        where l.protected_branch_id = b.id), '[]') as levels
+    from protected_branches b
+    where b.project_id = ${projectId} and (${name}::text is null or b.name = ${name})
+    order by b.name`.execute(ctx.db);
+  return rows;
+};

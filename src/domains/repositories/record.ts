@@ -1,0 +1,133 @@
+import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import type { Context } from '#platform/context.ts';
+import { type Branch, branchWebUrl, type Commit, commitWebUrl, type Tag } from './model.ts';
+import { describeLevel, type ProtectedBranch } from './protected-branches.ts';
+
+/** A commit (specification 1 §2.4). Its times keep their offsets. */
+export const commitRecord = z
+  .object({
+    id: z.string(),
+    short_id: z.string(),
+    created_at: z.string(),
+    parent_ids: z.array(z.string()),
+    title: z.string(),
+    message: z.string(),
+    author_name: z.string(),
+    author_email: z.string(),
+    authored_date: z.string(),
+    committer_name: z.string(),
+    committer_email: z.string(),
+    committed_date: z.string(),
+    trailers: z.record(z.string(), z.string()),
+    web_url: z.string(),
+  })
+  .meta({ id: 'Commit' });
+
+type Addressed = Pick<ProjectRow, 'full_path'>;
+
+export const toCommit = (ctx: Context, project: Addressed, commit: Commit): z.output<typeof commitRecord> => ({
+  id: commit.id,
+  short_id: commit.short_id,
+  created_at: commit.committed_date,
+  parent_ids: [...commit.parent_ids],
+  title: commit.title,
+  message: commit.message,
+  author_name: commit.author_name,
+  author_email: commit.author_email,
+  authored_date: commit.authored_date,
+  committer_name: commit.committer_name,
+  committer_email: commit.committer_email,
+  committed_date: commit.committed_date,
+  trailers: { ...commit.trailers },
+  web_url: commitWebUrl(ctx, project, commit.id),
+});
+
+/** A branch (specification 1 §2.4). */
+export const branchRecord = z
+  .object({
+    name: z.string(),
+    merged: z.boolean(),
+    protected: z.boolean(),
+    default: z.boolean(),
+    developers_can_push: z.boolean(),
+    developers_can_merge: z.boolean(),
+    can_push: z.boolean(),
+    web_url: z.string(),
+    commit: commitRecord,
+  })
+  .meta({ id: 'Branch' });
+
+export const toBranch = (ctx: Context, project: Addressed, branch: Branch): z.output<typeof branchRecord> => ({
+  ...branch,
+  web_url: branchWebUrl(ctx, project, branch.name),
+  commit: toCommit(ctx, project, branch.commit),
+});
+
+export const tagRecord = z
+  .object({
+    name: z.string(),
+    message: z.string(),
+    target: z.string(),
+    commit: commitRecord.nullable(),
+    release: z.object({ tag_name: z.string(), description: z.string().nullable() }).nullable(),
+    protected: z.boolean(),
+    created_at: z.string().nullable(),
+  })
+  .meta({ id: 'Tag' });
+
+export const toTag = (ctx: Context, project: Addressed, tag: Tag): z.output<typeof tagRecord> => ({
+  name: tag.name,
+  message: tag.message,
+  target: tag.target,
+  commit: tag.commit && toCommit(ctx, project, tag.commit),
+  release: tag.release,
+  protected: tag.protected,
+  created_at: tag.commit?.committed_date ?? null,
+});
+
+const level = z.object({
+  id: z.int(),
+  access_level: z.int().nullable(),
+  access_level_description: z.string(),
+  deploy_key_id: z.null(),
+  user_id: z.int().nullable(),
+  group_id: z.int().nullable(),
+});
+
+export const protectedBranchRecord = z
+  .object({
+    id: z.int(),
+    name: z.string(),
+    push_access_levels: z.array(level),
+    merge_access_levels: z.array(level),
+    unprotect_access_levels: z.array(level),
+    allow_force_push: z.boolean(),
+    code_owner_approval_required: z.boolean(),
+    inherited: z.boolean(),
+  })
+  .meta({ id: 'ProtectedBranch' });
+
+export const toProtectedBranch = (branch: ProtectedBranch): z.output<typeof protectedBranchRecord> => {
+  const levels = (action: string) =>
+    branch.levels
+      .filter((each) => each.action === action)
+      .map((each) => ({
+        id: each.id,
+        access_level: each.access_level,
+        access_level_description: describeLevel(each),
+        deploy_key_id: null,
+        user_id: each.user_id,
+        group_id: each.group_id,
+      }));
+  return {
+    id: branch.id,
+    name: branch.name,
+    push_access_levels: levels('push'),
+    merge_access_levels: levels('merge'),
+    unprotect_access_levels: levels('unprotect'),
+    allow_force_push: branch.allow_force_push,
+    code_owner_approval_required: branch.code_owner_approval_required,
+    inherited: false,
+  };
+};
