@@ -1,5 +1,7 @@
 import * as groups from '#domains/groups/events.ts';
+import * as labels from '#domains/labels/events.ts';
 import * as members from '#domains/members/events.ts';
+import * as milestones from '#domains/milestones/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
@@ -18,6 +20,8 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   projects,
   repositories,
   members,
+  labels,
+  milestones,
 ].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */

@@ -1,6 +1,8 @@
 import { routes as groups } from '#domains/groups/rest.ts';
+import { routes as labels } from '#domains/labels/rest.ts';
 import { routes as members } from '#domains/members/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
+import { routes as milestones } from '#domains/milestones/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
@@ -18,4 +20,6 @@ export const routes: readonly Route[] = [
   ...projects,
   ...repositories,
   ...members,
+  ...labels,
+  ...milestones,
 ].map(followingMoves);

@@ -12,6 +12,8 @@ import '#domains/groups/graphql.ts';
 import '#domains/projects/graphql.ts';
 import '#domains/repositories/graphql.ts';
 import '#domains/members/graphql.ts';
+import '#domains/labels/graphql.ts';
+import '#domains/milestones/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

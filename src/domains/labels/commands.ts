@@ -1,0 +1,163 @@
+import { sql } from 'kysely';
+import { differences } from '#domains/planning/changes.ts';
+import { ancestorIds, ownerColumns, type Place, placeScope, requirePlaceAbility } from '#domains/planning/place.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can } from '#domains/projects/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { conflict, invalid, notFound } from '#platform/errors.ts';
+import { readColor } from './colors.ts';
+import { type LabelPayload, labelCreated, labelDeleted, labelUpdated } from './events.ts';
+import { type LabelRow, labelsByTitles } from './queries.ts';
+
+export interface NewLabel {
+  readonly title: string;
+  readonly color: string;
+  readonly description?: string | null | undefined;
+  readonly priority?: number | null | undefined;
+  readonly archived?: boolean | undefined;
+}
+
+export type LabelChanges = { readonly [K in keyof NewLabel]?: NewLabel[K] | undefined };
+
+const DEFAULT_COLOR = '#6699cc';
+const MAX_TITLE = 255;
+
+/**
+ * Creates a label of a group or project.
+ *
+ * @throws DomainError `forbidden`, `invalid`, `conflict` where the title is taken here or above
+ */
+export const createLabel = async (ctx: Context, place: Place, input: NewLabel): Promise<LabelRow> => {
+  requirePlaceAbility(ctx, place, 'admin_label');
+  const title = readTitle(input.title);
+  const color = readColor(input.color);
+  return ctx.transaction(async (tx) => {
+    if (await isTaken(tx, place, title, null)) throw conflict('Label already exists');
+    const [label] = await insertLabels(tx, place, [{ ...input, title, color }]);
+    // Somebody else was quicker.
+    if (!label) throw conflict('Label already exists');
+    return label;
+  });
+};
+
+/** Changes a label of the place itself. @throws DomainError `forbidden`, `invalid` */
+export const updateLabel = async (
+  ctx: Context,
+  place: Place,
+  given: LabelRow,
+  input: LabelChanges,
+): Promise<LabelRow> => {
+  requirePlaceAbility(ctx, place, 'admin_label');
+  return ctx.transaction(async (tx) => {
+    const before = await lockLabel(tx, given.id);
+    const changes = differences(before, {
+      title: input.title === undefined ? undefined : readTitle(input.title),
+      color: input.color === undefined ? undefined : readColor(input.color),
+      description: input.description,
+      priority: input.priority,
+      archived: input.archived,
+    });
+    if (Object.keys(changes).length === 0) return before;
+    if (changes.title && (await isTaken(tx, place, String(changes.title.current), before.id))) {
+      throw invalid({ title: ['has already been taken'] });
+    }
+    const values = Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
+    const after = await tx.db
+      .updateTable('labels')
+      .set({ ...values, updated_at: sql`now()` })
+      .where('id', '=', before.id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    tx.emit(labelUpdated, { ...about(place, after), payload: { ...payloadOf(after), changes } });
+    return after;
+  });
+};
+
+/** Deletes a label of the place itself: it goes from whatever carries it. @throws DomainError `forbidden` */
+export const deleteLabel = async (ctx: Context, place: Place, given: LabelRow): Promise<void> => {
+  requirePlaceAbility(ctx, place, 'admin_label');
+  await ctx.transaction(async (tx) => {
+    const label = await lockLabel(tx, given.id);
+    await tx.db.deleteFrom('labels').where('id', '=', label.id).execute();
+    tx.emit(labelDeleted, { ...about(place, label), payload: payloadOf(label) });
+  });
+};
+
+/**
+ * The labels with these titles that the project may use, by title; missing ones are made where the caller may make
+ * labels, and left out elsewhere. For issues and merge requests.
+ */
+export const ensureLabels = async (tx: Tx, project: ProjectRow, titles: readonly string[]): Promise<LabelRow[]> => {
+  const wanted = [...new Set(titles.map((title) => title.trim()).filter(Boolean))];
+  const found = await labelsByTitles(tx, project, wanted);
+  const known = new Set(found.map((label) => label.title));
+  const missing = wanted.filter((title) => !known.has(title));
+  if (missing.length === 0 || !can(tx, project, 'admin_label')) return found;
+  const place: Place = { kind: 'project', project };
+  await insertLabels(
+    tx,
+    place,
+    missing.map((title) => ({ title: readTitle(title), color: DEFAULT_COLOR })),
+  );
+  return labelsByTitles(tx, project, wanted);
+};
+
+const insertLabels = async (tx: Tx, place: Place, labels: readonly NewLabel[]): Promise<LabelRow[]> => {
+  const rows = await tx.db
+    .insertInto('labels')
+    .values(
+      labels.map(({ title, color, description = null, priority = null, archived = false }) => ({
+        ...ownerColumns(place),
+        title,
+        color,
+        description,
+        priority,
+        archived,
+      })),
+    )
+    .onConflict((each) => each.doNothing())
+    .returningAll()
+    .execute();
+  for (const row of rows) tx.emit(labelCreated, { ...about(place, row), payload: payloadOf(row) });
+  return rows;
+};
+
+const lockLabel = async (tx: Tx, id: number): Promise<LabelRow> => {
+  const label = await tx.db.selectFrom('labels').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
+  if (!label) throw notFound('Label');
+  return label;
+};
+
+const isTaken = async (tx: Tx, place: Place, title: string, butId: number | null): Promise<boolean> => {
+  const { project_id, namespace_id } = ownerColumns(place);
+  const row = await tx.db
+    .selectFrom('labels')
+    .select('id')
+    .where('title', '=', title)
+    .where('id', '<>', butId ?? 0)
+    .where(
+      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(place)}::bigint[]))`,
+    )
+    .executeTakeFirst();
+  return row !== undefined;
+};
+
+const readTitle = (given: string): string => {
+  const title = given.trim();
+  if (title === '') throw invalid({ title: ["can't be blank"] });
+  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  // A comma separates labels wherever they are listed; the other two words have a meaning there.
+  if (title.includes(',') || /^(none|any)$/i.test(title)) throw invalid({ title: ['is invalid'] });
+  return title;
+};
+
+const about = (place: Place, label: LabelRow) => ({ ...placeScope(place), subject: { type: 'Label', id: label.id } });
+
+const payloadOf = (label: LabelRow): LabelPayload => ({
+  id: label.id,
+  title: label.title,
+  color: label.color,
+  description: label.description,
+  project_id: label.project_id,
+  group_id: label.namespace_id,
+});

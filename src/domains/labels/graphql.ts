@@ -1,0 +1,195 @@
+import { GroupRef } from '#domains/groups/graphql.ts';
+import { getPlace, type Place } from '#domains/planning/place.ts';
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { descriptionHtml } from '#domains/projects/html.ts';
+import { can } from '#domains/projects/policy.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder } from '#graphql/builder.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
+import { loader } from '#graphql/loaders.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
+import { textColor } from './colors.ts';
+import { createLabel, deleteLabel, updateLabel } from './commands.ts';
+import {
+  findLabel,
+  type LabelRow,
+  labelsByIds,
+  labelsByIssueIds,
+  labelsByMergeRequestIds,
+  listLabelsBelow,
+} from './queries.ts';
+
+/** A label. Issues and merge requests show theirs with `LabelConnection`. */
+export const LabelRef = builder.objectRef<LabelRow>('Label').implement({
+  description: 'A label of a project, or of a group for all projects below it.',
+  fields: (t) => ({
+    id: t.id({
+      nullable: false,
+      resolve: (label) => gid(label.project_id === null ? 'GroupLabel' : 'ProjectLabel', label.id),
+    }),
+    title: t.exposeString('title', { nullable: false }),
+    description: t.exposeString('description'),
+    descriptionHtml: t.string({ resolve: (label) => descriptionHtml(label.description) }),
+    color: t.exposeString('color', { nullable: false }),
+    textColor: t.string({ nullable: false, resolve: (label) => textColor(label.color) }),
+    priority: t.exposeInt('priority'),
+    lockOnMerge: t.exposeBoolean('lock_on_merge', { nullable: false }),
+    archived: t.exposeBoolean('archived', { nullable: false }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    updatedAt: t.expose('updated_at', { type: 'Time', nullable: false }),
+  }),
+});
+export const LabelConnection = builder.connectionObject(
+  { type: LabelRef, name: 'LabelConnection' },
+  { name: 'LabelEdge' },
+);
+
+/** The labels of an issue, by title; batched. */
+export const loadIssueLabels: (ctx: Context, issueId: number) => Promise<LabelRow[] | null> = loader(labelsByIssueIds);
+/** The labels of a merge request, by title; batched. */
+export const loadMergeRequestLabels: (ctx: Context, mergeRequestId: number) => Promise<LabelRow[] | null> =
+  loader(labelsByMergeRequestIds);
+
+interface LabelArguments extends ConnectionArguments {
+  readonly searchTerm?: string | null | undefined;
+  readonly title?: string | null | undefined;
+  readonly includeAncestorGroups?: boolean | null | undefined;
+  readonly includeDescendantGroups?: boolean | null | undefined;
+  readonly archived?: boolean | null | undefined;
+}
+
+const labelsBelow = (kind: Place['kind']) =>
+  batchedConnection((ctx, args: LabelArguments) =>
+    listLabelsBelow(ctx, kind, {
+      search: args.searchTerm,
+      title: args.title,
+      include_ancestor_groups: args.includeAncestorGroups,
+      include_descendant_groups: args.includeDescendantGroups,
+      archived: args.archived,
+    }),
+  );
+const projectLabels = labelsBelow('project');
+const groupLabels = labelsBelow('group');
+
+readsOfProject('labels', JUDGED);
+builder.objectField(ProjectRef, 'labels', (t) =>
+  t.connection(
+    {
+      type: LabelRef,
+      args: {
+        searchTerm: t.arg.string(),
+        title: t.arg.string(),
+        includeAncestorGroups: t.arg.boolean({ defaultValue: false }),
+        archived: t.arg.boolean(),
+      },
+      resolve: (project, args, ctx, info) =>
+        can(ctx, project, 'read_label') ? projectLabels(project.id, args, ctx, info) : null,
+    },
+    LabelConnection,
+  ),
+);
+
+builder.objectField(GroupRef, 'labels', (t) =>
+  t.connection(
+    {
+      type: LabelRef,
+      args: {
+        searchTerm: t.arg.string(),
+        title: t.arg.string(),
+        includeAncestorGroups: t.arg.boolean({ defaultValue: false }),
+        includeDescendantGroups: t.arg.boolean({ defaultValue: false }),
+        archived: t.arg.boolean(),
+      },
+      resolve: (group, args, ctx, info) => groupLabels(group.id, args, ctx, info),
+    },
+    LabelConnection,
+  ),
+);
+
+// Asked for once in a query, unlike the lists: it needs no batch.
+builder.objectField(ProjectRef, 'label', (t) =>
+  t.field({
+    type: LabelRef,
+    args: { title: t.arg.string({ required: true }) },
+    resolve: (project, { title }, ctx) =>
+      can(ctx, project, 'read_label') ? findLabel(ctx, { kind: 'project', project }, title) : null,
+  }),
+);
+
+mutationField('labelCreate', {
+  description: 'Creates a label of a project or group.',
+  input: (t) => ({
+    projectPath: t.id({ description: 'One of `projectPath` and `groupPath` is needed.' }),
+    groupPath: t.id(),
+    title: t.string({ required: true }),
+    color: t.string({ description: '`#RRGGBB` or a name of CSS.' }),
+    description: t.string(),
+    priority: t.int(),
+  }),
+  payload: { label: LabelRef },
+  run: async (ctx, { projectPath, groupPath, ...input }) => ({
+    label: await createLabel(ctx, await placeOf(ctx, projectPath, groupPath), {
+      ...input,
+      color: input.color ?? '#6699cc',
+    }),
+  }),
+});
+
+mutationField('labelUpdate', {
+  description: 'Changes a label.',
+  input: (t) => ({
+    id: t.field({ type: 'LabelID', required: true }),
+    title: t.string(),
+    color: t.string(),
+    description: t.string(),
+    priority: t.int(),
+    archived: t.boolean(),
+  }),
+  payload: { label: LabelRef },
+  run: async (ctx, { id, ...input }) => {
+    const { place, label } = await labelWithPlace(ctx, id);
+    return {
+      label: await updateLabel(ctx, place, label, {
+        ...input,
+        title: input.title ?? undefined,
+        color: input.color ?? undefined,
+        archived: input.archived ?? undefined,
+      }),
+    };
+  },
+});
+
+mutationField('labelDelete', {
+  description: 'Deletes a label.',
+  input: (t) => ({ id: t.field({ type: 'LabelID', required: true }) }),
+  payload: { label: LabelRef },
+  run: async (ctx, { id }) => {
+    const { place, label } = await labelWithPlace(ctx, id);
+    await deleteLabel(ctx, place, label);
+    return { label };
+  },
+});
+
+const placeOf = (
+  ctx: Context,
+  projectPath: string | null | undefined,
+  groupPath: string | null | undefined,
+): Promise<Place> => {
+  if ((projectPath == null) === (groupPath == null)) throw badRequest('give either projectPath or groupPath');
+  return groupPath == null
+    ? getPlace(ctx, 'project', { path: projectPath ?? '' })
+    : getPlace(ctx, 'group', { path: groupPath });
+};
+
+const labelWithPlace = async (ctx: Context, id: number): Promise<{ place: Place; label: LabelRow }> => {
+  const label = (await labelsByIds(ctx, [id])).get(id);
+  if (!label) throw notFound('Label');
+  const place =
+    label.project_id === null
+      ? await getPlace(ctx, 'group', { id: label.namespace_id ?? 0 })
+      : await getPlace(ctx, 'project', { id: label.project_id });
+  return { place, label };
+};

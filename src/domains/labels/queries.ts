@@ -1,0 +1,214 @@
+import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { ancestorIds, ownerColumns, type Place } from '#domains/planning/place.ts';
+import { issueIsVisible, mergeRequestIsVisible } from '#domains/planning/visibility.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import type { Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { Labels } from '#platform/db/tables.ts';
+import { notFound } from '#platform/errors.ts';
+
+export type LabelRow = Selectable<Labels>;
+
+export interface LabelFilter {
+  readonly search?: string | null | undefined;
+  readonly title?: string | null | undefined;
+  /** Those of the groups above as well. */
+  readonly include_ancestor_groups?: boolean | null | undefined;
+  /** Of a group: those of the groups below as well. */
+  readonly include_descendant_groups?: boolean | null | undefined;
+  readonly archived?: boolean | null | undefined;
+}
+
+/** How much hangs on a label, as far as the caller may see. */
+export interface LabelCounts {
+  readonly id: number;
+  readonly open_issues_count: number;
+  readonly closed_issues_count: number;
+  readonly open_merge_requests_count: number;
+}
+
+/** The labels of a group or project, by title. Rights are the caller's to check (`read_label`). */
+export const listLabels = (ctx: Context, place: Place, filter: LabelFilter = {}): List<LabelRow> =>
+  listOf(
+    ctx.db,
+    matching(ctx, filter).where(
+      isIn(place, filter.include_ancestor_groups ? ancestorIds(place) : [], filter.include_descendant_groups ?? false),
+    ),
+    BY_TITLE,
+    'asc',
+  );
+
+/** The same for many projects, or groups, at once. */
+export const listLabelsBelow = (ctx: Context, kind: Place['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
+  batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_TITLE, 'asc');
+
+/** A label of the place by id or title, own before inherited; null when there is none. */
+export const findLabel = async (
+  ctx: Pick<Context, 'db'>,
+  place: Place,
+  idOrTitle: string,
+  includeAncestors = true,
+): Promise<LabelRow | null> => {
+  const id = /^\d{1,15}$/.test(idOrTitle) ? Number(idOrTitle) : null;
+  const row = await ctx.db
+    .selectFrom('labels')
+    .selectAll()
+    .where(isIn(place, includeAncestors ? ancestorIds(place) : [], false))
+    .where(sql<boolean>`(labels.id = ${id}::bigint or labels.title = ${idOrTitle})`)
+    .orderBy(sql`labels.id = ${id}::bigint`, (order) => order.desc().nullsLast())
+    .orderBy('labels.id')
+    .executeTakeFirst();
+  return row ?? null;
+};
+
+/** @throws DomainError `not_found` (Label) */
+export const getLabel = async (
+  ctx: Pick<Context, 'db'>,
+  place: Place,
+  idOrTitle: string,
+  includeAncestors = true,
+): Promise<LabelRow> => {
+  const label = await findLabel(ctx, place, idOrTitle, includeAncestors);
+  if (!label) throw notFound('Label');
+  return label;
+};
+
+/** The labels with these ids, by id, whosever they are. */
+export const labelsByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, LabelRow>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await ctx.db.selectFrom('labels').selectAll().where(sql<boolean>`id = any (${ids}::bigint[])`).execute();
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** Of the titles those that name a label of the project or of a group above it. */
+export const labelsByTitles = (
+  ctx: Pick<Context, 'db'>,
+  project: ProjectRow,
+  titles: readonly string[],
+): Promise<LabelRow[]> =>
+  titles.length === 0
+    ? Promise.resolve([])
+    : ctx.db
+        .selectFrom('labels')
+        .selectAll()
+        .where(isAvailable(project))
+        .where(sql<boolean>`labels.title = any (${titles}::text[])`)
+        .orderBy('labels.title')
+        .execute();
+
+/** Of the ids those of labels that the project may use. */
+export const availableLabelsByIds = (
+  ctx: Pick<Context, 'db'>,
+  project: ProjectRow,
+  ids: readonly number[],
+): Promise<LabelRow[]> =>
+  ctx.db
+    .selectFrom('labels')
+    .selectAll()
+    .where(isAvailable(project))
+    .where(sql<boolean>`labels.id = any (${ids}::bigint[])`)
+    .execute();
+
+/** The labels of these issues, by issue, each by title. */
+export const labelsByIssueIds = (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, LabelRow[]>> =>
+  labelsOf(ctx, 'issue_id', ids);
+
+/** The labels of these merge requests, by merge request, each by title. */
+export const labelsByMergeRequestIds = (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, LabelRow[]>> => labelsOf(ctx, 'merge_request_id', ids);
+
+/** What hangs on the labels, in the project or everywhere below the group, as far as the caller may see it. */
+export const labelCountsByIds = async (
+  ctx: Context,
+  place: Place,
+  ids: readonly number[],
+): Promise<Map<number, LabelCounts>> => {
+  const inPlace =
+    place.kind === 'project'
+      ? sql<boolean>`projects.id = ${place.project.id}`
+      : sql<boolean>`projects.namespace_id in (
+          select n.id from namespaces n where n.traversal_ids @> array[${place.group.id}::bigint])`;
+  const issues = (state: string) => sql<number>`(
+    select count(*) from label_links k join issues on issues.id = k.issue_id join projects on projects.id = issues.project_id
+    where k.label_id = l.id and issues.state = ${sql.lit(state)} and ${inPlace} and ${issueIsVisible(ctx.actor)})`;
+  const { rows } = await sql<LabelCounts>`
+    select l.id, ${issues('opened')} as open_issues_count, ${issues('closed')} as closed_issues_count,
+      (select count(*) from label_links k join merge_requests on merge_requests.id = k.merge_request_id
+        join projects on projects.id = merge_requests.project_id
+        where k.label_id = l.id and merge_requests.state = 'opened' and ${inPlace}
+          and ${mergeRequestIsVisible(ctx.actor)}) as open_merge_requests_count
+    from labels l where l.id = any (${ids}::bigint[])`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+const BY_TITLE: readonly SortKey<LabelRow>[] = [
+  { by: sql.ref('labels.title'), of: (row) => row.title },
+  { by: sql.ref('labels.id'), of: (row) => row.id },
+];
+
+const matching = (ctx: Context, filter: LabelFilter) => {
+  let query = ctx.db.selectFrom('labels').selectAll('labels');
+  if (filter.search) {
+    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    query = query.where(sql<boolean>`(labels.title ilike ${pattern} or labels.description ilike ${pattern})`);
+  }
+  if (filter.title != null) query = query.where('labels.title', '=', filter.title);
+  if (filter.archived != null) query = query.where('labels.archived', '=', filter.archived);
+  return query;
+};
+
+const isIn = (place: Place, ancestors: readonly number[], withDescendants: boolean): RawBuilder<boolean> => {
+  const { project_id, namespace_id } = ownerColumns(place);
+  const own =
+    project_id === null
+      ? withDescendants
+        ? sql<boolean>`labels.namespace_id in (
+            select n.id from namespaces n where n.traversal_ids @> array[${namespace_id}::bigint])`
+        : sql<boolean>`labels.namespace_id = ${namespace_id}`
+      : sql<boolean>`labels.project_id = ${project_id}`;
+  if (ancestors.length === 0) return own;
+  return sql<boolean>`(${own} or labels.namespace_id = any (${ancestors}::bigint[]))`;
+};
+
+const isAvailable = (project: ProjectRow): RawBuilder<boolean> =>
+  isIn({ kind: 'project', project }, project.namespace.traversal_ids, false);
+
+const isBelow = (kind: Place['kind'], parentId: RawBuilder<number>, filter: LabelFilter): RawBuilder<boolean> => {
+  const parts =
+    kind === 'project'
+      ? [sql<boolean>`labels.project_id = ${parentId}`]
+      : [sql<boolean>`labels.namespace_id = ${parentId}`];
+  if (filter.include_ancestor_groups) {
+    parts.push(
+      kind === 'project'
+        ? sql<boolean>`labels.namespace_id = any (array(select unnest(n.traversal_ids) from projects p
+            join namespaces n on n.id = p.namespace_id where p.id = ${parentId}))`
+        : sql<boolean>`labels.namespace_id = any (array(select unnest(n.traversal_ids) from namespaces n where n.id = ${parentId}))`,
+    );
+  }
+  if (kind === 'group' && filter.include_descendant_groups) {
+    parts.push(sql<boolean>`labels.namespace_id in (
+      select n.id from namespaces n where n.traversal_ids @> array[${parentId}])`);
+  }
+  return sql<boolean>`(${sql.join(parts, sql` or `)})`;
+};
+
+const labelsOf = async (
+  ctx: Pick<Context, 'db'>,
+  column: 'issue_id' | 'merge_request_id',
+  ids: readonly number[],
+): Promise<Map<number, LabelRow[]>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('label_links')
+    .innerJoin('labels', 'labels.id', 'label_links.label_id')
+    .selectAll('labels')
+    .select(sql<number>`${sql.ref(`label_links.${column}`)}`.as('subject_id'))
+    .where(sql<boolean>`${sql.ref(`label_links.${column}`)} = any (${ids}::bigint[])`)
+    .orderBy('labels.title')
+    .execute();
+  return Map.groupBy(rows, (row) => row.subject_id);
+};

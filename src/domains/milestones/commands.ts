@@ -1,0 +1,182 @@
+import { sql } from 'kysely';
+import { differences } from '#domains/planning/changes.ts';
+import { ancestorIds, ownerColumns, type Place, placeScope, requirePlaceAbility } from '#domains/planning/place.ts';
+import { nextIid } from '#domains/projects/commands.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { invalid } from '#platform/errors.ts';
+import {
+  type MilestonePayload,
+  milestoneClosed,
+  milestoneCreated,
+  milestoneDeleted,
+  milestoneReopened,
+  milestoneUpdated,
+} from './events.ts';
+import { getMilestone, type MilestoneRow } from './queries.ts';
+
+export interface NewMilestone {
+  readonly title: string;
+  readonly description?: string | null | undefined;
+  readonly due_date?: string | null | undefined;
+  readonly start_date?: string | null | undefined;
+}
+
+export interface MilestoneChanges {
+  readonly title?: string | undefined;
+  readonly description?: string | null | undefined;
+  readonly due_date?: string | null | undefined;
+  readonly start_date?: string | null | undefined;
+  readonly state_event?: 'close' | 'activate' | undefined;
+}
+
+const MAX_TITLE = 255;
+
+/** Creates a milestone of a group or project. @throws DomainError `forbidden`, `invalid` */
+export const createMilestone = async (ctx: Context, place: Place, input: NewMilestone): Promise<MilestoneRow> => {
+  requirePlaceAbility(ctx, place, 'admin_milestone');
+  const title = readTitle(input.title);
+  checkDates(input.start_date ?? null, input.due_date ?? null);
+  return ctx.transaction(async (tx) => {
+    await checkFree(tx, place, title, null);
+    const { id } = await tx.db
+      .insertInto('milestones')
+      .values({
+        ...ownerColumns(place),
+        iid: await nextMilestoneIid(tx, place),
+        title,
+        description: input.description ?? null,
+        due_date: input.due_date ?? null,
+        start_date: input.start_date ?? null,
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+      .catch(asTaken);
+    const milestone = await getMilestone(tx, place, id);
+    tx.emit(milestoneCreated, { ...about(place, milestone), payload: payloadOf(milestone) });
+    return milestone;
+  });
+};
+
+/** Changes, closes or activates a milestone of the place. @throws DomainError `forbidden`, `invalid` */
+export const updateMilestone = async (
+  ctx: Context,
+  place: Place,
+  given: MilestoneRow,
+  input: MilestoneChanges,
+): Promise<MilestoneRow> => {
+  requirePlaceAbility(ctx, place, 'admin_milestone');
+  return ctx.transaction(async (tx) => {
+    const before = await lockMilestone(tx, place, given.id);
+    const changes = differences(
+      { ...before },
+      {
+        title: input.title === undefined ? undefined : readTitle(input.title),
+        description: input.description,
+        due_date: input.due_date,
+        start_date: input.start_date,
+        state: input.state_event && (input.state_event === 'close' ? 'closed' : 'active'),
+      },
+    );
+    if (Object.keys(changes).length === 0) return before;
+    const values = Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
+    const dates = { ...before, ...input };
+    checkDates(dates.start_date ?? null, dates.due_date ?? null);
+    if (changes.title) await checkFree(tx, place, String(changes.title.current), before.id);
+    await tx.db
+      .updateTable('milestones')
+      .set({ ...values, updated_at: sql`now()` })
+      .where('id', '=', before.id)
+      .execute()
+      .catch(asTaken);
+    const after = await getMilestone(tx, place, before.id);
+    const kind = !changes.state ? milestoneUpdated : after.state === 'closed' ? milestoneClosed : milestoneReopened;
+    tx.emit(kind, { ...about(place, after), payload: { ...payloadOf(after), changes } });
+    return after;
+  });
+};
+
+/** Deletes a milestone of the place: what was planned for it stays, without one. @throws DomainError `forbidden` */
+export const deleteMilestone = async (ctx: Context, place: Place, given: MilestoneRow): Promise<void> => {
+  requirePlaceAbility(ctx, place, 'admin_milestone');
+  await ctx.transaction(async (tx) => {
+    const milestone = await lockMilestone(tx, place, given.id);
+    await tx.db.deleteFrom('milestones').where('id', '=', milestone.id).execute();
+    tx.emit(milestoneDeleted, { ...about(place, milestone), payload: payloadOf(milestone) });
+  });
+};
+
+const nextMilestoneIid = async (tx: Tx, place: Place): Promise<number> => {
+  if (place.kind === 'project') return nextIid(tx, place.project.id, 'milestone');
+  const { last_milestone_iid } = await tx.db
+    .insertInto('namespace_counters')
+    .values({ namespace_id: place.group.id, last_milestone_iid: 1 })
+    .onConflict((conflict) =>
+      conflict
+        .column('namespace_id')
+        .doUpdateSet({ last_milestone_iid: sql`namespace_counters.last_milestone_iid + 1` }),
+    )
+    .returning('last_milestone_iid')
+    .executeTakeFirstOrThrow();
+  return last_milestone_iid;
+};
+
+const lockMilestone = async (tx: Tx, place: Place, id: number): Promise<MilestoneRow> => {
+  await tx.db.selectFrom('milestones').select('id').where('id', '=', id).forUpdate().execute();
+  return getMilestone(tx, place, id);
+};
+
+const TAKEN = { title: ['already being used for another group or project milestone.'] };
+
+const checkFree = async (tx: Tx, place: Place, title: string, butId: number | null): Promise<void> => {
+  const { project_id, namespace_id } = ownerColumns(place);
+  const row = await tx.db
+    .selectFrom('milestones')
+    .select('id')
+    .where('title', '=', title)
+    .where('id', '<>', butId ?? 0)
+    .where(
+      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(place)}::bigint[]))`,
+    )
+    .executeTakeFirst();
+  if (row) throw invalid(TAKEN);
+};
+
+/** Somebody else was quicker: the unique indexes say so. */
+const asTaken = (error: unknown): never => {
+  if (error instanceof Error && 'constraint' in error && String(error.constraint).endsWith('_title')) {
+    throw invalid(TAKEN);
+  }
+  throw error;
+};
+
+const readTitle = (given: string): string => {
+  const title = given.trim();
+  if (title === '') throw invalid({ title: ["can't be blank"] });
+  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  // Filters give these words a meaning.
+  if (/^(none|any|#upcoming|#started)$/i.test(title)) throw invalid({ title: ['is a reserved word'] });
+  return title;
+};
+
+const checkDates = (start: string | null, due: string | null): void => {
+  if (start !== null && due !== null && due < start) throw invalid({ due_date: ['must be greater than start date'] });
+};
+
+const about = (place: Place, milestone: MilestoneRow) => ({
+  ...placeScope(place),
+  subject: { type: 'Milestone', id: milestone.id },
+});
+
+const payloadOf = (milestone: MilestoneRow): MilestonePayload => ({
+  id: milestone.id,
+  iid: milestone.iid,
+  title: milestone.title,
+  description: milestone.description,
+  state: milestone.state,
+  due_date: milestone.due_date,
+  start_date: milestone.start_date,
+  project_id: milestone.project_id,
+  group_id: milestone.namespace_id,
+  created_at: milestone.created_at,
+  updated_at: milestone.updated_at,
+});

@@ -1,0 +1,233 @@
+import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
+import { getPlace, type Place, requirePlaceAbility } from '#domains/planning/place.ts';
+import { JUDGED, loadProject, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder } from '#graphql/builder.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
+import { orNull } from '#graphql/errors.ts';
+import { gid } from '#graphql/ids.ts';
+import { loader } from '#graphql/loaders.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
+import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
+import { isExpired, isUpcoming, MILESTONE_STATES, type MilestoneState, milestoneWebUrl } from './model.ts';
+import {
+  listMilestonesBelow,
+  type MilestoneRow,
+  type MilestoneStats,
+  milestoneStatsByIds,
+  milestonesByIds,
+} from './queries.ts';
+
+/** The milestone with this id, batched. Only for ids found on something the caller may see. */
+export const loadMilestone: (ctx: Context, id: number) => Promise<MilestoneRow | null> = loader(milestonesByIds);
+const loadStats = loader(milestoneStatsByIds);
+
+const MilestoneStateEnum = builder.enumType('MilestoneStateEnum', { values: MILESTONE_STATES });
+
+const MilestoneStateEvent = builder.enumType('MilestoneStateEvent', {
+  values: { CLOSE: { value: 'close' }, ACTIVATE: { value: 'activate' } } as const,
+});
+
+const MilestoneStatsRef = builder.objectRef<MilestoneStats>('MilestoneStats').implement({
+  fields: (t) => ({
+    totalIssuesCount: t.exposeInt('total_issues_count', { nullable: false }),
+    closedIssuesCount: t.exposeInt('closed_issues_count', { nullable: false }),
+  }),
+});
+
+/** A milestone. Downstream domains add to it with `builder.objectField(MilestoneRef, ...)`. */
+export const MilestoneRef = builder.objectRef<MilestoneRow>('Milestone').implement({
+  description: 'A milestone of a project, or of a group for all projects below it.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: (milestone) => gid('Milestone', milestone.id) }),
+    iid: t.id({ nullable: false, resolve: (milestone) => String(milestone.iid) }),
+    title: t.exposeString('title', { nullable: false }),
+    description: t.exposeString('description'),
+    state: t.field({ type: MilestoneStateEnum, nullable: false, resolve: stateOf }),
+    dueDate: t.field({ type: 'Time', resolve: ({ due_date }) => midnight(due_date) }),
+    startDate: t.field({ type: 'Time', resolve: ({ start_date }) => midnight(start_date) }),
+    expired: t.boolean({ nullable: false, resolve: (milestone, _args, ctx) => isExpired(ctx, milestone) }),
+    upcoming: t.boolean({ nullable: false, resolve: (milestone, _args, ctx) => isUpcoming(ctx, milestone) }),
+    webPath: t.string({
+      nullable: false,
+      resolve: (milestone, _args, ctx) => new URL(milestoneWebUrl(ctx, milestone)).pathname,
+    }),
+    webUrl: t.string({ nullable: false, resolve: (milestone, _args, ctx) => milestoneWebUrl(ctx, milestone) }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    updatedAt: t.expose('updated_at', { type: 'Time', nullable: false }),
+    project: t.field({
+      type: ProjectRef,
+      resolve: ({ project_id }, _args, ctx) => (project_id === null ? null : loadProject(ctx, project_id)),
+    }),
+    group: t.field({
+      type: GroupRef,
+      resolve: ({ namespace_id }, _args, ctx) => (namespace_id === null ? null : loadGroup(ctx, namespace_id)),
+    }),
+    projectMilestone: t.boolean({ nullable: false, resolve: ({ project_id }) => project_id !== null }),
+    groupMilestone: t.boolean({ nullable: false, resolve: ({ namespace_id }) => namespace_id !== null }),
+    subgroupMilestone: t.boolean({
+      nullable: false,
+      resolve: ({ namespace_id, owner_path }) => namespace_id !== null && owner_path.includes('/'),
+    }),
+    stats: t.field({
+      type: MilestoneStatsRef,
+      resolve: async ({ id }, _args, ctx) =>
+        (await loadStats(ctx, id)) ?? { id, total_issues_count: 0, closed_issues_count: 0 },
+    }),
+  }),
+});
+const MilestoneConnection = builder.connectionObject(
+  { type: MilestoneRef, name: 'MilestoneConnection' },
+  { name: 'MilestoneEdge' },
+);
+
+const stateOf = ({ state }: MilestoneRow): MilestoneState => (state === 'closed' ? 'closed' : 'active');
+
+/** Clients know these days as moments. */
+const midnight = (day: string | null): string | null => day && `${day}T00:00:00Z`;
+
+interface MilestoneArguments extends ConnectionArguments {
+  readonly ids?: readonly number[] | null | undefined;
+  readonly iids?: readonly string[] | null | undefined;
+  readonly state?: MilestoneState | null | undefined;
+  readonly title?: string | null | undefined;
+  readonly searchTitle?: string | null | undefined;
+  readonly includeAncestors?: boolean | null | undefined;
+  readonly includeDescendants?: boolean | null | undefined;
+}
+
+const milestonesBelow = (kind: Place['kind']) =>
+  batchedConnection((ctx, args: MilestoneArguments) =>
+    listMilestonesBelow(ctx, kind, {
+      ids: args.ids,
+      iids: args.iids?.map(Number).filter(Number.isSafeInteger),
+      state: args.state,
+      title: args.title,
+      search_title: args.searchTitle,
+      include_ancestors: args.includeAncestors,
+      include_descendants: args.includeDescendants,
+    }),
+  );
+const projectMilestones = milestonesBelow('project');
+const groupMilestones = milestonesBelow('group');
+
+readsOfProject('milestones', JUDGED);
+builder.objectField(ProjectRef, 'milestones', (t) =>
+  t.connection(
+    {
+      type: MilestoneRef,
+      args: {
+        ids: t.arg({ type: ['MilestoneID'] }),
+        iids: t.arg.stringList(),
+        state: t.arg({ type: MilestoneStateEnum }),
+        title: t.arg.string(),
+        searchTitle: t.arg.string(),
+        includeAncestors: t.arg.boolean({ defaultValue: false }),
+      },
+      resolve: (project, args, ctx, info) =>
+        can(ctx, project, 'read_milestone') ? projectMilestones(project.id, args, ctx, info) : null,
+    },
+    MilestoneConnection,
+  ),
+);
+
+builder.objectField(GroupRef, 'milestones', (t) =>
+  t.connection(
+    {
+      type: MilestoneRef,
+      args: {
+        ids: t.arg({ type: ['MilestoneID'] }),
+        iids: t.arg.stringList(),
+        state: t.arg({ type: MilestoneStateEnum }),
+        title: t.arg.string(),
+        searchTitle: t.arg.string(),
+        includeAncestors: t.arg.boolean({ defaultValue: false }),
+        includeDescendants: t.arg.boolean({ defaultValue: false }),
+      },
+      resolve: (group, args, ctx, info) => groupMilestones(group.id, args, ctx, info),
+    },
+    MilestoneConnection,
+  ),
+);
+
+builder.queryField('milestone', (t) =>
+  t.field({
+    type: MilestoneRef,
+    args: { id: t.arg({ type: 'MilestoneID', required: true }) },
+    resolve: (_root, { id }, ctx) => orNull(milestoneWithPlace(ctx, id).then(({ milestone }) => milestone)),
+  }),
+);
+
+mutationField('milestoneCreate', {
+  description: 'Creates a milestone of a project or group.',
+  input: (t) => ({
+    projectPath: t.id({ description: 'One of `projectPath` and `groupPath` is needed.' }),
+    groupPath: t.id(),
+    title: t.string({ required: true }),
+    description: t.string(),
+    dueDate: t.field({ type: 'Date' }),
+    startDate: t.field({ type: 'Date' }),
+  }),
+  payload: { milestone: MilestoneRef },
+  run: async (ctx, { projectPath, groupPath, title, description, dueDate, startDate }) => {
+    if ((projectPath == null) === (groupPath == null)) throw badRequest('give either projectPath or groupPath');
+    const place =
+      groupPath == null
+        ? await getPlace(ctx, 'project', { path: projectPath ?? '' })
+        : await getPlace(ctx, 'group', { path: groupPath });
+    return {
+      milestone: await createMilestone(ctx, place, { title, description, due_date: dueDate, start_date: startDate }),
+    };
+  },
+});
+
+mutationField('milestoneUpdate', {
+  description: 'Changes, closes or activates a milestone.',
+  input: (t) => ({
+    id: t.field({ type: 'MilestoneID', required: true }),
+    title: t.string(),
+    description: t.string(),
+    dueDate: t.field({ type: 'Date' }),
+    startDate: t.field({ type: 'Date' }),
+    stateEvent: t.field({ type: MilestoneStateEvent }),
+  }),
+  payload: { milestone: MilestoneRef },
+  run: async (ctx, { id, title, description, dueDate, startDate, stateEvent }) => {
+    const { place, milestone } = await milestoneWithPlace(ctx, id);
+    return {
+      milestone: await updateMilestone(ctx, place, milestone, {
+        title: title ?? undefined,
+        description,
+        due_date: dueDate,
+        start_date: startDate,
+        state_event: stateEvent ?? undefined,
+      }),
+    };
+  },
+});
+
+mutationField('milestoneDelete', {
+  description: 'Deletes a milestone.',
+  input: (t) => ({ id: t.field({ type: 'MilestoneID', required: true }) }),
+  payload: { milestone: MilestoneRef },
+  run: async (ctx, { id }) => {
+    const { place, milestone } = await milestoneWithPlace(ctx, id);
+    await deleteMilestone(ctx, place, milestone);
+    return { milestone };
+  },
+});
+
+/** @throws DomainError `not_found`, also where the caller may not know of it */
+const milestoneWithPlace = async (ctx: Context, id: number): Promise<{ place: Place; milestone: MilestoneRow }> => {
+  const milestone = (await milestonesByIds(ctx, [id])).get(id);
+  if (!milestone) throw notFound('Milestone');
+  const place =
+    milestone.project_id === null
+      ? await getPlace(ctx, 'group', { id: milestone.namespace_id ?? 0 })
+      : await getPlace(ctx, 'project', { id: milestone.project_id });
+  requirePlaceAbility(ctx, place, 'read_milestone');
+  return { place, milestone };
+};

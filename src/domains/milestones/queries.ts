@@ -1,0 +1,165 @@
+import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { ancestorIds, ownerColumns, type Place } from '#domains/planning/place.ts';
+import { issueIsVisible } from '#domains/planning/visibility.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import type { Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { Milestones } from '#platform/db/tables.ts';
+import { notFound } from '#platform/errors.ts';
+import type { MilestoneState } from './model.ts';
+
+export interface MilestoneRow extends Selectable<Milestones> {
+  /** The full path of its project or group. */
+  readonly owner_path: string;
+}
+
+export interface MilestoneFilter {
+  readonly ids?: readonly number[] | null | undefined;
+  readonly iids?: readonly number[] | null | undefined;
+  readonly state?: MilestoneState | null | undefined;
+  readonly title?: string | null | undefined;
+  /** In title or description. */
+  readonly search?: string | null | undefined;
+  readonly search_title?: string | null | undefined;
+  readonly include_ancestors?: boolean | null | undefined;
+  readonly include_descendants?: boolean | null | undefined;
+  readonly updated_after?: string | null | undefined;
+  readonly updated_before?: string | null | undefined;
+}
+
+export interface MilestoneStats {
+  readonly id: number;
+  readonly total_issues_count: number;
+  readonly closed_issues_count: number;
+}
+
+/** The milestones of a group or project, the first due first. Rights are the caller's to check (`read_milestone`). */
+export const listMilestones = (ctx: Context, place: Place, filter: MilestoneFilter = {}): List<MilestoneRow> => {
+  const { project_id, namespace_id } = ownerColumns(place);
+  const parts =
+    project_id === null
+      ? [sql<boolean>`milestones.namespace_id = ${namespace_id}`]
+      : [sql<boolean>`milestones.project_id = ${project_id}`];
+  if (filter.include_ancestors) {
+    parts.push(sql<boolean>`milestones.namespace_id = any (${ancestorIds(place)}::bigint[])`);
+  }
+  if (filter.include_descendants && namespace_id !== null) {
+    parts.push(sql<boolean>`milestones.namespace_id in (
+      select n.id from namespaces n where n.traversal_ids @> array[${namespace_id}::bigint])`);
+  }
+  return listOf(ctx.db, matching(ctx, filter).where(anyOf(parts)), BY_DUE_DATE, 'asc');
+};
+
+/** The same for many projects, or groups, at once. */
+export const listMilestonesBelow = (
+  ctx: Context,
+  kind: Place['kind'],
+  filter: MilestoneFilter,
+): BatchedList<MilestoneRow> =>
+  batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_DUE_DATE, 'asc');
+
+/** A milestone of the place itself. @throws DomainError `not_found` (Milestone) */
+export const getMilestone = async (ctx: Pick<Context, 'db'>, place: Place, id: number): Promise<MilestoneRow> => {
+  const milestone = (await milestonesByIds(ctx, [id])).get(id);
+  const { project_id, namespace_id } = ownerColumns(place);
+  if (!milestone || milestone.project_id !== project_id || milestone.namespace_id !== namespace_id) {
+    throw notFound('Milestone');
+  }
+  return milestone;
+};
+
+/** The milestones with these ids, by id, whosever they are. */
+export const milestonesByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, MilestoneRow>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await milestoneQuery(ctx).where(sql<boolean>`milestones.id = any (${ids}::bigint[])`).execute();
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** The milestone if the project may use it, being its own or of a group above; null else, whoever has it. */
+export const findAvailableMilestone = async (
+  ctx: Pick<Context, 'db'>,
+  project: ProjectRow,
+  id: number,
+): Promise<MilestoneRow | null> => {
+  const milestone = (await milestonesByIds(ctx, [id])).get(id);
+  if (!milestone) return null;
+  const isAvailable =
+    milestone.project_id === project.id ||
+    (milestone.namespace_id !== null && project.namespace.traversal_ids.includes(milestone.namespace_id));
+  return isAvailable ? milestone : null;
+};
+
+/** How many issues the milestones hold, as far as the caller may see them. */
+export const milestoneStatsByIds = async (
+  ctx: Context,
+  ids: readonly number[],
+): Promise<Map<number, MilestoneStats>> => {
+  const { rows } = await sql<MilestoneStats>`
+    select issues.milestone_id as id, count(*) as total_issues_count,
+      count(*) filter (where issues.state = 'closed') as closed_issues_count
+    from issues join projects on projects.id = issues.project_id
+    where issues.milestone_id = any (${ids}::bigint[]) and ${issueIsVisible(ctx.actor)}
+    group by issues.milestone_id`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+const BY_DUE_DATE: readonly SortKey<MilestoneRow>[] = [
+  { by: sql`coalesce(milestones.due_date, 'infinity'::date)`, of: (row) => row.due_date ?? 'infinity' },
+  { by: sql.ref('milestones.id'), of: (row) => row.id },
+];
+
+const milestoneQuery = (ctx: Pick<Context, 'db'>) =>
+  ctx.db
+    .selectFrom('milestones')
+    .selectAll('milestones')
+    .select(
+      sql<string>`coalesce((select p.full_path from projects p where p.id = milestones.project_id),
+        (select n.full_path from namespaces n where n.id = milestones.namespace_id))`.as('owner_path'),
+    );
+
+const matching = (ctx: Context, filter: MilestoneFilter) => {
+  let query = milestoneQuery(ctx);
+  if (filter.ids) query = query.where(sql<boolean>`milestones.id = any (${filter.ids}::bigint[])`);
+  if (filter.iids) query = query.where(sql<boolean>`milestones.iid = any (${filter.iids}::bigint[])`);
+  if (filter.state) query = query.where('milestones.state', '=', filter.state);
+  if (filter.title != null) query = query.where('milestones.title', '=', filter.title);
+  if (filter.search) {
+    const pattern = like(filter.search);
+    query = query.where(sql<boolean>`(milestones.title ilike ${pattern} or milestones.description ilike ${pattern})`);
+  }
+  if (filter.search_title) query = query.where(sql<boolean>`milestones.title ilike ${like(filter.search_title)}`);
+  if (filter.updated_after)
+    query = query.where(sql<boolean>`milestones.updated_at >= ${filter.updated_after}::timestamptz`);
+  if (filter.updated_before)
+    query = query.where(sql<boolean>`milestones.updated_at <= ${filter.updated_before}::timestamptz`);
+  return query;
+};
+
+const like = (text: string): string => `%${text.replace(/[\\%_]/g, '\\$&')}%`;
+
+const anyOf = (parts: readonly RawBuilder<boolean>[]): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.join(parts, sql` or `)})`;
+
+const isBelow = (kind: Place['kind'], parentId: RawBuilder<number>, filter: MilestoneFilter): RawBuilder<boolean> => {
+  const parts =
+    kind === 'project'
+      ? [sql<boolean>`milestones.project_id = ${parentId}`]
+      : [sql<boolean>`milestones.namespace_id = ${parentId}`];
+  if (filter.include_ancestors) {
+    parts.push(
+      kind === 'project'
+        ? sql<boolean>`milestones.namespace_id = any (array(select unnest(n.traversal_ids) from projects p
+            join namespaces n on n.id = p.namespace_id where p.id = ${parentId}))`
+        : sql<boolean>`milestones.namespace_id = any (array(select unnest(n.traversal_ids) from namespaces n where n.id = ${parentId}))`,
+    );
+  }
+  if (kind === 'group' && filter.include_descendants) {
+    parts.push(sql<boolean>`milestones.namespace_id in (
+      select n.id from namespaces n where n.traversal_ids @> array[${parentId}])`);
+  }
+  return anyOf(parts);
+};

@@ -1,0 +1,114 @@
+import { getPlace, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import { readPage } from '#platform/paging.ts';
+import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
+import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
+import { MILESTONE_STATES } from './model.ts';
+import { getMilestone, listMilestones } from './queries.ts';
+import { milestoneRecord, toMilestone } from './record.ts';
+
+const tag = 'milestones';
+const one = { id: idOrPath(), milestone_id: integer() };
+const details = {
+  description: text({ max: 1_048_576 }).nullish(),
+  due_date: date().nullish(),
+  start_date: date().nullish(),
+};
+
+/** The routes of groups and projects differ by nothing but where they are. */
+const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
+  listRoute({
+    path: `${path}/milestones`,
+    tag,
+    summary: `List the milestones of a ${kind}`,
+    auth: 'optional',
+    paging: 'offset',
+    input: {
+      id: idOrPath(),
+      iids: commaList(integer(), { max: 1_000 }).optional(),
+      state: oneOf([...MILESTONE_STATES, 'all']).optional(),
+      title: text({ max: 255 }).optional(),
+      search: text({ max: 1_000 }).optional(),
+      include_ancestors: boolean().default(false),
+      include_parent_milestones: boolean().optional(),
+      include_descendants: boolean().default(false),
+      updated_after: dateTime().optional(),
+      updated_before: dateTime().optional(),
+    },
+    item: milestoneRecord,
+    run: async (ctx, { id, state, include_parent_milestones, ...filter }, page) => {
+      const place = await getPlace(ctx, kind, id);
+      requirePlaceAbility(ctx, place, 'read_milestone');
+      const list = listMilestones(ctx, place, {
+        ...filter,
+        // The older name.
+        include_ancestors: include_parent_milestones ?? filter.include_ancestors,
+        state: state === 'all' ? null : state,
+      });
+      const found = await readPage(list, page);
+      return { ...found, items: found.items.map((milestone) => toMilestone(ctx, milestone)) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: `${path}/milestones/:milestone_id`,
+    tag,
+    summary: `Get a milestone of a ${kind}`,
+    auth: 'optional',
+    input: one,
+    response: milestoneRecord,
+    run: async (ctx, { id, milestone_id }) => {
+      const place = await getPlace(ctx, kind, id);
+      requirePlaceAbility(ctx, place, 'read_milestone');
+      return toMilestone(ctx, await getMilestone(ctx, place, milestone_id));
+    },
+  }),
+  route({
+    method: 'POST',
+    path: `${path}/milestones`,
+    tag,
+    summary: `Create a milestone of a ${kind}`,
+    input: { id: idOrPath(), title: text({ max: 255 }), ...details },
+    response: milestoneRecord,
+    run: async (ctx, { id, ...input }) =>
+      toMilestone(ctx, await createMilestone(ctx, await getPlace(ctx, kind, id), input)),
+  }),
+  route({
+    method: 'PUT',
+    path: `${path}/milestones/:milestone_id`,
+    tag,
+    summary: `Change, close or activate a milestone of a ${kind}`,
+    input: {
+      ...one,
+      ...details,
+      title: text({ max: 255 }).optional(),
+      state_event: oneOf(['close', 'activate']).optional(),
+    },
+    rules: [atLeastOneOf('title', 'description', 'due_date', 'start_date', 'state_event')],
+    response: milestoneRecord,
+    run: async (ctx, { id, milestone_id, ...input }) => {
+      const place = await getPlace(ctx, kind, id);
+      requirePlaceAbility(ctx, place, 'read_milestone');
+      const milestone = await getMilestone(ctx, place, milestone_id);
+      return toMilestone(ctx, await updateMilestone(ctx, place, milestone, input));
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: `${path}/milestones/:milestone_id`,
+    tag,
+    summary: `Delete a milestone of a ${kind}`,
+    input: one,
+    response: null,
+    run: async (ctx, { id, milestone_id }) => {
+      const place = await getPlace(ctx, kind, id);
+      requirePlaceAbility(ctx, place, 'read_milestone');
+      await deleteMilestone(ctx, place, await getMilestone(ctx, place, milestone_id));
+    },
+  }),
+];
+
+export const routes = [
+  ...routesOf('group', '/groups/:id'),
+  ...routesOf('project', '/projects/:id'),
+] satisfies readonly Route[];

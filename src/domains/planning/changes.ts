@@ -1,0 +1,19 @@
+import { z } from 'zod';
+
+/** What an update changed, by attribute: in events, and in webhook bodies. */
+export const changesSchema = z.record(z.string(), z.object({ previous: z.json(), current: z.json() }));
+export type Changes = z.output<typeof changesSchema>;
+type Json = Changes[string]['previous'];
+
+/** The columns of `wanted` whose value is another one than in `before`. Dates and times compare as the row writes them. */
+export const differences = (
+  before: Readonly<Record<string, unknown>>,
+  wanted: Readonly<Record<string, Json | undefined>>,
+): Changes => {
+  const changes: Changes = {};
+  for (const [name, current] of Object.entries(wanted)) {
+    const previous = z.json().parse(before[name] ?? null);
+    if (current !== undefined && previous !== current) changes[name] = { previous, current };
+  }
+  return changes;
+};

@@ -1,0 +1,45 @@
+import { type RawBuilder, sql } from 'kysely';
+import { GUEST, PLANNER, REPORTER } from '#domains/access/model.ts';
+import { openFrom, projectIsMine, projectIsVisible } from '#domains/access/policy.ts';
+import { can, type JudgedProject } from '#domains/projects/policy.ts';
+import type { Actor, Context } from '#platform/context.ts';
+
+// Rights over many projects at once, as SQL over the rows `issues`, `merge_requests` and `projects`, the project being
+// joined. They say the same as the table in projects/policy.ts.
+
+/** Whether the actor may see the issue row, whatever its project. */
+export const issueIsVisible = (actor: Actor): RawBuilder<boolean> => {
+  if (actor.isAdmin) return sql<boolean>`projects.issues_access_level <> 'disabled'`;
+  const { userId } = actor;
+  if (userId === null) {
+    return sql<boolean>`(${projectIsVisible(actor)} and projects.issues_access_level = 'enabled' and not issues.confidential)`;
+  }
+  return sql<boolean>`(${projectIsVisible(actor)}
+    and (projects.issues_access_level = 'enabled'
+      or (projects.issues_access_level = 'private' and ${projectIsMine(userId, GUEST)}))
+    and (not issues.confidential or ${concerns(userId)} or ${projectIsMine(userId, PLANNER)}))`;
+};
+
+/** The same within one project whose issues the caller may read: confidential ones are for Planners, authors and assignees. */
+export const issueIsVisibleIn = (ctx: Pick<Context, 'actor'>, project: JudgedProject): RawBuilder<boolean> => {
+  if (can(ctx, project, 'read_confidential_issue')) return sql<boolean>`true`;
+  const { userId } = ctx.actor;
+  if (userId === null) return sql<boolean>`not issues.confidential`;
+  return sql<boolean>`(not issues.confidential or ${concerns(userId)})`;
+};
+
+/** Whether the actor may see the merge request row, whatever its project. */
+export const mergeRequestIsVisible = (actor: Actor): RawBuilder<boolean> => {
+  const parts = [sql.ref('projects.merge_requests_access_level'), sql.ref('projects.repository_access_level')];
+  const areThere = sql<boolean>`(${parts[0]} <> 'disabled' and ${parts[1]} <> 'disabled')`;
+  if (actor.isAdmin) return areThere;
+  const areOpen = sql<boolean>`(${parts[0]} = 'enabled' and ${parts[1]} = 'enabled')`;
+  const isOpen = sql<boolean>`(projects.visibility_level >= ${sql.lit(openFrom(actor))} and not projects.hidden and not projects.pending_delete)`;
+  const { userId } = actor;
+  if (userId === null) return sql<boolean>`(${isOpen} and ${areOpen})`;
+  return sql<boolean>`(${areThere} and ((${isOpen} and (${areOpen} or ${projectIsMine(userId, GUEST)}))
+    or (${projectIsVisible(actor)} and ${projectIsMine(userId, REPORTER)})))`;
+};
+
+const concerns = (userId: number): RawBuilder<boolean> => sql<boolean>`(issues.author_id = ${userId} or exists (
+  select 1 from issue_assignees a where a.issue_id = issues.id and a.user_id = ${userId}))`;
