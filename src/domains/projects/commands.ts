@@ -254,7 +254,7 @@ const checkDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): 
 };
 
 /** How many projects somebody may own in his personal namespace. Counted under a lock on the owner: two at once must not both be the last. */
-const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void> => {
+export const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void> => {
   if (namespace.kind !== 'user' || namespace.owner_id === null) return;
   const { rows } = await sql<{ projects_limit: number; used: number }>`
     with owner as (select projects_limit from users where id = ${namespace.owner_id} for no key update)
@@ -312,7 +312,7 @@ const about = (project: ProjectRow) => ({
 const MAX_OWNERS = 100;
 
 /** With the owners, as the hook body names them. */
-const payloadOf = async (tx: Tx, project: ProjectRow): Promise<ProjectPayload> => {
+export const payloadOf = async (tx: Tx, project: ProjectRow): Promise<ProjectPayload> => {
   const { rows: owners } = await sql<{ name: string; email: string }>`
     select u.name, coalesce(nullif(u.public_email, ''), '[REDACTED]') as email from users u
     where u.id in (

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { projectIsVisible } from '#domains/access/policy.ts';
+import { namespacesByIds } from '#domains/groups/queries.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import type { CursorValues } from '#platform/cursor.ts';
 import {
@@ -25,10 +26,12 @@ import {
   sortExpression,
 } from './filter.ts';
 import type { ProjectDetails, ProjectRow, StatisticsRow } from './model.ts';
+import { withColumns } from './row-cache.ts';
 import {
   assemble,
   DETAILS,
   type DetailPart,
+  hideGroups,
   type ProjectPart,
   type RawProject,
   ROW,
@@ -77,7 +80,11 @@ export const projectsByIds = async (
   ids: readonly number[],
   parts: readonly ProjectPart[] = ROW,
 ): Promise<Map<number, ProjectRow>> => {
-  const rows = await readProjects(ctx, { ids }, parts.includes('id') ? parts : ['id', ...parts]);
+  const rows = await readProjects(
+    ctx,
+    { ids },
+    parts.includes('id') || parts.includes('columns') ? parts : ['id', ...parts],
+  );
   return new Map(rows.map((row) => [row.id, row]));
 };
 
@@ -166,9 +173,24 @@ const readProjects = async (
     const template = templateOf(actor);
     return sql`select ${selectList(template, parts)} from ${sqlFrom(parts)} where ${conditions(template, wanted)}`;
   });
-  const rows = await runCompiled<RawProject>(ctx, statement, filterValues(wanted));
-  const set = new Set(parts);
-  return rows.map((row) => assemble(actor, row, set));
+  return finish(ctx, await runCompiled<RawProject>(ctx, statement, filterValues(wanted)), new Set(parts));
+};
+
+/** Turns what the statement gave into rows. */
+const finish = async (
+  ctx: Context,
+  rows: readonly RawProject[],
+  wanted: ReadonlySet<ProjectPart>,
+): Promise<ProjectDetails[]> => {
+  if (wanted.has('shared_with_groups') && !ctx.actor.isAdmin) {
+    const groups = rows.flatMap((row) => row.shared_with_groups ?? []).map((group) => group.group_id);
+    if (groups.length > 0) {
+      const visible = new Set((await namespacesByIds(ctx, [...new Set(groups)])).keys());
+      for (const row of rows) hideGroups(row, visible);
+    }
+  }
+  const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
+  return whole.map((row) => assemble(ctx.actor, row, wanted));
 };
 
 const projectList = (ctx: Context, filter: ProjectFilter, parts: readonly ProjectPart[]): List<ProjectDetails> => {
@@ -191,7 +213,7 @@ const projectList = (ctx: Context, filter: ProjectFilter, parts: readonly Projec
           ...cursorSlots('after', window.after),
           ...cursorSlots('before', window.before),
         });
-        return rows.map((row) => assemble(actor, row, wanted));
+        return await finish(ctx, rows, wanted);
       } catch (error) {
         throw isBadCursor(error, window) ? badCursor() : error;
       }
@@ -229,8 +251,9 @@ export const listProjectsBelow = (
           ...cursorSlots('after', window.after),
           ...cursorSlots('before', window.before),
         });
-        for (const row of rows) assemble(actor, row, wanted);
-        return groupedByParent(rows);
+        const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
+        for (const row of whole) assemble(actor, row, wanted);
+        return groupedByParent(whole);
       } catch (error) {
         throw isBadCursor(error, window) ? badCursor() : error;
       }
@@ -275,7 +298,7 @@ const listStatement = (
   const all = [conditions(actor, filter, namespaceId)];
   if (window.after) all.push(sql`${key} ${comparison(ascending)} ${cursor('after')}`);
   if (window.before) all.push(sql`${key} ${comparison(!ascending)} ${cursor('before')}`);
-  const list = selectList(actor, parts.includes('id') ? parts : ['id', ...parts]);
+  const list = selectList(actor, parts);
   // The limit is written out: a generic plan would otherwise reckon with a tenth of the table.
   return sql`select ${list}${by ? sql`, ${by} as sort_key` : sql``}
     from ${sqlFrom(parts, isSize(effectiveOrder(actor, filter)))}

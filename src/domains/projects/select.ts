@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, OWNER } from '#domains/access/model.ts';
-import { namespaceIsVisible } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
 import type { Projects } from '#platform/db/tables.ts';
 import { attributeNames } from './attributes.ts';
@@ -40,15 +39,16 @@ const ownColumns = [
 export type ProjectColumn = keyof ProjectColumns;
 export const projectColumns: readonly ProjectColumn[] = [...ownColumns, ...attributeNames];
 
-/** A column, or something that is joined or reckoned. */
-export type ProjectPart = ProjectColumn | 'access_level' | 'namespace' | 'import' | DetailPart;
+/** A column, all of them, or something that is joined or reckoned. */
+export type ProjectPart = ProjectColumn | 'columns' | 'access_level' | 'namespace' | 'import' | DetailPart;
 export type DetailPart = 'permissions' | 'shared_with_groups' | 'owner' | 'runners_token' | 'statistics';
 
 /** A whole `ProjectRow`. */
-export const ROW: readonly ProjectPart[] = [...projectColumns, 'access_level', 'namespace', 'import'];
+export const ROW: readonly ProjectPart[] = ['columns', 'access_level', 'namespace', 'import'];
 export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups'];
 
 const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
+  'columns',
   'access_level',
   'namespace',
   'import',
@@ -62,7 +62,7 @@ const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
 const NAMESPACE_COLUMNS = sql`n.name as ns_name, n.path as ns_path, n.kind as ns_kind, n.full_path as ns_full_path,
   n.full_name as ns_full_name, n.parent_id as ns_parent_id, n.owner_id as ns_owner_id,
   n.visibility_level as ns_visibility_level, n.traversal_ids as ns_traversal_ids,
-  coalesce(n.avatar_key, o.avatar_key) as ns_avatar_key`;
+  case n.kind when 'user' then (select u.avatar_key from users u where u.id = n.owner_id) else n.avatar_key end as ns_avatar_key`;
 
 const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_size as st_repository_size,
   s.wiki_size as st_wiki_size, s.lfs_objects_size as st_lfs_objects_size, s.job_artifacts_size as st_job_artifacts_size,
@@ -73,15 +73,17 @@ const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_s
 /** The select list for the parts; `sqlFrom` joins what it refers to. */
 export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuilder<unknown> => {
   const wanted = new Set(parts);
-  const columns = parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
-  const list: RawBuilder<unknown>[] = [...columns];
+  // All columns come by their version (row-cache.ts).
+  const list: RawBuilder<unknown>[] = wanted.has('columns')
+    ? [sql`projects.id, projects.namespace_id, projects.xmin as row_xmin, projects.ctid as row_ctid`]
+    : parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
   if (wanted.has('namespace')) list.push(NAMESPACE_COLUMNS);
   if (wanted.has('access_level') || wanted.has('permissions')) {
     // Administrators are owners of everything; their own memberships are told only as `permissions`.
     if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) list.push(levels(actor.userId));
   }
   if (wanted.has('import')) list.push(sql`i.status as import_status, i.import_error`);
-  if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor));
+  if (wanted.has('shared_with_groups')) list.push(SHARED_WITH_GROUPS);
   if (wanted.has('owner')) list.push(sql`o.name as owner_name, o.created_at as owner_created_at`);
   if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
   if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
@@ -93,8 +95,9 @@ export const sqlFrom = (parts: readonly ProjectPart[], bySize = false): RawBuild
   const wanted = new Set(parts);
   const joins: RawBuilder<unknown>[] = [sql`projects`];
   if (wanted.has('namespace') || wanted.has('owner')) {
-    joins.push(sql`join namespaces n on n.id = projects.namespace_id left join users o on o.id = n.owner_id`);
+    joins.push(sql`join namespaces n on n.id = projects.namespace_id`);
   }
+  if (wanted.has('owner')) joins.push(sql`left join users o on o.id = n.owner_id`);
   if (wanted.has('import')) joins.push(sql`left join project_imports i on i.project_id = projects.id`);
   if (wanted.has('statistics') || bySize) joins.push(sql`left join project_statistics s on s.project_id = projects.id`);
   return sql.join(joins, sql` `);
@@ -112,14 +115,22 @@ const levels = (userId: number): RawBuilder<unknown> => sql`
     where s.project_id = projects.id and a.expires_at > current_date
       and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
 
-const sharedWithGroups = (actor: Actor): RawBuilder<unknown> => sql`
+// Which of the groups the caller may know of is asked afterwards, in the rare case that there are any: the condition
+// costs more than all the rest of the page.
+const SHARED_WITH_GROUPS = sql`
   (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
       'group_access_level', s.access_level, 'expires_at', s.expires_at) order by s.id)
     from project_shares s join namespaces g on g.id = s.shared_with_id
-    where s.project_id = projects.id and ${namespaceIsVisible(actor, 'g')}) as shared_with_groups`;
+    where s.project_id = projects.id) as shared_with_groups`;
+
+/** Names one version of a row: every update makes another. */
+export interface RowVersion {
+  readonly row_xmin: number | string;
+  readonly row_ctid: string;
+}
 
 /** What the statement gives: `ProjectDetails` in the making, as far as the parts went. */
-export interface RawProject extends ProjectDetails {
+export interface RawProject extends ProjectDetails, RowVersion {
   readonly ns_name: string;
   readonly ns_path: string;
   readonly ns_kind: string;
@@ -175,6 +186,13 @@ export const assemble = (actor: Actor, raw: Mutable<RawProject>, wanted: Readonl
   }
   if (wanted.has('statistics')) raw.statistics = statisticsOf(raw);
   return raw;
+};
+
+/** Leaves out the groups that `visible` does not hold. */
+export const hideGroups = (raw: Mutable<RawProject>, visible: ReadonlySet<number>): void => {
+  if (raw.shared_with_groups?.length) {
+    raw.shared_with_groups = raw.shared_with_groups.filter((group) => visible.has(group.group_id));
+  }
 };
 
 const namespaceOf = (raw: RawProject): ProjectNamespace => ({
