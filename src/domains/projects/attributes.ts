@@ -95,7 +95,7 @@ export const projectAttributes = settings.partial();
 export type ProjectAttributes = z.output<typeof projectAttributes>;
 export const attributeNames = Object.keys(attributeSchemas).filter(isAttribute);
 
-export function isAttribute(name: string): name is AttributeName {
+function isAttribute(name: string): name is AttributeName {
   return Object.hasOwn(attributeSchemas, name);
 }
 
@@ -110,7 +110,6 @@ export const featureSwitches = {
   requirements_enabled: 'requirements_access_level',
   security_and_compliance_enabled: 'security_and_compliance_access_level',
 } as const satisfies Record<string, AttributeName>;
-export type FeatureSwitch = keyof typeof featureSwitches;
 
 /** Other names that clients send for the same setting. */
 export const attributeAliases = { tag_list: 'topics', public_builds: 'public_jobs' } as const satisfies Record<

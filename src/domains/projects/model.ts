@@ -24,7 +24,7 @@ export interface ProjectNamespace {
   readonly avatar_key: string | null;
 }
 
-export type ImportStatus = 'none' | 'scheduled' | 'started' | 'finished' | 'failed';
+type ImportStatus = 'none' | 'scheduled' | 'started' | 'finished' | 'failed';
 
 /** A project as the caller meets it. */
 export interface ProjectRow extends ProjectColumns {
@@ -35,7 +35,7 @@ export interface ProjectRow extends ProjectColumns {
   readonly import_error: string | null;
 }
 
-export interface SharedGroup {
+interface SharedGroup {
   readonly group_id: number;
   readonly group_name: string;
   readonly group_full_path: string;
