@@ -1,14 +1,14 @@
 import { removeFiles } from '#domains/projects/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { removeRepositories } from '#domains/users/jobs.ts';
+import { removeProjectFiles } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
 
 /** Every job, a line per domain. */
 export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
-  runnable(removeRepositories),
+  runnable(removeProjectFiles),
   runnable(removeFiles),
   runnable(refreshStatistics),
   runnable(packRepository),

@@ -117,7 +117,7 @@ describe('groups over GraphQL', () => {
       `{ group(fullPath: "${top.path}") { descriptionHtml groupMembers { count } maxAccessLevel { stringValue } rootStorageStatistics { storageSize } } }`,
     );
     expect(one.data.group).toEqual({
-      descriptionHtml: '<p>one</p>\n<p>&#60;two&#62;</p>',
+      descriptionHtml: '<p>one</p><p>&lt;two&gt;</p>',
       groupMembers: null,
       maxAccessLevel: { stringValue: 'NO_ACCESS' },
       rootStorageStatistics: null,

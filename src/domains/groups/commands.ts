@@ -3,7 +3,7 @@ import pg from 'pg';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { removeRepositories } from '#domains/users/jobs.ts';
+import { scheduleProjectFilesRemoval } from '#domains/users/project-files.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
@@ -22,7 +22,6 @@ export interface NewGroup extends GroupAttributes {
 }
 
 const TAKEN = ['has already been taken'];
-const REPOSITORIES_PER_JOB = 1_000;
 
 /**
  * Creates a group, with the caller as its first Owner.
@@ -190,12 +189,7 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath): Promise<void> => 
     const ids = await lockTree(tx, found.id);
     const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
     const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
-    const projects = await tx.db
-      .selectFrom('projects')
-      .select(['id', 'namespace_id', 'full_path', 'disk_path'])
-      .where(sql<boolean>`namespace_id = any (${ids}::bigint[])`)
-      .orderBy('id')
-      .execute();
+    const projects = await scheduleProjectFilesRemoval(tx, ids);
     // Members of the removed groups lose what was shared with these.
     const sharing = await tx.db
       .selectFrom('namespace_shares')
@@ -210,10 +204,6 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath): Promise<void> => 
         tx,
         sharing.map((row) => row.namespace_id),
       );
-    }
-    for (let i = 0; i < projects.length; i += REPOSITORIES_PER_JOB) {
-      const chunk = projects.slice(i, i + REPOSITORIES_PER_JOB);
-      tx.enqueue(removeRepositories, { disk_paths: chunk.map((project) => project.disk_path) });
     }
     const places = new Map<number | null, NonNullable<GroupPayload['parent']>>(
       groups.map((group) => [group.id, group]),

@@ -1,7 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { getPlace, type Place } from '#domains/planning/place.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
-import { descriptionHtml } from '#domains/projects/html.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -10,6 +9,7 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
+import { descriptionHtml } from '#platform/description-html.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { textColor } from './colors.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';

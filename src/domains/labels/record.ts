@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { descriptionHtml } from '#domains/projects/html.ts';
+import { descriptionHtml } from '#platform/description-html.ts';
 import { textColor } from './colors.ts';
 import type { LabelCounts, LabelRow } from './queries.ts';
 

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { visibilityName } from '#domains/access/model.ts';
 import { namespaceAvatarUrl, namespaceWebUrl } from '#domains/groups/model.ts';
 import type { Context } from '#platform/context.ts';
+import { descriptionHtml } from '#platform/description-html.ts';
 import { decrypt } from '#platform/secrets.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
 import { containerExpirationPolicy } from './attributes.ts';
-import { descriptionHtml } from './html.ts';
 import {
   httpUrlToRepo,
   nameWithNamespace,

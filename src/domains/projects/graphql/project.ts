@@ -6,8 +6,8 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Selection } from '#graphql/lookahead.ts';
 import type { Context } from '#platform/context.ts';
+import { descriptionHtml } from '#platform/description-html.ts';
 import { attributeNames } from '../attributes.ts';
-import { descriptionHtml } from '../html.ts';
 import {
   httpUrlToRepo,
   nameWithNamespace,

@@ -1,0 +1,195 @@
+import { AccessLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import { builder, type Types } from '#graphql/builder.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { GroupAttributes } from '../attributes.ts';
+import { createGroup, deleteGroup, transferGroup, updateGroup } from '../commands.ts';
+import { PROJECT_CREATION_LEVELS, SUBGROUP_CREATION_LEVELS } from '../model.ts';
+import { findGroup } from '../queries.ts';
+import { shareGroup, unshareGroup } from '../shares.ts';
+import { GroupRef, SharedRunnersSetting } from './group.ts';
+
+const BranchRole = builder.inputType('BranchRoleInput', {
+  fields: (t) => ({ accessLevel: t.int({ required: true }) }),
+});
+
+const BranchProtectionDefaults = builder.inputType('BranchProtectionDefaultsInput', {
+  description: 'How the default branch of new projects is protected. Roles: 0 nobody, 30, 40, 60 administrators.',
+  fields: (t) => ({
+    allowedToPush: t.field({ type: [BranchRole] }),
+    allowForcePush: t.boolean(),
+    allowedToMerge: t.field({ type: [BranchRole] }),
+    developerCanInitialPush: t.boolean(),
+    codeOwnerApprovalRequired: t.boolean(),
+  }),
+});
+
+const ProjectCreationLevel = builder.enumType('GroupProjectCreationLevel', { values: PROJECT_CREATION_LEVELS });
+const SubgroupCreationLevel = builder.enumType('GroupSubgroupCreationLevel', { values: SUBGROUP_CREATION_LEVELS });
+
+/** What owners may set, at creation and later. */
+const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  description: t.string(),
+  visibility: t.field({ type: VisibilityLevelsEnum }),
+  shareWithGroupLock: t.boolean(),
+  requireTwoFactorAuthentication: t.boolean(),
+  twoFactorGracePeriod: t.int(),
+  projectCreationLevel: t.field({ type: ProjectCreationLevel }),
+  subgroupCreationLevel: t.field({ type: SubgroupCreationLevel }),
+  autoDevopsEnabled: t.boolean(),
+  emailsEnabled: t.boolean(),
+  mentionsDisabled: t.boolean(),
+  lfsEnabled: t.boolean(),
+  requestAccessEnabled: t.boolean(),
+  defaultBranch: t.string(),
+  defaultBranchProtectionDefaults: t.field({ type: BranchProtectionDefaults }),
+  mathRenderingLimitsEnabled: t.boolean(),
+  lockMathRenderingLimitsEnabled: t.boolean(),
+});
+
+interface AttributesInput {
+  description?: string | null;
+  visibility?: 'private' | 'internal' | 'public' | null;
+  shareWithGroupLock?: boolean | null;
+  requireTwoFactorAuthentication?: boolean | null;
+  twoFactorGracePeriod?: number | null;
+  projectCreationLevel?: GroupAttributes['project_creation_level'] | null;
+  subgroupCreationLevel?: GroupAttributes['subgroup_creation_level'] | null;
+  autoDevopsEnabled?: boolean | null;
+  emailsEnabled?: boolean | null;
+  mentionsDisabled?: boolean | null;
+  lfsEnabled?: boolean | null;
+  requestAccessEnabled?: boolean | null;
+  defaultBranch?: string | null;
+  defaultBranchProtectionDefaults?: {
+    allowedToPush?: { accessLevel: number }[] | null;
+    allowForcePush?: boolean | null;
+    allowedToMerge?: { accessLevel: number }[] | null;
+    developerCanInitialPush?: boolean | null;
+    codeOwnerApprovalRequired?: boolean | null;
+  } | null;
+  mathRenderingLimitsEnabled?: boolean | null;
+  lockMathRenderingLimitsEnabled?: boolean | null;
+}
+
+const attributesOf = (input: AttributesInput): GroupAttributes => {
+  const protection = input.defaultBranchProtectionDefaults;
+  const levels = (given: { accessLevel: number }[] | null | undefined) =>
+    given?.map(({ accessLevel }) => ({ access_level: accessLevel }));
+  return {
+    description: input.description,
+    visibility: input.visibility ?? undefined,
+    share_with_group_lock: input.shareWithGroupLock ?? undefined,
+    require_two_factor_authentication: input.requireTwoFactorAuthentication ?? undefined,
+    two_factor_grace_period: input.twoFactorGracePeriod ?? undefined,
+    project_creation_level: input.projectCreationLevel ?? undefined,
+    subgroup_creation_level: input.subgroupCreationLevel ?? undefined,
+    auto_devops_enabled: input.autoDevopsEnabled,
+    emails_enabled: input.emailsEnabled ?? undefined,
+    mentions_disabled: input.mentionsDisabled,
+    lfs_enabled: input.lfsEnabled ?? undefined,
+    request_access_enabled: input.requestAccessEnabled ?? undefined,
+    default_branch: input.defaultBranch,
+    math_rendering_limits_enabled: input.mathRenderingLimitsEnabled ?? undefined,
+    lock_math_rendering_limits_enabled: input.lockMathRenderingLimitsEnabled ?? undefined,
+    default_branch_protection_defaults: protection
+      ? {
+          allowed_to_push: levels(protection.allowedToPush),
+          allow_force_push: protection.allowForcePush ?? undefined,
+          allowed_to_merge: levels(protection.allowedToMerge),
+          developer_can_initial_push: protection.developerCanInitialPush ?? undefined,
+          code_owner_approval_required: protection.codeOwnerApprovalRequired ?? undefined,
+        }
+      : undefined,
+  };
+};
+
+mutationField('groupCreate', {
+  description: 'Creates a group; the caller becomes its Owner.',
+  input: (t) => ({
+    name: t.string({ required: true }),
+    path: t.string({ required: true }),
+    parentPath: t.id({ description: 'Top-level when absent.' }),
+    ...attributeFields(t),
+  }),
+  payload: { group: GroupRef },
+  run: async (ctx, { name, path, parentPath, ...input }) => ({
+    group: await createGroup(ctx, {
+      ...attributesOf(input),
+      name,
+      path,
+      parent: parentPath == null ? null : { path: parentPath },
+    }),
+  }),
+});
+
+mutationField('groupUpdate', {
+  description: 'Changes a group.',
+  input: (t) => ({
+    fullPath: t.id({ required: true }),
+    name: t.string(),
+    path: t.string(),
+    sharedRunnersSetting: t.field({ type: SharedRunnersSetting }),
+    ...attributeFields(t),
+  }),
+  payload: { group: GroupRef },
+  run: async (ctx, { fullPath, name, path, sharedRunnersSetting, ...input }) => ({
+    group: await updateGroup(
+      ctx,
+      { path: fullPath },
+      {
+        ...attributesOf(input),
+        name: name ?? undefined,
+        path: path ?? undefined,
+        shared_runners_setting: sharedRunnersSetting ?? undefined,
+      },
+    ),
+  }),
+});
+
+mutationField('groupTransfer', {
+  description: 'Moves a group with everything below it under another one, or to the top.',
+  input: (t) => ({ fullPath: t.id({ required: true }), parentPath: t.id({ description: 'The top when absent.' }) }),
+  payload: { group: GroupRef },
+  run: async (ctx, { fullPath, parentPath }) => ({
+    group: await transferGroup(ctx, { path: fullPath }, parentPath == null ? null : { path: parentPath }),
+  }),
+});
+
+mutationField('groupDelete', {
+  description: 'Removes a group with all groups and projects below it.',
+  input: (t) => ({ fullPath: t.id({ required: true }) }),
+  payload: {},
+  run: async (ctx, { fullPath }) => {
+    await deleteGroup(ctx, { path: fullPath });
+    return {};
+  },
+});
+
+mutationField('groupShare', {
+  description: 'Opens a group to the members of another, up to a role.',
+  input: (t) => ({
+    fullPath: t.id({ required: true }),
+    sharedWithPath: t.id({ required: true }),
+    accessLevel: t.field({ type: AccessLevelEnum, required: true }),
+    expiresAt: t.field({ type: 'Date' }),
+  }),
+  payload: { group: GroupRef },
+  run: async (ctx, { fullPath, sharedWithPath, accessLevel, expiresAt }) => ({
+    group: await shareGroup(
+      ctx,
+      { path: fullPath },
+      { path: sharedWithPath },
+      { group_access: accessLevel, expires_at: expiresAt },
+    ),
+  }),
+});
+
+mutationField('groupUnshare', {
+  description: 'Takes back that a group is open to the members of another.',
+  input: (t) => ({ fullPath: t.id({ required: true }), sharedWithPath: t.id({ required: true }) }),
+  payload: { group: GroupRef },
+  run: async (ctx, { fullPath, sharedWithPath }) => {
+    await unshareGroup(ctx, { path: fullPath }, { path: sharedWithPath });
+    return { group: await findGroup(ctx, { path: fullPath }) };
+  },
+});
