@@ -573,6 +573,7 @@ export interface ProjectExports {
   started_at: string | null;
   status: Generated<string>;
   storage_key: string | null;
+  total_bytes: number | null;
   upload_method: string | null;
   upload_url: Buffer | null;
   user_id: number | null;
@@ -598,6 +599,8 @@ export interface ProjectImports {
   stats: Json | null;
   status: Generated<string>;
   storage_key: string | null;
+  target_name: string | null;
+  target_path: string | null;
   total_bytes: number | null;
   user_id: number | null;
 }
