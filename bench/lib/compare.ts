@@ -1,0 +1,105 @@
+import { cpuMs } from './processes.ts';
+import { type Outcome, ratioText } from './report.ts';
+
+/** One side of a comparison: something that can be asked for again and again. */
+export interface Side {
+  readonly name: string;
+  /** Asks once and reads the answer to its end; throws when it is not what it should be. */
+  send(): Promise<void>;
+  readonly pid: number;
+}
+
+export interface Comparison {
+  readonly hub: Side;
+  readonly baseline: Side;
+  /** The processes of the database: their CPU time counts for the side that is asked. */
+  readonly backends: () => readonly number[];
+  /** The hub must reach this share of the baseline. */
+  readonly atLeast: number;
+  readonly concurrency?: number;
+  readonly rounds?: number;
+  readonly windowMs?: number;
+}
+
+interface Window {
+  readonly perSecond: number;
+  readonly nodeUs: number;
+  readonly postgresUs: number;
+}
+
+/**
+ * Loads both sides in turn, in short windows, and compares window by window: what else the machine does meanwhile hits
+ * both. The verdict is by CPU time per request, which other work disturbs least; the rates are told beside it.
+ */
+export const compare = async ({
+  hub,
+  baseline,
+  backends,
+  atLeast,
+  concurrency = 8,
+  rounds = 8,
+  windowMs = 1_500,
+}: Comparison): Promise<Outcome> => {
+  for (const side of [hub, baseline]) await load(side, backends, concurrency, 2_000);
+  const byCpu: number[] = [];
+  const byRate: number[] = [];
+  const windows: { hub: Window; baseline: Window }[] = [];
+  for (let round = 0; round < rounds; round++) {
+    // Whoever comes second finds warmer caches: take turns.
+    const first = round % 2 === 0;
+    const a = await load(first ? hub : baseline, backends, concurrency, windowMs);
+    const b = await load(first ? baseline : hub, backends, concurrency, windowMs);
+    const [ofHub, ofBaseline] = first ? [a, b] : [b, a];
+    windows.push({ hub: ofHub, baseline: ofBaseline });
+    byCpu.push(cpuOf(ofBaseline) / cpuOf(ofHub));
+    byRate.push(ofHub.perSecond / ofBaseline.perSecond);
+  }
+  const us = (side: 'hub' | 'baseline') => {
+    const part = (of: (window: Window) => number) => median(windows.map((each) => of(each[side]))).toFixed(0);
+    return `${part(cpuOf)} us (node ${part(({ nodeUs }) => nodeUs)}, postgres ${part(({ postgresUs }) => postgresUs)})`;
+  };
+  const rate = (side: 'hub' | 'baseline') => median(windows.map((each) => each[side].perSecond));
+  return {
+    target: `at least ${atLeast} of ${baseline.name}`,
+    reached: median(byCpu) >= atLeast,
+    lines: [
+      `by CPU per request ${ratioText(byCpu)}: ${hub.name} ${us('hub')}, ${baseline.name} ${us('baseline')}`,
+      `by requests per second ${ratioText(byRate)}: ${hub.name} ${rate('hub').toFixed(0)}, ${baseline.name} ${rate('baseline').toFixed(0)}`,
+    ],
+  };
+};
+
+const cpuOf = ({ nodeUs, postgresUs }: Window): number => nodeUs + postgresUs;
+
+const load = async (
+  { send, pid }: Side,
+  backends: () => readonly number[],
+  concurrency: number,
+  windowMs: number,
+): Promise<Window> => {
+  const counted = backends();
+  const [node, postgres] = [cpuMs([pid]), cpuMs(counted)];
+  const start = performance.now();
+  const end = start + windowMs;
+  let requests = 0;
+  await Promise.all(
+    Array.from({ length: concurrency }, async () => {
+      while (performance.now() < end) {
+        await send();
+        requests++;
+      }
+    }),
+  );
+  const seconds = (performance.now() - start) / 1_000;
+  return {
+    perSecond: requests / seconds,
+    nodeUs: ((cpuMs([pid]) - node) * 1_000) / requests,
+    postgresUs: ((cpuMs(counted) - postgres) * 1_000) / requests,
+  };
+};
+
+export const median = (values: readonly number[]): number => {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+};

@@ -1,0 +1,107 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+export interface Server {
+  readonly pid: number;
+  readonly url: string;
+  /** SIGTERM; SIGKILL after five seconds. Resolves once it is gone. */
+  stop(): Promise<void>;
+}
+
+export interface ServerOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly nodeArgs?: readonly string[];
+  /** The line on standard output that says where it serves; its last word is the URL. */
+  readonly ready: RegExp;
+}
+
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 15_000;
+
+const children = new Set<ChildProcess>();
+// Whatever ends the run, nothing it started is left.
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+});
+
+/** Starts a node program and waits until it serves. Its standard error is shown when it fails. */
+export const startServer = async (file: string, { env = {}, nodeArgs = [], ready }: ServerOptions): Promise<Server> => {
+  const child = spawn(process.execPath, [...nodeArgs, file], {
+    // Production, or PostGraphile watches and explains.
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', GRAPHILE_ENV: 'production', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  children.add(child);
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors = (errors + text).slice(-4_000);
+  });
+  const ended = new Promise<void>((resolve) => {
+    child.once('close', () => {
+      children.delete(child);
+      resolve();
+    });
+  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), START_TIMEOUT_MS);
+  try {
+    for await (const line of createInterface(child.stdout)) {
+      if (!ready.test(line)) continue;
+      child.stdout.resume();
+      const { pid } = child;
+      if (pid === undefined) break;
+      return { pid, url: line.split(' ').at(-1) ?? '', stop: () => stopChild(child, ended) };
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+  throw new Error(`${file} did not start:\n${errors}`);
+};
+
+const stopChild = async (child: ChildProcess, ended: Promise<void>): Promise<void> => {
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await ended;
+  clearTimeout(timer);
+};
+
+const TICK_MS = 10;
+
+/** CPU time that the processes have used so far. The kernel counts in ticks of 10 ms: measure half a second or more. */
+export const cpuMs = (pids: readonly number[]): number => {
+  let ticks = 0;
+  for (const pid of pids) {
+    const fields = statOf(pid);
+    if (fields) ticks += Number(fields[11]) + Number(fields[12]);
+  }
+  return ticks * TICK_MS;
+};
+
+/** The processes below one: a Postgres server's backends. */
+export const childrenOf = (parent: number): number[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && statOf(Number(name))?.[1] === String(parent))
+    .map(Number);
+
+export const parentOf = (pid: number): number => Number(statOf(pid)?.[1]);
+
+/** From the state on, which is field 0: the name before it may hold anything. Null when the process is gone. */
+const statOf = (pid: number): string[] | null => {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return null;
+  }
+};
+
+export const rssMiB = (pid: number): number => {
+  const kib = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kib) / 1024;
+};
+
+/** The highest resident memory so far. */
+export const peakRssMiB = (pid: number): number => {
+  const kib = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kib) / 1024;
+};

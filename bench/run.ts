@@ -1,0 +1,43 @@
+import { graphqlFlat } from './benches/graphql-flat.ts';
+import { restProjects } from './benches/rest-projects.ts';
+import { sse5000 } from './benches/sse-5000.ts';
+import { start } from './benches/start.ts';
+import { describe, type Outcome } from './lib/report.ts';
+import { openWorld, type World } from './lib/world.ts';
+
+/** `npm run bench` runs all of them, `npm run bench -- NAME...` some. */
+const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
+  'rest-projects': restProjects,
+  'graphql-flat': graphqlFlat,
+  'sse-5000': sse5000,
+  start,
+};
+
+const main = async (): Promise<void> => {
+  const names = process.argv.slice(2);
+  const unknown = names.filter((name) => !Object.hasOwn(benches, name));
+  if (unknown.length > 0) {
+    console.error(`There is no bench ${unknown.join(', ')}. There are: ${Object.keys(benches).join(', ')}.`);
+    process.exitCode = 2;
+    return;
+  }
+  const world = await openWorld();
+  const stop = () => void world.close().finally(() => process.exit(130));
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  try {
+    for (const [name, bench] of Object.entries(benches)) {
+      if (names.length > 0 && !names.includes(name)) continue;
+      try {
+        console.log(describe(name, await bench(world)));
+      } catch (error) {
+        // The others may still tell something.
+        console.error(`FAILED  ${name}:`, error);
+        process.exitCode = 1;
+      }
+    }
+  } finally {
+    await world.close();
+  }
+};
+
+await main();
