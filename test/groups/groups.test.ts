@@ -128,6 +128,14 @@ describe('POST /groups', () => {
     }
     const both = await Promise.all(['race', 'Race'].map((path) => as(root).post('/groups', { name: 'x', path })));
     expect(both.map((answer) => answer.status).toSorted()).toEqual([201, 400]);
+    for (let i = 0; i < 5; i++) {
+      const body = { name: `both${i}`, path: `both${i}` };
+      const kinds = await Promise.all([
+        as(root).post('/groups', { ...body, parent_id: group.id }),
+        as(root).post('/projects', { ...body, namespace_id: group.id }),
+      ]);
+      expect(kinds.map((answer) => answer.status).toSorted()).toEqual([201, 400]);
+    }
   });
 
   it('asks for the right to create', async () => {

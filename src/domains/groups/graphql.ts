@@ -1,12 +1,4 @@
 import './graphql/mutations.ts';
 
 // The front door: other domains add to these.
-export {
-  GroupConnection,
-  GroupRef,
-  loadGroup,
-  loadNamespace,
-  type NamespaceNode,
-  NamespaceRef,
-  namespaceGid,
-} from './graphql/group.ts';
+export { GroupRef, loadGroup, NamespaceRef } from './graphql/group.ts';

@@ -39,10 +39,6 @@ const leastRoles = {
 
 export type GroupAbility = keyof typeof leastRoles;
 
-export const GROUP_ABILITIES: readonly GroupAbility[] = Object.keys(leastRoles).filter(
-  (name): name is GroupAbility => name in leastRoles,
-);
-
 /** Whether the caller may do this to the group; administrators may do all. */
 export const canOnGroup = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ability: GroupAbility): boolean => {
   if (ctx.actor.isAdmin) return true;

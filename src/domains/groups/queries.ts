@@ -44,7 +44,7 @@ export interface GroupFilter {
 }
 
 export const GROUP_ORDERS = ['name', 'path', 'id', 'similarity'] as const;
-export type GroupOrder = (typeof GROUP_ORDERS)[number];
+type GroupOrder = (typeof GROUP_ORDERS)[number];
 
 /** The namespace if there is one that the caller may know of, else null. */
 export const findNamespace = async (ctx: Context, idOrPath: IdOrPath): Promise<NamespaceRow | null> =>

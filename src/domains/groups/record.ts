@@ -214,7 +214,7 @@ const toGroup = (
 const ORGANIZATION_ID = 1;
 
 /** The group's own, or while it has set none the instance's. */
-export const protectionOf = (
+const protectionOf = (
   group: Pick<GroupRow, 'default_branch_protection_defaults'>,
   instance: ProtectionDefaults,
 ): ProtectionDefaults => {

@@ -84,8 +84,14 @@ export const dropRedirects = async (tx: Tx, path: string): Promise<void> => {
   );
 };
 
-/** Whether a namespace or project other than these has the path. */
+/** Namespaces and projects share their paths, over two tables: whoever is about to take one lets others wait. */
+export const lockPath = async (tx: Tx, path: string): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended('path:' || lower(${path}), 0))`.execute(tx.db);
+};
+
+/** Whether a namespace other than this one, or a project, has the path; nobody takes it until the transaction ends. */
 export const isPathTaken = async (tx: Tx, path: string, exceptNamespaceId = 0): Promise<boolean> => {
+  await lockPath(tx, path);
   const { rows } = await sql`
     select 1 from namespaces where lower(full_path) = lower(${path}) and id <> ${exceptNamespaceId}
     union all select 1 from projects where lower(full_path) = lower(${path})

@@ -1,15 +1,11 @@
 import { GUEST } from '#domains/access/model.ts';
-import { canOnGroup, requireGroupAbility } from '#domains/groups/policy.ts';
-import { can, requireAbility } from '#domains/projects/policy.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
 import { levelOn, type MemberSource } from './model.ts';
 
-/** Owners manage the members of a group, Maintainers those of a project. */
-export const canAdminMembers = (ctx: Pick<Context, 'actor'>, source: MemberSource): boolean =>
-  source.kind === 'group' ? canOnGroup(ctx, source.group, 'admin_member') : can(ctx, source.project, 'admin_member');
-
-/** @throws DomainError `forbidden` */
+/** Owners manage the members of a group, Maintainers those of a project. @throws DomainError `forbidden` */
 export const requireAdminMembers = (ctx: Pick<Context, 'actor'>, source: MemberSource): void =>
   source.kind === 'group'
     ? requireGroupAbility(ctx, source.group, 'admin_member')

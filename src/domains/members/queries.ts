@@ -24,8 +24,7 @@ export interface MemberRow {
 }
 
 /** How a member came to be one. */
-export const RELATIONS = ['direct', 'inherited', 'shared', 'descendants'] as const;
-export type MemberRelation = (typeof RELATIONS)[number];
+export type MemberRelation = 'direct' | 'inherited' | 'shared' | 'descendants';
 
 /** Everyone who has a say: what `/members/all` lists. */
 export const ALL: readonly MemberRelation[] = ['direct', 'inherited', 'shared'];

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
-import { lockPlace } from '#domains/groups/tree.ts';
+import { lockPath, lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
@@ -141,6 +141,7 @@ export const checkFree = async (
   tx: Tx,
   wanted: { readonly id?: number; readonly namespace_id: number; readonly full_path?: string; readonly name?: string },
 ): Promise<void> => {
+  if (wanted.full_path !== undefined) await lockPath(tx, wanted.full_path);
   const { rows } = await sql<{ name_taken: boolean; path_taken: boolean }>`
     select exists (select 1 from projects where namespace_id = ${wanted.namespace_id}
         and lower(name) = lower(${wanted.name ?? null}::text) and id <> ${wanted.id ?? 0}) as name_taken,

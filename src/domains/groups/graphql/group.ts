@@ -22,12 +22,12 @@ import { sharesByNamespaceIds } from '../shares.ts';
 import { type GroupStatistics, groupCountsByIds, groupStatisticsByIds } from '../summaries.ts';
 
 /** What resolves to a Namespace: that much is enough, the rest is loaded when asked for. */
-export type NamespaceNode =
+type NamespaceNode =
   | NamespaceRow
   | Pick<NamespaceRow, 'id' | 'kind' | 'name' | 'path' | 'full_name' | 'full_path' | 'visibility_level'>;
 
 /** The namespace with this id if the caller may know of it; batched with all asked for at the same time. */
-export const loadNamespace: (ctx: Context, id: number) => Promise<NamespaceRow | null> = loader(namespacesByIds);
+const loadNamespace: (ctx: Context, id: number) => Promise<NamespaceRow | null> = loader(namespacesByIds);
 
 /** The same for groups: null for a personal namespace. */
 export const loadGroup = async (ctx: Context, id: number): Promise<GroupRow | null> => {
@@ -43,7 +43,7 @@ const wholeRow = (ctx: Context, node: NamespaceNode): NamespaceRow | Promise<Nam
   'traversal_ids' in node && 'description' in node ? node : loadNamespace(ctx, node.id);
 
 /** A global id: personal namespaces are models of their own. */
-export const namespaceGid = ({ kind, id }: { readonly kind: string; readonly id: number }): string =>
+const namespaceGid = ({ kind, id }: { readonly kind: string; readonly id: number }): string =>
   gid(kind === 'group' ? 'Group' : 'Namespaces::UserNamespace', id);
 
 export const SharedRunnersSetting = builder.enumType('SharedRunnersSetting', {
@@ -138,10 +138,7 @@ const GroupPermissions = builder.objectRef<GroupRow>('GroupPermissions').impleme
 
 /** A group. Downstream domains add to it with `builder.objectField(GroupRef, ...)`. */
 export const GroupRef = builder.objectRef<GroupRow>('Group');
-export const GroupConnection = builder.connectionObject(
-  { type: GroupRef, name: 'GroupConnection' },
-  { name: 'GroupEdge' },
-);
+const GroupConnection = builder.connectionObject({ type: GroupRef, name: 'GroupConnection' }, { name: 'GroupEdge' });
 
 const GroupShare = builder
   .objectRef<{ group_id: number; group_access_level: number; expires_at: string | null }>('GroupShare')
