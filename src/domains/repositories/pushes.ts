@@ -19,7 +19,8 @@ import { asHub, describeUpdates, recordUpdates } from './recording.ts';
 export interface HeldPush {
   readonly id: number;
   readonly project: ProjectRow;
-  readonly updates: readonly RefUpdate[];
+  /** Those that can still be: their refs are what they were taken for. git refuses the others. */
+  readonly possible: readonly RefUpdate[];
 }
 
 /** A process that was not seen for so long is dead (platform/processes.ts says 12 s), and so is the git it had started. */
@@ -37,9 +38,9 @@ const RECORDED_KEPT = '1 day';
 export const holdPush = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<HeldPush> => {
   for (let pauseMs = 5, deadline = performance.now() + WAIT_MS; ; pauseMs = Math.min(pauseMs * 2, 250)) {
     const taken = await tryHold(ctx, project, updates);
-    if (typeof taken === 'number') return { id: taken, project, updates };
+    if ('possible' in taken) return taken;
     if (performance.now() > deadline) throw conflict('Another push to the same branch or tag is under way; try again');
-    const dead = taken.filter((row) => row.dead);
+    const dead = taken.holders.filter((row) => row.dead);
     for (const { id } of dead) await settlePush(ctx.services, id);
     if (dead.length === 0) await sleep(pauseMs, undefined, { signal: ctx.signal });
   }
@@ -50,7 +51,11 @@ interface Holder {
   readonly dead: boolean;
 }
 
-const tryHold = (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<number | Holder[]> => {
+const tryHold = (
+  ctx: Context,
+  project: ProjectRow,
+  updates: readonly RefUpdate[],
+): Promise<HeldPush | { readonly holders: readonly Holder[] }> => {
   const refs = updates.map(({ ref }) => ref);
   return ctx.transaction(async ({ db }) => {
     // Two that ask at once must not both find the refs free.
@@ -58,7 +63,12 @@ const tryHold = (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[
     const { rows: holders } = await sql<Holder>`
       select id, ${processIsDead} as dead from pushes
       where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db);
-    if (holders.length > 0) return holders;
+    if (holders.length > 0) return { holders };
+    // Somebody may have been quicker: what a ref came to by others must not be taken for the work of this push.
+    const current = await readRefs(ctx.services, project, refs);
+    const possible = updates.filter(
+      (update) => isChange(update) && (current.get(update.ref) ?? null) === update.oldOid,
+    );
     const row = await db
       .insertInto('pushes')
       .values({
@@ -66,12 +76,12 @@ const tryHold = (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[
         user_id: ctx.actor.userId,
         process_id: ctx.services.processId,
         chain_id: ctx.chainId,
-        commands: toJsonb(updates),
+        commands: toJsonb(possible),
         refs,
       })
       .returning('id')
       .executeTakeFirstOrThrow();
-    return row.id;
+    return { id: row.id, project, possible };
   });
 };
 
@@ -80,7 +90,13 @@ const processIsDead = sql<boolean>`not exists (
 
 /** Writes the events of the refs that moved and lets go of the push. Another process may have settled it meanwhile. */
 export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly RefUpdate[]): Promise<void> => {
-  const described = await describeUpdates(ctx, push.project, moved.filter(isChange));
+  // git also calls the deletion of what is not there a success.
+  const possible = new Set(push.possible.map(({ ref }) => ref));
+  const described = await describeUpdates(
+    ctx,
+    push.project,
+    moved.filter((update) => isChange(update) && possible.has(update.ref)),
+  );
   await ctx.transaction(async (tx) => {
     const row = await tx.db
       .deleteFrom('pushes')
@@ -104,6 +120,7 @@ export const moveRefs = async (ctx: Context, project: ProjectRow, updates: reado
   if (changes.length === 0) return;
   const push = await holdPush(ctx, project, changes);
   try {
+    if (push.possible.length < changes.length) throw new GitError('conflict', 'The reference has just been changed');
     await ctx.services.git.updateRefs(project.disk_path, changes);
   } catch (error) {
     // Whatever went wrong, the refs know whether it was before or after they moved.
@@ -126,10 +143,13 @@ export const settlePush = async (services: Services, pushId: number): Promise<vo
   const ctx = createContextFactory(services)({ actor, chainId: row.chain_id });
   const project = await findProject(asHub(ctx), { id: row.project_id });
   if (!project) return;
-  const moved: RefUpdate[] = [];
-  for (const update of commandsSchema.parse(row.commands).filter(isChange)) {
-    if ((await currentOid(services, project, update.ref)) === update.newOid) moved.push(update);
-  }
+  const commands = commandsSchema.parse(row.commands);
+  const current = await readRefs(
+    services,
+    project,
+    commands.map(({ ref }) => ref),
+  );
+  const moved = commands.filter(({ ref, newOid }) => (current.get(ref) ?? null) === newOid);
   const described = await describeUpdates(ctx, project, moved);
   await ctx.transaction(async (tx) => {
     const taken = await tx.db
@@ -141,17 +161,36 @@ export const settlePush = async (services: Services, pushId: number): Promise<vo
       .executeTakeFirst();
     if (taken) await recordUpdates(tx, project.id, described);
   });
-  services.log.warn(
+  services.log.info(
     { push_id: pushId, project_id: project.id, moved: moved.length },
-    'an interrupted push was settled',
+    'a push was settled by what its refs hold',
   );
 };
 
-const currentOid = async (services: Services, project: ProjectRow, ref: string): Promise<string | null> => {
+/** Fewer are asked for one by one. */
+const MANY_REFS = 10;
+
+/** What the refs hold now; those that do not exist are absent. */
+const readRefs = async (
+  { git }: Services,
+  { disk_path }: ProjectRow,
+  refs: readonly string[],
+): Promise<ReadonlyMap<string, string>> => {
+  const wanted = new Set(refs);
+  const found = new Map<string, string>();
   try {
-    return await services.git.resolve(project.disk_path, ref);
+    if (wanted.size >= MANY_REFS) {
+      const match = (name: string) => wanted.has(`refs/${name}`);
+      for (const { name, oid } of await git.listRefs(disk_path, { prefix: 'refs/', match })) found.set(name, oid);
+      return found;
+    }
+    for (const ref of wanted) {
+      const oid = await git.resolve(disk_path, ref);
+      if (oid !== null) found.set(ref, oid);
+    }
+    return found;
   } catch (error) {
-    if (error instanceof GitError && error.reason === 'missing') return null;
+    if (error instanceof GitError && error.reason === 'missing') return found;
     throw error;
   }
 };

@@ -1,0 +1,459 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type TestUser, useApp } from '../support/app.ts';
+import { commitFile, eventsOf, remoteOf, runGit, useFolder, workTree } from './support.ts';
+
+const app = useApp();
+const folder = useFolder();
+
+/** A project with `main` and what else is asked for, all at the first commit. */
+const setUp = async (branches: readonly string[] = [], attributes: Record<string, unknown> = {}) => {
+  const owner = await app().make.user();
+  const project = await app().make.project({ visibility: 'private', ...attributes }, owner);
+  const tree = await workTree(folder());
+  const remote = await remoteOf(app(), project, owner);
+  await runGit(tree, 'push', '-q', remote, 'main', ...branches.map((name) => `main:refs/heads/${name}`));
+  return { owner, project, tree, remote, path: `/projects/${project.id}/repository/branches` };
+};
+const memberOf = async (project: { id: number }, level: number): Promise<TestUser> => {
+  const user = await app().make.user();
+  await app().make.projectMember(project, user, level);
+  return user;
+};
+// biome-ignore lint/suspicious/noExplicitAny: records of every kind
+const namesOf = (answer: { body: any }) => answer.body.map(({ name }: { name: string }) => name);
+
+describe('GET branches', () => {
+  it('lists them by name, with all that is known of each', async () => {
+    const { owner, project, tree, remote, path } = await setUp(['done', 'zeta']);
+    const head = await commitFile(tree, 'b', 'b', 'Second\n\nWith a body\n\nReviewed-by: Bob');
+    await runGit(tree, 'push', '-q', remote, 'main:ahead');
+    const { status, body, headers } = await app().as(owner).get(path);
+    expect(status).toBe(200);
+    expect(headers.get('x-total')).toBe('4');
+    expect(body.map(({ name, merged }: { name: string; merged: boolean }) => [name, merged])).toEqual([
+      ['ahead', false],
+      ['done', true],
+      ['main', false],
+      ['zeta', true],
+    ]);
+    const { commit, ...rest } = body[0];
+    expect(rest).toEqual({
+      name: 'ahead',
+      merged: false,
+      protected: false,
+      default: false,
+      developers_can_push: false,
+      developers_can_merge: false,
+      can_push: true,
+      web_url: `${app().url}/${project.path_with_namespace}/-/tree/ahead`,
+    });
+    expect(commit).toMatchObject({
+      id: head,
+      short_id: head.slice(0, 8),
+      title: 'Second',
+      author_name: 'Ada',
+      trailers: { 'Reviewed-by': 'Bob' },
+      web_url: `${app().url}/${project.path_with_namespace}/-/commit/${head}`,
+    });
+    expect(body[2]).toMatchObject({ name: 'main', default: true, protected: true, can_push: true });
+    const { body: forDeveloper } = await app()
+      .as(await memberOf(project, 30))
+      .get(`${path}/main`);
+    expect(forDeveloper).toMatchObject({ can_push: false, developers_can_push: false });
+  });
+
+  it('searches by part, beginning, end and RE2 expression, and pages', async () => {
+    const { owner, path } = await setUp(['feature/one', 'feature/two', 'one-more']);
+    const client = app().as(owner);
+    expect(namesOf(await client.get(`${path}?search=ONE`))).toEqual(['feature/one', 'one-more']);
+    expect(namesOf(await client.get(`${path}?search=${encodeURIComponent('^one')}`))).toEqual(['one-more']);
+    expect(namesOf(await client.get(`${path}?search=${encodeURIComponent('one$')}`))).toEqual(['feature/one']);
+    expect(namesOf(await client.get(`${path}?regex=${encodeURIComponent('^feature/.*o$')}`))).toEqual(['feature/two']);
+    expect((await client.get(`${path}?regex=${encodeURIComponent('(a')}`)).status).toBe(400);
+    expect((await client.get(`${path}?regex=${encodeURIComponent('(a)\\1')}`)).status).toBe(400);
+    expect(namesOf(await client.get(`${path}?per_page=2&page=2`))).toEqual(['main', 'one-more']);
+    expect((await client.head(path)).headers.get('x-total')).toBe('4');
+  });
+
+  it('answers hostile expressions on 10,000 branches within a second, and others meanwhile', async () => {
+    const { owner, project, tree, path } = await setUp();
+    const head = await runGit(tree, 'rev-parse', 'HEAD');
+    const { disk_path } = await app()
+      .hub.services.db.selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    const { dataDir } = app().hub.services.config;
+    const lines = Array.from({ length: 10_000 }, (_, n) => `${head} refs/heads/b${n}-${'a'.repeat(40)}`).sort();
+    await writeFile(
+      join(dataDir, 'repositories', disk_path, 'packed-refs'),
+      `# pack-refs with:\n${lines.join('\n')}\n`,
+    );
+    const startedAt = performance.now();
+    const slow = app()
+      .as(owner)
+      .get(`${path}?regex=${encodeURIComponent('(a+)+$')}`);
+    const cheap = await app().anonymous.get('/-/liveness');
+    expect(cheap.status).toBe(200);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect((await slow).headers.get('x-total')).toBe('10000');
+  });
+
+  it('shows a public repository to everyone, a private one from Reporter up', async () => {
+    const open = await setUp([], { visibility: 'public' });
+    expect((await app().anonymous.get(open.path)).status).toBe(200);
+    expect((await app().anonymous.get(`${open.path}/main`)).status).toBe(200);
+    const closed = await setUp();
+    const statusFor = async (user: TestUser) => (await app().as(user).get(closed.path)).status;
+    expect((await app().anonymous.get(closed.path)).status).toBe(404);
+    expect(await statusFor(await app().make.user())).toBe(404);
+    expect(await statusFor(await memberOf(closed.project, 10))).toBe(403);
+    expect(await statusFor(await memberOf(closed.project, 20))).toBe(200);
+    const { status, body } = await app().as(closed.owner).get(`${closed.path}/none`);
+    expect([status, body]).toEqual([404, { message: '404 Branch Not Found' }]);
+  });
+});
+
+describe('POST and DELETE branches', () => {
+  it('create and delete a branch with the events of a push', async () => {
+    const { owner, project, tree, path } = await setUp();
+    const head = await runGit(tree, 'rev-parse', 'HEAD');
+    const created = await app().as(owner).post(path, { branch: 'feature/x', ref: 'main' });
+    expect(created.status).toBe(201);
+    expect(created.body).toMatchObject({ name: 'feature/x', commit: { id: head } });
+    expect(
+      (
+        await app()
+          .as(owner)
+          .post(`${path}?branch=by-sha&ref=${head.slice(0, 10)}`)
+      ).status,
+    ).toBe(201);
+    const deleted = await app().as(owner).delete(`${path}/feature%2Fx`);
+    expect([deleted.status, deleted.body]).toEqual([204, '']);
+    const events = (await eventsOf(app(), project.id)).slice(2);
+    expect(events.map(({ kind, payload }) => [kind, payload.ref, payload.before, payload.after])).toEqual([
+      ['push.received', 'refs/heads/feature/x', null, head],
+      ['repository.updated', undefined, undefined, undefined],
+      ['push.received', 'refs/heads/by-sha', null, head],
+      ['repository.updated', undefined, undefined, undefined],
+      ['push.received', 'refs/heads/feature/x', head, null],
+      ['repository.updated', undefined, undefined, undefined],
+    ]);
+    expect(events[0]?.actor_id).toBe(owner.id);
+  });
+
+  it('refuse what cannot be, and change nothing', async () => {
+    const { owner, project, path } = await setUp(['taken', 'kept']);
+    const post = async (user: TestUser, branch: string, ref = 'main') => {
+      const { status, body } = await app().as(user).post(path, { branch, ref });
+      return [status, body.message ?? body.error];
+    };
+    expect(await post(owner, 'taken')).toEqual([400, 'Branch already exists']);
+    expect(await post(owner, 'x', 'nowhere')).toEqual([400, 'Invalid reference name: nowhere']);
+    for (const name of ['-x', 'a..b', 'a@{b', 'x.lock', 'a\tb', 'a'.repeat(300), 'a'.repeat(40), 'HEAD', 'refs/x']) {
+      expect(await post(owner, name), name).toEqual([400, 'Branch name is invalid']);
+    }
+    expect(await post(owner, 'taken/below')).toEqual([400, 'The branch name clashes with that of another branch']);
+    expect((await app().as(owner).post(path, { branch: 'x' })).body).toEqual({ error: 'ref is missing' });
+    await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'k*' });
+    const developer = await memberOf(project, 30);
+    expect((await post(developer, 'keep'))[0]).toBe(403);
+    expect((await post(await memberOf(project, 20), 'x'))[0]).toBe(403);
+    expect((await post(await app().make.user(), 'x'))[0]).toBe(404);
+    expect((await app().anonymous.post(path, { branch: 'x', ref: 'main' })).status).toBe(401);
+    const remove = async (user: TestUser, branch: string) => {
+      const { status, body } = await app().as(user).delete(`${path}/${branch}`);
+      return [status, body.message];
+    };
+    expect(await remove(owner, 'main')).toEqual([400, 'The default branch of a project cannot be deleted.']);
+    expect(await remove(owner, 'kept')).toEqual([400, 'Protected branch cannot be removed']);
+    expect(await remove(owner, 'none')).toEqual([404, '404 Branch Not Found']);
+    expect((await remove(await memberOf(project, 20), 'taken'))[0]).toBe(403);
+    expect(namesOf(await app().as(owner).get(path))).toEqual(['kept', 'main', 'taken']);
+    expect(await eventsOf(app(), project.id)).toHaveLength(4);
+  });
+
+  it('of twenty at once one creates the branch', async () => {
+    const { owner, project, path } = await setUp();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => app().as(owner).post(path, { branch: 'x', ref: 'main' })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 400)]);
+    expect(await eventsOf(app(), project.id)).toHaveLength(4);
+  });
+
+  it('delete all that is merged, but for what is protected', async () => {
+    const { owner, project, tree, remote, path } = await setUp(['merged/a', 'merged/b', 'kept']);
+    await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'kept' });
+    await commitFile(tree, 'b', 'b', 'Second');
+    await runGit(tree, 'push', '-q', remote, 'main:ahead');
+    const url = `/projects/${project.id}/repository/merged_branches`;
+    expect(
+      (
+        await app()
+          .as(await memberOf(project, 20))
+          .delete(url)
+      ).status,
+    ).toBe(403);
+    const { status, body } = await app().as(owner).delete(url);
+    expect([status, body]).toEqual([202, { message: '202 Accepted' }]);
+    await app().settle();
+    expect(namesOf(await app().as(owner).get(path))).toEqual(['ahead', 'kept', 'main']);
+    const deleted = (await eventsOf(app(), project.id)).filter(({ payload }) => payload.after === null);
+    expect(deleted.map(({ payload, actor_id }) => [payload.ref, actor_id])).toEqual([
+      ['refs/heads/merged/a', owner.id],
+      ['refs/heads/merged/b', owner.id],
+    ]);
+  });
+});
+
+describe('protected branches', () => {
+  it('are created, listed, changed and deleted', async () => {
+    const { owner, project } = await setUp();
+    const client = app().as(owner);
+    const path = `/projects/${project.id}/protected_branches`;
+    const created = await client.post(path, { name: 'release/*', push_access_level: 30, allow_force_push: 'True' });
+    expect(created.status).toBe(201);
+    expect(created.body).toMatchObject({
+      name: 'release/*',
+      push_access_levels: [
+        { access_level: 30, access_level_description: 'Developers + Maintainers', user_id: null, group_id: null },
+      ],
+      merge_access_levels: [{ access_level: 40, access_level_description: 'Maintainers' }],
+      unprotect_access_levels: [{ access_level: 40 }],
+      allow_force_push: true,
+      code_owner_approval_required: false,
+      inherited: false,
+    });
+    const again = await client.post(path, { name: 'release/*' });
+    expect([again.status, again.body]).toEqual([409, { message: "Protected branch 'release/*' already exists" }]);
+    expect(namesOf(await client.get(path))).toEqual(['main', 'release/*']);
+    expect(namesOf(await client.get(`${path}?search=rel`))).toEqual(['release/*']);
+    const one = `${path}/${encodeURIComponent('release/*')}`;
+    expect((await client.get(one)).body).toEqual(created.body);
+
+    const developer = await memberOf(project, 30);
+    const [{ id }] = created.body.push_access_levels;
+    const changed = await client.patch(one, {
+      allow_force_push: false,
+      allowed_to_push: [{ id, _destroy: true }, { user_id: developer.id }],
+    });
+    expect(changed.status).toBe(200);
+    expect(changed.body).toMatchObject({
+      allow_force_push: false,
+      push_access_levels: [
+        { access_level: null, user_id: developer.id, access_level_description: expect.stringContaining('Name of') },
+      ],
+      merge_access_levels: [{ access_level: 40 }],
+    });
+    expect((await client.delete(one)).status).toBe(204);
+    expect((await client.get(one)).status).toBe(404);
+    const { rows } = await app().hub.services.pool.query(
+      "select kind from events where project_id = $1 and kind like 'protected_branch.%' order by id",
+      [project.id],
+    );
+    expect(rows.map(({ kind }) => kind)).toEqual([
+      'protected_branch.created',
+      'protected_branch.updated',
+      'protected_branch.deleted',
+    ]);
+  });
+
+  it('are for Maintainers, and take no strangers', async () => {
+    const { owner, project } = await setUp();
+    const path = `/projects/${project.id}/protected_branches`;
+    const developer = await memberOf(project, 30);
+    expect((await app().as(developer).get(path)).status).toBe(200);
+    expect((await app().as(developer).post(path, { name: 'x' })).status).toBe(403);
+    expect((await app().as(developer).delete(`${path}/main`)).status).toBe(403);
+    expect(
+      (
+        await app()
+          .as(await memberOf(project, 20))
+          .get(path)
+      ).status,
+    ).toBe(403);
+    expect(
+      (
+        await app()
+          .as(await app().make.user())
+          .get(path)
+      ).status,
+    ).toBe(404);
+    expect((await app().anonymous.get(path)).status).toBe(401);
+    const stranger = await app().make.user();
+    const group = await app().make.group({});
+    const post = (body: Record<string, unknown>) =>
+      app()
+        .as(owner)
+        .post(path, { name: 'x', ...body });
+    expect((await post({ allowed_to_push: [{ user_id: stranger.id }] })).status).toBe(422);
+    expect((await post({ allowed_to_push: [{ user_id: 999_999 }] })).status).toBe(422);
+    expect((await post({ allowed_to_push: [{ group_id: group.id }] })).status).toBe(422);
+    expect((await post({ push_access_level: 7 })).status).toBe(400);
+    expect((await post({ allowed_to_push: [{}] })).status).toBe(400);
+    expect((await post({ name: '' })).status).toBe(400);
+    expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);
+  });
+
+  it('may be unprotected by those whom they name alone', async () => {
+    const { owner, project } = await setUp();
+    const path = `/projects/${project.id}/protected_branches`;
+    await app().as(owner).post(path, { name: 'x', unprotect_access_level: 60 });
+    expect((await app().as(owner).delete(`${path}/x`)).status).toBe(403);
+    expect((await app().as(app().root).delete(`${path}/x`)).status).toBe(204);
+  });
+});
+
+describe('commits and tags', () => {
+  it('are read by branch, tag and id', async () => {
+    const { owner, project, tree, remote } = await setUp();
+    const first = await runGit(tree, 'rev-parse', 'HEAD');
+    const second = await commitFile(tree, 'b', 'b', 'Second');
+    await runGit(tree, 'tag', '-a', '-m', 'One', 'v1');
+    await runGit(tree, 'push', '-q', remote, 'main', 'v1');
+    const client = app().as(owner);
+    const path = `/projects/${project.id}/repository`;
+    const commits = await client.get(`${path}/commits`);
+    expect(commits.body.map(({ id }: { id: string }) => id)).toEqual([second, first]);
+    expect(commits.headers.get('x-total')).toBeNull();
+    const paged = await client.get(`${path}/commits?per_page=1`);
+    expect(paged.headers.get('link')).toContain('rel="next"');
+    const ids = async (query: string) =>
+      (await client.get(`${path}/commits?${query}`)).body.map(({ id }: { id: string }) => id);
+    expect(await ids('path=b')).toEqual([second]);
+    expect(await ids(`ref_name=${first}`)).toEqual([first]);
+    expect(await ids('author=nobody')).toEqual([]);
+    expect(await ids('until=2001-01-01')).toEqual([]);
+    expect((await client.get(`${path}/commits?ref_name=none`)).status).toBe(404);
+    expect((await client.get(`${path}/commits/main`)).body.id).toBe(second);
+    expect((await client.get(`${path}/commits/v1`)).body.id).toBe(second);
+    expect((await client.get(`${path}/commits/${'1'.repeat(40)}`)).body).toEqual({ message: '404 Commit Not Found' });
+    const tag = await client.get(`${path}/tags/v1`);
+    expect(tag.body).toMatchObject({
+      name: 'v1',
+      message: 'One\n',
+      target: await runGit(tree, 'rev-parse', 'v1'),
+      commit: { id: second },
+      release: null,
+      protected: false,
+    });
+    expect(namesOf(await client.get(`${path}/tags?search=v`))).toEqual(['v1']);
+    expect((await client.get(`${path}/tags/none`)).status).toBe(404);
+    for (const part of ['commits', 'tags', `commits/${first}`]) {
+      expect((await app().anonymous.get(`${path}/${part}`)).status).toBe(404);
+    }
+  });
+
+  it('of an empty repository are none', async () => {
+    const project = await app().make.project({});
+    const client = app().as(app().root);
+    for (const part of ['commits', 'tags', 'branches']) {
+      expect((await client.get(`/projects/${project.id}/repository/${part}`)).body).toEqual([]);
+    }
+  });
+});
+
+describe('GraphQL', () => {
+  it('reads the repository', async () => {
+    const { owner, project, tree } = await setUp(['a', 'b', 'c']);
+    const head = await runGit(tree, 'rev-parse', 'HEAD');
+    const answer = await app()
+      .as(owner)
+      .graphql(
+        `query ($path: ID!) { project(fullPath: $path) { repository {
+          exists empty rootRef
+          branchNames(searchPattern: "*", offset: 1, limit: 2)
+          branches(first: 2) { count pageInfo { hasNextPage endCursor } nodes { name merged default webUrl commit { sha title } } }
+          branch(name: "main") { protected canPush }
+          commit { shortId message }
+          commits(first: 1) { count nodes { sha } }
+          none: branch(name: "none") { name }
+        } protectedBranches { nodes { name pushAccessLevels { accessLevel } } } } }`,
+        { path: project.path_with_namespace },
+      );
+    expect(answer.errors).toBeUndefined();
+    expect(answer.data.project).toMatchObject({
+      repository: {
+        exists: true,
+        empty: false,
+        rootRef: 'main',
+        branchNames: ['b', 'c'],
+        branches: {
+          count: 4,
+          pageInfo: { hasNextPage: true },
+          nodes: [
+            { name: 'a', merged: true, default: false, commit: { sha: head, title: 'First commit' } },
+            { name: 'b', merged: true, default: false },
+          ],
+        },
+        branch: { protected: true, canPush: true },
+        commits: { count: 1, nodes: [{ sha: head }] },
+        none: null,
+      },
+      protectedBranches: { nodes: [{ name: 'main', pushAccessLevels: [{ accessLevel: 40 }] }] },
+    });
+    const next = await app()
+      .as(owner)
+      .graphql(
+        `query ($path: ID!, $after: String) { project(fullPath: $path) { repository { branches(after: $after) { nodes { name } } } } }`,
+        { path: project.path_with_namespace, after: answer.data.project.repository.branches.pageInfo.endCursor },
+      );
+    expect(next.data.project.repository.branches.nodes).toEqual([{ name: 'c' }, { name: 'main' }]);
+    const guest = await memberOf(project, 10);
+    const hidden = await app()
+      .as(guest)
+      .graphql(
+        `query ($path: ID!) { project(fullPath: $path) { repository { rootRef } protectedBranches { count } } }`,
+        {
+          path: project.path_with_namespace,
+        },
+      );
+    expect(hidden.data.project).toEqual({ repository: null, protectedBranches: null });
+  });
+
+  it('changes branches and protections as REST does', async () => {
+    const { owner, project, path } = await setUp(['old']);
+    const run = (user: TestUser, text: string) =>
+      app()
+        .as(user)
+        .graphql(text.replace('PATH', JSON.stringify(project.path_with_namespace)));
+    const created = await run(
+      owner,
+      'mutation { createBranch(input: { projectPath: PATH, name: "new", ref: "main" }) { branch { name commit { title } } errors } }',
+    );
+    expect(created.data.createBranch).toEqual({
+      branch: { name: 'new', commit: { title: 'First commit' } },
+      errors: [],
+    });
+    const refused = await run(
+      owner,
+      'mutation { branchDelete(input: { projectPath: PATH, name: "main" }) { branch { name } errors } }',
+    );
+    expect(refused.data.branchDelete.errors).toEqual(['The default branch of a project cannot be deleted.']);
+    const guarded = await run(
+      owner,
+      'mutation { protectedBranchCreate(input: { projectPath: PATH, name: "n*", allowedToPush: [{ accessLevel: 30 }] }) { protectedBranch { name pushAccessLevels { accessLevelDescription } } errors } }',
+    );
+    expect(guarded.data.protectedBranchCreate).toEqual({
+      protectedBranch: { name: 'n*', pushAccessLevels: [{ accessLevelDescription: 'Developers + Maintainers' }] },
+      errors: [],
+    });
+    const changed = await run(
+      owner,
+      'mutation { protectedBranchUpdate(input: { projectPath: PATH, name: "n*", allowForcePush: true }) { protectedBranch { allowForcePush } errors } }',
+    );
+    expect(changed.data.protectedBranchUpdate.protectedBranch).toEqual({ allowForcePush: true });
+    await run(owner, 'mutation { protectedBranchDestroy(input: { projectPath: PATH, name: "n*" }) { errors } }');
+    await run(owner, 'mutation { mergedBranchesDelete(input: { projectPath: PATH }) { errors } }');
+    await app().settle();
+    expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);
+    const forbidden = await run(
+      await memberOf(project, 20),
+      'mutation { createBranch(input: { projectPath: PATH, name: "x", ref: "main" }) { errors } }',
+    );
+    expect(forbidden.errors).toHaveLength(1);
+  });
+});
