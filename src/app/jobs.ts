@@ -3,11 +3,15 @@ import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes }
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeProjectFiles } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
+import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
+import { sweepStorage } from './housekeeping.ts';
 
 /** Every job, a line per domain. */
 export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
+  runnable(pruneJobs),
+  runnable(sweepStorage),
   runnable(removeProjectFiles),
   runnable(removeFiles),
   runnable(refreshStatistics),

@@ -1,6 +1,5 @@
 import { createWriteStream, openAsBlob } from 'node:fs';
 import { basename } from 'node:path';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { TypedDocumentNode } from '@graphql-typed-document-node/core';
 import { print } from 'graphql';
@@ -82,7 +81,7 @@ export class Api {
     const response = await this.#fetch(`/api/v4${path}`, {});
     if (!response.ok || !response.body)
       throw new ApiError(`GET ${path}: ${response.status} ${reasonOf(await response.text())}`);
-    await pipeline(Readable.fromWeb(response.body), createWriteStream(file));
+    await pipeline(response.body, createWriteStream(file));
   }
 
   /** Sends the file as the part `file` of a form, after the other fields. @throws ApiError */
@@ -137,10 +136,11 @@ interface ServerSentEvent {
   readonly data: string;
 }
 
-async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent, void> {
+async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent, void> {
+  const decoder = new TextDecoder();
   let pending = '';
-  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
-    pending += chunk;
+  for await (const chunk of body) {
+    pending += decoder.decode(chunk, { stream: true });
     for (let end = pending.indexOf('\n\n'); end >= 0; end = pending.indexOf('\n\n')) {
       const fields = new Map(
         pending

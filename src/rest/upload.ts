@@ -55,11 +55,11 @@ export class SpooledFile implements SpooledFileFields {
   }
 }
 
-/** Removes uploads whose process died before it could: all that are older than any request may last. */
-export const sweepUploads = async (storage: Storage, before: Date): Promise<number> => {
+/** Removes uploads whose process died before it could: all older than any request may last, but those that were kept. */
+export const sweepUploads = async (storage: Storage, before: Date, kept: ReadonlySet<string>): Promise<number> => {
   let removed = 0;
   for await (const file of storage.list(UPLOAD_PREFIX)) {
-    if (file.modifiedAt >= before) continue;
+    if (file.modifiedAt >= before || kept.has(file.key)) continue;
     await storage.remove(file.key);
     removed += 1;
   }

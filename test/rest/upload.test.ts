@@ -73,7 +73,7 @@ beforeAll(async () => {
 });
 afterAll(() => app[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await sweepUploads(app.services.storage, new Date(Date.now() + 60_000));
+  await sweepUploads(app.services.storage, new Date(Date.now() + 60_000), new Set());
 });
 
 const stored = async (): Promise<string[]> => {
@@ -105,8 +105,8 @@ describe('an uploaded file', () => {
   it('stays when the handler keeps it, until it is swept', async () => {
     await app.ask(IMPORT, multipart([file, { name: 'path', value: 'p' }, { name: 'keep', value: '1' }]));
     expect(await stored()).toEqual([expect.stringMatching(/^tmp\/uploads\/[0-9a-f-]{36}$/)]);
-    expect(await sweepUploads(app.services.storage, new Date(Date.now() - 60_000))).toBe(0);
-    expect(await sweepUploads(app.services.storage, new Date(Date.now() + 60_000))).toBe(1);
+    expect(await sweepUploads(app.services.storage, new Date(Date.now() - 60_000), new Set())).toBe(0);
+    expect(await sweepUploads(app.services.storage, new Date(Date.now() + 60_000), new Set())).toBe(1);
   });
 
   it.each([

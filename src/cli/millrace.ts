@@ -1,0 +1,140 @@
+import { Command, Option } from 'commander';
+import { VERSION } from '#platform/version.ts';
+import { Api, ApiError } from './api.ts';
+import {
+  CreateGroupDocument,
+  CreateProjectDocument,
+  CurrentUserDocument,
+  FollowEventsDocument,
+  ListProjectsDocument,
+} from './operations/generated.ts';
+import { formatBytes, Steps } from './progress.ts';
+import { exportProject, importProject } from './transfers.ts';
+
+const DEFAULT_URL = 'http://127.0.0.1:8080';
+
+/** The command line of a hub: `npm run millrace -- COMMAND`. It speaks to the hub as any other tool does. */
+const program = new Command('millrace')
+  .description('Talk to a Millrace hub. The URL and token come from the options or their environment variables.')
+  .version(VERSION)
+  .addOption(new Option('--url <url>', 'the hub').env('MILLRACE_URL').default(DEFAULT_URL))
+  .addOption(new Option('--token <token>', 'a personal access token with scope api').env('MILLRACE_TOKEN'))
+  .showHelpAfterError();
+
+const api = (): Api => {
+  const { url, token } = program.opts<{ url: string; token?: string }>();
+  if (!token) program.error('A token is needed: set MILLRACE_TOKEN or give --token.');
+  return new Api(url, token ?? '');
+};
+
+program
+  .command('whoami')
+  .description('show whose token it is')
+  .action(async () => {
+    const { currentUser } = await api().graphql(CurrentUserDocument, {});
+    console.log(currentUser ? `${currentUser.username} (${currentUser.name})` : 'nobody: the token is not known');
+  });
+
+program
+  .command('projects')
+  .description('list the projects you belong to')
+  .argument('[search]', 'part of a name or path')
+  .action(async (search?: string) => {
+    const hub = api();
+    for (let after: string | null | undefined = null, more = true; more; ) {
+      const { projects } = await hub.graphql(ListProjectsDocument, { search: search ?? null, after });
+      for (const project of projects?.nodes ?? []) {
+        if (project)
+          console.log(`${project.fullPath}\t${project.visibility ?? ''}\t${project.description ?? ''}`.trimEnd());
+      }
+      after = projects?.pageInfo.endCursor;
+      more = projects?.pageInfo.hasNextPage ?? false;
+    }
+  });
+
+program
+  .command('create-group')
+  .description('create a group')
+  .argument('<path>', 'its full path, such as tools or tools/forge')
+  .action(async (path: string) => {
+    const { parent, name } = splitPath(path);
+    const { groupCreate } = await api().graphql(CreateGroupDocument, {
+      input: { name, path: name, parentPath: parent },
+    });
+    console.log(groupCreate?.group?.webUrl ?? '');
+  });
+
+program
+  .command('create-project')
+  .description('create an empty project and show where to push to')
+  .argument('<path>', 'its full path, such as tools/forge; a bare name lands in your own namespace')
+  .action(async (path: string) => {
+    const { parent, name } = splitPath(path);
+    const { projectCreate } = await api().graphql(CreateProjectDocument, {
+      input: { name, path: name, namespacePath: parent },
+    });
+    console.log(projectCreate?.project?.httpUrlToRepo ?? '');
+  });
+
+program
+  .command('export')
+  .description('export a project and save the archive, showing its progress')
+  .argument('<project>', 'its full path')
+  .option('-o, --output <file>', 'where to write the archive')
+  .action(async (project: string, { output }: { output?: string }) => {
+    const file = output ?? `${project.replaceAll('/', '_')}_export.tar.gz`;
+    await new Steps().run(
+      `Export ${project}`,
+      (step) => exportProject(api(), project, file, step),
+      ({ size }) => `${file}, ${formatBytes(size)}`,
+    );
+  });
+
+program
+  .command('import')
+  .description('import an archive as a new project, showing its progress')
+  .argument('<file>', 'the archive')
+  .argument('<project>', 'the full path of the new project')
+  .action(async (file: string, project: string) => {
+    const { parent, name } = splitPath(project);
+    const { failures } = await new Steps().run(
+      `Import ${project}`,
+      (step) => importProject(api(), file, { path: name, namespace: parent }, step),
+      (result) => `${result.items} items, ${result.failures.length} failed`,
+    );
+    for (const { relation, line, message } of failures) console.error(`${relation} line ${line}: ${message}`);
+  });
+
+program
+  .command('events')
+  .description('follow what happens, one JSON object a line, until interrupted')
+  .option('--project <path>', 'only what concerns this project')
+  .option('--group <path>', 'only what concerns this group and everything below it')
+  .option('--kind <kind...>', 'only these kinds, such as push.received')
+  .option('--after <cursor>', 'continue behind this cursor')
+  .action(async (options: { project?: string; group?: string; kind?: string[]; after?: string }) => {
+    const abort = new AbortController();
+    process.once('SIGINT', () => abort.abort());
+    const variables = {
+      scope: { projectPath: options.project ?? null, groupPath: options.group ?? null },
+      kinds: options.kind ?? null,
+      after: options.after ?? null,
+    };
+    try {
+      for await (const { events } of api().subscribe(FollowEventsDocument, variables, abort.signal))
+        console.log(JSON.stringify(events));
+    } catch (error) {
+      if (!abort.signal.aborted) throw error;
+    }
+  });
+
+/** `a/b/c` into `a/b` and `c`; without a slash the parent is null. */
+const splitPath = (path: string): { readonly parent: string | null; readonly name: string } => {
+  const slash = path.lastIndexOf('/');
+  return slash < 0 ? { parent: null, name: path } : { parent: path.slice(0, slash), name: path.slice(slash + 1) };
+};
+
+program.parseAsync().catch((error: unknown) => {
+  console.error(error instanceof ApiError ? error.message : error);
+  process.exit(1);
+});
