@@ -420,6 +420,18 @@ describe('odd requests', () => {
     for (const answer of answers) expect(answer.status).toBe(404);
   });
 
+  it('a push larger than the setting allows is refused', async () => {
+    const { project, tree, remote } = await setUp();
+    await writeFile(join(tree, 'big'), randomBytes(2 * 1024 * 1024));
+    await runGit(tree, 'add', '.');
+    await runGit(tree, 'commit', '-q', '-m', 'Big');
+    await app().as(app().root).put('/application/settings', { receive_max_input_size: 1 });
+    expect((await tryGit(tree, 'push', remote, 'main')).stderr).toMatch(/maximum allowed size|unpacker error/);
+    expect(await eventKinds(project.id)).toEqual([]);
+    await app().as(app().root).put('/application/settings', { receive_max_input_size: 0 });
+    expect((await tryGit(tree, 'push', remote, 'main')).code).toBe(0);
+  });
+
   it('a push that is no push is refused', async () => {
     const { owner, project } = await setUp();
     const token = await app().tokenOf(owner);

@@ -9,7 +9,6 @@ import { moveRefs } from './pushes.ts';
 import { getBranch } from './queries.ts';
 
 export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
-export { moveRefs } from './pushes.ts';
 
 /**
  * Creates a branch from a branch, tag or commit, as a push would: with the same protection and events.

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineEvent, type EventRow } from '#platform/events.ts';
+import { ZERO_OID } from './model.ts';
 
 const commit = z.object({
   id: z.string(),
@@ -57,8 +58,6 @@ const updated = z.object({
 });
 export type RepositoryUpdate = z.output<typeof updated>;
 
-const ZERO = '0'.repeat(40);
-
 const person = (from: MovedRef['user']) => ({
   user_id: from?.id ?? null,
   user_name: from?.name ?? null,
@@ -72,8 +71,8 @@ const pushBody = (kind: 'push' | 'tag_push') => ({
   body: async (_ctx: unknown, event: EventRow, payload: MovedRef): Promise<Record<string, unknown>> => ({
     object_kind: kind,
     event_name: kind,
-    before: payload.before ?? ZERO,
-    after: payload.after ?? ZERO,
+    before: payload.before ?? ZERO_OID,
+    after: payload.after ?? ZERO_OID,
     ref: payload.ref,
     ref_protected: payload.ref_protected,
     checkout_sha: payload.checkout_sha,
@@ -104,8 +103,8 @@ export const repositoryUpdated = defineEvent('repository.updated', updated, {
       project_id: event.project_id,
       project: payload.project,
       changes: payload.changes.map(({ ref, before, after }) => ({
-        before: before ?? ZERO,
-        after: after ?? ZERO,
+        before: before ?? ZERO_OID,
+        after: after ?? ZERO_OID,
         ref,
       })),
       refs: [...new Set(payload.changes.map(({ ref }) => ref))],

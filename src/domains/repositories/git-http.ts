@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type ProjectAbility } from '#domains/projects/policy.ts';
 import { findMovedProject, findProject } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
 import { authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
@@ -90,7 +91,12 @@ const serve = async (
   const found = await findOrMoved(ctx, path, service);
   if ('movedTo' in found) throw notFound('Project');
   const body = decodedBody(request.raw, headerOf(request, 'content-encoding'));
-  const options = { gitProtocol: headerOf(request, 'git-protocol'), signal: ctx.signal };
+  const { receive_max_input_size: maxMebibytes } = await getSettings(ctx);
+  const options = {
+    gitProtocol: headerOf(request, 'git-protocol'),
+    signal: ctx.signal,
+    maxInputBytes: maxMebibytes * 1024 * 1024 || undefined,
+  };
   const { git } = services;
   const stream =
     service === 'git-upload-pack'

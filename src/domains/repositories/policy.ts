@@ -60,8 +60,8 @@ export const mayPushTo = (
   return rules.length === 0 || isGranted(ctx, project.access_level, rules, 'push', protections.callersGroups);
 };
 
-export const PROTECTED_BRANCH_KEPT = 'Protected branch cannot be removed';
-export const DEFAULT_BRANCH_KEPT = 'The default branch of a project cannot be deleted.';
+const PROTECTED_BRANCH_KEPT = 'Protected branch cannot be removed';
+const DEFAULT_BRANCH_KEPT = 'The default branch of a project cannot be deleted.';
 
 const refusalOfBranch = (
   ctx: Context,

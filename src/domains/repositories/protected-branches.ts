@@ -28,7 +28,7 @@ export interface ProtectedBranch {
 }
 
 /** Whom to allow: a role, a user or a group. On update with `id` one that is there, to change or to destroy. */
-export interface Grant {
+interface Grant {
   readonly id?: number | undefined;
   readonly access_level?: number | undefined;
   readonly user_id?: number | undefined;

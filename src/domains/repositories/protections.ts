@@ -6,7 +6,7 @@ import { matchesPattern } from './model.ts';
 
 export type ProtectionAction = 'push' | 'merge' | 'unprotect' | 'create';
 
-export interface ProtectionLevel {
+interface ProtectionLevel {
   readonly id: number;
   readonly action: string;
   readonly access_level: number | null;

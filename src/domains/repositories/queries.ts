@@ -85,7 +85,7 @@ export const getBranch = async (ctx: Context, project: ProjectRow, name: string)
 };
 
 /** The branch as it is now, or null; the caller may read the code. */
-export const findBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch | null> => {
+const findBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch | null> => {
   const ref = branchRef(name);
   const oid = await ctx.services.git.resolve(project.disk_path, ref);
   if (oid === null) return null;

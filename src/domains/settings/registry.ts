@@ -80,6 +80,9 @@ export const settingsSchema = z.object({
     .max(8_760)
     .default(24)
     .describe('Own setting: how long a finished export can be downloaded.'),
+  receive_max_input_size: count(1_000_000)
+    .default(0)
+    .describe('Largest pack a push may bring, in MiB; 0 is unlimited.'),
   push_event_hooks_limit: count(10_000)
     .default(3)
     .describe('A push that touches more branches or tags than this fires no push or tag hook.'),
