@@ -1,0 +1,107 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { routes } from '#app/routes.ts';
+import type { Route } from '#rest/route.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import type { Answer, Client } from '../support/client.ts';
+import { collectionOf, fillPath, givenFor, privateWorld, requiredOf, type World } from './world.ts';
+
+// Threats, Authorisation: over every declared route, so that a new one is held to it from its first day.
+
+const NOTHING_THERE = 987_654_321;
+const app = useApp();
+let world: World;
+let stranger: TestUser;
+
+beforeAll(async () => {
+  world = await privateWorld(app());
+  stranger = await app().make.user();
+});
+
+/** What the path's first parameter is: by number and by path, the real one and one of nothing. */
+const topsOf = (route: Route): readonly (readonly [real: string | number, nothing: string | number])[] => {
+  switch (collectionOf(route)) {
+    case 'projects':
+      return [
+        [world.project.id, NOTHING_THERE],
+        [world.project.path_with_namespace, `${world.group.full_path}/nothing`],
+      ];
+    case 'groups':
+    case 'namespaces':
+      return [
+        [world.group.id, NOTHING_THERE],
+        [world.subgroup.full_path, `${world.group.full_path}/nothing`],
+      ];
+    case 'personal_access_tokens':
+      return [[world.ids.token_id ?? 1, NOTHING_THERE]];
+    default:
+      return [];
+  }
+};
+
+/** Whether a path is free is what it is for. */
+const TELLS_BY_DESIGN = new Set(['/namespaces/:path/exists']);
+
+const guarded = routes.filter(
+  (route) => route.pathNames.length > 0 && !route.admin && !TELLS_BY_DESIGN.has(route.path),
+);
+
+const ask = async (client: Client, route: Route, top: string | number): Promise<Answer> => {
+  const ids = { ...world.ids, user_id: stranger.id };
+  const answer = await askWith(client, route, top, requiredOf(route, ids));
+  // Some routes need one of several parameters: the refusal says which.
+  const [, one] = /^(\w+)(?:, \w+)* are missing/.exec(answer.status === 400 ? String(answer.body.error) : '') ?? [];
+  return one === undefined ? answer : askWith(client, route, top, { ...requiredOf(route, ids), ...givenFor(one, ids) });
+};
+
+const askWith = (client: Client, route: Route, top: string | number, body: Record<string, unknown>): Promise<Answer> => {
+  const url = fillPath(route, top, world.ids);
+  if (route.method === 'GET') {
+    const query = new URLSearchParams(Object.entries(body).map(([name, value]) => [name, String(value)]));
+    return client.get(query.size > 0 ? `${url}?${query}` : url);
+  }
+  return client.request(route.method, url, body);
+};
+
+const snapshot = async (): Promise<unknown> => {
+  const client = app().as(world.owner);
+  const parts = ['', '/members', '/labels', '/milestones', '/repository/branches', '/protected_branches'];
+  const of = async (path: string) => (await client.get(path)).body;
+  return Promise.all([
+    ...parts.map((part) => of(`/projects/${world.project.id}${part}`)),
+    of(`/groups/${world.group.id}`),
+    of(`/groups/${world.group.id}/members`),
+    of('/personal_access_tokens'),
+  ]);
+};
+
+describe('what is private', () => {
+  it('is to a stranger and to the anonymous as if it were not there, on every route', async () => {
+    const before = await snapshot();
+    const leaks: unknown[] = [];
+    let asked = 0;
+    for (const route of guarded) {
+      for (const [real, nothing] of topsOf(route)) {
+        for (const [who, client] of [
+          ['stranger', app().as(stranger)],
+          ['anonymous', app().anonymous],
+        ] as const) {
+          const [there, absent] = await Promise.all([ask(client, route, real), ask(client, route, nothing)]);
+          asked++;
+          const expected = who === 'anonymous' ? [401, 404] : [404];
+          const same = there.status === absent.status && JSON.stringify(there.body) === JSON.stringify(absent.body);
+          if (!same || !expected.includes(there.status)) {
+            leaks.push({
+              route: `${route.method} ${route.path}`,
+              who,
+              there: [there.status, there.body],
+              absent: [absent.status, absent.body],
+            });
+          }
+        }
+      }
+    }
+    expect(leaks).toEqual([]);
+    expect(asked).toBeGreaterThan(200);
+    expect(await snapshot()).toEqual(before);
+  });
+});
