@@ -1,6 +1,6 @@
 /**
  * Writes all that is generated: the Kysely types from a migrated database, the printed GraphQL schema, the OpenAPI
- * document, and the typed documents of the product's own GraphQL operations. With --check it writes nothing and fails
+ * document, the typed documents of the product's own GraphQL operations, and the tables of settings in the docs. With --check it writes nothing and fails
  * when a file differs from what it would write.
  */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -12,6 +12,7 @@ import * as typescript from '@graphql-codegen/typescript';
 import * as typescriptOperations from '@graphql-codegen/typescript-operations';
 import { type GraphQLSchema, lexicographicSortSchema, parse, printSchema } from 'graphql';
 import { PostgresDialect as CodegenDialect, generate } from 'kysely-codegen';
+import { settingInfos } from '#platform/config.ts';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { migrate } from '#platform/db/migrate.ts';
 import { createDatabase, createPool } from '#platform/db/pool.ts';
@@ -19,6 +20,11 @@ import { createLogger } from '#platform/log.ts';
 
 const TABLES = 'src/platform/db/tables.ts';
 const OPERATIONS = 'src/cli/operations';
+const SETTINGS_HEADING = `# Instance settings
+
+Administrators read and change them while the hub runs: \`GET\` and \`PUT /api/v4/application/settings\`, or
+\`applicationSettings\` and \`applicationSettingsUpdate\` in GraphQL. A change takes effect in all processes within a second.
+`;
 
 const main = async (): Promise<void> => {
   const checking = process.argv.includes('--check');
@@ -27,9 +33,12 @@ const main = async (): Promise<void> => {
   // Imported only now: they do not load while the table types are badly out of date.
   const { schema } = await import('#app/schema.ts');
   const { openApiDocument } = await import('#app/openapi.ts');
+  const { settingsTable } = await import('#domains/settings/table.ts');
   files.set('schema/schema.graphql', `${printSchema(lexicographicSortSchema(schema))}\n`);
   files.set('schema/openapi.json', `${JSON.stringify(openApiDocument, null, 2)}\n`);
   files.set(`${OPERATIONS}/generated.ts`, await operations(schema));
+  files.set('docs/settings.md', `${SETTINGS_HEADING}\n${settingsTable()}`);
+  files.set('README.md', readmeWithSettings(await readFile('README.md', 'utf8')));
   const drifted: string[] = [];
   for (const [path, content] of files) {
     const present = await readFile(path, 'utf8').catch(() => null);
@@ -92,6 +101,19 @@ const operations = async (schema: GraphQLSchema): Promise<string> => {
     plugins: [{ typescript: {} }, { typescriptOperations: {} }, { typedDocumentNode: {} }],
     pluginMap: { typescript, typescriptOperations, typedDocumentNode },
   });
+};
+
+/** The README lists the settings of a process from the one table that parses them. */
+const readmeWithSettings = (readme: string): string => {
+  const rows = settingInfos().map(
+    ({ variable, flag, description, defaultText }) =>
+      `| \`${variable}\` | \`--${flag}\` | ${defaultText} | ${description} |`,
+  );
+  return readme.replace(
+    /<!-- settings -->[\s\S]*<!-- \/settings -->/,
+    () =>
+      `<!-- settings -->\n${['| Variable | Flag | Default | What |', '|---|---|---|---|', ...rows].join('\n')}\n<!-- /settings -->`,
+  );
 };
 
 /** The first line that differs, in the manner of a diff: enough to see what changed. */
