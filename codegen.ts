@@ -35,7 +35,7 @@ const main = async (): Promise<void> => {
   const { openApiDocument } = await import('#app/openapi.ts');
   const { settingsTable } = await import('#domains/settings/table.ts');
   files.set('schema/schema.graphql', `${printSchema(lexicographicSortSchema(schema))}\n`);
-  files.set('schema/openapi.json', `${JSON.stringify(openApiDocument, null, 2)}\n`);
+  files.set('schema/openapi.json', `${JSON.stringify(openApiDocument(), null, 2)}\n`);
   files.set(`${OPERATIONS}/generated.ts`, await operations(schema));
   files.set('docs/settings.md', `${SETTINGS_HEADING}\n${settingsTable()}`);
   files.set('README.md', readmeWithSettings(await readFile('README.md', 'utf8')));

@@ -46,7 +46,7 @@ export const serveWeb = ({
       },
       storage: () => services.storage.ready(),
     },
-    openApi: () => openApiDocument,
+    openApi: openApiDocument,
   });
 
 const graphqlMount =

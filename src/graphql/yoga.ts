@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ExecutionResult, GraphQLError, type GraphQLSchema } from 'graphql';
-import { createYoga, type Plugin } from 'graphql-yoga';
+import type { Plugin } from 'graphql-yoga';
 import type { Actor, Context } from '#platform/context.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
@@ -49,7 +49,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     log,
   });
   const streams = new EventStreams();
-  const yoga = yogaOver(engine);
+  let yoga: ReturnType<typeof yogaOver> | undefined;
 
   await fastify.register(async (scope) => {
     // Bodies are read here: they are counted as they arrive, and most are parsed once and not twice.
@@ -96,7 +96,8 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           return reply;
         }
         if (isJson) return answerJson(engine, ctx, request, reply, body);
-        return answerByYoga(yoga, ctx, request, reply, body);
+        yoga ??= yogaOver(engine);
+        return answerByYoga(await yoga, ctx, request, reply, body);
       },
     });
 
@@ -166,8 +167,12 @@ interface YogaContext {
   readonly ctx: Context;
 }
 
-/** Yoga does the forms of the request and the answer; the engine is put in place of its own execution. */
-const yogaOver = (engine: Engine) => {
+/**
+ * Yoga does the forms of the request and the answer; the engine is put in place of its own execution. Loaded when such
+ * a request comes: it is a quarter of all modules, and most hubs are asked by JSON alone.
+ */
+const yogaOver = async (engine: Engine) => {
+  const { createYoga } = await import('graphql-yoga');
   const useEngine: Plugin<YogaContext, YogaContext> = {
     onParams: async ({ params, request, context, setResult }) => {
       const read = readParams(params);
@@ -207,7 +212,7 @@ const withStatus = (error: GraphQLError, status: number | undefined): GraphQLErr
   });
 
 const answerByYoga = async (
-  yoga: ReturnType<typeof yogaOver>,
+  yoga: Awaited<ReturnType<typeof yogaOver>>,
   ctx: Context,
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,0 +1,39 @@
+import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
+import { createLogger } from '#platform/log.ts';
+import { startHub } from './build.ts';
+
+const MAX_STOP_MS = 9_500;
+
+/** Starts the hub, says so in one line on standard output, and stops it cleanly on SIGTERM or SIGINT. */
+export const serve = async (): Promise<void> => {
+  const argv = process.argv.slice(2);
+  if (wantsHelp(argv)) {
+    console.log(helpText());
+    return;
+  }
+  const config = readConfig(argv, process.env);
+  const log = createLogger(config.logLevel);
+  const hub = await startHub({ config, log });
+  const { password, token } = hub.administrator;
+  if (password !== null) console.log(`First administrator: root, password ${password} (shown once)`);
+  if (token !== null) console.log(`Access token of root: ${token} (shown once)`);
+  console.log(`Millrace serves at ${hub.url}`);
+
+  let stopping = false;
+  const stop = (signal: NodeJS.Signals) => {
+    if (stopping) return;
+    stopping = true;
+    log.info({ signal }, 'stopping');
+    // Whatever hangs is given up: all state is in the database, and what was unfinished is taken up again.
+    setTimeout(() => process.exit(1), MAX_STOP_MS).unref();
+    hub.close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.fatal({ err: error }, 'could not stop cleanly');
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+};
