@@ -1,0 +1,14 @@
+// Runs a TypeScript entry: `node bin/run.mjs src/main.ts [arguments]`. On Linux npm brings the Node that it needs; this
+// tells everybody else, in words an older Node can read.
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const NEEDED = 24;
+const major = Number(process.versions.node.split('.')[0]);
+if (major < NEEDED) {
+  console.error(`Millrace needs Node ${NEEDED} or later, and this is ${process.version}.`);
+  console.error('On Linux (x64, arm64) start it through npm: npm ci && npm start. Elsewhere install Node 24.');
+  process.exit(1);
+}
+const [entry] = process.argv.splice(2, 1);
+await import(pathToFileURL(resolve(import.meta.dirname, '..', entry)).href);
