@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
@@ -143,6 +144,12 @@ export const startHub = async ({
         concurrency: JOB_CONCURRENCY,
         processes,
       });
+      const deliveries: DeliveryEngine = await startDeliveryEngine({
+        services,
+        createContext,
+        notifications: listener,
+        processes,
+      });
       return {
         settle: async () => {
           // Jobs emit events and followers add jobs: twice round reaches what the first round caused.
@@ -150,9 +157,10 @@ export const startHub = async ({
             await running.drain();
             await runner.drain();
           }
+          await deliveries.drain();
         },
         stop: async () => {
-          await Promise.all([running.stop(), runner.stop()]);
+          await Promise.all([running.stop(), runner.stop(), deliveries.stop()]);
         },
       };
     }

@@ -1,4 +1,6 @@
 import * as groups from '#domains/groups/events.ts';
+import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
+import * as hooks from '#domains/hooks/events.ts';
 import * as labels from '#domains/labels/events.ts';
 import * as members from '#domains/members/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
@@ -22,7 +24,8 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   members,
   labels,
   milestones,
+  hooks,
 ].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */
-export const followers: readonly Follower[] = [projectActivity];
+export const followers: readonly Follower[] = [projectActivity, dispatchToHooks(eventDefinitions)];

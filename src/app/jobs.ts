@@ -1,3 +1,4 @@
+import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { removeFiles } from '#domains/projects/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -18,4 +19,5 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),
+  runnable(sweepDeliveries),
 ];

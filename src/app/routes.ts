@@ -1,4 +1,5 @@
 import { routes as groups } from '#domains/groups/rest.ts';
+import { routes as hooks } from '#domains/hooks/rest.ts';
 import { routes as labels } from '#domains/labels/rest.ts';
 import { routes as members } from '#domains/members/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
@@ -22,4 +23,5 @@ export const routes: readonly Route[] = [
   ...members,
   ...labels,
   ...milestones,
+  ...hooks,
 ].map(followingMoves);

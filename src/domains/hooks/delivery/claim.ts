@@ -1,0 +1,150 @@
+import { sql } from 'kysely';
+import type { Database } from '#platform/db/pool.ts';
+
+/** A delivery that this process has taken to send. */
+export interface Claimed {
+  readonly id: string;
+  readonly webhook_id: number;
+  readonly payload_id: number;
+  /** Those made so far. */
+  readonly attempts: number;
+  readonly trigger: string;
+  readonly chain_id: string;
+  /** Given with the first of the deliveries that share it. */
+  readonly body: string | null;
+  /** Moves with every edit of the hook. */
+  readonly version: string;
+  readonly recent_failures: number;
+}
+
+export interface Room {
+  readonly webhook_id: number;
+  readonly free: number;
+}
+
+/**
+ * Takes what is due: of each hook no more than there is room for, so that a long queue hides no other. Hooks are found by
+ * jumping through the index from one to the next, which costs by hook and not by delivery. What waits for a disabled
+ * hook is set aside (`held`) on the way: the hook is locked against being revived meanwhile, and whoever revives it sees
+ * what was set aside.
+ */
+export const claimDue = async (
+  db: Database,
+  processId: string,
+  room: readonly Room[],
+  freeByDefault: number,
+  limit: number,
+): Promise<Claimed[]> => {
+  const { rows } = await sql<Claimed>`
+    with recursive busy (id) as (
+      (select webhook_id from webhook_deliveries where state = 'waiting' order by webhook_id limit 1)
+      union all
+      select (
+        select d.webhook_id from webhook_deliveries d
+        where d.state = 'waiting' and d.webhook_id > busy.id order by d.webhook_id limit 1
+      ) from busy where busy.id is not null
+    ), hooks as materialized (
+      select h.id, h.updated_at, h.recent_failures,
+        h.disabled_permanently or h.disabled_until is not null as blocked,
+        coalesce(room.free, ${freeByDefault}::int) as free
+      from busy
+      join webhooks h on h.id = busy.id
+      left join unnest(${room.map((each) => each.webhook_id)}::bigint[], ${room.map((each) => each.free)}::int[])
+        as room (id, free) on room.id = h.id
+    ), blocked as materialized (
+      select id from webhooks
+      where id in (select id from hooks where blocked) and (disabled_permanently or disabled_until is not null)
+      for share
+    ), held as (
+      update webhook_deliveries d set state = 'held' from blocked where d.webhook_id = blocked.id and d.state = 'waiting'
+    ), picked as materialized (
+      select due.id, due.payload_id, hooks.updated_at, hooks.recent_failures,
+        row_number() over (partition by due.payload_id) as nth
+      from (select * from hooks where not blocked and free > 0 order by random()) hooks
+      cross join lateral (
+        select d.id, d.payload_id from webhook_deliveries d
+        where d.webhook_id = hooks.id and d.state = 'waiting' and d.next_attempt_at <= now()
+        order by d.next_attempt_at limit hooks.free
+        for update skip locked
+      ) due
+      limit ${limit}::int
+    )
+    update webhook_deliveries d set state = 'sending', claimed_by = ${processId}
+    from picked join webhook_payloads p on p.id = picked.payload_id
+    where d.id = picked.id
+    returning d.id, d.webhook_id, d.payload_id, d.attempts, p.trigger, p.chain_id,
+      case when picked.nth = 1 then p.body end as body, picked.updated_at as version, picked.recent_failures`.execute(
+    db,
+  );
+  return rows;
+};
+
+/**
+ * Takes the oldest delivery of each disabled hook whose time has come, as a probe. The hook's time is moved on at once:
+ * no other process sends a second one, and should this one die, the next goes out then.
+ */
+export const claimProbes = async (db: Database, processId: string, limit: number): Promise<Claimed[]> => {
+  const { rows } = await sql<Claimed>`
+    with due as materialized (
+      select h.id from webhooks h
+      where h.disabled_until <= now() and not h.disabled_permanently
+        and exists (select from webhook_deliveries d where d.webhook_id = h.id and d.state = 'held')
+      order by h.disabled_until limit ${limit}::int
+      for update skip locked
+    ), probed as (
+      update webhooks h set disabled_until = now() + interval '30 seconds' from due
+      where h.id = due.id returning h.id, h.updated_at, h.recent_failures
+    ), picked as materialized (
+      select oldest.id, oldest.payload_id, probed.updated_at, probed.recent_failures
+      from probed cross join lateral (
+        select d.id, d.payload_id from webhook_deliveries d
+        where d.webhook_id = probed.id and d.state = 'held' order by d.created_at limit 1
+        for update skip locked
+      ) oldest
+    )
+    update webhook_deliveries d set state = 'sending', claimed_by = ${processId}
+    from picked join webhook_payloads p on p.id = picked.payload_id
+    where d.id = picked.id
+    returning d.id, d.webhook_id, d.payload_id, d.attempts, p.trigger, p.chain_id, p.body,
+      picked.updated_at as version, picked.recent_failures`.execute(db);
+  return rows;
+};
+
+/** Gives back what was taken and not sent. */
+export const releaseClaims = async (db: Database, processId: string, ids: readonly string[]): Promise<void> => {
+  await sql`
+    update webhook_deliveries set state = 'waiting', claimed_by = null
+    where id = any (${ids}::uuid[]) and state = 'sending' and claimed_by = ${processId}`.execute(db);
+};
+
+/** Frees what a process that is gone had taken. Safe to repeat. */
+export const releaseProcess = async (db: Database, processId: string): Promise<void> => {
+  await sql`
+    update webhook_deliveries set state = 'waiting', claimed_by = null
+    where state = 'sending' and claimed_by = ${processId};
+  `.execute(db);
+};
+
+/**
+ * Frees what nobody is sending: taken by processes that nobody knows, or by this one without its knowing (the answer to
+ * the claim was lost). Returns how many.
+ */
+export const releaseLost = async (db: Database, processId: string, known: readonly string[]): Promise<number> => {
+  const { numAffectedRows } = await sql`
+    update webhook_deliveries d set state = 'waiting', claimed_by = null
+    where d.state = 'sending' and case
+      when d.claimed_by = ${processId} then d.id <> all (${known}::uuid[])
+      else not exists (select from hub_processes p where p.id = d.claimed_by) end`.execute(db);
+  return Number(numAffectedRows ?? 0);
+};
+
+/** Whether anything is due that this or another process will take: for tests that wait for it. */
+export const isAnythingDue = async (db: Database): Promise<boolean> => {
+  const { rows } = await sql<{ due: boolean }>`
+    select exists (
+      select from webhook_deliveries d join webhooks h on h.id = d.webhook_id
+      where (d.state = 'sending' or (d.state = 'waiting' and d.next_attempt_at <= now()))
+        and h.disabled_until is null and not h.disabled_permanently
+    ) as due`.execute(db);
+  return rows[0]?.due ?? false;
+};

@@ -1,0 +1,117 @@
+import { sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import type { Database } from '#platform/db/pool.ts';
+import { webhookAlertStatusChanged } from '../events.ts';
+import { type AlertStatus, alertStatus } from '../model.ts';
+import { OWNER_SCOPE } from '../policy.ts';
+
+/** What the attempts of a moment say about a hook. */
+export interface Findings {
+  readonly webhook_id: number;
+  /** One of them succeeded. */
+  readonly succeeded: boolean;
+  /** How many failed after the last success. */
+  readonly failures: number;
+  /** The one that was to find out whether the receiver is well again. */
+  readonly probe: boolean;
+  /** It answered 410. */
+  readonly gone: boolean;
+}
+
+interface Changed {
+  readonly id: number;
+  readonly namespace_id: number | null;
+  readonly project_id: number | null;
+  readonly name: string;
+  readonly url: string;
+  readonly recent_failures: number;
+  readonly disabled_permanently: boolean;
+  readonly disabled_until: string | null;
+  readonly was_permanently: boolean;
+  readonly was_until: string | null;
+  readonly namespace_ids: readonly number[];
+}
+
+/**
+ * Applies the rules of a hook's health (reference: webhooks §1 "Ours"): the fourth failure in a row disables it for a
+ * minute, each failed probe for twice as long, the fortieth or a 410 for good; a success makes it live and lets what was
+ * held flow. Failures of a disabled hook that was no probe count nothing: one outage does not use up its chances.
+ *
+ * Returns the hooks that may not be sent to now.
+ */
+export const applyFindings = (ctx: Context, findings: readonly Findings[]): Promise<ReadonlySet<number>> =>
+  ctx.transaction(async (tx) => {
+    const { rows } = await sql<Changed>`
+      with given as materialized (
+        select * from json_to_recordset(${JSON.stringify(findings)}::json) as (
+          webhook_id bigint, succeeded boolean, failures int, probe boolean, gone boolean)
+      ), hooks as materialized (
+        select h.id, h.recent_failures, h.disabled_until, h.disabled_permanently, given.*,
+          case when given.succeeded then 0 else h.recent_failures end as base
+        from webhooks h join given on given.webhook_id = h.id
+        order by h.id for no key update of h
+      ), counted as materialized (
+        select *, case
+          when failures = 0 then base
+          when probe then base + failures
+          when base >= 4 or (disabled_until is not null and not succeeded) then base
+          else least(base + failures, 4) end as failed
+        from hooks
+      )
+      update webhooks h set
+        recent_failures = counted.failed,
+        disabled_until = case
+          when counted.failed >= 4 and (counted.failed > counted.base or counted.probe)
+            then now() + least(interval '24 hours', interval '1 minute' * (2 ^ least(counted.failed - 4, 12)))
+          when counted.succeeded then null
+          else h.disabled_until end,
+        disabled_permanently = h.disabled_permanently or counted.gone or counted.failed >= 40
+      from counted
+      where h.id = counted.id
+      returning h.id, h.namespace_id, h.project_id, h.name, h.url, h.recent_failures, h.disabled_permanently,
+        h.disabled_until, counted.disabled_permanently as was_permanently, counted.disabled_until as was_until,
+        array(select unnest(n.traversal_ids) from namespaces n
+          where n.id = coalesce(h.namespace_id, (select p.namespace_id from projects p where p.id = h.project_id))
+        ) as namespace_ids`.execute(tx.db);
+    const live: number[] = [];
+    const blocked = new Set<number>();
+    for (const row of rows) {
+      const previous = alertStatus({ disabled_permanently: row.was_permanently, disabled_until: row.was_until });
+      const current: AlertStatus = alertStatus(row);
+      if (current === 'executable') live.push(row.id);
+      else blocked.add(row.id);
+      if (previous === current) continue;
+      tx.emit(webhookAlertStatusChanged, {
+        ...OWNER_SCOPE,
+        subject: { type: 'Webhook', id: row.id },
+        project_id: row.project_id,
+        namespace_ids: row.namespace_ids,
+        payload: {
+          id: row.id,
+          namespace_id: row.namespace_id,
+          project_id: row.project_id,
+          name: row.name,
+          url: row.url,
+          previous,
+          current,
+          disabled_until: row.disabled_until,
+          recent_failures: row.recent_failures,
+        },
+      });
+    }
+    if (live.length > 0) await releaseHeld(tx.db, live);
+    return blocked;
+  });
+
+/**
+ * Lets what was held for hooks flow again. In the transaction that made them live, after it: what is set aside
+ * meanwhile (claimDue) is seen then.
+ */
+export const releaseHeld = async (db: Database, webhookIds: readonly number[]): Promise<void> => {
+  await sql`
+    with released as (
+      update webhook_deliveries set state = 'waiting' where webhook_id = any (${webhookIds}::bigint[]) and state = 'held'
+      returning 1
+    )
+    select pg_notify('webhook_deliveries', '') where exists (select from released)`.execute(db);
+};

@@ -1,0 +1,194 @@
+import type { Room } from './claim.ts';
+import type { Recorded } from './recorder.ts';
+import type { Outcome, Outgoing } from './send.ts';
+import type { Target } from './targets.ts';
+
+/** A delivery of this process that has not been recorded yet. */
+export interface Queued extends Outgoing {
+  readonly webhookId: number;
+  readonly target: Target | Error;
+  readonly probe: boolean;
+  readonly knownFailures: number;
+}
+
+export interface LanesOptions {
+  /** Null where nothing is to be recorded: it was given back. */
+  readonly send: (queued: Queued) => Promise<Outcome | null>;
+  /** There is room again for a hook that had more waiting than it could take. */
+  readonly onRoom: () => void;
+}
+
+/** All that may be under way at a time. */
+const MAX_ACTIVE = 1_024;
+/** A hook begins narrow, so that many that hang do not take all the room, and widens while its receiver is quick. */
+const FIRST_WIDTH = 4;
+const MAX_WIDTH = 32;
+const QUICK_MS = 1_000;
+
+interface Lane {
+  readonly webhookId: number;
+  readonly queue: Queued[];
+  /** Under way. */
+  active: number;
+  /** Answered, but not yet written. */
+  unrecorded: number;
+  width: number;
+  /** A failure is being recorded: what it does to the hook is not known yet. */
+  failing: number;
+  /** It took all it had room for: there may be more. */
+  hungry: boolean;
+}
+
+/** The deliveries at hand by hook: each hook has a lane of its own width, so that a slow one holds up none but itself. */
+export class Lanes {
+  readonly #options: LanesOptions;
+  readonly #lanes = new Map<number, Lane>();
+  readonly #ids = new Set<string>();
+  /** Lanes that could go on if there were not so much under way in all. */
+  readonly #starved = new Set<Lane>();
+  #active = 0;
+  #closed = false;
+  #idle: (() => void)[] = [];
+
+  constructor(options: LanesOptions) {
+    this.#options = options;
+  }
+
+  /** What hooks without a lane have room for. */
+  readonly freeByDefault = FIRST_WIDTH * 2;
+
+  get size(): number {
+    return this.#ids.size;
+  }
+
+  ids(): string[] {
+    return [...this.#ids];
+  }
+
+  /** How many more each hook with a lane may take. */
+  room(): Room[] {
+    return [...this.#lanes.values()].map((lane) => ({ webhook_id: lane.webhookId, free: freeIn(lane) }));
+  }
+
+  add(queued: Queued): void {
+    let lane = this.#lanes.get(queued.webhookId);
+    if (!lane) {
+      lane = {
+        webhookId: queued.webhookId,
+        queue: [],
+        active: 0,
+        unrecorded: 0,
+        width: FIRST_WIDTH,
+        failing: 0,
+        hungry: false,
+      };
+      this.#lanes.set(queued.webhookId, lane);
+    }
+    this.#ids.add(queued.id);
+    lane.queue.push(queued);
+    if (freeIn(lane) === 0) lane.hungry = true;
+    this.#pump(lane);
+  }
+
+  /** Attempts have been written. Returns what waited for hooks that are blocked now: it is no longer here. */
+  settle(attempts: readonly Recorded[], blocked: ReadonlySet<number>): string[] {
+    const touched = new Set<Lane>();
+    for (const { deliveryId, webhookId, outcome } of attempts) {
+      this.#ids.delete(deliveryId);
+      const lane = this.#lanes.get(webhookId);
+      if (!lane) continue;
+      lane.unrecorded--;
+      if (!outcome.delivered) lane.failing--;
+      touched.add(lane);
+    }
+    const released: string[] = [];
+    let room = false;
+    for (const lane of touched) {
+      if (blocked.has(lane.webhookId)) for (const { id } of lane.queue.splice(0)) released.push(id);
+      this.#pump(lane);
+      if (lane.hungry && freeIn(lane) >= lane.width) {
+        lane.hungry = false;
+        room = true;
+      }
+      this.#tidy(lane);
+    }
+    for (const id of released) this.#ids.delete(id);
+    if (room) this.#options.onRoom();
+    this.#checkIdle();
+    return released;
+  }
+
+  /** It was given back, and is not this process's any more. */
+  forget(id: string): void {
+    this.#ids.delete(id);
+    this.#checkIdle();
+  }
+
+  /** Begins nothing more. Returns what had not begun. */
+  close(): string[] {
+    this.#closed = true;
+    const waiting: string[] = [];
+    for (const lane of this.#lanes.values()) for (const { id } of lane.queue.splice(0)) waiting.push(id);
+    for (const id of waiting) this.#ids.delete(id);
+    return waiting;
+  }
+
+  open(): void {
+    this.#closed = false;
+  }
+
+  /** Resolves when all that was begun has been recorded or given back. */
+  idle(): Promise<void> {
+    if (this.#ids.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #pump(lane: Lane): void {
+    while (!this.#closed && lane.failing === 0 && lane.active < lane.width) {
+      if (this.#active >= MAX_ACTIVE) {
+        if (lane.queue.length > 0) this.#starved.add(lane);
+        return;
+      }
+      const next = lane.queue.shift();
+      if (!next) return;
+      lane.active++;
+      this.#active++;
+      void this.#run(lane, next);
+    }
+  }
+
+  async #run(lane: Lane, queued: Queued): Promise<void> {
+    const outcome = await this.#options.send(queued);
+    lane.active--;
+    this.#active--;
+    if (outcome) {
+      lane.unrecorded++;
+      if (!outcome.delivered) lane.failing++;
+      lane.width = nextWidth(lane.width, outcome);
+    }
+    this.#pump(lane);
+    this.#tidy(lane);
+    for (const starved of this.#starved) {
+      if (this.#active >= MAX_ACTIVE) break;
+      this.#starved.delete(starved);
+      this.#pump(starved);
+    }
+  }
+
+  /** A lane is kept while its hook has something here: its width is learnt anew after a rest. */
+  #tidy(lane: Lane): void {
+    if (lane.active + lane.unrecorded + lane.queue.length === 0) this.#lanes.delete(lane.webhookId);
+  }
+
+  #checkIdle(): void {
+    if (this.#ids.size > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+}
+
+const nextWidth = (width: number, { delivered, durationMs }: Outcome): number => {
+  if (!delivered) return Math.max(1, Math.floor(width / 2));
+  return durationMs < QUICK_MS ? Math.min(MAX_WIDTH, width + 1) : Math.max(FIRST_WIDTH, Math.floor(width / 2));
+};
+
+const freeIn = (lane: Lane): number => Math.max(0, lane.width * 2 - lane.queue.length - lane.active - lane.unrecorded);

@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Context } from '#platform/context.ts';
+import type { Database } from '#platform/db/pool.ts';
+import { applyFindings, type Findings } from './health.ts';
+import { type Attempt, recordAttempts } from './record.ts';
+
+export interface Recorded extends Attempt {
+  readonly probe: boolean;
+  /** Failures of the hook that were known when the delivery was taken: a success then has something to say. */
+  readonly knownFailures: number;
+}
+
+export interface RecorderOptions {
+  readonly ctx: Context;
+  readonly db: Database;
+  readonly processId: string;
+  /** Called when a group is written, with the hooks that may not be sent to now. */
+  readonly onRecorded: (attempts: readonly Recorded[], blocked: ReadonlySet<number>) => void;
+}
+
+/** How long attempts are gathered before they are written together, and how many at most. */
+const GROUP_MS = 3;
+const MAX_GROUP = 256;
+const FIRST_RETRY_MS = 100;
+const LAST_RETRY_MS = 5_000;
+
+/** Writes what came of attempts in groups: a statement for many costs little more than a statement for one. */
+export class Recorder {
+  readonly #options: RecorderOptions;
+  #waiting: Recorded[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | null = null;
+  #stopped = false;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+  }
+
+  add(attempt: Recorded): void {
+    this.#waiting.push(attempt);
+    if (this.#writing) return;
+    if (this.#waiting.length >= MAX_GROUP) this.#write();
+    else this.#timer ??= setTimeout(() => this.#write(), GROUP_MS);
+  }
+
+  /** Writes all there is. What cannot be written any more is freed by others when this process has signed off. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    while (this.#waiting.length > 0 || this.#writing) {
+      if (!this.#writing) this.#write();
+      await this.#writing;
+    }
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#writing || this.#waiting.length === 0) return;
+    const group = this.#waiting.splice(0, MAX_GROUP);
+    this.#writing = this.#record(group).finally(() => {
+      this.#writing = null;
+      this.#write();
+    });
+  }
+
+  async #record(group: readonly Recorded[]): Promise<void> {
+    const { ctx, db, processId, onRecorded } = this.#options;
+    await this.#insist(() => recordAttempts(db, processId, group), 'attempts could not be recorded');
+    const findings = findingsOf(group);
+    let blocked: ReadonlySet<number> = new Set();
+    if (findings.length > 0)
+      blocked =
+        (await this.#insist(() => applyFindings(ctx, findings), 'the health of hooks could not be recorded')) ??
+        blocked;
+    onRecorded(group, blocked);
+  }
+
+  /** The database may be away for a while: what was sent must still be known when it is back. */
+  async #insist<T>(write: () => Promise<T>, complaint: string): Promise<T | null> {
+    for (let delayMs = FIRST_RETRY_MS; ; delayMs = Math.min(delayMs * 2, LAST_RETRY_MS)) {
+      try {
+        return await write();
+      } catch (error) {
+        this.#options.ctx.log.error({ err: error }, complaint);
+        if (this.#stopped) return null;
+        await sleep(delayMs);
+      }
+    }
+  }
+}
+
+/** What a group says about each of its hooks, in the order in which attempts ended. Nothing, where all is well as before. */
+const findingsOf = (group: readonly Recorded[]): Findings[] => {
+  const byHook = new Map<number, { -readonly [K in keyof Findings]: Findings[K] }>();
+  for (const { webhookId, outcome, probe, knownFailures } of group) {
+    if (outcome.delivered && knownFailures === 0 && !probe && !byHook.has(webhookId)) continue;
+    const found = byHook.get(webhookId) ?? {
+      webhook_id: webhookId,
+      succeeded: false,
+      failures: 0,
+      probe: false,
+      gone: false,
+    };
+    byHook.set(webhookId, found);
+    if (outcome.delivered) {
+      found.succeeded = true;
+      found.failures = 0;
+    } else {
+      found.failures += 1;
+      found.gone ||= outcome.gone;
+    }
+    found.probe ||= probe;
+  }
+  return [...byHook.values()];
+};

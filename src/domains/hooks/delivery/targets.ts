@@ -1,0 +1,96 @@
+import { sql } from 'kysely';
+import type { Services } from '#platform/context.ts';
+import type { Database } from '#platform/db/pool.ts';
+import { decrypt } from '#platform/secrets.ts';
+import { isoTime } from '#platform/time.ts';
+import { credentialsOf, fillUrl } from '../address.ts';
+import { signingKey } from '../signing.ts';
+
+/** A hook with its secrets unsealed, ready to be sent to. Never logged, never kept outside of memory. */
+export interface Target {
+  readonly id: number;
+  /** Moves with every edit of the hook. */
+  readonly version: string;
+  readonly url: string;
+  /** As logs and records show it. */
+  readonly shownUrl: string;
+  readonly verifyTls: boolean;
+  readonly template: string | null;
+  readonly token: string | null;
+  readonly headers: readonly { readonly key: string; readonly value: string }[];
+  readonly signingKey: Buffer | null;
+  readonly previousKey: { readonly key: Buffer; readonly untilMs: number } | null;
+  /** What must not be seen in a log, also when a receiver echoes it. */
+  readonly secrets: readonly string[];
+}
+
+/** Hooks by id, with what cannot be unsealed given as an error: then the instance key is another than it was. */
+export const loadTargets = async (
+  services: Pick<Services, 'secretKey' | 'log'>,
+  db: Database,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, Target | Error>> => {
+  const rows = await db
+    .selectFrom('webhooks')
+    .select([
+      'id',
+      'url',
+      'sealed_url',
+      'enable_ssl_verification',
+      'custom_webhook_template',
+      'token',
+      'signing_token',
+      'previous_signing_token',
+      'previous_signing_token_until',
+      'updated_at',
+    ])
+    .where(sql<boolean>`id = any (${ids}::bigint[])`)
+    .execute();
+  const values = await db
+    .selectFrom('webhook_values')
+    .selectAll()
+    .where(sql<boolean>`webhook_id = any (${ids}::bigint[])`)
+    .orderBy('key')
+    .execute();
+  const targets = new Map<number, Target | Error>();
+  const open = (sealed: Buffer | null) => (sealed ? decrypt(services.secretKey, sealed) : null);
+  for (const row of rows) {
+    try {
+      const mine = values
+        .filter(({ webhook_id }) => webhook_id === row.id)
+        .map(({ kind, key, value }) => ({ kind, key, value: open(value) ?? '' }));
+      const variables = mine.filter(({ kind }) => kind === 'url_variable');
+      const headers = mine.filter(({ kind }) => kind === 'header');
+      const url = fillUrl(open(row.sealed_url) ?? row.url, new Map(variables.map(({ key, value }) => [key, value])));
+      const token = open(row.token);
+      const signingToken = open(row.signing_token);
+      const previous = open(row.previous_signing_token);
+      const previousKey = previous === null ? null : signingKey(previous);
+      targets.set(row.id, {
+        id: row.id,
+        version: row.updated_at,
+        url,
+        shownUrl: row.url,
+        verifyTls: row.enable_ssl_verification,
+        template: row.custom_webhook_template,
+        token: token?.replace(/[\r\n]/g, '') ?? null,
+        headers,
+        signingKey: signingToken === null ? null : signingKey(signingToken),
+        previousKey:
+          previousKey && row.previous_signing_token_until !== null
+            ? { key: previousKey, untilMs: Date.parse(isoTime(row.previous_signing_token_until)) }
+            : null,
+        secrets: [...mine.map(({ value }) => value), token ?? '', ...credentialsOf(url)].filter(
+          (secret) => secret.length >= MIN_SECRET_LENGTH,
+        ),
+      });
+    } catch (error) {
+      services.log.error({ err: error, webhook_id: row.id }, 'the secrets of a hook cannot be read');
+      targets.set(row.id, new Error('The secrets of this hook cannot be read: give them anew'));
+    }
+  }
+  return targets;
+};
+
+/** Shorter values are found everywhere by chance: replacing them would only garble what a receiver said. */
+const MIN_SECRET_LENGTH = 4;

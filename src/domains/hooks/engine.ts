@@ -1,0 +1,323 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import { type Context, type Services, systemActor } from '#platform/context.ts';
+import type { CreateContext } from '#platform/create-context.ts';
+import { createDatabase, createPool, type Database } from '#platform/db/pool.ts';
+import { Loop } from '#platform/event-log/loop.ts';
+import type { Processes } from '#platform/processes.ts';
+import {
+  type Claimed,
+  claimDue,
+  claimProbes,
+  isAnythingDue,
+  releaseClaims,
+  releaseLost,
+  releaseProcess,
+} from './delivery/claim.ts';
+import { Lanes, type Queued } from './delivery/lanes.ts';
+import { deliveriesEnded, deliveryDuration } from './delivery/metrics.ts';
+import { Recorder } from './delivery/recorder.ts';
+import { type Outcome, sendDelivery } from './delivery/send.ts';
+import { loadTargets, type Target } from './delivery/targets.ts';
+import { DELIVERIES_CHANNEL } from './dispatch.ts';
+import { retryDelayMs } from './model.ts';
+import { addressPolicy } from './policy.ts';
+
+/** The part of the process's listener that the engine needs. */
+interface Notifications {
+  on(channel: string, handler: (payload: string) => void): () => void;
+}
+
+export interface DeliveryEngineOptions {
+  readonly services: Services;
+  readonly createContext: CreateContext;
+  readonly notifications: Notifications;
+  readonly processes: Processes;
+  /** How long a delivery rests after its nth failure. */
+  readonly backoffMs?: (failures: number) => number;
+  readonly pollMs?: number;
+}
+
+export interface DeliveryEngine {
+  /** Waits until nothing is due or under way, other processes' work included. For tests. Throws when that takes too long. */
+  drain(timeoutMs?: number): Promise<void>;
+  /** Takes nothing more, lets what is under way end for a moment, and gives back the rest. */
+  stop(): Promise<void>;
+}
+
+/** The floor where a notification is lost, and how often retries and probes that have become due are seen. */
+const POLL_MS = 1_000;
+const RECONCILE_MS = 15_000;
+const MAX_IN_MEMORY = 2_048;
+const CLAIM_AT_ONCE = 512;
+const PROBES_AT_ONCE = 64;
+const POOL_SIZE = 4;
+const STOP_GRACE_MS = 3_000;
+const MAX_TARGETS = 5_000;
+
+/**
+ * Sends deliveries, in the processes that work. What is due is taken from the table for this process, sent with a bound
+ * per hook and in all, and what came of it is written in groups. Whatever was taken by a process that dies is freed by
+ * the others and sent again under the same Idempotency-Key: at least once, never lost.
+ */
+export const startDeliveryEngine = async (options: DeliveryEngineOptions): Promise<DeliveryEngine> => {
+  const engine = new Engine(options);
+  await engine.start();
+  return engine;
+};
+
+class Engine implements DeliveryEngine {
+  readonly #services: Services;
+  readonly #ctx: Context;
+  readonly #pool: ReturnType<typeof createPool>;
+  readonly #db: Database;
+  readonly #processes: Processes;
+  readonly #notifications: Notifications;
+  readonly #backoffMs: (failures: number) => number;
+  readonly #pollMs: number;
+  readonly #loop: Loop;
+  readonly #lanes: Lanes;
+  readonly #recorder: Recorder;
+  readonly #targets = new Map<number, Target>();
+  readonly #undo: (() => void)[] = [];
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #abort = new AbortController();
+  #reconcileAt = 0;
+  #paused = false;
+  #stopping: Promise<void> | undefined;
+
+  constructor({
+    services,
+    createContext,
+    notifications,
+    processes,
+    backoffMs,
+    pollMs = POLL_MS,
+  }: DeliveryEngineOptions) {
+    this.#services = services;
+    this.#processes = processes;
+    this.#notifications = notifications;
+    this.#backoffMs = backoffMs ?? retryDelayMs;
+    this.#pollMs = pollMs;
+    this.#ctx = createContext({ actor: systemActor, requestId: 'hooks.engine' });
+    const { connectionString } = services.pool.options;
+    if (connectionString === undefined) throw new Error('the pool was made without a connection string');
+    // Connections of its own: neither waits for the other's. The table swings between empty and full, and statistics of
+    // the one state must not talk the planner into reading all of it in the other.
+    this.#pool = createPool({ connectionString, max: POOL_SIZE, applicationName: 'millrace hooks' });
+    this.#pool.on('connect', (client) => {
+      client.query('set enable_seqscan = off').catch((error: unknown) => this.#ctx.log.warn({ err: error }, 'no plan'));
+    });
+    this.#db = createDatabase(this.#pool);
+    this.#loop = new Loop(
+      () => this.#take(),
+      (error) => {
+        // The claim may have been made though its answer was lost.
+        this.#reconcileAt = 0;
+        this.#ctx.log.warn({ err: error }, 'deliveries could not be taken; trying again');
+      },
+    );
+    this.#lanes = new Lanes({ send: (queued) => this.#send(queued), onRoom: () => this.#loop.wake() });
+    this.#recorder = new Recorder({
+      ctx: this.#ctx,
+      db: this.#db,
+      processId: services.processId,
+      onRecorded: (attempts, blocked) => {
+        const released = this.#lanes.settle(attempts, blocked);
+        if (released.length > 0) this.#release(released);
+        const soonest = Math.min(...attempts.filter((each) => !each.outcome.delivered).map((each) => each.delayMs));
+        if (soonest < this.#pollMs) this.#wakeIn(soonest + 1);
+      },
+    });
+  }
+
+  async start(): Promise<void> {
+    this.#processes.onProcessDead((processId) => releaseProcess(this.#services.db, processId));
+    this.#undo.push(
+      this.#notifications.on(DELIVERIES_CHANNEL, () => this.#loop.wake()),
+      // Taken for dead by the others, who free what it had: nothing of it may be recorded by this process any more.
+      this.#processes.guard({ pause: () => this.#pause(), resume: () => this.#resume() }),
+    );
+    const poll = setInterval(() => this.#loop.wake(), this.#pollMs);
+    poll.unref();
+    this.#undo.push(() => clearInterval(poll));
+    this.#loop.wake();
+  }
+
+  async drain(timeoutMs = 20_000): Promise<void> {
+    for (const deadline = performance.now() + timeoutMs; ; ) {
+      this.#loop.wake();
+      await this.#loop.settled();
+      if (this.#lanes.size === 0 && !(await isAnythingDue(this.#services.db))) return;
+      if (performance.now() > deadline) throw new Error('deliveries were still under way');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    for (const undo of this.#undo.splice(0)) undo();
+    for (const timer of this.#timers) clearTimeout(timer);
+    await this.#loop.stop();
+    await this.#halt(STOP_GRACE_MS);
+    await this.#recorder.stop();
+    await this.#pool.end();
+  }
+
+  /** Gives back what has not begun, and ends what has: by itself for a moment, then by force. */
+  async #halt(graceMs: number): Promise<void> {
+    const waiting = this.#lanes.close();
+    if (waiting.length > 0) await this.#releaseNow(waiting);
+    const timer = setTimeout(() => this.#abort.abort(), graceMs);
+    await this.#lanes.idle();
+    clearTimeout(timer);
+  }
+
+  async #pause(): Promise<void> {
+    this.#paused = true;
+    await this.#loop.settled();
+    await this.#halt(0);
+  }
+
+  async #resume(): Promise<void> {
+    this.#abort = new AbortController();
+    this.#lanes.open();
+    this.#paused = false;
+    this.#reconcileAt = 0;
+    this.#loop.wake();
+  }
+
+  /** One round: what is due, as far as there is room. */
+  async #take(): Promise<void> {
+    if (this.#paused) return;
+    const settings = await getSettings(this.#ctx);
+    if (settings.silent_mode_enabled) return;
+    const now = performance.now();
+    if (now >= this.#reconcileAt) {
+      const lost = await releaseLost(this.#db, this.#services.processId, this.#lanes.ids());
+      if (lost > 0) this.#ctx.log.warn({ deliveries: lost }, 'deliveries that nobody was sending are sent again');
+      this.#reconcileAt = now + RECONCILE_MS;
+    }
+    const free = Math.min(CLAIM_AT_ONCE, MAX_IN_MEMORY - this.#lanes.size);
+    if (free <= 0) return;
+    const { processId } = this.#services;
+    const due = await claimDue(this.#db, processId, this.#lanes.room(), this.#lanes.freeByDefault, free);
+    const probes = await claimProbes(this.#db, processId, PROBES_AT_ONCE);
+    if (due.length + probes.length > 0) await this.#queue(due, probes);
+    // There may be more than fitted into one round.
+    if (due.length === free) this.#loop.wake();
+  }
+
+  async #queue(due: readonly Claimed[], probes: readonly Claimed[]): Promise<void> {
+    const all = [...due, ...probes];
+    // Their lanes know of them from here on: what fails below is found by releaseLost.
+    const stale = new Set(
+      all.filter((each) => this.#targets.get(each.webhook_id)?.version !== each.version).map((each) => each.webhook_id),
+    );
+    const broken = new Map<number, Error>();
+    if (stale.size > 0) {
+      if (this.#targets.size > MAX_TARGETS) this.#targets.clear();
+      const missing = [...new Set(all.map((each) => each.webhook_id))].filter((id) => !this.#targets.has(id));
+      const loaded = await loadTargets(this.#services, this.#db, [...new Set([...stale, ...missing])]);
+      for (const [id, target] of loaded) {
+        if (target instanceof Error) broken.set(id, target);
+        else this.#targets.set(id, target);
+      }
+    }
+    const bodies = new Map(
+      all.flatMap(({ payload_id, body }) => (body === null ? [] : [[payload_id, Buffer.from(body)]])),
+    );
+    const probing = new Set(probes);
+    for (const claimed of all) {
+      const { webhook_id, payload_id } = claimed;
+      const target = broken.get(webhook_id) ?? this.#targets.get(webhook_id);
+      // Its hook has just been deleted, and the delivery with it.
+      if (!target) continue;
+      this.#lanes.add({
+        id: claimed.id,
+        webhookId: webhook_id,
+        attempt: claimed.attempts + 1,
+        trigger: claimed.trigger,
+        chainId: claimed.chain_id,
+        body: bodies.get(payload_id) ?? Buffer.alloc(0),
+        target,
+        probe: probing.has(claimed),
+        knownFailures: claimed.recent_failures,
+      });
+    }
+  }
+
+  /** Sends one and hands what came of it to the recorder. Never throws. */
+  async #send(queued: Queued): Promise<Outcome | null> {
+    const outcome = await this.#attempt(queued);
+    if (outcome === null || outcome.aborted) {
+      await this.#releaseNow([queued.id]);
+      this.#lanes.forget(queued.id);
+      return null;
+    }
+    deliveriesEnded.inc({ outcome: outcome.delivered ? 'delivered' : 'failed' });
+    deliveryDuration.observe(outcome.durationMs / 1_000);
+    this.#recorder.add({
+      deliveryId: queued.id,
+      webhookId: queued.webhookId,
+      attempt: queued.attempt,
+      trigger: queued.trigger,
+      outcome,
+      delayMs: outcome.delivered ? 0 : Math.max(this.#backoffMs(queued.attempt), outcome.retryAfterMs),
+      probe: queued.probe,
+      knownFailures: queued.knownFailures,
+    });
+    return outcome;
+  }
+
+  async #attempt(queued: Queued): Promise<Outcome | null> {
+    const { target } = queued;
+    if (target instanceof Error) return unreadable(target);
+    try {
+      const policy = await addressPolicy(this.#ctx);
+      return await sendDelivery(this.#services, target, queued, policy, this.#abort.signal);
+    } catch (error) {
+      this.#ctx.log.error({ err: error, delivery_id: queued.id }, 'a delivery failed in an unexpected way');
+      return unreadable(new Error('The delivery failed in the hub'));
+    }
+  }
+
+  #release(ids: readonly string[]): void {
+    void this.#releaseNow(ids).then(() => this.#loop.wake());
+  }
+
+  async #releaseNow(ids: readonly string[]): Promise<void> {
+    await releaseClaims(this.#db, this.#services.processId, ids).catch((error: unknown) => {
+      // They are freed by releaseLost, here or elsewhere.
+      this.#reconcileAt = 0;
+      this.#ctx.log.warn({ err: error, deliveries: ids.length }, 'deliveries could not be given back');
+    });
+  }
+
+  #wakeIn(delayMs: number): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#loop.wake();
+    }, delayMs);
+    timer.unref();
+    this.#timers.add(timer);
+  }
+}
+
+const unreadable = (error: Error): Outcome => ({
+  delivered: false,
+  aborted: false,
+  gone: false,
+  retryAfterMs: 0,
+  durationMs: 0,
+  status: null,
+  error: error.message,
+  url: '',
+  requestHeaders: {},
+  requestBody: null,
+  responseHeaders: {},
+  responseBody: null,
+});

@@ -1,0 +1,70 @@
+import { RE2JS } from 're2js';
+
+export const BRANCH_FILTER_STRATEGIES = ['wildcard', 'regex', 'all_branches'] as const;
+export type BranchFilterStrategy = (typeof BRANCH_FILTER_STRATEGIES)[number];
+
+export const ALERT_STATUSES = ['executable', 'temporarily_disabled', 'disabled'] as const;
+export type AlertStatus = (typeof ALERT_STATUSES)[number];
+
+export const DELIVERY_STATES = ['waiting', 'sending', 'held', 'delivered', 'expired', 'canceled', 'dropped'] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+export const MAX_HOOKS_PER_GROUP = 50;
+export const MAX_BODY_BYTES = 25 * 1024 * 1024;
+
+interface Health {
+  readonly disabled_permanently: boolean;
+  readonly disabled_until: string | null;
+}
+
+/** Disabled for a time lasts until a probe succeeds, also when that time has passed. */
+export const alertStatus = ({ disabled_permanently, disabled_until }: Health): AlertStatus =>
+  disabled_permanently ? 'disabled' : disabled_until === null ? 'executable' : 'temporarily_disabled';
+
+interface BranchFilter {
+  readonly branch_filter_strategy: string;
+  readonly push_events_branch_filter: string | null;
+}
+
+/** Whether a push to the branch concerns the hook (reference: webhooks §2). */
+export const wantsBranch = (
+  { branch_filter_strategy: strategy, push_events_branch_filter: filter }: BranchFilter,
+  branch: string,
+): boolean => {
+  if (strategy === 'all_branches' || filter === null || filter === '') return true;
+  return compiledFilter(strategy, filter).test(branch);
+};
+
+/** Throws where the filter is a regular expression that RE2 does not take. */
+export const compileFilter = (strategy: string, filter: string): RE2JS =>
+  strategy === 'regex'
+    ? RE2JS.compile(filter)
+    : RE2JS.compile(`^${filter.split('*').map(RE2JS.quote).join('.*')}$`, RE2JS.DOTALL);
+
+const filters = new Map<string, RE2JS>();
+const MAX_FILTERS = 1_000;
+
+const compiledFilter = (strategy: string, filter: string): RE2JS => {
+  const key = `${strategy}:${filter}`;
+  let compiled = filters.get(key);
+  if (!compiled) {
+    compiled = compileFilter(strategy, filter);
+    if (filters.size >= MAX_FILTERS) filters.clear();
+    filters.set(key, compiled);
+  }
+  return compiled;
+};
+
+const FIRST_RETRY_MS = 10_000;
+const LAST_RETRY_MS = 12 * 3_600_000;
+
+/**
+ * How long a delivery rests after its nth failure: 10 s, 30 s, 90 s ... 12 h, each up to a fifth shorter or longer, so
+ * that what failed together does not come back together. Fourteen attempts fill three days.
+ */
+export const retryDelayMs = (failures: number): number =>
+  Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 3 ** (failures - 1)) * (0.8 + 0.4 * Math.random());
+
+/** A delivery is given up after three days, if it had this many attempts. */
+export const MIN_ATTEMPTS = 10;
+export const RETRY_HOURS = 72;

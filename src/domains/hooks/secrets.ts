@@ -1,0 +1,24 @@
+import type { Context } from '#platform/context.ts';
+import { decrypt } from '#platform/secrets.ts';
+
+/** Reads what was sealed. Throws when the instance key is not the one it was sealed with. */
+export const unseal = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string =>
+  decrypt(services.secretKey, sealed);
+
+/** Custom headers and URL variables of a hook with their values. */
+export const valuesOf = async (
+  ctx: Context,
+  webhookId: number,
+): Promise<{ kind: 'header' | 'url_variable'; key: string; value: string }[]> => {
+  const rows = await ctx.db
+    .selectFrom('webhook_values')
+    .select(['kind', 'key', 'value'])
+    .where('webhook_id', '=', webhookId)
+    .orderBy('key')
+    .execute();
+  return rows.map(({ kind, key, value }) => ({
+    kind: kind === 'header' ? 'header' : 'url_variable',
+    key,
+    value: unseal(ctx, value),
+  }));
+};

@@ -1,0 +1,23 @@
+import { createHmac, randomBytes } from 'node:crypto';
+
+const PREFIX = 'whsec_';
+const KEY_BYTES = 32;
+const MIN_KEY_BYTES = 24;
+const MAX_KEY_BYTES = 64;
+
+/** A new signing token in the form of Standard Webhooks: `whsec_` and the base64 of 32 random bytes. */
+export const newSigningToken = (): string => PREFIX + randomBytes(KEY_BYTES).toString('base64');
+
+/** The key that a token stands for; null for a text that is none. */
+export const signingKey = (token: string): Buffer | null => {
+  const base64 = token.startsWith(PREFIX) ? token.slice(PREFIX.length) : null;
+  if (base64 === null || !/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return null;
+  const key = Buffer.from(base64, 'base64');
+  return key.length >= MIN_KEY_BYTES && key.length <= MAX_KEY_BYTES ? key : null;
+};
+
+/** The value of `webhook-signature`: a signature for each key, the newest first. */
+export const sign = (keys: readonly Buffer[], id: string, timestamp: string, body: Buffer): string =>
+  keys
+    .map((key) => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`)
+    .join(' ');

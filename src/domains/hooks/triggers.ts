@@ -1,0 +1,184 @@
+/**
+ * What a hook can listen to: the closed list from which its record, its inputs, the headers it sends and the docs follow.
+ * `header` is sent as `X-Gitlab-Event`, `event` names the trigger in lists of deliveries (reference: webhooks §3).
+ */
+export const TRIGGERS = [
+  {
+    name: 'push_events',
+    header: 'Push Hook',
+    event: 'push_hooks',
+    byDefault: true,
+    says: 'A branch was created, moved or deleted.',
+  },
+  {
+    name: 'tag_push_events',
+    header: 'Tag Push Hook',
+    event: 'tag_push_hooks',
+    byDefault: false,
+    says: 'A tag was created, moved or deleted.',
+  },
+  {
+    name: 'issues_events',
+    header: 'Issue Hook',
+    event: 'issue_hooks',
+    byDefault: false,
+    says: 'An issue was opened, changed, closed or reopened.',
+  },
+  {
+    name: 'confidential_issues_events',
+    header: 'Confidential Issue Hook',
+    event: 'confidential_issue_hooks',
+    byDefault: false,
+    says: 'The same of a confidential issue.',
+  },
+  {
+    name: 'merge_requests_events',
+    header: 'Merge Request Hook',
+    event: 'merge_request_hooks',
+    byDefault: false,
+    says: 'A merge request was opened, changed, merged or closed.',
+  },
+  {
+    name: 'note_events',
+    header: 'Note Hook',
+    event: 'note_hooks',
+    byDefault: false,
+    says: 'Somebody commented.',
+  },
+  {
+    name: 'confidential_note_events',
+    header: 'Confidential Note Hook',
+    event: 'confidential_note_hooks',
+    byDefault: false,
+    says: 'Somebody commented on a confidential issue.',
+  },
+  {
+    name: 'job_events',
+    header: 'Job Hook',
+    event: 'job_hooks',
+    byDefault: false,
+    says: 'The status of a job changed.',
+  },
+  {
+    name: 'pipeline_events',
+    header: 'Pipeline Hook',
+    event: 'pipeline_hooks',
+    byDefault: false,
+    says: 'The status of a pipeline changed.',
+  },
+  {
+    name: 'wiki_page_events',
+    header: 'Wiki Page Hook',
+    event: 'wiki_page_hooks',
+    byDefault: false,
+    says: 'A wiki page was created, changed or deleted.',
+  },
+  {
+    name: 'deployment_events',
+    header: 'Deployment Hook',
+    event: 'deployment_hooks',
+    byDefault: false,
+    says: 'A deployment started or ended.',
+  },
+  {
+    name: 'releases_events',
+    header: 'Release Hook',
+    event: 'release_hooks',
+    byDefault: false,
+    says: 'A release was created, changed or deleted.',
+  },
+  {
+    name: 'subgroup_events',
+    header: 'Subgroup Hook',
+    event: 'subgroup_hooks',
+    byDefault: false,
+    says: 'A subgroup was created or removed.',
+  },
+  {
+    name: 'member_events',
+    header: 'Member Hook',
+    event: 'member_hooks',
+    byDefault: false,
+    says: 'A member of the group was added, changed or removed.',
+  },
+  {
+    name: 'repository_update_events',
+    header: 'Repository Update Hook',
+    event: 'repository_update_hooks',
+    byDefault: false,
+    says: 'Refs of a repository moved: once for each push.',
+  },
+  {
+    name: 'resource_access_token_events',
+    header: 'Resource Access Token Hook',
+    event: 'resource_access_token_hooks',
+    byDefault: false,
+    says: 'An access token is about to expire.',
+  },
+  {
+    name: 'emoji_events',
+    header: 'Emoji Hook',
+    event: 'emoji_hooks',
+    byDefault: false,
+    says: 'An emoji was awarded or revoked.',
+  },
+  {
+    name: 'feature_flag_events',
+    header: 'Feature Flag Hook',
+    event: 'feature_flag_hooks',
+    byDefault: false,
+    says: 'A feature flag was switched.',
+  },
+  {
+    name: 'milestone_events',
+    header: 'Milestone Hook',
+    event: 'milestone_hooks',
+    byDefault: false,
+    says: 'A milestone was created, closed, reopened or deleted.',
+  },
+  {
+    name: 'project_events',
+    header: 'Project Hook',
+    event: 'project_hooks',
+    byDefault: false,
+    says: 'A project was created or removed.',
+  },
+  {
+    name: 'vulnerability_events',
+    header: 'Vulnerability Hook',
+    event: 'vulnerability_hooks',
+    byDefault: false,
+    says: 'A vulnerability was found or changed.',
+  },
+] as const satisfies readonly TriggerInfo[];
+
+interface TriggerInfo {
+  readonly name: `${string}_events`;
+  readonly header: `${string} Hook`;
+  readonly event: `${string}_hooks`;
+  /** Whether a hook made without saying so listens to it. */
+  readonly byDefault: boolean;
+  readonly says: string;
+}
+
+export type Trigger = (typeof TRIGGERS)[number]['name'];
+
+/** A toggle for each trigger. */
+export type Toggles = Readonly<Record<Trigger, boolean>>;
+
+export const isTrigger = (name: string): name is Trigger => byName.has(name);
+
+export const triggerInfo = (name: string): TriggerInfo | undefined => byName.get(name);
+
+/** An object with an entry for each trigger: `eachTrigger(() => boolean().optional())`. */
+export const eachTrigger = <T>(make: (info: (typeof TRIGGERS)[number]) => T): Record<Trigger, T> => {
+  const entries: Partial<Record<Trigger, T>> = {};
+  for (const info of TRIGGERS) entries[info.name] = make(info);
+  if (!isWhole(entries)) throw new Error('a trigger is listed twice');
+  return entries;
+};
+
+const isWhole = <T>(entries: Partial<Record<Trigger, T>>): entries is Record<Trigger, T> =>
+  Object.keys(entries).length === TRIGGERS.length;
+
+const byName = new Map<string, TriggerInfo>(TRIGGERS.map((info) => [info.name, info]));
