@@ -43,7 +43,7 @@ export const start = async (world: World): Promise<Outcome> => {
     const sizes: { hub: number; bare: number }[] = [];
     for (let i = 0; i < 3; i++) {
       const hub = await database.startHub();
-      const bare = await database.startBaseline('yoga.ts');
+      const bare = await database.startBaseline('yoga.js');
       await ask(hub.url, '/api/graphql', HUB_QUERY);
       await ask(bare.url, '/graphql', QUERY);
       await sleep(IDLE_MS);
