@@ -14,7 +14,23 @@ export const readParams = (sent: unknown): GraphqlParams | Refused => {
   if (operationName !== null && typeof operationName !== 'string') return refuse('`operationName` must be a string');
   if (variables !== null && !isObject(variables)) return refuse('`variables` must be an object');
   if (extensions !== null && !isObject(extensions)) return refuse('`extensions` must be an object');
+  if (NUL_LITERAL.test(query) || !isStorable(variables))
+    return refuse('A string has a character that cannot be stored');
   return { query, operationName: operationName === '' ? null : operationName, variables: variables ?? {} };
+};
+
+/** As a character, or as one of the two escapes that a string literal has for it. Lone surrogates the language refuses itself. */
+const NUL_LITERAL = /\0|\\u(?:0000|\{0+\})/;
+
+/** Whether Postgres can store every text in it: none has a NUL or a lone surrogate. */
+const isStorable = (value: unknown): boolean => {
+  // No recursion: what a client sends may be nested without end.
+  const left = [value];
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    if (typeof next === 'string' && (next.includes('\0') || !next.isWellFormed())) return false;
+    if (typeof next === 'object' && next !== null) for (const [key, each] of Object.entries(next)) left.push(key, each);
+  }
+  return true;
 };
 
 /** Reads a JSON body: one request or a batch of them. */

@@ -45,6 +45,8 @@ describe('branch and tag names', () => {
     'refs/heads/x',
     'f'.repeat(40),
     'A'.repeat(64),
+    'x'.repeat(251),
+    `a/${'x'.repeat(251)}`,
     'x'.repeat(256),
     'é'.repeat(128),
     '\ud800',

@@ -53,7 +53,12 @@ const ask = async (client: Client, route: Route, top: string | number): Promise<
   return one === undefined ? answer : askWith(client, route, top, { ...requiredOf(route, ids), ...givenFor(one, ids) });
 };
 
-const askWith = (client: Client, route: Route, top: string | number, body: Record<string, unknown>): Promise<Answer> => {
+const askWith = (
+  client: Client,
+  route: Route,
+  top: string | number,
+  body: Record<string, unknown>,
+): Promise<Answer> => {
   const url = fillPath(route, top, world.ids);
   if (route.method === 'GET') {
     const query = new URLSearchParams(Object.entries(body).map(([name, value]) => [name, String(value)]));

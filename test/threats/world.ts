@@ -103,11 +103,7 @@ export const fillPath = (
     return encodeURIComponent(String(value));
   });
 
-const valueFor = (
-  route: Route,
-  name: string,
-  ids: Readonly<Record<string, string | number>>,
-): string | number => {
+const valueFor = (route: Route, name: string, ids: Readonly<Record<string, string | number>>): string | number => {
   if (route.path.startsWith('/groups/') && name === 'milestone_id') return ids.group_milestone ?? 1;
   if (name === 'name' && route.path.includes('protected_branches')) return 'main';
   return ids[name] ?? 1;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
 import { namespacePathProblems } from '#domains/users/namespace-path.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
 import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from './model.ts';
 
 /** No NUL and no lone surrogates: Postgres could not store them. */
@@ -47,7 +48,9 @@ export const groupAttributes = z
     mentions_disabled: z.boolean().nullable(),
     lfs_enabled: z.boolean(),
     request_access_enabled: z.boolean(),
-    default_branch: text(255).nullable(),
+    default_branch: text(255)
+      .refine((name) => name === '' || validRefName(name), 'is invalid')
+      .nullable(),
     default_branch_protection_defaults: protectionDefaults,
     file_template_project_id: z.int().min(1).nullable(),
     ip_restriction_ranges: networks.nullable(),

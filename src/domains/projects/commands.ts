@@ -6,6 +6,7 @@ import { lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
@@ -236,11 +237,8 @@ const nameAndPath = ({ name, path }: NewProject): { name: string; path: string }
   return chosen;
 };
 
-/** Git's own rules, as far as a name that begins a repository can break them. */
-const BAD_BRANCH = /^[-/.]|[/.]$|\.\.|\/\/|\/\.|@\{|\.lock(\/|$)|[\p{Cc} ~^:?*[\\]|^@$/u;
-
 const checkBranchName = (branch: string): void => {
-  if (branch.length > 255 || BAD_BRANCH.test(branch)) throw invalid({ default_branch: ['is invalid'] });
+  if (!validRefName(branch)) throw invalid({ default_branch: ['is invalid'] });
 };
 
 /** An empty repository may name any branch as its first; else the branch must be there. */

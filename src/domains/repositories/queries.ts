@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
-import { badParameters, notFound } from '#platform/errors.ts';
+import { badParameters, badRequest, notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
 import {
   BRANCHES,
@@ -142,10 +142,17 @@ export const countCommits = async (ctx: Context, project: ProjectRow, filter: Co
 const rangeOf = (filter: CommitFilter) => ({
   since: filter.since === undefined ? undefined : new Date(filter.since),
   until: filter.until === undefined ? undefined : new Date(filter.until),
-  path: filter.path,
+  path: pathWithin(filter.path),
   author: filter.author,
   firstParent: filter.first_parent,
 });
+
+/** A path git looks for in its trees; one that leads out of them would be its fatal error. */
+const pathWithin = (path: string | undefined): string | undefined => {
+  if (path === undefined || path === '') return undefined;
+  if (path.startsWith('/') || path.split('/').includes('..')) throw badRequest('path is invalid');
+  return path;
+};
 
 /** Null where there is nothing yet: an empty repository has no commits, which is no error. */
 const startOf = async (ctx: Context, project: ProjectRow, ref: string | undefined): Promise<string | null> => {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
 
 /**
  * Every instance setting: what it may hold, its default, and what it governs. Adding a setting is adding a line here.
@@ -32,7 +33,11 @@ export const settingsSchema = z.object({
     .array(z.enum(VISIBILITIES))
     .default([])
     .describe('Visibilities that only administrators may give.'),
-  default_branch_name: z.string().min(1).max(255).default('main').describe('First branch of a new project.'),
+  default_branch_name: z
+    .string()
+    .refine(validRefName, 'is not the name of a branch')
+    .default('main')
+    .describe('First branch of a new project.'),
   default_branch_protection_defaults: protectionDefaults
     .default(() => protectionDefaults.parse({}))
     .describe('Protection of the default branch of new projects.'),
@@ -91,7 +96,12 @@ export const settingsSchema = z.object({
     .default(false)
     .describe('Whether hooks, and URLs that exports upload to, may lie on loopback or private addresses.'),
   outbound_local_requests_whitelist: z
-    .array(z.string().min(1).max(255))
+    .array(
+      z
+        .string()
+        .max(255)
+        .regex(/^[!-~]+$/),
+    )
     .max(1_000)
     .default([])
     .describe('Hosts, addresses and ranges that hooks may reach although they are local.'),

@@ -1,4 +1,6 @@
 const MAX_BYTES = 255;
+/** Each part is the name of a file, which git locks by one whose name is `.lock` longer. */
+const MAX_PART_BYTES = MAX_BYTES - '.lock'.length;
 
 // The rules of git-check-ref-format: no control characters, space or ~^:?*[\ anywhere.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
@@ -8,11 +10,13 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * Whether a branch or tag may have this name (without `refs/heads/` or `refs/tags/`): what git itself allows, and
- * beyond that nothing that could be read as an option, an object id, `HEAD` or a full ref, at most 255 bytes.
+ * beyond that nothing that could be read as an option, an object id, `HEAD` or a full ref, at most 255 bytes in all
+ * and as few in each part as a file of that name needs.
  */
 export const validRefName = (name: string): boolean =>
   wellFormed(name) &&
   Buffer.byteLength(name) <= MAX_BYTES &&
+  name.split('/').every((part) => Buffer.byteLength(part) <= MAX_PART_BYTES) &&
   !name.startsWith('-') &&
   !name.startsWith('refs/') &&
   name !== 'HEAD' &&
