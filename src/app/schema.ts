@@ -14,6 +14,8 @@ import '#domains/repositories/graphql.ts';
 import '#domains/members/graphql.ts';
 import '#domains/labels/graphql.ts';
 import '#domains/milestones/graphql.ts';
+import '#domains/hooks/graphql.ts';
+import '#domains/issues/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { type List, listOf } from '#platform/db/list.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { DeliveryState } from './model.ts';
 
@@ -66,21 +67,51 @@ const attemptQuery = (ctx: Context) =>
       'webhook_attempts.created_at',
     ]);
 
+export interface AttemptFilter {
+  readonly status?: AttemptStatus | undefined;
+}
+
+type AttemptTables = 'webhook_attempts' | 'webhook_deliveries' | 'webhook_payloads';
+
+const matchingAttempts = (ctx: Context, { status }: AttemptFilter) =>
+  status === undefined ? attemptQuery(ctx) : attemptQuery(ctx).where(hasStatus(status));
+
+const newestFirst: SortKey<AttemptRow>[] = [{ by: sql.ref('webhook_attempts.id'), of: (row) => row.id }];
+
 /** The attempts of a hook, newest first. For whom `getHook` let through. */
-export const listAttempts = (
-  ctx: Context,
-  webhookId: number,
-  filter: { readonly status?: AttemptStatus | undefined; readonly deliveryId?: string | undefined } = {},
-): List<AttemptRow> => {
-  let query = attemptQuery(ctx).where('webhook_attempts.webhook_id', '=', webhookId);
-  if (filter.deliveryId !== undefined) query = query.where('webhook_attempts.delivery_id', '=', filter.deliveryId);
-  if (filter.status !== undefined) query = query.where(hasStatus(filter.status));
-  return listOf<'webhook_attempts' | 'webhook_deliveries' | 'webhook_payloads', AttemptRow>(
+export const listAttempts = (ctx: Context, webhookId: number, filter: AttemptFilter = {}): List<AttemptRow> =>
+  listOf<AttemptTables, AttemptRow>(
     ctx.db,
-    query,
-    [{ by: sql.ref('webhook_attempts.id'), of: (row) => row.id }],
+    matchingAttempts(ctx, filter).where('webhook_attempts.webhook_id', '=', webhookId),
+    newestFirst,
     'desc',
   );
+
+/** The same below each of many hooks. */
+export const listAttemptsBelow = (ctx: Context, filter: AttemptFilter = {}): BatchedList<AttemptRow> =>
+  batchedListOf<AttemptTables, AttemptRow>(
+    ctx.db,
+    (webhookId) => matchingAttempts(ctx, filter).where('webhook_attempts.webhook_id', '=', webhookId),
+    newestFirst,
+    'desc',
+  );
+
+/** By its id alone: whether the caller may know of it is said by its hook (`getHookById`). @throws `not_found` */
+export const getAttemptById = async (ctx: Context, id: number): Promise<AttemptRow> => {
+  const row = await attemptQuery(ctx).where('webhook_attempts.id', '=', id).executeTakeFirst();
+  if (!row) throw notFound('Hook event');
+  return row;
+};
+
+/** The last attempt of a delivery. @throws `not_found` */
+export const getNewestAttempt = async (ctx: Context, deliveryId: string): Promise<AttemptRow> => {
+  const row = await attemptQuery(ctx)
+    .where('webhook_attempts.delivery_id', '=', deliveryId)
+    .orderBy('webhook_attempts.id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (!row) throw notFound('Hook event');
+  return row;
 };
 
 /** @throws `not_found` (Hook event) */
@@ -121,32 +152,27 @@ const deliveryQuery = (ctx: Context) =>
       'webhook_deliveries.finished_at',
     ]);
 
-/** The deliveries of a hook, newest first. For whom `getHook` let through. */
-export const listDeliveries = (
+/** All deliveries of each of many hooks, also those not sent yet or never, newest first. */
+export const listDeliveriesBelow = (
   ctx: Context,
-  webhookId: number,
   filter: { readonly states?: readonly DeliveryState[] | undefined } = {},
-): List<DeliveryRow> => {
-  let query = deliveryQuery(ctx).where('webhook_deliveries.webhook_id', '=', webhookId);
-  if (filter.states) query = query.where('webhook_deliveries.state', 'in', [...filter.states]);
-  return listOf<'webhook_deliveries' | 'webhook_payloads', DeliveryRow>(
+): BatchedList<DeliveryRow> =>
+  batchedListOf<'webhook_deliveries' | 'webhook_payloads', DeliveryRow>(
     ctx.db,
-    query,
+    (webhookId) => {
+      const query = deliveryQuery(ctx).where('webhook_deliveries.webhook_id', '=', webhookId);
+      return filter.states ? query.where('webhook_deliveries.state', 'in', [...filter.states]) : query;
+    },
     [
       { by: sql.ref('webhook_deliveries.created_at'), of: (row) => row.created_at },
       { by: sql.ref('webhook_deliveries.id'), of: (row) => row.id },
     ],
     'desc',
   );
-};
-
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 /** @throws `not_found` (Delivery) */
 export const getDelivery = async (ctx: Context, id: string): Promise<DeliveryRow> => {
-  const row = UUID.test(id)
-    ? await deliveryQuery(ctx).where('webhook_deliveries.id', '=', id).executeTakeFirst()
-    : undefined;
+  const row = await deliveryQuery(ctx).where('webhook_deliveries.id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Delivery');
   return row;
 };

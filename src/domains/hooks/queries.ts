@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -69,6 +70,15 @@ export const getHookGroup = async (ctx: Context, idOrPath: IdOrPath): Promise<Gr
 /** The group's own hooks, oldest first. For whom `getHookGroup` let through. */
 export const listHooks = (ctx: Context, group: Pick<GroupRow, 'id'>): List<HookRow> =>
   listOf<'webhooks', HookRow>(ctx.db, hookQuery(ctx.db).where('namespace_id', '=', group.id), [byId], 'asc');
+
+/** The hooks of each of many groups, oldest first. For groups whose hooks the caller may administer. */
+export const listHooksBelow = (ctx: Context): BatchedList<HookRow> =>
+  batchedListOf<'webhooks', HookRow>(
+    ctx.db,
+    (groupId) => hookQuery(ctx.db).where('namespace_id', '=', groupId),
+    [byId],
+    'asc',
+  );
 
 /** A hook of the group. @throws `not_found` (Hook) */
 export const getHook = async (ctx: Context, group: Pick<GroupRow, 'id'>, id: number): Promise<HookRow> => {

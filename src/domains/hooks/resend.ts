@@ -4,7 +4,14 @@ import type { Context } from '#platform/context.ts';
 import { DomainError, notFound, unprocessable } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { type DeliveryRow, getAttempt, getDelivery } from './deliveries.ts';
+import {
+  type AttemptRow,
+  type DeliveryRow,
+  getAttempt,
+  getAttemptById,
+  getDelivery,
+  getNewestAttempt,
+} from './deliveries.ts';
 import { applyFindings } from './delivery/health.ts';
 import { attemptRow } from './delivery/record.ts';
 import { type Outcome, sendDelivery } from './delivery/send.ts';
@@ -27,17 +34,20 @@ export const resendAttempt = async (
 ): Promise<Outcome> => {
   const group = await getHookGroup(ctx, groupId);
   const hook = await getHook(ctx, group, hookId);
-  const attempt = await getAttempt(ctx, hook.id, attemptId);
-  if (attempt.request_url !== hook.url) throw unprocessable('The URL of the hook is another since then');
-  return send(ctx, hook, await getDelivery(ctx, attempt.delivery_id));
+  return resend(ctx, hook, await getAttempt(ctx, hook.id, attemptId));
 };
 
-/** The same by the delivery's id. @throws as `resendAttempt` */
-export const resendDelivery = async (ctx: Context, id: string): Promise<DeliveryRow> => {
-  const delivery = await getDelivery(ctx, id);
-  const { hook } = await getHookById(ctx, delivery.webhook_id);
-  await send(ctx, hook, delivery);
-  return getDelivery(ctx, id);
+/** The same by the id of the attempt alone; gives the attempt that was made. @throws as `resendAttempt` */
+export const resendAttemptById = async (ctx: Context, attemptId: number): Promise<AttemptRow> => {
+  const attempt = await getAttemptById(ctx, attemptId);
+  const { hook } = await getHookById(ctx, attempt.webhook_id);
+  await resend(ctx, hook, attempt);
+  return getNewestAttempt(ctx, attempt.delivery_id);
+};
+
+const resend = async (ctx: Context, hook: HookRow, attempt: AttemptRow): Promise<Outcome> => {
+  if (attempt.request_url !== hook.url) throw unprocessable('The URL of the hook is another since then');
+  return send(ctx, hook, await getDelivery(ctx, attempt.delivery_id));
 };
 
 const send = async (ctx: Context, hook: HookRow, delivery: DeliveryRow): Promise<Outcome> => {
