@@ -1,6 +1,7 @@
 import * as groups from '#domains/groups/events.ts';
 import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
+import * as issues from '#domains/issues/events.ts';
 import * as labels from '#domains/labels/events.ts';
 import * as members from '#domains/members/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
@@ -24,6 +25,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   members,
   labels,
   milestones,
+  issues,
   hooks,
 ].flatMap(definitionsIn);
 

@@ -1,5 +1,6 @@
 import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as hooks } from '#domains/hooks/rest.ts';
+import { routes as issues } from '#domains/issues/rest.ts';
 import { routes as labels } from '#domains/labels/rest.ts';
 import { routes as members } from '#domains/members/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
@@ -8,6 +9,7 @@ import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
+import { routes as transfers } from '#domains/transfers/rest.ts';
 import { routes as users } from '#domains/users/rest.ts';
 import type { Route } from '#rest/route.ts';
 
@@ -21,7 +23,9 @@ export const routes: readonly Route[] = [
   ...projects,
   ...repositories,
   ...members,
+  ...transfers,
   ...labels,
   ...milestones,
+  ...issues,
   ...hooks,
 ].map(followingMoves);

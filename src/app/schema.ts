@@ -16,6 +16,7 @@ import '#domains/labels/graphql.ts';
 import '#domains/milestones/graphql.ts';
 import '#domains/hooks/graphql.ts';
 import '#domains/issues/graphql.ts';
+import '#domains/transfers/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

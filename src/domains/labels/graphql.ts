@@ -13,14 +13,7 @@ import { descriptionHtml } from '#platform/description-html.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { textColor } from './colors.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
-import {
-  findLabel,
-  type LabelRow,
-  labelsByIds,
-  labelsByIssueIds,
-  labelsByMergeRequestIds,
-  listLabelsBelow,
-} from './queries.ts';
+import { type LabelRow, labelsByIds, labelsByIssueIds, labelsByMergeRequestIds, listLabelsBelow } from './queries.ts';
 
 /** A label. Issues and merge requests show theirs with `LabelConnection`. */
 export const LabelRef = builder.objectRef<LabelRow>('Label').implement({
@@ -109,13 +102,29 @@ builder.objectField(GroupRef, 'labels', (t) =>
   ),
 );
 
-// Asked for once in a query, unlike the lists: it needs no batch.
+/** By `<project id>:<title>`; a statement for each title asked for, whatever the number of projects. */
+const loadByTitle = loader(async (ctx: Context, keys: readonly string[]): Promise<Map<string, LabelRow>> => {
+  const found = new Map<string, LabelRow>();
+  const byTitle = Map.groupBy(keys, (key) => key.slice(key.indexOf(':') + 1));
+  await Promise.all(
+    [...byTitle].map(async ([title, group]) => {
+      const projectIds = group.map((key) => Number.parseInt(key, 10));
+      const list = listLabelsBelow(ctx, 'project', { title, include_ancestor_groups: true });
+      for (const [projectId, [label]] of await list.rows(projectIds, { limit: 1 })) {
+        if (label) found.set(`${projectId}:${title}`, label);
+      }
+    }),
+  );
+  return found;
+});
+
+readsOfProject('label', JUDGED);
 builder.objectField(ProjectRef, 'label', (t) =>
   t.field({
     type: LabelRef,
     args: { title: t.arg.string({ required: true }) },
     resolve: (project, { title }, ctx) =>
-      can(ctx, project, 'read_label') ? findLabel(ctx, { kind: 'project', project }, title) : null,
+      can(ctx, project, 'read_label') ? loadByTitle(ctx, `${project.id}:${title}`) : null,
   }),
 );
 

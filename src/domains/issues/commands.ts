@@ -1,0 +1,421 @@
+import { sql } from 'kysely';
+import { GUEST, OWNER, PLANNER } from '#domains/access/model.ts';
+import { ensureLabels } from '#domains/labels/commands.ts';
+import { availableLabelsByIds, type LabelRow, labelsByIssueIds } from '#domains/labels/queries.ts';
+import { hookLabel } from '#domains/labels/webhook.ts';
+import { findAvailableMilestone } from '#domains/milestones/queries.ts';
+import { type Changes, differences } from '#domains/planning/changes.ts';
+import { nextIid, raiseIid } from '#domains/projects/commands.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { hookUser } from '#domains/users/webhook.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { conflict, forbidden, invalid, unauthenticated } from '#platform/errors.ts';
+import { checkAssignees, readersAmong } from './assignment.ts';
+import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
+import { canUpdateIssue, type IssueRow, type IssueType } from './model.ts';
+import { getIssue, issueDetailsByIds } from './queries.ts';
+
+/** What planning decides: for Planners and above; of others it is passed over, as v4 clients expect. */
+interface Planning {
+  readonly assignee_ids?: readonly number[] | undefined;
+  /** 0 and null are none. */
+  readonly milestone_id?: number | null | undefined;
+  /** Titles; missing ones are made. */
+  readonly labels?: readonly string[] | undefined;
+  readonly label_ids?: readonly number[] | undefined;
+  readonly due_date?: string | null | undefined;
+  readonly weight?: number | null | undefined;
+}
+
+export interface NewIssue extends Planning {
+  readonly title: string;
+  readonly description?: string | null | undefined;
+  readonly confidential?: boolean | undefined;
+  readonly issue_type?: IssueType | undefined;
+  /** For owners. */
+  readonly created_at?: string | undefined;
+  readonly iid?: number | undefined;
+}
+
+export interface IssueChanges extends Planning {
+  readonly title?: string | undefined;
+  readonly description?: string | null | undefined;
+  readonly state_event?: 'close' | 'reopen' | undefined;
+  readonly issue_type?: IssueType | undefined;
+  readonly confidential?: boolean | undefined;
+  readonly discussion_locked?: boolean | null | undefined;
+  readonly add_labels?: readonly string[] | undefined;
+  readonly remove_labels?: readonly string[] | undefined;
+  readonly add_label_ids?: readonly number[] | undefined;
+  readonly remove_label_ids?: readonly number[] | undefined;
+}
+
+const MAX_TITLE = 255;
+const MAX_DESCRIPTION = 1_048_576;
+
+/** Opens an issue. @throws DomainError `forbidden`, `unauthenticated`, `invalid`, `conflict` when the iid is taken */
+export const createIssue = async (ctx: Context, project: ProjectRow, input: NewIssue): Promise<IssueRow> => {
+  requireAbility(ctx, project, 'create_issue');
+  if (ctx.actor.userId === null) throw unauthenticated();
+  const title = readTitle(input.title);
+  checkDescription(input.description);
+  const planning: Planning = can(ctx, project, 'admin_issue') ? input : {};
+  const own = project.access_level >= OWNER ? { iid: input.iid, created_at: input.created_at } : {};
+  return ctx.transaction(async (tx) => {
+    const assignees = await checkAssignees(tx, project, planning.assignee_ids ?? []);
+    const milestone_id = (await readMilestone(tx, project, planning.milestone_id)) ?? null;
+    const labels = await wantedLabels(tx, project, [], planning);
+    if (own.iid !== undefined) await raiseIid(tx, project.id, 'issue', own.iid);
+    const issue = await tx.db
+      .insertInto('issues')
+      .values({
+        project_id: project.id,
+        iid: own.iid ?? (await nextIid(tx, project.id, 'issue')),
+        title,
+        description: input.description ?? null,
+        author_id: ctx.actor.userId,
+        milestone_id,
+        confidential: input.confidential ?? false,
+        issue_type: input.issue_type ?? 'issue',
+        due_date: planning.due_date ?? null,
+        weight: planning.weight ?? null,
+        ...(own.created_at === undefined ? {} : { created_at: own.created_at }),
+      })
+      .returningAll()
+      .executeTakeFirstOrThrow()
+      .catch(asDuplicate);
+    await setAssignees(tx, issue.id, [], assignees);
+    await setLabels(tx, issue.id, [], labels);
+    if (milestone_id !== null) await record(tx, issue.id, [{ kind: 'milestone', action: 'add', milestone_id }]);
+    await countOpen(tx, null, issue);
+    await emitIssue(tx, issueOpened, project, issue, {});
+    return issue;
+  });
+};
+
+/**
+ * Changes an issue, closes or reopens it. Authors may change what they wrote; the rest is for Planners.
+ *
+ * @throws DomainError `forbidden`, `invalid`
+ */
+export const updateIssue = async (
+  ctx: Context,
+  project: ProjectRow,
+  given: IssueRow,
+  input: IssueChanges,
+): Promise<IssueRow> => {
+  if (!canUpdateIssue(ctx, project, given)) throw forbidden();
+  const { title, description, state_event, issue_type } = input;
+  // What an author may change himself; of the rest nothing would be left but an answer that pretends.
+  const planning: IssueChanges = can(ctx, project, 'admin_issue') ? input : {};
+  const isMine = [title, description, state_event, issue_type].some((value) => value !== undefined);
+  if (planning !== input && !isMine) throw forbidden();
+  checkDescription(description);
+  return ctx.transaction(async (tx) => {
+    const before = await lockIssue(tx, project, given);
+    const details = (await issueDetailsByIds(tx, [before.id])).get(before.id);
+    const labelsBefore = (await labelsByIssueIds(tx, [before.id])).get(before.id) ?? [];
+    const assigneesBefore = details?.assignee_ids ?? [];
+    const changes = differences(
+      { ...before },
+      {
+        title: title === undefined ? undefined : readTitle(title),
+        description,
+        issue_type,
+        state: state_event && (state_event === 'close' ? 'closed' : 'opened'),
+        milestone_id: await readMilestone(tx, project, planning.milestone_id),
+        due_date: planning.due_date,
+        weight: planning.weight,
+        confidential: planning.confidential,
+        discussion_locked: planning.discussion_locked,
+      },
+    );
+    const values: Record<string, unknown> = Object.fromEntries(
+      Object.entries(changes).map(([name, { current }]) => [name, current]),
+    );
+    const labels = await wantedLabels(tx, project, labelsBefore, planning);
+    const assignees = planning.assignee_ids
+      ? await checkAssignees(tx, project, planning.assignee_ids)
+      : [...assigneesBefore];
+    if (String(ids(labels)) !== String(ids(labelsBefore))) {
+      changes.labels = { previous: labelsBefore.map(hookLabel), current: labels.map(hookLabel) };
+      await setLabels(tx, before.id, labelsBefore, labels);
+    }
+    if (String(assignees) !== String(assigneesBefore)) {
+      const people = await userSummariesByIds(tx, [...assignees, ...assigneesBefore]);
+      const told = (userIds: readonly number[]) =>
+        userIds.flatMap((id) => {
+          const person = people.get(id);
+          return person ? [hookUser(tx, person)] : [];
+        });
+      changes.assignees = { previous: told(assigneesBefore), current: told(assignees) };
+      await setAssignees(tx, before.id, assigneesBefore, assignees);
+    }
+    if (Object.keys(changes).length === 0) return before;
+    const isEdited = changes.title !== undefined || changes.description !== undefined;
+    const after = await tx.db
+      .updateTable('issues')
+      .set({
+        ...values,
+        ...(changes.state
+          ? changes.state.current === 'closed'
+            ? { closed_at: sql`now()`, closed_by_id: tx.actor.userId }
+            : { closed_at: null, closed_by_id: null }
+          : {}),
+        ...(isEdited ? { last_edited_at: sql`now()`, last_edited_by_id: tx.actor.userId } : {}),
+        updated_at: sql`now()`,
+        updated_by_id: tx.actor.userId,
+      })
+      .where('id', '=', before.id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    const { closed_at, updated_at, updated_by_id, last_edited_at, last_edited_by_id } = after;
+    Object.assign(
+      changes,
+      differences({ ...before }, { closed_at, updated_at, updated_by_id, last_edited_at, last_edited_by_id }),
+    );
+    await recordChanges(tx, before, after);
+    await countOpen(tx, before, after);
+    const kind = !changes.state ? issueUpdated : after.state === 'closed' ? issueClosed : issueReopened;
+    await emitIssue(tx, kind, project, after, changes);
+    return after;
+  });
+};
+
+/** Deletes an issue with all its comments. For owners. @throws DomainError `forbidden` */
+export const deleteIssue = async (ctx: Context, project: ProjectRow, given: IssueRow): Promise<void> => {
+  requireAbility(ctx, project, 'remove_issue');
+  await ctx.transaction(async (tx) => {
+    const issue = await lockIssue(tx, project, given);
+    // While labels and assignees are still known.
+    await emitIssue(tx, issueDeleted, project, issue, {});
+    await tx.db.deleteFrom('issues').where('id', '=', issue.id).execute();
+    await countOpen(tx, issue, null);
+  });
+};
+
+/** Counts a project's open issues anew, after they were written in bulk. Confidential ones are left out: the number is shown to everyone. */
+export const recountOpenIssues = async (tx: Tx, projectId: number): Promise<void> => {
+  await sql`update projects set open_issues_count = (
+    select count(*) from issues i where i.project_id = projects.id and i.state = 'opened' and not i.confidential)
+    where id = ${projectId}`.execute(tx.db);
+};
+
+/** The issue as events carry it. */
+export const snapshotOf = async (tx: Tx, issue: IssueRow): Promise<IssueSnapshot> => {
+  const details = (await issueDetailsByIds(tx, [issue.id])).get(issue.id);
+  const labels = (await labelsByIssueIds(tx, [issue.id])).get(issue.id) ?? [];
+  const { external_key: _key, imported: _imported, closed_by_id: _closer, ...columns } = issue;
+  return {
+    ...columns,
+    total_time_spent: details?.total_time_spent ?? 0,
+    assignee_ids: [...(details?.assignee_ids ?? [])],
+    labels: labels.map(hookLabel),
+  };
+};
+
+/** Who may see what happens to an issue: `least` on top of what the issue itself demands. */
+export const issueAudience = async (tx: Tx, project: ProjectRow, issue: IssueSnapshot) => {
+  const scope = projectScope(project);
+  if (issue.confidential) {
+    const concerned = [...issue.assignee_ids, ...(issue.author_id === null ? [] : [issue.author_id])];
+    const readers = await readersAmong(tx, project, [...new Set(concerned)]);
+    return { ...scope, min_access_level: PLANNER, user_ids: [...readers] };
+  }
+  return { ...scope, min_access_level: project.issues_access_level === 'enabled' ? null : GUEST, user_ids: [] };
+};
+
+const emitIssue = async (
+  tx: Tx,
+  kind: typeof issueOpened,
+  project: ProjectRow,
+  issue: IssueRow,
+  changes: Changes,
+): Promise<void> => {
+  const snapshot = await snapshotOf(tx, issue);
+  tx.emit(kind, {
+    ...(await issueAudience(tx, project, snapshot)),
+    subject: { type: 'Issue', id: issue.id },
+    payload: { issue: snapshot, changes },
+  });
+};
+
+/** The row as it is now, which nobody else changes until the transaction ends. */
+const lockIssue = async (tx: Tx, project: ProjectRow, { id, iid }: IssueRow): Promise<IssueRow> => {
+  await tx.db.selectFrom('issues').select('id').where('id', '=', id).forUpdate().execute();
+  return getIssue(tx, project, iid);
+};
+
+const countsAsOpen = (issue: IssueRow | null): number =>
+  issue !== null && issue.state === 'opened' && !issue.confidential ? 1 : 0;
+
+const countOpen = async (tx: Tx, before: IssueRow | null, after: IssueRow | null): Promise<void> => {
+  const difference = countsAsOpen(after) - countsAsOpen(before);
+  const projectId = (after ?? before)?.project_id;
+  if (difference === 0 || projectId === undefined) return;
+  await tx.db
+    .updateTable('projects')
+    .set({ open_issues_count: sql`greatest(open_issues_count + ${difference}, 0)` })
+    .where('id', '=', projectId)
+    .execute();
+};
+
+const readTitle = (given: string): string => {
+  const title = given.trim();
+  if (title === '') throw invalid({ title: ["can't be blank"] });
+  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  return title;
+};
+
+const checkDescription = (description: string | null | undefined): void => {
+  if ((description?.length ?? 0) > MAX_DESCRIPTION) {
+    throw invalid({ description: [`is too long (maximum is ${MAX_DESCRIPTION} characters)`] });
+  }
+};
+
+/** Undefined when none was given. A milestone of strangers is as one that is not there. */
+const readMilestone = async (
+  tx: Tx,
+  project: ProjectRow,
+  id: number | null | undefined,
+): Promise<number | null | undefined> => {
+  if (id === undefined || id === null || id === 0) return id === 0 ? null : id;
+  const milestone = await findAvailableMilestone(tx, project, id);
+  if (!milestone) throw invalid({ milestone_id: ['is invalid'] });
+  return milestone.id;
+};
+
+const ids = (labels: readonly LabelRow[]): number[] => labels.map((label) => label.id).sort((a, b) => a - b);
+
+/** The labels that the issue is to have. */
+const wantedLabels = async (
+  tx: Tx,
+  project: ProjectRow,
+  before: readonly LabelRow[],
+  input: IssueChanges | Planning,
+): Promise<LabelRow[]> => {
+  const more: IssueChanges = input;
+  const byTitle = (titles: readonly string[] | undefined) => (titles ? ensureLabels(tx, project, titles) : []);
+  const byId = async (labelIds: readonly number[] | undefined): Promise<LabelRow[]> => {
+    if (!labelIds?.length) return [];
+    const found = await availableLabelsByIds(tx, project, labelIds);
+    if (found.length < new Set(labelIds).size) throw invalid({ label_ids: ['is invalid'] });
+    return found;
+  };
+  const isReplaced = input.labels !== undefined || input.label_ids !== undefined;
+  const wanted = new Map<number, LabelRow>();
+  for (const label of [
+    ...(isReplaced ? [] : before),
+    ...(await byTitle(input.labels)),
+    ...(await byId(input.label_ids)),
+    ...(await byTitle(more.add_labels)),
+    ...(await byId(more.add_label_ids)),
+  ]) {
+    wanted.set(label.id, label);
+  }
+  const removed = new Set(more.remove_labels?.map((title) => title.trim()));
+  for (const label of wanted.values()) {
+    if (removed.has(label.title) || more.remove_label_ids?.includes(label.id)) wanted.delete(label.id);
+  }
+  return [...wanted.values()];
+};
+
+const setLabels = async (
+  tx: Tx,
+  issue_id: number,
+  before: readonly LabelRow[],
+  after: readonly LabelRow[],
+): Promise<void> => {
+  const had = new Set(ids(before));
+  const has = new Set(ids(after));
+  const added = [...has].filter((id) => !had.has(id));
+  const removed = [...had].filter((id) => !has.has(id));
+  if (added.length > 0) {
+    await tx.db
+      .insertInto('label_links')
+      .values(added.map((label_id) => ({ label_id, issue_id })))
+      .execute();
+  }
+  if (removed.length > 0) {
+    await tx.db.deleteFrom('label_links').where('issue_id', '=', issue_id).where('label_id', 'in', removed).execute();
+  }
+  await record(tx, issue_id, [
+    ...added.map((label_id) => ({ kind: 'label', action: 'add', label_id })),
+    ...removed.map((label_id) => ({ kind: 'label', action: 'remove', label_id })),
+  ]);
+};
+
+const setAssignees = async (
+  tx: Tx,
+  issue_id: number,
+  before: readonly number[],
+  after: readonly number[],
+): Promise<void> => {
+  const added = after.filter((id) => !before.includes(id));
+  const removed = before.filter((id) => !after.includes(id));
+  if (added.length > 0) {
+    await tx.db
+      .insertInto('issue_assignees')
+      .values(added.map((user_id) => ({ issue_id, user_id })))
+      .execute();
+  }
+  if (removed.length > 0) {
+    await tx.db
+      .deleteFrom('issue_assignees')
+      .where('issue_id', '=', issue_id)
+      .where('user_id', 'in', removed)
+      .execute();
+  }
+};
+
+interface HistoryEntry {
+  readonly kind: string;
+  readonly action?: string;
+  readonly state?: string;
+  readonly label_id?: number;
+  readonly milestone_id?: number;
+}
+
+const recordChanges = async (tx: Tx, before: IssueRow, after: IssueRow): Promise<void> => {
+  const entries: HistoryEntry[] = [];
+  if (before.state !== after.state) {
+    entries.push({ kind: 'state', state: after.state === 'closed' ? 'closed' : 'reopened' });
+  }
+  if (before.milestone_id !== after.milestone_id) {
+    if (before.milestone_id !== null) {
+      entries.push({ kind: 'milestone', action: 'remove', milestone_id: before.milestone_id });
+    }
+    if (after.milestone_id !== null) {
+      entries.push({ kind: 'milestone', action: 'add', milestone_id: after.milestone_id });
+    }
+  }
+  await record(tx, after.id, entries);
+};
+
+/** The history that people read: of state, labels and milestone. */
+const record = async (tx: Tx, issue_id: number, entries: readonly HistoryEntry[]): Promise<void> => {
+  if (entries.length === 0) return;
+  await tx.db
+    .insertInto('resource_events')
+    .values(
+      entries.map(({ kind, action = null, state = null, label_id = null, milestone_id = null }) => ({
+        issue_id,
+        user_id: tx.actor.userId,
+        kind,
+        action,
+        state,
+        label_id,
+        milestone_id,
+      })),
+    )
+    .execute();
+};
+
+const asDuplicate = (error: unknown): never => {
+  if (error instanceof Error && 'constraint' in error && error.constraint === 'issues_project_id_iid_key') {
+    throw conflict('Duplicated issue');
+  }
+  throw error;
+};

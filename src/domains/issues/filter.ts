@@ -1,0 +1,126 @@
+import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import type { DB } from '#platform/db/tables.ts';
+import type { SortDirection } from '#platform/paging.ts';
+import type { IssueOrder, IssueState, IssueType } from './model.ts';
+
+/** A list of names, or whether there is one at all. */
+export type Named = readonly string[] | 'none' | 'any';
+
+/** What may be demanded, and under `not` refused. */
+interface Conditions {
+  readonly iids?: readonly number[] | null | undefined;
+  /** All of them. */
+  readonly labels?: Named | null | undefined;
+  /** One of the titles. */
+  readonly milestones?: Named | null | undefined;
+  readonly author_id?: number | null | undefined;
+  readonly author_username?: string | null | undefined;
+  readonly assignee_id?: number | 'none' | 'any' | null | undefined;
+  /** One of them. */
+  readonly assignee_usernames?: readonly string[] | null | undefined;
+}
+
+/** Which issues, and in what order. Null and absent are the same; rights apply always. */
+export interface IssueFilter extends Conditions {
+  readonly state?: IssueState | null | undefined;
+  readonly milestone_id?: number | null | undefined;
+  readonly scope?: 'created_by_me' | 'assigned_to_me' | 'all' | null | undefined;
+  readonly search?: string | null | undefined;
+  /** Where to search; both when absent. */
+  readonly search_in?: readonly ('title' | 'description')[] | null | undefined;
+  readonly issue_types?: readonly IssueType[] | null | undefined;
+  readonly confidential?: boolean | null | undefined;
+  readonly created_after?: string | null | undefined;
+  readonly created_before?: string | null | undefined;
+  readonly updated_after?: string | null | undefined;
+  readonly updated_before?: string | null | undefined;
+  readonly due_after?: string | null | undefined;
+  readonly due_before?: string | null | undefined;
+  readonly not?: Conditions | undefined;
+  readonly order_by?: IssueOrder | null | undefined;
+  readonly sort?: SortDirection | null | undefined;
+}
+
+/** Narrows the query to what the filter describes. */
+export const withFilter = <Row>(
+  ctx: Pick<Context, 'actor'>,
+  query: SelectQueryBuilder<DB, 'issues', Row>,
+  filter: IssueFilter,
+): SelectQueryBuilder<DB, 'issues', Row> => {
+  let issues = query;
+  for (const condition of conditionsOf(filter)) issues = issues.where(condition);
+  // Refusing several things refuses each of them.
+  for (const condition of conditionsOf(filter.not ?? {})) issues = issues.where(sql<boolean>`not ${condition}`);
+  const { userId } = ctx.actor;
+  if (filter.state) issues = issues.where('issues.state', '=', filter.state);
+  if (filter.milestone_id != null) issues = issues.where('issues.milestone_id', '=', filter.milestone_id);
+  if (filter.scope === 'created_by_me') issues = issues.where('issues.author_id', '=', userId ?? 0);
+  if (filter.scope === 'assigned_to_me') issues = issues.where(assignedTo(sql<boolean>`a.user_id = ${userId}`));
+  if (filter.search) {
+    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const columns = filter.search_in?.length ? filter.search_in : (['title', 'description'] as const);
+    const found = columns.map((column) => sql<boolean>`${sql.ref(`issues.${column}`)} ilike ${pattern}`);
+    issues = issues.where(sql<boolean>`(${sql.join(found, sql` or `)})`);
+  }
+  if (filter.issue_types) issues = issues.where(sql<boolean>`issues.issue_type = any (${filter.issue_types}::text[])`);
+  if (filter.confidential != null) issues = issues.where('issues.confidential', '=', filter.confidential);
+  const times = [
+    ['created_at', '>=', filter.created_after],
+    ['created_at', '<=', filter.created_before],
+    ['updated_at', '>=', filter.updated_after],
+    ['updated_at', '<=', filter.updated_before],
+    ['due_date', '>=', filter.due_after],
+    ['due_date', '<=', filter.due_before],
+  ] as const;
+  for (const [column, comparison, value] of times) {
+    if (value != null) issues = issues.where(`issues.${column}`, comparison, value);
+  }
+  return issues;
+};
+
+const conditionsOf = (filter: Conditions): RawBuilder<boolean>[] => {
+  const all: RawBuilder<boolean>[] = [];
+  if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
+  if (filter.labels) all.push(...labelConditions(filter.labels));
+  if (filter.milestones) all.push(milestoneCondition(filter.milestones));
+  // Coalesced, so that what has no author is not of another author either way.
+  if (filter.author_id != null) all.push(sql<boolean>`coalesce(issues.author_id = ${filter.author_id}, false)`);
+  if (filter.author_username != null) {
+    all.push(sql<boolean>`exists (select 1 from users u
+      where u.id = issues.author_id and lower(u.username) = lower(${filter.author_username}))`);
+  }
+  const { assignee_id } = filter;
+  if (assignee_id === 'any' || assignee_id === 'none') {
+    const isAssigned = assignedTo(sql<boolean>`true`);
+    all.push(assignee_id === 'any' ? isAssigned : sql<boolean>`(not ${isAssigned})`);
+  } else if (assignee_id != null) all.push(assignedTo(sql<boolean>`a.user_id = ${assignee_id}`));
+  if (filter.assignee_usernames) {
+    const names = filter.assignee_usernames.map((name) => name.toLowerCase());
+    all.push(
+      assignedTo(sql<boolean>`exists (select 1 from users u
+        where u.id = a.user_id and lower(u.username) = any (${names}::text[]))`),
+    );
+  }
+  return all;
+};
+
+const assignedTo = (condition: RawBuilder<boolean>): RawBuilder<boolean> =>
+  sql<boolean>`exists (select 1 from issue_assignees a where a.issue_id = issues.id and ${condition})`;
+
+const labelConditions = (labels: Named): RawBuilder<boolean>[] => {
+  const any = sql<boolean>`exists (select 1 from label_links k where k.issue_id = issues.id)`;
+  if (labels === 'any') return [any];
+  if (labels === 'none') return [sql<boolean>`(not ${any})`];
+  return labels.map(
+    (title) => sql<boolean>`exists (select 1 from label_links k join labels l on l.id = k.label_id
+      where k.issue_id = issues.id and l.title = ${title})`,
+  );
+};
+
+const milestoneCondition = (milestones: Named): RawBuilder<boolean> => {
+  if (milestones === 'any') return sql<boolean>`(issues.milestone_id is not null)`;
+  if (milestones === 'none') return sql<boolean>`(issues.milestone_id is null)`;
+  return sql<boolean>`exists (select 1 from milestones m
+    where m.id = issues.milestone_id and m.title = any (${milestones}::text[]))`;
+};

@@ -1,0 +1,237 @@
+import { GroupRef } from '#domains/groups/graphql.ts';
+import { ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder } from '#graphql/builder.ts';
+import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
+import type { Context } from '#platform/context.ts';
+import type { SortDirection } from '#platform/paging.ts';
+import type { IssueFilter, Named } from '../filter.ts';
+import { ISSUE_ORDERS, type IssueOrder, type IssueRow, type IssueState, type IssueType } from '../model.ts';
+import { type IssueCounts, issueCountsByProjectIds, listIssues, listIssuesBelow } from '../queries.ts';
+import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from './issue.ts';
+
+const IssueSort = builder.enumType('IssueSort', {
+  description: 'A column and a direction; older queries have some in lower case.',
+  values: {
+    CREATED_ASC: { value: 'created_at asc' },
+    CREATED_DESC: { value: 'created_at desc' },
+    UPDATED_ASC: { value: 'updated_at asc' },
+    UPDATED_DESC: { value: 'updated_at desc' },
+    TITLE_ASC: { value: 'title asc' },
+    TITLE_DESC: { value: 'title desc' },
+    DUE_DATE_ASC: { value: 'due_date asc' },
+    DUE_DATE_DESC: { value: 'due_date desc' },
+    WEIGHT_ASC: { value: 'weight asc' },
+    WEIGHT_DESC: { value: 'weight desc' },
+    RELATIVE_POSITION_ASC: { value: 'relative_position asc' },
+    created_asc: { value: 'created_at asc' },
+    created_desc: { value: 'created_at desc' },
+    updated_asc: { value: 'updated_at asc' },
+    updated_desc: { value: 'updated_at desc' },
+  } as const satisfies Record<string, { value: Sorting }>,
+});
+type Sorting = `${IssueOrder} ${SortDirection}`;
+
+const IssuableState = builder.enumType('IssuableState', { values: ['opened', 'closed', 'locked', 'all'] as const });
+
+const NegatedIssueFilter = builder.inputType('NegatedIssueFilterInput', {
+  fields: (t) => ({
+    iids: t.stringList(),
+    labelName: t.stringList(),
+    milestoneTitle: t.stringList(),
+    authorUsername: t.string(),
+    assigneeUsernames: t.stringList(),
+  }),
+});
+
+const arguments_ = (t: Parameters<Parameters<typeof builder.queryField>[1]>[0]['arg']) => ({
+  iid: t.string(),
+  iids: t.stringList(),
+  state: t({ type: IssuableState }),
+  labelName: t.stringList({ description: 'All of them; `None` and `Any` alone have their own meaning.' }),
+  milestoneTitle: t.stringList({ description: 'One of them; `None` and `Any` alone have their own meaning.' }),
+  authorUsername: t.string(),
+  assigneeUsername: t.string(),
+  assigneeUsernames: t.stringList({ description: 'One of them.' }),
+  assigneeId: t.string({ description: 'The number of a user, `None` or `Any`.' }),
+  search: t.string({ description: 'In title and description.' }),
+  types: t({ type: [IssueTypeEnum] }),
+  confidential: t.boolean(),
+  createdAfter: t({ type: 'Time' }),
+  createdBefore: t({ type: 'Time' }),
+  updatedAfter: t({ type: 'Time' }),
+  updatedBefore: t({ type: 'Time' }),
+  not: t({ type: NegatedIssueFilter }),
+  sort: t({ type: IssueSort }),
+});
+
+type Maybe<T> = T | null | undefined;
+
+interface IssueArguments extends ConnectionArguments {
+  readonly iid?: Maybe<string>;
+  readonly iids?: Maybe<readonly string[]>;
+  readonly state?: Maybe<IssueState | 'locked' | 'all'>;
+  readonly labelName?: Maybe<readonly string[]>;
+  readonly milestoneTitle?: Maybe<readonly string[]>;
+  readonly authorUsername?: Maybe<string>;
+  readonly assigneeUsername?: Maybe<string>;
+  readonly assigneeUsernames?: Maybe<readonly string[]>;
+  readonly assigneeId?: Maybe<string>;
+  readonly search?: Maybe<string>;
+  readonly types?: Maybe<readonly IssueType[]>;
+  readonly confidential?: Maybe<boolean>;
+  readonly createdAfter?: Maybe<string>;
+  readonly createdBefore?: Maybe<string>;
+  readonly updatedAfter?: Maybe<string>;
+  readonly updatedBefore?: Maybe<string>;
+  readonly not?: Maybe<{
+    readonly iids?: Maybe<readonly string[]>;
+    readonly labelName?: Maybe<readonly string[]>;
+    readonly milestoneTitle?: Maybe<readonly string[]>;
+    readonly authorUsername?: Maybe<string>;
+    readonly assigneeUsernames?: Maybe<readonly string[]>;
+  }>;
+  readonly sort?: Maybe<Sorting>;
+  readonly includeSubgroups?: Maybe<boolean>;
+}
+
+const filterOf = (args: IssueArguments): IssueFilter => ({
+  iids: args.iid == null ? numbers(args.iids) : numbers([args.iid]),
+  state: args.state === 'opened' || args.state === 'closed' ? args.state : null,
+  labels: namedOf(args.labelName),
+  milestones: namedOf(args.milestoneTitle),
+  author_username: args.authorUsername,
+  assignee_id: args.assigneeId == null ? null : assigneeOf(args.assigneeId),
+  assignee_usernames: args.assigneeUsername == null ? args.assigneeUsernames : [args.assigneeUsername],
+  search: args.search,
+  issue_types: args.types,
+  confidential: args.confidential,
+  created_after: args.createdAfter,
+  created_before: args.createdBefore,
+  updated_after: args.updatedAfter,
+  updated_before: args.updatedBefore,
+  ...(args.not
+    ? {
+        not: {
+          iids: numbers(args.not.iids),
+          labels: namedOf(args.not.labelName),
+          milestones: namedOf(args.not.milestoneTitle),
+          author_username: args.not.authorUsername,
+          assignee_usernames: args.not.assigneeUsernames,
+        },
+      }
+    : {}),
+  ...orderOf(args.sort),
+});
+
+const orderOf = (sorting: Maybe<Sorting>) => ({
+  order_by: ISSUE_ORDERS.find((order) => sorting?.startsWith(`${order} `)),
+  sort: sorting?.endsWith(' asc') ? ('asc' as const) : ('desc' as const),
+});
+
+/** What is no number is the number of nothing. */
+const numbers = (texts: Maybe<readonly string[]>): number[] | null =>
+  texts == null ? null : texts.map((text) => (/^\d{1,9}$/.test(text) ? Number(text) : -1));
+
+const namedOf = (names: Maybe<readonly string[]>): Named | null => {
+  if (!names?.length) return null;
+  const word = names.length === 1 ? names[0]?.toLowerCase() : undefined;
+  return word === 'none' || word === 'any' ? word : names;
+};
+
+const assigneeOf = (given: string): number | 'none' | 'any' => {
+  const word = given.toLowerCase();
+  return word === 'none' || word === 'any' ? word : (numbers([word])?.[0] ?? -1);
+};
+
+const projectIssues = batchedConnection((ctx, args: IssueArguments) => listIssuesBelow(ctx, 'project', filterOf(args)));
+const groupIssues = batchedConnection((ctx, args: IssueArguments) =>
+  listIssuesBelow(ctx, args.includeSubgroups ? 'group' : 'group_alone', filterOf(args)),
+);
+
+readsOfProject('issues', ['id']);
+builder.objectField(ProjectRef, 'issues', (t) =>
+  t.connection(
+    {
+      type: IssueRef,
+      args: arguments_(t.arg),
+      resolve: (project, args, ctx, info) => projectIssues(project.id, args, ctx, info),
+    },
+    IssueConnection,
+  ),
+);
+
+builder.objectField(GroupRef, 'issues', (t) =>
+  t.connection(
+    {
+      type: IssueRef,
+      args: { ...arguments_(t.arg), includeSubgroups: t.arg.boolean({ defaultValue: false }) },
+      resolve: (group, args, ctx, info) => groupIssues(group.id, args, ctx, info),
+    },
+    IssueConnection,
+  ),
+);
+
+builder.queryField('issues', (t) =>
+  t.connection(
+    {
+      type: IssueRef,
+      description: 'Issues of all projects that the caller may see.',
+      args: arguments_(t.arg),
+      resolve: (_root, args, ctx, info) => listConnection(args, info, listIssues(ctx, 'everywhere', filterOf(args))),
+    },
+    IssueConnection,
+  ),
+);
+
+builder.queryField('issue', (t) =>
+  t.field({
+    type: IssueRef,
+    args: { id: t.arg({ type: 'IssueID', required: true }) },
+    resolve: (_root, { id }, ctx) => loadIssue(ctx, id),
+  }),
+);
+
+/** By `<project id>:<iid>`; a statement for each number asked for, whatever the number of projects. */
+const loadByIid = loader(async (ctx: Context, keys: readonly string[]): Promise<Map<string, IssueRow>> => {
+  const found = new Map<string, IssueRow>();
+  const wanted = keys.map((key) => key.split(':').map(Number));
+  const byIid = Map.groupBy(wanted, ([, iid]) => iid ?? -1);
+  await Promise.all(
+    [...byIid].map(async ([iid, group]) => {
+      const projectIds = group.flatMap(([projectId]) => projectId ?? []);
+      const rows = await listIssuesBelow(ctx, 'project', { iids: [iid] }).rows(projectIds, { limit: 1 });
+      for (const [projectId, [issue]] of rows) if (issue) found.set(`${projectId}:${iid}`, issue);
+    }),
+  );
+  return found;
+});
+
+readsOfProject('issue', ['id']);
+builder.objectField(ProjectRef, 'issue', (t) =>
+  t.field({
+    type: IssueRef,
+    args: { iid: t.arg.string({ required: true }) },
+    resolve: (project, { iid }, ctx) => (/^\d{1,9}$/.test(iid) ? loadByIid(ctx, `${project.id}:${Number(iid)}`) : null),
+  }),
+);
+
+const loadCounts = loader(issueCountsByProjectIds);
+
+const IssueStatusCounts = builder.objectRef<IssueCounts>('IssueStatusCountsType').implement({
+  description: 'How many issues there are of each state.',
+  fields: (t) => ({
+    all: t.int({ resolve: ({ opened, closed }) => opened + closed }),
+    opened: t.exposeInt('opened'),
+    closed: t.exposeInt('closed'),
+  }),
+});
+
+readsOfProject('issueStatusCounts', ['id']);
+builder.objectField(ProjectRef, 'issueStatusCounts', (t) =>
+  t.field({
+    type: IssueStatusCounts,
+    resolve: async ({ id }, _args, ctx) => (await loadCounts(ctx, id)) ?? { id, opened: 0, closed: 0 },
+  }),
+);

@@ -1,0 +1,61 @@
+import type { Selectable } from 'kysely';
+import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
+import { can, type JudgedProject } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import type { Issues } from '#platform/db/tables.ts';
+
+export type IssueRow = Selectable<Issues>;
+
+/** What other tables know of an issue. */
+export interface IssueDetails {
+  readonly id: number;
+  readonly assignee_ids: readonly number[];
+  readonly total_time_spent: number;
+  /** Comments that everyone who sees the issue may read. */
+  readonly open_notes_count: number;
+  /** Internal comments. */
+  readonly internal_notes_count: number;
+  readonly open_discussions_count: number;
+  readonly internal_discussions_count: number;
+  readonly upvotes: number;
+  readonly downvotes: number;
+}
+
+export const ISSUE_STATES = ['opened', 'closed'] as const;
+export type IssueState = (typeof ISSUE_STATES)[number];
+
+export const ISSUE_TYPES = [
+  'issue',
+  'incident',
+  'test_case',
+  'requirement',
+  'task',
+  'objective',
+  'key_result',
+  'epic',
+  'ticket',
+] as const;
+export type IssueType = (typeof ISSUE_TYPES)[number];
+
+export const ISSUE_ORDERS = ['created_at', 'updated_at', 'title', 'due_date', 'weight', 'relative_position'] as const;
+export type IssueOrder = (typeof ISSUE_ORDERS)[number];
+
+/** `#12` within the project, `group/project#12` elsewhere. */
+export const issueReference = (issue: Pick<IssueRow, 'iid'>, project?: Pick<ProjectRow, 'full_path'>): string =>
+  `${project?.full_path ?? ''}#${issue.iid}`;
+
+/** The page of the issue. */
+export const issueWebUrl = (
+  ctx: Pick<Context, 'services'>,
+  project: Pick<ProjectRow, 'full_path'>,
+  issue: Pick<IssueRow, 'iid'>,
+): string => `${projectWebUrl(ctx, project)}/-/issues/${issue.iid}`;
+
+/** Whether the caller may change the issue: its author may, but for what planning decides (`admin_issue`). */
+export const canUpdateIssue = (
+  ctx: Pick<Context, 'actor'>,
+  project: JudgedProject,
+  issue: Pick<IssueRow, 'author_id'>,
+): boolean =>
+  can(ctx, project, 'admin_issue') ||
+  (issue.author_id !== null && issue.author_id === ctx.actor.userId && can(ctx, project, 'create_issue'));

@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+import { countStatements, makeScene } from './scene.ts';
+
+const app = useApp();
+
+const FIELDS = `id iid title description state confidential type webUrl webPath reference ref: reference(full: true)
+  author { username } assignees(first: 3) { nodes { username } } labels(first: 3) { count nodes { title color } } milestone { title }
+  dueDate weight userNotesCount upvotes timeEstimate humanTimeEstimate totalTimeSpent discussionLocked
+  taskCompletionStatus { count completedCount } userPermissions { updateIssue adminIssue destroyIssue } closedAt`;
+
+describe('issues over GraphQL', () => {
+  it('are opened, changed, read and deleted by the same rules', async () => {
+    const { project, people, path, owner, guest, stranger } = await makeScene(app());
+    const projectPath = project.path_with_namespace;
+    const create = `mutation ($input: CreateIssueInput!) { createIssue(input: $input) { errors issue { ${FIELDS} } } }`;
+    const made = await owner.graphql(create, {
+      input: { projectPath, title: 'one', description: '* [x] t', labels: ['bug'], dueDate: '2030-01-01', weight: 2 },
+    });
+    expect(made.errors).toBeUndefined();
+    const { issue } = made.data.createIssue;
+    expect(issue).toMatchObject({
+      iid: '1',
+      title: 'one',
+      state: 'opened',
+      type: 'ISSUE',
+      webPath: `/${projectPath}/-/issues/1`,
+      reference: '#1',
+      ref: `${projectPath}#1`,
+      author: { username: people.owner.username },
+      assignees: { nodes: [] },
+      labels: { count: 1, nodes: [{ title: 'bug' }] },
+      milestone: null,
+      dueDate: '2030-01-01T00:00:00.000Z',
+      taskCompletionStatus: { count: 1, completedCount: 1 },
+      userPermissions: { updateIssue: true, adminIssue: true, destroyIssue: true },
+    });
+    expect((await owner.get(`${path}/issues/1`)).body).toMatchObject({ title: 'one', labels: ['bug'], weight: 2 });
+    const blank = await owner.graphql(create, { input: { projectPath, title: ' ' } });
+    expect(blank.data.createIssue).toEqual({ errors: ["Title can't be blank"], issue: null });
+    expect((await stranger.graphql(create, { input: { projectPath, title: 'x' } })).errors).toHaveLength(1);
+    expect((await app().anonymous.graphql(create, { input: { projectPath, title: 'x' } })).errors).toHaveLength(1);
+
+    const update = `mutation ($input: UpdateIssueInput!) { updateIssue(input: $input) { errors issue { ${FIELDS} } } }`;
+    const closed = await owner.graphql(update, {
+      input: { projectPath, iid: '1', stateEvent: 'CLOSE', removeLabelIds: [], labels: ['ui'] },
+    });
+    expect(closed.data.updateIssue.issue).toMatchObject({ state: 'closed', labels: { nodes: [{ title: 'ui' }] } });
+    expect(closed.data.updateIssue.issue.closedAt).not.toBeNull();
+    expect((await guest.graphql(update, { input: { projectPath, iid: '1', title: 'x' } })).errors).toHaveLength(1);
+    const assign = `mutation ($input: IssueSetAssigneesInput!) { issueSetAssignees(input: $input) {
+      errors issue { assignees { nodes { username } } } } }`;
+    const assigned = await owner.graphql(assign, {
+      input: { projectPath, iid: '1', assigneeUsernames: [people.guest.username], operationMode: 'APPEND' },
+    });
+    expect(assigned.data.issueSetAssignees.issue.assignees.nodes).toEqual([{ username: people.guest.username }]);
+    const wrong = await owner.graphql(assign, {
+      input: { projectPath, iid: '1', assigneeUsernames: [people.stranger.username] },
+    });
+    expect(wrong.data.issueSetAssignees).toMatchObject({ issue: null });
+    expect(wrong.data.issueSetAssignees.errors).toHaveLength(1);
+
+    const read = `query ($path: ID!, $id: IssueID!) { issue(id: $id) { title } project(fullPath: $path) {
+      issue(iid: "1") { title } closed: issues(state: closed, labelName: ["ui"]) { count nodes { iid } }
+      opened: issues(state: opened) { count } sorted: issues(sort: TITLE_ASC, assigneeUsernames: ["${people.guest.username}"]) { nodes { iid } } } }`;
+    const { data, errors } = await guest.graphql(read, { path: projectPath, id: issue.id });
+    expect(errors).toBeUndefined();
+    expect(data).toEqual({
+      issue: { title: 'one' },
+      project: {
+        issue: { title: 'one' },
+        closed: { count: 1, nodes: [{ iid: '1' }] },
+        opened: { count: 0 },
+        sorted: { nodes: [{ iid: '1' }] },
+      },
+    });
+    expect((await stranger.graphql(read, { path: projectPath, id: issue.id })).data).toEqual({
+      issue: null,
+      project: null,
+    });
+    const remove = 'mutation ($input: IssueDeleteInput!) { issueDelete(input: $input) { errors } }';
+    expect((await guest.graphql(remove, { input: { projectPath, iid: '1' } })).errors).toHaveLength(1);
+    expect((await owner.graphql(remove, { input: { projectPath, iid: '1' } })).data.issueDelete.errors).toEqual([]);
+    expect((await owner.get(`${path}/issues`)).body).toEqual([]);
+  });
+
+  it('cost as many statements for many projects and issues as for one', async () => {
+    const { owner, group, path } = await makeScene(app());
+    const query = `{ group(fullPath: "${group.full_path}") { projects(first: 10) { nodes { fullPath label(title: "l0") { color }
+      issue(iid: "1") { title } labels(first: 5) { nodes { title } } milestones(first: 5) { nodes { title } } issueStatusCounts { opened }
+      issues(first: 10) { count nodes { ${FIELDS} } } } } } }`;
+    const fill = async (project: string, issues: number) => {
+      const { body } = await owner.post(`${project}/milestones`, { title: 'm' });
+      for (let i = 0; i < issues; i++) {
+        await owner.post(`${project}/issues`, { title: `i${i}`, labels: `l${i}`, milestone_id: body.id });
+      }
+    };
+    const read = async () => {
+      const { data, errors } = await owner.graphql(query);
+      expect(errors).toBeUndefined();
+      return data.group.projects.nodes;
+    };
+    await fill(path, 1);
+    await read();
+    const one = await countStatements(app(), read);
+    for (let i = 0; i < 3; i++) {
+      const { body } = await owner.post('/projects', { name: `more${i}`, namespace_id: group.id });
+      await fill(`/projects/${body.id}`, 4);
+    }
+    const many = await countStatements(app(), async () => expect(await read()).toHaveLength(4));
+    expect(many).toBe(one);
+    expect(one).toBeLessThan(20);
+  });
+});
