@@ -1,11 +1,14 @@
+import { routes as ci } from '#domains/ci/rest.ts';
 import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as hooks } from '#domains/hooks/rest.ts';
 import { routes as issues } from '#domains/issues/rest.ts';
 import { routes as labels } from '#domains/labels/rest.ts';
 import { routes as members } from '#domains/members/rest.ts';
+import { routes as mergeRequests } from '#domains/merge-requests/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
 import { routes as milestones } from '#domains/milestones/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
+import { routes as releases } from '#domains/releases/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
@@ -28,4 +31,7 @@ export const routes: readonly Route[] = [
   ...milestones,
   ...issues,
   ...hooks,
+  ...ci,
+  ...mergeRequests,
+  ...releases,
 ].map(followingMoves);

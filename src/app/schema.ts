@@ -17,6 +17,9 @@ import '#domains/milestones/graphql.ts';
 import '#domains/hooks/graphql.ts';
 import '#domains/issues/graphql.ts';
 import '#domains/transfers/graphql.ts';
+import '#domains/ci/graphql.ts';
+import '#domains/merge-requests/graphql.ts';
+import '#domains/releases/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

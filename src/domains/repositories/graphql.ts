@@ -49,7 +49,7 @@ const CommitTrailer = builder.objectRef<{ readonly key: string; readonly value: 
 });
 
 /** A commit of a project. */
-const CommitRef = builder.objectRef<InProject<Commit>>('Commit');
+export const CommitRef = builder.objectRef<InProject<Commit>>('Commit');
 CommitRef.implement({
   description: 'A commit. Its times are in UTC here; REST keeps the offset of the author.',
   fields: (t) => ({

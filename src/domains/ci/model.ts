@@ -1,0 +1,106 @@
+import { projectWebUrl } from '#domains/projects/model.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Context } from '#platform/context.ts';
+
+/** Of pipelines, stages and jobs alike (reference: conventions §8). */
+export const CI_STATUSES = [
+  'created',
+  'waiting_for_resource',
+  'preparing',
+  'waiting_for_callback',
+  'pending',
+  'running',
+  'success',
+  'failed',
+  'canceling',
+  'canceled',
+  'skipped',
+  'manual',
+  'scheduled',
+] as const;
+export type CiStatus = (typeof CI_STATUSES)[number];
+
+export const PIPELINE_SCOPES = ['running', 'pending', 'finished', 'branches', 'tags'] as const;
+export type PipelineScope = (typeof PIPELINE_SCOPES)[number];
+
+export const JOB_KINDS = ['build', 'bridge', 'generic_commit_status'] as const;
+export type JobKind = (typeof JOB_KINDS)[number];
+
+/** The stored text as one of the statuses. */
+export const statusOf = ({ status }: { readonly status: string }): CiStatus =>
+  CI_STATUSES.find((each) => each === status) ?? 'created';
+
+const COMPLETED: ReadonlySet<string> = new Set<CiStatus>(['success', 'failed', 'canceled', 'skipped']);
+const ACTIVE: ReadonlySet<string> = new Set<CiStatus>([
+  'waiting_for_resource',
+  'preparing',
+  'waiting_for_callback',
+  'pending',
+  'running',
+]);
+
+export const isComplete = ({ status }: { readonly status: string }): boolean => COMPLETED.has(status);
+export const isActive = ({ status }: { readonly status: string }): boolean => ACTIVE.has(status);
+
+/** How a status is shown. */
+export interface DetailedStatus {
+  readonly icon: string;
+  readonly text: string;
+  readonly label: string;
+  readonly group: string;
+  readonly tooltip: string;
+  readonly has_details: boolean;
+  readonly details_path: string;
+}
+
+/** Icon, text and label, where they are not made of the status itself. */
+const SHOWN: Partial<Record<CiStatus, readonly [icon: string, text: string, label: string]>> = {
+  success: ['status_success', 'Passed', 'passed'],
+  waiting_for_resource: ['status_pending', 'Waiting', 'waiting for resource'],
+  waiting_for_callback: ['status_pending', 'Waiting', 'waiting for callback'],
+  manual: ['status_manual', 'Manual', 'manual action'],
+  scheduled: ['status_scheduled', 'Scheduled', 'scheduled'],
+};
+
+/** The status as pages show it; `warnings` when a job failed that was allowed to. */
+export const detailedStatus = (status: CiStatus, details_path: string, warnings = false): DetailedStatus => {
+  const plain = status.replaceAll('_', ' ');
+  const [icon, text, label] =
+    status === 'success' && warnings
+      ? ['status_warning', 'Warning', 'passed with warnings']
+      : (SHOWN[status] ?? [`status_${status}`, plain.charAt(0).toUpperCase() + plain.slice(1), plain]);
+  const group = status === 'success' && warnings ? 'success-with-warnings' : status.replaceAll('_', '-');
+  return { icon, text, label, group, tooltip: label, has_details: true, details_path };
+};
+
+interface OfProject {
+  readonly id: number;
+  readonly project_path: string;
+}
+
+export const pipelinePath = ({ id, project_path }: OfProject): string => `/${project_path}/-/pipelines/${id}`;
+export const jobPath = ({ id, project_path }: OfProject): string => `/${project_path}/-/jobs/${id}`;
+
+export const pipelineWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: OfProject): string =>
+  `${projectWebUrl(ctx, { full_path: project_path })}/-/pipelines/${id}`;
+
+export const jobWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: OfProject): string =>
+  `${projectWebUrl(ctx, { full_path: project_path })}/-/jobs/${id}`;
+
+/** Seconds from one moment to the other; null where one of them has not come. */
+export const secondsBetween = (from: string | null, to: string | null): number | null =>
+  from === null || to === null ? null : Math.max(0, (timeOf(to) - timeOf(from)) / 1_000);
+
+/** How long the job has run, so far when it still does. */
+export const jobDuration = (
+  { clock }: { readonly clock: Clock },
+  job: { readonly started_at: string | null; readonly finished_at: string | null; readonly status: string },
+): number | null => {
+  if (job.finished_at === null && job.started_at !== null && isActive(job)) {
+    return Math.max(0, (clock.now().getTime() - timeOf(job.started_at)) / 1_000);
+  }
+  return secondsBetween(job.started_at, job.finished_at);
+};
+
+/** Postgres writes an offset of hours alone, which Date does not read. */
+const timeOf = (text: string): number => Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));

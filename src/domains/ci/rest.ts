@@ -1,0 +1,175 @@
+import { getProject } from '#domains/projects/queries.ts';
+import { notFound } from '#platform/errors.ts';
+import { readPage } from '#platform/paging.ts';
+import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
+import { CI_STATUSES, PIPELINE_SCOPES } from './model.ts';
+import {
+  findLatestPipeline,
+  getJob,
+  getPipeline,
+  listCommitStatuses,
+  listJobs,
+  listPipelines,
+  PIPELINE_ORDERS,
+} from './queries.ts';
+import {
+  bridgeRecord,
+  commitStatusRecord,
+  jobRecord,
+  pipelineListRecord,
+  pipelineRecord,
+  toBridges,
+  toCommitStatuses,
+  toJobs,
+  toPipeline,
+  toPipelineListed,
+} from './record.ts';
+
+const tag = 'pipelines';
+const statuses = commaList(oneOf(CI_STATUSES)).optional();
+const ofPipeline = { id: idOrPath(), pipeline_id: integer({ min: 1 }) };
+const name = text({ max: 1_000 }).optional();
+
+export const routes = [
+  listRoute({
+    path: '/projects/:id/pipelines',
+    tag,
+    summary: 'List the pipelines of a project',
+    auth: 'optional',
+    paging: 'offset',
+    input: {
+      id: idOrPath(),
+      scope: oneOf(PIPELINE_SCOPES).optional(),
+      status: oneOf(CI_STATUSES).optional(),
+      source: text({ max: 255 }).optional(),
+      ref: name,
+      sha: name,
+      username: text({ max: 255 }).optional(),
+      name,
+      yaml_errors: boolean().optional(),
+      updated_after: dateTime().optional(),
+      updated_before: dateTime().optional(),
+      created_after: dateTime().optional(),
+      created_before: dateTime().optional(),
+      order_by: oneOf(PIPELINE_ORDERS).default('id'),
+      sort: oneOf(['asc', 'desc']).default('desc'),
+    },
+    item: pipelineListRecord,
+    run: async (ctx, { id, ...filter }, page) => {
+      const found = await readPage(listPipelines(ctx, await getProject(ctx, id), filter), page);
+      return { ...found, items: found.items.map((row) => toPipelineListed(ctx, row)) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/pipelines/latest',
+    tag,
+    summary: 'Get the newest pipeline of a branch or tag',
+    description: 'Of the default branch when no `ref` is given.',
+    auth: 'optional',
+    input: { id: idOrPath(), ref: name },
+    response: pipelineRecord,
+    run: async (ctx, { id, ref }) => {
+      const project = await getProject(ctx, id);
+      const row = await findLatestPipeline(ctx, project, { ref: ref || (project.default_branch ?? undefined) });
+      if (!row) throw notFound('Pipeline');
+      return toPipeline(ctx, row);
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/pipelines/:pipeline_id',
+    tag,
+    summary: 'Get a pipeline',
+    auth: 'optional',
+    input: ofPipeline,
+    response: pipelineRecord,
+    run: async (ctx, { id, pipeline_id }) =>
+      toPipeline(ctx, await getPipeline(ctx, await getProject(ctx, id), pipeline_id)),
+  }),
+  listRoute({
+    path: '/projects/:id/pipelines/:pipeline_id/jobs',
+    tag,
+    summary: 'List the jobs of a pipeline',
+    auth: 'optional',
+    paging: 'offset',
+    input: { ...ofPipeline, scope: statuses, include_retried: boolean().default(false) },
+    item: jobRecord,
+    run: async (ctx, { id, pipeline_id, scope, include_retried }, page) => {
+      const project = await getProject(ctx, id);
+      await getPipeline(ctx, project, pipeline_id);
+      const retried = include_retried ? null : false;
+      const list = listJobs(ctx, project, { pipeline_id, statuses: scope, kinds: ['build'], retried });
+      const found = await readPage(list, page);
+      return { ...found, items: await toJobs(ctx, project, found.items) };
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/pipelines/:pipeline_id/bridges',
+    tag,
+    summary: 'List the jobs of a pipeline that started other pipelines',
+    auth: 'optional',
+    paging: 'offset',
+    input: { ...ofPipeline, scope: statuses },
+    item: bridgeRecord,
+    run: async (ctx, { id, pipeline_id, scope }, page) => {
+      const project = await getProject(ctx, id);
+      await getPipeline(ctx, project, pipeline_id);
+      const list = listJobs(ctx, project, { pipeline_id, statuses: scope, kinds: ['bridge'], retried: false });
+      const found = await readPage(list, page);
+      return { ...found, items: await toBridges(ctx, project, found.items) };
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/jobs',
+    tag,
+    summary: 'List the jobs of a project',
+    auth: 'optional',
+    paging: { keyset: { id: 'integer' }, sorts: ['desc'] },
+    input: { id: idOrPath(), scope: statuses },
+    item: jobRecord,
+    run: async (ctx, { id, scope }, page) => {
+      const project = await getProject(ctx, id);
+      const found = await readPage(listJobs(ctx, project, { statuses: scope, kinds: ['build'] }), page);
+      return { ...found, items: await toJobs(ctx, project, found.items) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/jobs/:job_id',
+    tag,
+    summary: 'Get a job',
+    auth: 'optional',
+    input: { id: idOrPath(), job_id: integer({ min: 1 }) },
+    response: jobRecord,
+    run: async (ctx, { id, job_id }) => {
+      const project = await getProject(ctx, id);
+      const [job] = await toJobs(ctx, project, [await getJob(ctx, project, job_id)]);
+      if (!job) throw notFound();
+      return job;
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/repository/commits/:sha/statuses',
+    tag,
+    summary: 'List the statuses of a commit',
+    auth: 'optional',
+    paging: 'offset',
+    input: {
+      id: idOrPath(),
+      sha: text({ max: 255 }),
+      ref: name,
+      stage: name,
+      name,
+      pipeline_id: integer().optional(),
+      all: boolean().default(false),
+      sort: oneOf(['asc', 'desc']).default('asc'),
+    },
+    item: commitStatusRecord,
+    run: async (ctx, { id, sha, ...filter }, page) => {
+      const found = await readPage(listCommitStatuses(ctx, await getProject(ctx, id), sha, filter), page);
+      return { ...found, items: await toCommitStatuses(ctx, found.items) };
+    },
+  }),
+] satisfies readonly Route[];

@@ -1,0 +1,177 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { Actor } from '#platform/context.ts';
+import type { SortKey } from '#platform/db/list.ts';
+import type { SortDirection } from '#platform/paging.ts';
+import type { MergeRequestState } from './model.ts';
+import type { MergeRequestRow } from './queries.ts';
+
+export const MERGE_REQUEST_ORDERS = ['created_at', 'updated_at', 'title', 'merged_at', 'closed_at'] as const;
+export type MergeRequestOrder = (typeof MERGE_REQUEST_ORDERS)[number];
+
+/** None or any at all, or these. */
+export type Choice<T> = 'None' | 'Any' | readonly T[];
+
+/** A user by id or name. */
+export interface Person {
+  readonly id?: number | null | undefined;
+  readonly username?: string | null | undefined;
+}
+
+/** What may also be asked for in the negative. */
+export interface Criteria {
+  /** All of them; whatever their case. */
+  readonly labels?: Choice<string> | null | undefined;
+  readonly milestone?: Choice<string> | null | undefined;
+  readonly author?: Person | null | undefined;
+  readonly assignee?: 'None' | 'Any' | Person | null | undefined;
+  readonly reviewer?: 'None' | 'Any' | Person | null | undefined;
+  /** An emoji by which the caller has answered. */
+  readonly my_reaction_emoji?: string | null | undefined;
+}
+
+/** Which merge requests, and in what order (specification 2 §4.4). Null and absent are the same. */
+export interface MergeRequestFilter extends Criteria {
+  readonly iids?: readonly number[] | null | undefined;
+  readonly state?: MergeRequestState | 'all' | null | undefined;
+  /** `created_by_me` and `assigned_to_me` hold nothing for anonymous callers. */
+  readonly scope?: 'created_by_me' | 'assigned_to_me' | 'all' | null | undefined;
+  readonly approved?: boolean | null | undefined;
+  /** By all of these users. */
+  readonly approved_by_ids?: Choice<number> | null | undefined;
+  readonly merge_user?: Person | null | undefined;
+  readonly source_branches?: readonly string[] | null | undefined;
+  readonly target_branches?: readonly string[] | null | undefined;
+  readonly draft?: boolean | null | undefined;
+  readonly search?: string | null | undefined;
+  /** Where the search looks; title and description by default. */
+  readonly search_in?: readonly ('title' | 'description')[] | null | undefined;
+  readonly created_after?: string | null | undefined;
+  readonly created_before?: string | null | undefined;
+  readonly updated_after?: string | null | undefined;
+  readonly updated_before?: string | null | undefined;
+  readonly merged_after?: string | null | undefined;
+  readonly merged_before?: string | null | undefined;
+  /** Something is asked for that nothing here can have: deployments. */
+  readonly nothing?: boolean | null | undefined;
+  readonly not?: Criteria | null | undefined;
+  readonly order_by?: MergeRequestOrder | null | undefined;
+  readonly sort?: SortDirection | null | undefined;
+}
+
+type Condition = RawBuilder<boolean>;
+
+/** The conditions of the filter on the row `merge_requests`. Rights are not among them. */
+export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[] => {
+  const all = criteria(actor, filter);
+  const add = (condition: Condition) => all.push(condition);
+  if (filter.nothing) add(sql`false`);
+  if (filter.iids) add(sql`merge_requests.iid = any (${filter.iids}::bigint[])`);
+  if (filter.state && filter.state !== 'all') add(sql`merge_requests.state = ${filter.state}`);
+  if (filter.scope === 'created_by_me') add(sql`merge_requests.author_id = ${actor.userId ?? 0}`);
+  if (filter.scope === 'assigned_to_me') add(holds('merge_request_assignees', { id: actor.userId ?? 0 }));
+  if (filter.approved != null) {
+    const approved = sql<boolean>`exists (select 1 from merge_request_approvals v where v.merge_request_id = merge_requests.id)`;
+    add(filter.approved ? approved : sql`not ${approved}`);
+  }
+  if (filter.approved_by_ids) {
+    const { approved_by_ids: ids } = filter;
+    add(
+      typeof ids === 'string'
+        ? anyOrNone(ids, sql`select 1 from merge_request_approvals v where v.merge_request_id = merge_requests.id`)
+        : sql`(select count(*) from merge_request_approvals v where v.merge_request_id = merge_requests.id
+            and v.user_id = any (${ids}::bigint[])) = ${new Set(ids).size}`,
+    );
+  }
+  if (filter.merge_user) add(sql`merge_requests.merge_user_id in ${idsOf(filter.merge_user)}`);
+  if (filter.source_branches) add(sql`merge_requests.source_branch = any (${filter.source_branches}::text[])`);
+  if (filter.target_branches) add(sql`merge_requests.target_branch = any (${filter.target_branches}::text[])`);
+  if (filter.draft != null) add(filter.draft ? sql`merge_requests.draft` : sql`not merge_requests.draft`);
+  if (filter.search) {
+    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const places = filter.search_in?.length ? filter.search_in : (['title', 'description'] as const);
+    add(
+      sql`(${sql.join(
+        places.map((place) => sql`${sql.ref(`merge_requests.${place}`)} ilike ${pattern}`),
+        sql` or `,
+      )})`,
+    );
+  }
+  for (const name of ['created', 'updated', 'merged'] as const) {
+    const column = sql.ref(`merge_requests.${name}_at`);
+    const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
+    if (after) add(sql`${column} >= ${after}::timestamptz`);
+    if (before) add(sql`${column} <= ${before}::timestamptz`);
+  }
+  // Each by itself: neither this author nor that label.
+  for (const condition of filter.not ? criteria(actor, filter.not) : []) add(sql`(${condition}) is not true`);
+  return all;
+};
+
+const criteria = (actor: Actor, filter: Criteria): Condition[] => {
+  const all: Condition[] = [];
+  const { labels, milestone, author, assignee, reviewer, my_reaction_emoji: emoji } = filter;
+  if (labels) {
+    const links = sql`from label_links k join labels l on l.id = k.label_id where k.merge_request_id = merge_requests.id`;
+    if (typeof labels === 'string') all.push(anyOrNone(labels, sql`select 1 ${links}`));
+    else {
+      for (const title of new Set(labels.map((each) => each.toLowerCase()))) {
+        all.push(sql`exists (select 1 ${links} and lower(l.title) = ${title})`);
+      }
+    }
+  }
+  if (milestone) {
+    all.push(
+      typeof milestone === 'string'
+        ? sql`merge_requests.milestone_id is ${sql.raw(milestone === 'None' ? 'null' : 'not null')}`
+        : sql`merge_requests.milestone_id in (select m.id from milestones m where m.title = any (${milestone}::text[]))`,
+    );
+  }
+  if (author) all.push(sql`merge_requests.author_id in ${idsOf(author)}`);
+  if (assignee) all.push(holds('merge_request_assignees', assignee));
+  if (reviewer) all.push(holds('merge_request_reviewers', reviewer));
+  if (emoji) {
+    const mine = sql`select 1 from award_emoji e where e.merge_request_id = merge_requests.id and e.user_id = ${actor.userId ?? 0}`;
+    all.push(
+      emoji === 'None' || emoji === 'Any' ? anyOrNone(emoji, mine) : sql`exists (${mine} and e.name = ${emoji})`,
+    );
+  }
+  return all;
+};
+
+const anyOrNone = (choice: 'None' | 'Any', rows: RawBuilder<unknown>): Condition =>
+  choice === 'Any' ? sql`exists (${rows})` : sql`not exists (${rows})`;
+
+const holds = (
+  table: 'merge_request_assignees' | 'merge_request_reviewers',
+  whom: 'None' | 'Any' | Person,
+): Condition => {
+  const rows = sql`select 1 from ${sql.table(table)} held where held.merge_request_id = merge_requests.id`;
+  return typeof whom === 'string' ? anyOrNone(whom, rows) : sql`exists (${rows} and held.user_id in ${idsOf(whom)})`;
+};
+
+const idsOf = ({ id, username }: Person): RawBuilder<unknown> =>
+  id != null
+    ? sql`(${id}::bigint)`
+    : sql`(select u.id from users u where lower(u.username) = ${username?.toLowerCase()})`;
+
+/** By what the list is sorted; what has not been merged or closed counts as earliest. */
+export const sortKeys = ({ order_by }: MergeRequestFilter): readonly SortKey<MergeRequestRow>[] => {
+  const byId: SortKey<MergeRequestRow> = { by: sql.ref('merge_requests.id'), of: (row) => row.id };
+  switch (order_by) {
+    case 'title':
+      return [{ by: sql.ref('merge_requests.title'), of: (row) => row.title }, byId];
+    case 'updated_at':
+      return [{ by: sql.ref('merge_requests.updated_at'), of: (row) => row.updated_at }, byId];
+    case 'merged_at':
+    case 'closed_at':
+      return [
+        {
+          by: sql`coalesce(${sql.ref(`merge_requests.${order_by}`)}, '-infinity'::timestamptz)`,
+          of: (row) => row[order_by] ?? '-infinity',
+        },
+        byId,
+      ];
+    default:
+      return [{ by: sql.ref('merge_requests.created_at'), of: (row) => row.created_at }, byId];
+  }
+};

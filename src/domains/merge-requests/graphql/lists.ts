@@ -1,0 +1,238 @@
+import type { ArgBuilder } from '@pothos/core';
+import { PipelineRef } from '#domains/ci/graphql.ts';
+import { GroupRef } from '#domains/groups/graphql.ts';
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { UserRef } from '#domains/users/graphql.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder, type Types } from '#graphql/builder.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
+import { orNull } from '#graphql/errors.ts';
+import { loader } from '#graphql/loaders.ts';
+import { selectedNodes } from '#graphql/lookahead.ts';
+import type { MergeRequestFilter, MergeRequestOrder } from '../filter.ts';
+import type { MergeRequestState } from '../model.ts';
+import { findMergeRequest, getMergeRequest, listMergeRequestsBelow, mergeRequestsByIds } from '../queries.ts';
+import {
+  MergeRequestConnection,
+  MergeRequestRef,
+  MergeRequestStateEnum,
+  mergeRequestColumns,
+} from './merge-request.ts';
+
+const SORTS = {
+  created_asc: { order_by: 'created_at', sort: 'asc' },
+  created_desc: { order_by: 'created_at', sort: 'desc' },
+  updated_asc: { order_by: 'updated_at', sort: 'asc' },
+  updated_desc: { order_by: 'updated_at', sort: 'desc' },
+  title_asc: { order_by: 'title', sort: 'asc' },
+  title_desc: { order_by: 'title', sort: 'desc' },
+  merged_at_asc: { order_by: 'merged_at', sort: 'asc' },
+  merged_at_desc: { order_by: 'merged_at', sort: 'desc' },
+  closed_at_asc: { order_by: 'closed_at', sort: 'asc' },
+  closed_at_desc: { order_by: 'closed_at', sort: 'desc' },
+} as const satisfies Record<string, { order_by: MergeRequestOrder; sort: 'asc' | 'desc' }>;
+
+const MergeRequestSort = builder.enumType('MergeRequestSort', {
+  values: {
+    created_asc: { value: 'created_asc' },
+    created_desc: { value: 'created_desc' },
+    updated_asc: { value: 'updated_asc' },
+    updated_desc: { value: 'updated_desc' },
+    CREATED_ASC: { value: 'created_asc' },
+    CREATED_DESC: { value: 'created_desc' },
+    UPDATED_ASC: { value: 'updated_asc' },
+    UPDATED_DESC: { value: 'updated_desc' },
+    TITLE_ASC: { value: 'title_asc' },
+    TITLE_DESC: { value: 'title_desc' },
+    MERGED_AT_ASC: { value: 'merged_at_asc' },
+    MERGED_AT_DESC: { value: 'merged_at_desc' },
+    CLOSED_AT_ASC: { value: 'closed_at_asc' },
+    CLOSED_AT_DESC: { value: 'closed_at_desc' },
+  } as const,
+});
+
+const NegatedParams = builder.inputType('MergeRequestsResolverNegatedParams', {
+  fields: (t) => ({
+    labels: t.stringList(),
+    milestoneTitle: t.string(),
+    authorUsername: t.string(),
+    assigneeUsernames: t.stringList(),
+    reviewerUsername: t.string(),
+  }),
+});
+
+interface MergeRequestArguments extends ConnectionArguments {
+  readonly state?: MergeRequestState | 'all' | null | undefined;
+  readonly iids?: readonly string[] | null | undefined;
+  readonly sourceBranches?: readonly string[] | null | undefined;
+  readonly targetBranches?: readonly string[] | null | undefined;
+  readonly labels?: readonly string[] | null | undefined;
+  readonly milestoneTitle?: string | null | undefined;
+  readonly authorUsername?: string | null | undefined;
+  readonly assigneeUsername?: string | null | undefined;
+  readonly reviewerUsername?: string | null | undefined;
+  readonly approved?: boolean | null | undefined;
+  readonly draft?: boolean | null | undefined;
+  readonly search?: string | null | undefined;
+  readonly createdAfter?: string | null | undefined;
+  readonly createdBefore?: string | null | undefined;
+  readonly updatedAfter?: string | null | undefined;
+  readonly updatedBefore?: string | null | undefined;
+  readonly mergedAfter?: string | null | undefined;
+  readonly mergedBefore?: string | null | undefined;
+  readonly includeSubgroups?: boolean | null | undefined;
+  readonly sort?: keyof typeof SORTS | null | undefined;
+  readonly not?:
+    | {
+        readonly labels?: readonly string[] | null | undefined;
+        readonly milestoneTitle?: string | null | undefined;
+        readonly authorUsername?: string | null | undefined;
+        readonly assigneeUsernames?: readonly string[] | null | undefined;
+        readonly reviewerUsername?: string | null | undefined;
+      }
+    | null
+    | undefined;
+}
+
+const named = (username: string | null | undefined) => (username ? { username } : null);
+
+const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
+  ...SORTS[args.sort ?? 'created_desc'],
+  state: args.state,
+  iids: args.iids?.map(Number).filter(Number.isSafeInteger),
+  source_branches: args.sourceBranches,
+  target_branches: args.targetBranches,
+  labels: args.labels,
+  milestone: args.milestoneTitle ? [args.milestoneTitle] : null,
+  author: named(args.authorUsername),
+  assignee: named(args.assigneeUsername),
+  reviewer: named(args.reviewerUsername),
+  approved: args.approved,
+  draft: args.draft,
+  search: args.search,
+  created_after: args.createdAfter,
+  created_before: args.createdBefore,
+  updated_after: args.updatedAfter,
+  updated_before: args.updatedBefore,
+  merged_after: args.mergedAfter,
+  merged_before: args.mergedBefore,
+  not: args.not
+    ? {
+        labels: args.not.labels,
+        milestone: args.not.milestoneTitle ? [args.not.milestoneTitle] : null,
+        author: named(args.not.authorUsername),
+        assignee: named(args.not.assigneeUsernames?.[0]),
+        reviewer: named(args.not.reviewerUsername),
+      }
+    : null,
+});
+
+/** Of all parents on a level in one statement; of each row only the columns that are asked for. */
+const below = (kind: Parameters<typeof listMergeRequestsBelow>[1]) =>
+  batchedConnection((ctx, args: MergeRequestArguments, info) =>
+    listMergeRequestsBelow(
+      ctx,
+      kind === 'group' && args.includeSubgroups ? 'subgroups' : kind,
+      filterOf(args),
+      mergeRequestColumns(selectedNodes(info)),
+    ),
+  );
+const ofProject = below('project');
+const ofGroup = below('group');
+
+const commonArgs = (t: ArgBuilder<Types>) => ({
+  state: t({ type: MergeRequestStateEnum }),
+  iids: t.stringList(),
+  sourceBranches: t.stringList(),
+  targetBranches: t.stringList(),
+  labels: t.stringList(),
+  milestoneTitle: t.string(),
+  authorUsername: t.string(),
+  assigneeUsername: t.string(),
+  reviewerUsername: t.string(),
+  approved: t.boolean(),
+  draft: t.boolean(),
+  search: t.string(),
+  createdAfter: t({ type: 'Time' }),
+  createdBefore: t({ type: 'Time' }),
+  updatedAfter: t({ type: 'Time' }),
+  updatedBefore: t({ type: 'Time' }),
+  mergedAfter: t({ type: 'Time' }),
+  mergedBefore: t({ type: 'Time' }),
+  not: t({ type: NegatedParams }),
+  sort: t({ type: MergeRequestSort, defaultValue: 'created_desc' }),
+});
+
+readsOfProject('mergeRequests', JUDGED);
+builder.objectField(ProjectRef, 'mergeRequests', (t) =>
+  t.connection(
+    {
+      type: MergeRequestRef,
+      args: commonArgs(t.arg),
+      resolve: (project, args, ctx, info) =>
+        can(ctx, project, 'read_merge_request') ? ofProject(project.id, args, ctx, info) : null,
+    },
+    MergeRequestConnection,
+  ),
+);
+
+builder.objectField(ProjectRef, 'mergeRequest', (t) =>
+  t.field({
+    type: MergeRequestRef,
+    args: { iid: t.arg.string({ required: true }) },
+    resolve: (project, { iid }, ctx) =>
+      can(ctx, project, 'read_merge_request') && /^\d{1,9}$/.test(iid)
+        ? orNull(getMergeRequest(ctx, project, Number(iid)))
+        : null,
+  }),
+);
+
+builder.objectField(GroupRef, 'mergeRequests', (t) =>
+  t.connection(
+    {
+      type: MergeRequestRef,
+      description: 'Those the caller may see in the projects of the group.',
+      args: { ...commonArgs(t.arg), includeSubgroups: t.arg.boolean({ defaultValue: false }) },
+      resolve: (group, args, ctx, info) => ofGroup(group.id, args, ctx, info),
+    },
+    MergeRequestConnection,
+  ),
+);
+
+for (const [name, kind] of [
+  ['authoredMergeRequests', 'author'],
+  ['assignedMergeRequests', 'assignee'],
+  ['reviewRequestedMergeRequests', 'reviewer'],
+] as const) {
+  const ofUser = below(kind);
+  builder.interfaceField(UserRef, name, (t) =>
+    t.connection(
+      {
+        type: MergeRequestRef,
+        description: 'As far as the caller may see them.',
+        args: commonArgs(t.arg),
+        resolve: (user, args, ctx, info) => ofUser(user.id, args, ctx, info),
+      },
+      MergeRequestConnection,
+    ),
+  );
+}
+
+builder.queryField('mergeRequest', (t) =>
+  t.field({
+    type: MergeRequestRef,
+    args: { id: t.arg({ type: 'MergeRequestID', required: true }) },
+    resolve: (_root, { id }, ctx) => findMergeRequest(ctx, id),
+  }),
+);
+
+const loadMergeRequest = loader(mergeRequestsByIds);
+
+builder.objectField(PipelineRef, 'mergeRequest', (t) =>
+  t.field({
+    type: MergeRequestRef,
+    description: 'The merge request it was made for.',
+    resolve: async ({ merge_request_id: id }, _args, ctx) => (id === null ? null : loadMergeRequest(ctx, id)),
+  }),
+);

@@ -1,0 +1,36 @@
+import { projectWebUrl } from '#domains/projects/model.ts';
+import type { Context } from '#platform/context.ts';
+import type { Commit } from '#platform/git/types.ts';
+import type { ReleaseRow } from './queries.ts';
+
+const encoded = (tag: string): string => tag.split('/').map(encodeURIComponent).join('/');
+
+export const releaseWebUrl = (ctx: Pick<Context, 'services'>, release: ReleaseRow): string =>
+  `${projectWebUrl(ctx, { full_path: release.project_path })}/-/releases/${encodeURIComponent(release.tag)}`;
+
+export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encoded(tag)}`;
+
+export const isUpcoming = ({ clock }: Pick<Context, 'clock'>, { released_at }: ReleaseRow): boolean =>
+  Date.parse(released_at.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00')) > clock.now().getTime();
+
+/** The commits that these releases of one project stand for, by release: the one stored, else the one of the tag. */
+export const releaseCommits = async (
+  ctx: Pick<Context, 'services'>,
+  releases: readonly ReleaseRow[],
+): Promise<Map<number, Commit>> => {
+  const { git } = ctx.services;
+  const [first] = releases;
+  if (!first) return new Map();
+  const tags = new Set(releases.map(({ tag }) => tag));
+  const refs = await git.listRefs(first.disk_path, { prefix: 'refs/tags/', match: (name) => tags.has(name) });
+  const tagged = new Map(refs.map((ref) => [ref.name.slice('refs/tags/'.length), ref.peeledOid]));
+  const shas = releases.map(({ sha, tag }) => (sha && /^[0-9a-f]{40}$/.test(sha) ? sha : (tagged.get(tag) ?? '')));
+  const commits = await git.readCommits(first.disk_path, [...new Set(shas.filter((sha) => sha !== ''))]);
+  const byId = new Map(commits.map((commit) => [commit.id, commit]));
+  return new Map(
+    releases.flatMap(({ id }, at) => {
+      const commit = byId.get(shas[at] ?? '');
+      return commit ? [[id, commit] as const] : [];
+    }),
+  );
+};

@@ -1,0 +1,109 @@
+import { z } from 'zod';
+import { milestoneStatsByIds, milestonesByIds } from '#domains/milestones/queries.ts';
+import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
+import { can } from '#domains/projects/policy.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { commitRecord, toCommit } from '#domains/repositories/record.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import type { Context } from '#platform/context.ts';
+import { descriptionHtml } from '#platform/description-html.ts';
+import { isoTime } from '#platform/time.ts';
+import { isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
+import { type ReleaseRow, releasePartsByIds } from './queries.ts';
+
+const link = z.object({
+  id: z.int(),
+  name: z.string(),
+  url: z.string(),
+  direct_asset_url: z.string(),
+  link_type: z.string(),
+});
+
+/** A release. What tells of the code is left out for those who may not read it. */
+export const releaseRecord = z
+  .object({
+    tag_name: z.string(),
+    name: z.string(),
+    description: z.string().nullable(),
+    description_html: z.string().optional(),
+    created_at: z.string(),
+    released_at: z.string(),
+    upcoming_release: z.boolean(),
+    author: userBasicRecord.nullable(),
+    commit: commitRecord.nullable().optional(),
+    milestones: z.array(
+      z.object({ ...milestoneRecord.shape, issue_stats: z.object({ total: z.int(), closed: z.int() }) }),
+    ),
+    commit_path: z.string().nullable().optional(),
+    tag_path: z.string().optional(),
+    assets: z.object({
+      count: z.int(),
+      sources: z.array(z.object({ format: z.string(), url: z.string() })),
+      links: z.array(link),
+    }),
+    evidences: z.array(z.object({ sha: z.string(), filepath: z.string(), collected_at: z.string() })),
+    _links: z.object({ self: z.string() }),
+  })
+  .meta({ id: 'Release' });
+
+/** The releases of one project, completed in one pass. */
+export const toReleases = async (
+  ctx: Context,
+  project: ProjectRow,
+  rows: readonly ReleaseRow[],
+  includeHtml: boolean,
+): Promise<z.output<typeof releaseRecord>[]> => {
+  const readsCode = can(ctx, project, 'read_code');
+  const [parts, users, commits] = await Promise.all([
+    releasePartsByIds(
+      ctx,
+      rows.map(({ id }) => id),
+    ),
+    userSummariesByIds(ctx, [...new Set(rows.flatMap(({ author_id }) => author_id ?? []))]),
+    readsCode ? releaseCommits(ctx, rows) : null,
+  ]);
+  const milestoneIds = can(ctx, project, 'read_milestone')
+    ? [...new Set([...parts.values()].flatMap(({ milestone_ids }) => milestone_ids))]
+    : [];
+  const [milestones, stats] = await Promise.all([
+    milestonesByIds(ctx, milestoneIds),
+    milestoneStatsByIds(ctx, milestoneIds),
+  ]);
+  return rows.map((row) => {
+    const author = users.get(row.author_id ?? 0);
+    const commit = commits?.get(row.id);
+    const { links = [], milestone_ids = [] } = parts.get(row.id) ?? {};
+    return {
+      tag_name: row.tag,
+      name: row.name ?? row.tag,
+      description: row.description,
+      ...(includeHtml ? { description_html: descriptionHtml(row.description) } : {}),
+      created_at: isoTime(row.created_at),
+      released_at: isoTime(row.released_at),
+      upcoming_release: isUpcoming(ctx, row),
+      author: author ? toUserBasic(ctx, author) : null,
+      ...(commits
+        ? {
+            commit: commit ? toCommit(ctx, project, commit) : null,
+            commit_path: commit ? `/${project.full_path}/-/commit/${commit.id}` : null,
+            tag_path: tagPath(row),
+          }
+        : {}),
+      milestones: milestone_ids.flatMap((id) => {
+        const milestone = milestones.get(id);
+        if (!milestone) return [];
+        const { total_issues_count: total = 0, closed_issues_count: closed = 0 } = stats.get(id) ?? {};
+        return { ...toMilestone(ctx, milestone), issue_stats: { total, closed } };
+      }),
+      assets: {
+        count: links.length,
+        // Archives of the source are not served here.
+        sources: [],
+        links: links.map(({ id, name, url, link_type }) => ({ id, name, url, direct_asset_url: url, link_type })),
+      },
+      evidences: [],
+      _links: { self: releaseWebUrl(ctx, row) },
+    };
+  });
+};
