@@ -10,6 +10,7 @@ import * as projects from '#domains/projects/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
 import * as settings from '#domains/settings/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
+import * as transfers from '#domains/transfers/events.ts';
 import * as users from '#domains/users/events.ts';
 import type { Follower } from '#platform/event-log/followers.ts';
 import { type AnyEventDefinition, definitionsIn } from '#platform/events.ts';
@@ -27,6 +28,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   milestones,
   issues,
   hooks,
+  transfers,
 ].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */

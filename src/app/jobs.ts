@@ -3,6 +3,7 @@ import { removeFiles } from '#domains/projects/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeProjectFiles } from '#domains/users/jobs.ts';
+import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
@@ -20,4 +21,8 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(deleteMergedBranches),
   runnable(settlePushes),
   runnable(sweepDeliveries),
+  runnable(exportProject),
+  runnable(importProject),
+  runnable(endAbandoned),
+  runnable(removeExpired),
 ];

@@ -1,0 +1,185 @@
+import { MAINTAINER } from '#domains/access/model.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { readOverrides } from '#domains/projects/attributes.ts';
+import { checkLimit, insertProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
+import { projectCreated } from '#domains/projects/events.ts';
+import { projectScope } from '#domains/projects/model.ts';
+import { checkNameAndPath } from '#domains/projects/path.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { encrypt, randomToken } from '#platform/secrets.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import { exportQueued, importScheduled } from './events.ts';
+import { checkUploadUrl } from './exporting/upload.ts';
+import { exportKey, exportProject, importKey, importProject } from './jobs.ts';
+import { IMPORT_TYPE } from './model.ts';
+import { emitExport, emitImport } from './telling.ts';
+
+export interface ExportOptions {
+  /** Stands in the archive in place of the project's own. */
+  readonly description?: string | null | undefined;
+  readonly upload?: { readonly url: string; readonly http_method?: 'PUT' | 'POST' | undefined } | null | undefined;
+}
+
+/**
+ * Has the project exported (specification 1 §4.1). While an export is running, asking again changes nothing: that one
+ * goes on.
+ *
+ * @throws DomainError `not_found` when exports are turned off, `forbidden`, `invalid` for an upload URL that cannot be
+ */
+export const scheduleExport = async (ctx: Context, project: ProjectRow, options: ExportOptions = {}): Promise<void> => {
+  requireAbility(ctx, project, 'export');
+  if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
+  const { upload } = options;
+  if (upload) await checkUploadUrl(ctx, upload.url);
+  await ctx.transaction(async (tx) => {
+    const row = await tx.db
+      .insertInto('project_exports')
+      .values({
+        project_id: project.id,
+        user_id: ctx.actor.userId,
+        description: options.description || null,
+        upload_url: upload ? encrypt(ctx.services.secretKey, upload.url) : null,
+        upload_method: upload ? (upload.http_method ?? 'PUT') : null,
+        correlation_id: ctx.requestId,
+      })
+      .onConflict((on) => on.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    if (!row) return;
+    tx.enqueue(exportProject, { export_id: row.id }, { key: exportKey(row.id) });
+    await emitExport(tx, project, row, exportQueued);
+  });
+};
+
+export interface ImportOptions {
+  readonly path: string;
+  readonly name?: string | null | undefined;
+  /** The caller's own when absent. */
+  readonly namespace?: IdOrPath | null | undefined;
+  readonly override_params?: Readonly<Record<string, unknown>> | null | undefined;
+  readonly overwrite?: boolean | undefined;
+  /** Where the uploaded archive lies in storage; it belongs to the import from here on. */
+  readonly storageKey: string;
+}
+
+/**
+ * Creates the project and has the archive imported into it (specification 1 §4.1). With `overwrite` the project that
+ * stands at the path stays until the new one is complete.
+ *
+ * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid`, `conflict` while another import replaces the same
+ */
+export const scheduleImport = async (ctx: Context, options: ImportOptions): Promise<ProjectRow> => {
+  const { userId } = ctx.actor;
+  if (userId === null) throw unauthenticated();
+  const namespace = await targetNamespace(ctx, options.namespace ?? null);
+  requireTarget(ctx, namespace);
+  const { path } = options;
+  const name = options.name || path;
+  checkNameAndPath({ name, path });
+  const override_params = readImportOverrides(options.override_params ?? {});
+  const default_branch = namespace.default_branch || (await getSettings(ctx)).default_branch_name;
+  const { git } = ctx.services;
+  const made: string[] = [];
+  try {
+    const project = await ctx.transaction(async (tx) => {
+      const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
+      if (!replaced) await checkLimit(tx, namespace);
+      const suffix = replaced ? `-import-${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
+      const { id, disk_path } = await insertProject(tx, {
+        namespace,
+        creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
+        name: name.slice(0, 255 - suffix.length) + suffix,
+        path: path.slice(0, 255 - suffix.length) + suffix,
+        // It opens when it is complete.
+        visibility_level: 0,
+        default_branch,
+        attributes: {},
+        import_type: IMPORT_TYPE,
+        unprotected: true,
+      });
+      made.push(disk_path);
+      await git.init(disk_path, default_branch);
+      await addImporter(tx, id, namespace);
+      const row = await tx.db
+        .insertInto('project_imports')
+        .values({
+          project_id: id,
+          user_id: userId,
+          import_type: IMPORT_TYPE,
+          storage_key: options.storageKey,
+          by_administrator: ctx.actor.isAdmin,
+          override_params: toJsonb(override_params),
+          replaces_project_id: replaced?.id ?? null,
+          target_name: replaced ? name : null,
+          target_path: replaced ? path : null,
+          correlation_id: ctx.requestId,
+        })
+        .returningAll()
+        .executeTakeFirstOrThrow()
+        .catch(asRunning);
+      tx.enqueue(importProject, { import_id: row.id }, { key: importKey(row.id) });
+      const created = await getProject(tx, { id });
+      tx.emit(projectCreated, {
+        ...projectScope(created),
+        subject: { type: 'Project', id },
+        payload: await payloadOf(tx, created),
+      });
+      await emitImport(tx, created, row, importScheduled);
+      return created;
+    });
+    made.splice(made.indexOf(project.disk_path), 1);
+    return project;
+  } finally {
+    // Of attempts that came to nothing.
+    for (const disk_path of made) await git.remove(disk_path);
+  }
+};
+
+/** Maintainers of a group may import into it; people into their own namespace. */
+const requireTarget = (ctx: Context, namespace: NamespaceRow): void => {
+  requireGroupAbility(ctx, namespace, 'import_projects');
+  if (namespace.kind === 'user' && namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();
+};
+
+const VISIBILITY_LEVELS: Readonly<Record<string, number>> = { private: 0, internal: 10, public: 20 };
+
+/** Settings alone, and what the project record has beside them; everything else is dropped without a word. */
+const readImportOverrides = (params: Readonly<Record<string, unknown>>): Record<string, unknown> => {
+  const found: Record<string, unknown> = { ...readOverrides(params) };
+  const level = VISIBILITY_LEVELS[String(params.visibility)] ?? Number(params.visibility_level ?? Number.NaN);
+  if (level === 0 || level === 10 || level === 20) found.visibility_level = level;
+  if (params.archived !== undefined && params.archived !== '')
+    found.archived = ['true', '1', 't', 'on', 'yes'].includes(String(params.archived).toLowerCase());
+  return found;
+};
+
+const findReplaced = async (tx: Tx, namespace: NamespaceRow, path: string): Promise<ProjectRow | null> => {
+  const found = await findProject(tx, { path: `${namespace.full_path}/${path}` });
+  if (!found) return null;
+  requireAbility(tx, found, 'remove_project');
+  if (found.import_status === 'scheduled' || found.import_status === 'started')
+    throw conflict('409 Conflict - the project is being imported');
+  return found;
+};
+
+/** Whoever imports becomes a member, with no more than he may do in the group (reference: export-archive §5). */
+const addImporter = async (tx: Tx, projectId: number, namespace: NamespaceRow): Promise<void> => {
+  const access_level = tx.actor.isAdmin ? MAINTAINER : Math.min(MAINTAINER, namespace.access_level);
+  await tx.db
+    .insertInto('members')
+    .values({ project_id: projectId, user_id: tx.actor.userId, access_level, created_by_id: tx.actor.userId })
+    .onConflict((on) => on.doNothing())
+    .execute();
+};
+
+const asRunning = (error: unknown): never => {
+  if (error instanceof Error && 'constraint' in error && error.constraint === 'project_imports_replacing')
+    throw conflict('409 Conflict - another import is replacing the project');
+  throw error;
+};

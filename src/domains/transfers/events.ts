@@ -1,0 +1,46 @@
+import { z } from 'zod';
+import { defineEvent } from '#platform/events.ts';
+
+const counts = z.record(z.string(), z.object({ done: z.number(), total: z.number() }));
+
+/** How far it is: whole in each event, so that a reader who comes back late sees what was then. */
+const progress = {
+  percentage: z.number(),
+  relations: counts,
+  bytes: z.number(),
+  total_bytes: z.number().nullable(),
+  user_id: z.number().nullable(),
+};
+
+export const exportProgress = z.object({
+  id: z.number(),
+  status: z.enum(['none', 'queued', 'started', 'finished', 'regeneration_in_progress']),
+  ...progress,
+  size: z.number().nullable(),
+  error: z.string().nullable(),
+});
+export type ExportProgress = z.output<typeof exportProgress>;
+
+export const exportQueued = defineEvent('export.queued', exportProgress);
+export const exportProgressed = defineEvent('export.progressed', exportProgress);
+export const exportFinished = defineEvent('export.finished', exportProgress);
+export const exportFailed = defineEvent('export.failed', exportProgress);
+
+export const importProgress = z.object({
+  id: z.number(),
+  status: z.enum(['scheduled', 'started', 'finished', 'failed']),
+  ...progress,
+  failed_relations: z.number(),
+  error: z.string().nullable(),
+});
+export type ImportProgress = z.output<typeof importProgress>;
+
+export const importScheduled = defineEvent('import.scheduled', importProgress);
+export const importProgressed = defineEvent('import.progressed', importProgress);
+export const importFinished = defineEvent('import.finished', importProgress);
+export const importFailed = defineEvent('import.failed', importProgress);
+
+const kinds = (...definitions: readonly { readonly kind: string }[]): ReadonlySet<string> =>
+  new Set(definitions.map(({ kind }) => kind));
+export const EXPORT_KINDS = kinds(exportQueued, exportProgressed, exportFinished, exportFailed);
+export const IMPORT_KINDS = kinds(importScheduled, importProgressed, importFinished, importFailed);

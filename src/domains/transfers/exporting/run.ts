@@ -1,0 +1,237 @@
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { removeFiles } from '#domains/projects/jobs.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { createArchiveWriter } from '#platform/archive/write-archive.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import type { JobRun } from '#platform/jobs.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import { exportFailed, exportFinished, exportProgressed } from '../events.ts';
+import {
+  ARCHIVE_TYPE,
+  downloadName,
+  type ExportRow,
+  type RelationCounts,
+  Superseded,
+  TransferError,
+} from '../model.ts';
+import { Pace, percentageOf } from '../progress.ts';
+import { emitExport } from '../telling.ts';
+import { upload } from './upload.ts';
+import { atOneMoment, countRelations, writeProject } from './write.ts';
+
+/**
+ * Runs an export from the beginning: nothing of an earlier attempt is of use, and what it left is removed. Only the
+ * attempt that the row counts can write to it.
+ */
+export const runExport = async (ctx: Context, exportId: number, run: JobRun): Promise<void> => {
+  const row = await claim(ctx, exportId);
+  if (!row) return;
+  try {
+    const project = await findProject(ctx, { id: row.project_id });
+    if (!project) return;
+    await removeLeftovers(ctx, row);
+    await produce(ctx, row, project);
+  } catch (error) {
+    if (error instanceof Superseded) {
+      ctx.log.warn({ export_id: exportId }, 'an export was taken up elsewhere');
+      return;
+    }
+    if (ctx.signal.aborted) throw error;
+    const reason = reasonOf(error);
+    if (reason === null && !run.lastAttempt) throw error;
+    ctx.log.error({ err: error, export_id: exportId }, 'an export failed');
+    await failExport(ctx, exportId, reason ?? 'The export could not be completed.', row.attempt);
+  }
+};
+
+const claim = async (ctx: Context, id: number): Promise<ExportRow | null> =>
+  (await ctx.db
+    .updateTable('project_exports')
+    .set({
+      status: 'started',
+      attempt: sql`attempt + 1`,
+      started_at: sql`coalesce(started_at, now())`,
+      relations: '{}',
+      bytes: 0,
+    })
+    .where('id', '=', id)
+    .where('status', 'in', ['queued', 'started'])
+    .returningAll()
+    .executeTakeFirst()) ?? null;
+
+const folderOf = (projectId: number): string => `exports/${projectId}/`;
+
+/** Files of this project that no row knows of: attempts that were written and died before they could say so. */
+const removeLeftovers = async (ctx: Context, { project_id }: ExportRow): Promise<void> => {
+  const { storage } = ctx.services;
+  const known = new Set(
+    (
+      await ctx.db.selectFrom('project_exports').select('storage_key').where('project_id', '=', project_id).execute()
+    ).map(({ storage_key }) => storage_key),
+  );
+  for await (const { key } of storage.list(folderOf(project_id))) if (!known.has(key)) await storage.remove(key);
+};
+
+const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promise<void> => {
+  const settings = await getSettings(ctx);
+  const { storage, config } = ctx.services;
+  const key = `${folderOf(project.id)}${row.id}-${row.attempt}.tar.gz`;
+  const archive = createArchiveWriter({ temporaryDirectory: join(config.dataDir, 'tmp') });
+  const stored = storage.write(key, archive.output, {
+    contentType: ARCHIVE_TYPE,
+    signal: ctx.signal,
+    ...(settings.max_export_size > 0 ? { maxBytes: settings.max_export_size * MIB } : {}),
+  });
+  // It is awaited below, or has failed with what the writing failed of.
+  stored.catch(() => undefined);
+  try {
+    await atOneMoment(ctx, async (db) => {
+      const tracker = new Tracker(ctx, row, project, await countRelations(db, project.id));
+      await tracker.begin();
+      await writeProject(ctx, db, project, archive, {
+        description: row.description,
+        onLines: (relation, done) => tracker.lines(relation, done),
+        onBundle: (bytes) => tracker.bundle(bytes),
+      });
+    });
+    await archive.finish();
+    const { size } = await stored;
+    await upload(ctx, row, key, size);
+    await finish(ctx, row, project, { key, size, lifetimeHours: settings.export_file_lifetime_hours });
+  } catch (error) {
+    archive.abort(error instanceof Error ? error : new Error(String(error)));
+    // The size limit ends the writing of the file, and with it that of the archive: its reason is the true one.
+    const cause = await stored.then(
+      () => error,
+      (failure: unknown) => (failure instanceof DomainError ? failure : error),
+    );
+    await storage.remove(key);
+    throw cause;
+  }
+};
+
+const MIB = 1024 * 1024;
+
+/** Keeps the row up to date with what has been written, and tells of it now and then. */
+class Tracker {
+  readonly #ctx: Context;
+  readonly #row: ExportRow;
+  readonly #project: ProjectRow;
+  readonly #counts: Record<string, { done: number; total: number }>;
+  readonly #total: number;
+  readonly #pace = new Pace();
+  #bundle = 0;
+
+  constructor(ctx: Context, row: ExportRow, project: ProjectRow, counts: RelationCounts) {
+    this.#ctx = ctx;
+    this.#row = row;
+    this.#project = project;
+    this.#counts = { ...counts };
+    // The repository weighs as much as a twentieth of the lines: nobody knows its size beforehand.
+    this.#total = Object.values(counts).reduce((sum, { total }) => sum + total, 0);
+  }
+
+  begin(): Promise<void> {
+    return this.#write();
+  }
+
+  async lines(relation: string, done: number): Promise<void> {
+    this.#counts[relation] = { done, total: Math.max(done, this.#counts[relation]?.total ?? 0) };
+    if (this.#pace.isDue()) await this.#write();
+  }
+
+  async bundle(bytes: number): Promise<void> {
+    this.#bundle = bytes;
+    if (this.#pace.isDue()) await this.#write();
+  }
+
+  #percentage(): number {
+    const done = Object.values(this.#counts).reduce((sum, each) => sum + each.done, 0);
+    const lines = this.#total === 0 ? 0.9 : (done / this.#total) * 0.9;
+    const repository = this.#bundle === 0 ? 0 : 0.09 * (1 - 1 / (1 + this.#bundle / (8 * MIB)));
+    return percentageOf(lines + repository, 1);
+  }
+
+  async #write(): Promise<void> {
+    this.#pace.told();
+    await this.#ctx.transaction(async (tx) => {
+      const row = await tx.db
+        .updateTable('project_exports')
+        .set({
+          relations: toJsonb(this.#counts),
+          bytes: this.#bundle,
+          percentage: sql`greatest(percentage, ${this.#percentage()}::float8)`,
+        })
+        .where('id', '=', this.#row.id)
+        .where('attempt', '=', this.#row.attempt)
+        .where('status', '=', 'started')
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) throw new Superseded();
+      await emitExport(tx, this.#project, row, exportProgressed);
+    });
+  }
+}
+
+const finish = async (
+  ctx: Context,
+  { id, attempt }: ExportRow,
+  project: ProjectRow,
+  file: { readonly key: string; readonly size: number; readonly lifetimeHours: number },
+): Promise<void> => {
+  await ctx.transaction(async (tx) => {
+    const row = await tx.db
+      .updateTable('project_exports')
+      .set({
+        status: 'finished',
+        percentage: 100,
+        storage_key: file.key,
+        size: file.size,
+        bytes: file.size,
+        total_bytes: file.size,
+        filename: downloadName(tx.clock.now(), project.full_path),
+        finished_at: sql`now()`,
+        expires_at: sql`now() + make_interval(hours => ${file.lifetimeHours}::int)`,
+        upload_url: null,
+        relations: sql`(select coalesce(jsonb_object_agg(key, value || jsonb_build_object('total', value -> 'done')), '{}') from jsonb_each(relations))`,
+      })
+      .where('id', '=', id)
+      .where('attempt', '=', attempt)
+      .where('status', '=', 'started')
+      .returningAll()
+      .executeTakeFirst();
+    if (!row) throw new Superseded();
+    const { rows: older } = await sql<{ storage_key: string }>`
+      update project_exports set storage_key = null from (
+        select id, storage_key from project_exports
+        where project_id = ${project.id} and id <> ${id} and storage_key is not null for update) old
+      where project_exports.id = old.id returning old.storage_key`.execute(tx.db);
+    if (older.length > 0)
+      tx.enqueue(removeFiles, { disk_paths: [], storage_keys: older.map(({ storage_key }) => storage_key) });
+    await emitExport(tx, project, row, exportFinished);
+  });
+};
+
+/** Ends an export that cannot be. With an attempt, only if that is still the one that counts. */
+export const failExport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
+  await ctx.transaction(async (tx) => {
+    let update = tx.db
+      .updateTable('project_exports')
+      .set({ status: 'failed', error, finished_at: sql`now()`, upload_url: null })
+      .where('id', '=', id)
+      .where('status', 'in', ['queued', 'started']);
+    if (attempt !== undefined) update = update.where('attempt', '=', attempt);
+    const row = await update.returningAll().executeTakeFirst();
+    if (row) await emitExport(tx, null, row, exportFailed);
+  });
+};
+
+/** What may be told of a failure that trying again would not mend; null for one it may. */
+const reasonOf = (error: unknown): string | null => {
+  if (error instanceof TransferError) return error.message;
+  if (error instanceof DomainError && error.code === 'too_large') return 'The export is larger than is allowed.';
+  return null;
+};

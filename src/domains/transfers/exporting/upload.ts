@@ -1,0 +1,64 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { invalid } from '#platform/errors.ts';
+import { type AddressPolicy, OutboundError } from '#platform/http-client/http-client.ts';
+import { decrypt } from '#platform/secrets.ts';
+import { ARCHIVE_TYPE, type ExportRow, TransferError } from '../model.ts';
+
+/** Where uploads of exports may go. */
+const uploadPolicy = async (ctx: Context): Promise<AddressPolicy> => {
+  const settings = await getSettings(ctx);
+  return {
+    allowLocal: settings.allow_local_requests_from_web_hooks_and_services,
+    allowlist: settings.outbound_local_requests_whitelist,
+  };
+};
+
+/** @throws DomainError `invalid` for an address that uploads may not go to */
+export const checkUploadUrl = async (ctx: Context, url: string): Promise<void> => {
+  try {
+    await ctx.services.http.check(url, await uploadPolicy(ctx));
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    throw invalid({ 'upload[url]': [error.message] });
+  }
+};
+
+const UPLOAD_TIMEOUT_MS = 60 * 60_000;
+const UPLOAD_TRIES = 3;
+
+/** Sends the archive where it was asked to go. */
+export const upload = async (ctx: Context, row: ExportRow, key: string, size: number): Promise<void> => {
+  if (!row.upload_url) return;
+  const { storage, http, secretKey } = ctx.services;
+  if ((await getSettings(ctx)).silent_mode_enabled)
+    throw new TransferError('The upload was not sent: silent mode is on.');
+  const url = decrypt(secretKey, row.upload_url);
+  for (let attempt = 1; ; attempt++) {
+    const { stream } = await storage.read(key);
+    try {
+      const { status } = await http.request({
+        url,
+        method: row.upload_method === 'POST' ? 'POST' : 'PUT',
+        headers: { 'content-type': ARCHIVE_TYPE },
+        body: stream,
+        contentLength: size,
+        policy: await uploadPolicy(ctx),
+        timeoutMs: UPLOAD_TIMEOUT_MS,
+        maxResponseBytes: 8 * 1024,
+        signal: ctx.signal,
+      });
+      if (status >= 200 && status < 300) return;
+      if (status < 500 || attempt >= UPLOAD_TRIES)
+        throw new TransferError(`The upload failed: the server answered ${status}.`);
+    } catch (error) {
+      if (!(error instanceof OutboundError) || ctx.signal.aborted) throw error;
+      if (error.kind === 'blocked' || attempt >= UPLOAD_TRIES)
+        throw new TransferError(`The upload failed: ${error.message}.`);
+    } finally {
+      stream.destroy();
+    }
+    await sleep(1_000 * 2 ** attempt, undefined, { signal: ctx.signal });
+  }
+};

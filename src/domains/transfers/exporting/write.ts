@@ -1,0 +1,160 @@
+import { sql } from 'kysely';
+import { attributesToArchive } from '#domains/projects/archive.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { writeLines } from '#platform/archive/ndjson.ts';
+import type { ArchiveWriter } from '#platform/archive/write-archive.ts';
+import type { Context } from '#platform/context.ts';
+import type { Database } from '#platform/db/pool.ts';
+import { VERSION } from '#platform/version.ts';
+import { ARCHIVE_VERSION, type RelationCounts } from '../model.ts';
+import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
+import type { ChildReading, Relation } from '../relations/relation.ts';
+
+const PAGE = 1_000;
+
+export interface WriteOptions {
+  /** In place of the project's own. */
+  readonly description: string | null;
+  /** Told of each page: relation and lines so far. */
+  readonly onLines: (relation: string, done: number) => Promise<void>;
+  readonly onBundle: (bytes: number) => Promise<void>;
+}
+
+/** How many lines each relation will have. */
+export const countRelations = async (db: Database, projectId: number): Promise<RelationCounts> => {
+  const counts: Record<string, { done: number; total: number }> = {};
+  for (const { name, reading } of RELATIONS) {
+    const { rows } = await reading.count(projectId).execute(db);
+    counts[name] = { done: 0, total: rows[0]?.count ?? 0 };
+  }
+  return counts;
+};
+
+/**
+ * Writes the project into the archive: what the database holds as of one moment, then the repository. `db` is a
+ * transaction that sees that moment.
+ */
+export const writeProject = async (
+  ctx: Context,
+  db: Database,
+  project: ProjectRow,
+  archive: ArchiveWriter,
+  options: WriteOptions,
+): Promise<void> => {
+  await archive.entry('VERSION', `${ARCHIVE_VERSION}\n`);
+  await archive.entry('GITLAB_VERSION', `${VERSION}\n`);
+  await archive.entry('GITLAB_REVISION', 'millrace\n');
+  const attributes = attributesToArchive(project, 'project');
+  if (options.description !== null) attributes.description = options.description;
+  await archive.entry('tree/project.json', JSON.stringify({ ...attributes, import_type: 'gitlab_project' }));
+  for (const file of SETTING_FILES) {
+    await archive.entry(`tree/project/${file}.ndjson`, `${JSON.stringify(attributesToArchive(project, file))}\n`);
+  }
+  for (const relation of RELATIONS) {
+    await archive.entry(
+      `tree/project/${relation.name}.ndjson`,
+      writeLines(readLines(ctx, db, project.id, relation, options)),
+    );
+  }
+  const bundle = await ctx.services.git.createBundle(project.disk_path, { signal: ctx.signal });
+  if (bundle) await archive.entry('project.bundle', counted(bundle, options.onBundle));
+};
+
+/** The lines of a relation, a page at a time: the parents' own JSON as Postgres wrote it, with that of their children let in. */
+async function* readLines(
+  ctx: Context,
+  db: Database,
+  projectId: number,
+  { name, reading }: Relation,
+  { onLines }: WriteOptions,
+): AsyncGenerator<string[]> {
+  const children = await presentChildren(db, projectId, reading.children);
+  let after = 0;
+  let done = 0;
+  for (;;) {
+    ctx.signal.throwIfAborted();
+    const { rows } = await reading.page(projectId, after, PAGE).execute(db);
+    const last = rows.at(-1);
+    if (!last) return;
+    const found = await readChildren(
+      db,
+      children,
+      rows.map(({ id }) => id),
+    );
+    yield rows.map(({ id, line }) => withChildren(line, id, found));
+    after = last.id;
+    done += rows.length;
+    await onLines(name, done);
+    if (rows.length < PAGE) return;
+  }
+}
+
+interface PresentChild {
+  readonly child: ChildReading;
+  readonly any: boolean;
+}
+
+const presentChildren = async (
+  db: Database,
+  projectId: number,
+  children: readonly ChildReading[],
+): Promise<PresentChild[]> => {
+  const present: PresentChild[] = [];
+  for (const child of children) {
+    const { rows } = await child.any(projectId).execute(db);
+    present.push({ child, any: rows[0]?.any ?? false });
+  }
+  return present;
+};
+
+interface ReadChild {
+  readonly key: string;
+  readonly none: string | null;
+  readonly byParent: ReadonlyMap<number, string>;
+}
+
+const readChildren = async (
+  db: Database,
+  children: readonly PresentChild[],
+  ids: readonly number[],
+): Promise<ReadChild[]> => {
+  const read: ReadChild[] = [];
+  for (const { child, any } of children) {
+    const rows = any ? (await child.of(ids).execute(db)).rows : [];
+    const byParent = new Map(rows.map(({ parent_id, json }) => [parent_id, json]));
+    read.push({ key: child.key, none: child.none, byParent });
+  }
+  return read;
+};
+
+const withChildren = (line: string, id: number, children: readonly ReadChild[]): string => {
+  if (children.length === 0) return line;
+  let json = line.slice(0, -1);
+  for (const { key, none, byParent } of children) {
+    const value = byParent.get(id) ?? none;
+    if (value !== null) json += `,"${key}":${value}`;
+  }
+  return `${json}}`;
+};
+
+async function* counted(
+  source: AsyncIterable<Buffer>,
+  onBytes: (bytes: number) => Promise<void>,
+): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of source) {
+    bytes += chunk.length;
+    yield chunk;
+    await onBytes(bytes);
+  }
+}
+
+/** Everything read in `run` is of one moment. */
+export const atOneMoment = <T>(ctx: Context, run: (db: Database) => Promise<T>): Promise<T> =>
+  ctx.db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .execute(async (db) => {
+      await sql`set transaction read only`.execute(db);
+      return run(db);
+    });

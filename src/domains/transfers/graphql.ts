@@ -1,0 +1,273 @@
+import { ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
+import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import { apiUrl, webUrl } from '#platform/urls.ts';
+import { scheduleExport } from './commands.ts';
+import {
+  EXPORT_KINDS,
+  type ExportProgress,
+  exportProgress,
+  IMPORT_KINDS,
+  type ImportProgress,
+  importProgress,
+} from './events.ts';
+import type { ExportState, ImportRow, RelationCounts } from './model.ts';
+import { readCounts } from './progress.ts';
+import { findImport, findReplacement, type ImportFailureRow, listImportFailures, readExportState } from './queries.ts';
+
+const ExportStatusEnum = builder.enumType('ProjectExportStatus', {
+  description: 'How an export stands.',
+  values: {
+    NONE: { value: 'none' },
+    QUEUED: { value: 'queued' },
+    STARTED: { value: 'started' },
+    FINISHED: { value: 'finished' },
+    REGENERATION_IN_PROGRESS: { value: 'regeneration_in_progress' },
+  } as const,
+});
+
+const IMPORT_STATUSES = ['none', 'scheduled', 'started', 'finished', 'failed'] as const;
+const ImportStatusEnum = builder.enumType('ImportStatus', {
+  description: 'How an import stands.',
+  values: {
+    NONE: { value: 'none' },
+    SCHEDULED: { value: 'scheduled' },
+    STARTED: { value: 'started' },
+    FINISHED: { value: 'finished' },
+    FAILED: { value: 'failed' },
+  } as const,
+});
+
+interface RelationProgress {
+  readonly name: string;
+  readonly done: number;
+  readonly total: number;
+}
+
+const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelationProgress').implement({
+  description: 'Of one relation, such as `issues`: how many items are done.',
+  extensions: { viewerIndependent: true },
+  fields: (t) => ({
+    name: t.exposeString('name', { nullable: false }),
+    done: t.exposeInt('done', { nullable: false }),
+    total: t.exposeInt('total', { nullable: false }),
+  }),
+});
+
+const relationsOf = (counts: RelationCounts): RelationProgress[] =>
+  Object.entries(counts).map(([name, { done, total }]) => ({ name, done, total }));
+
+interface ProjectWithExport extends ExportState {
+  readonly project: ProjectRow;
+}
+
+const ProjectExportRef = builder.objectRef<ProjectWithExport>('ProjectExport').implement({
+  description: 'The export of a project: the one asked for last, and the file that can be downloaded.',
+  fields: (t) => ({
+    status: t.field({ type: ExportStatusEnum, nullable: false, resolve: ({ status }) => status }),
+    startedAt: t.field({ type: 'Time', resolve: ({ latest }) => latest?.started_at }),
+    finishedAt: t.field({ type: 'Time', resolve: ({ latest }) => latest?.finished_at }),
+    progress: t.float({
+      description: 'Of the export asked for last, in percent.',
+      resolve: ({ latest }) => latest?.percentage,
+    }),
+    relations: t.field({
+      type: [RelationProgressRef],
+      nullable: { list: false, items: false },
+      resolve: ({ latest }) => relationsOf(readCounts(latest?.relations)),
+    }),
+    size: t.field({ type: 'BigInt', description: 'Of the file, in bytes.', resolve: ({ file }) => file?.size }),
+    filename: t.string({ resolve: ({ file }) => file?.filename }),
+    downloadUrl: t.string({
+      resolve: ({ file, project }, _args, ctx) => (file ? webUrl(ctx, `${project.full_path}/download_export`) : null),
+    }),
+    apiUrl: t.string({
+      resolve: ({ file, project }, _args, ctx) => (file ? apiUrl(ctx, `projects/${project.id}/export/download`) : null),
+    }),
+    expiresAt: t.field({ type: 'Time', resolve: ({ file }) => file?.expires_at }),
+    error: t.string({
+      description: 'Why the export asked for last failed.',
+      resolve: ({ latest }) => latest?.error,
+    }),
+  }),
+});
+
+const ImportFailureRef = builder.objectRef<ImportFailureRow>('ImportFailure').implement({
+  description: 'Something of an archive that could not be imported.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ id }) => String(id) }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    exceptionClass: t.exposeString('exception_class', { nullable: false }),
+    exceptionMessage: t.exposeString('exception_message', { nullable: false }),
+    source: t.exposeString('source', { nullable: false }),
+    relationName: t.exposeString('relation_name', { nullable: false }),
+    lineNumber: t.exposeInt('line_number', { nullable: false, description: 'From zero.' }),
+  }),
+});
+const ImportFailureConnection = builder.connectionObject(
+  { type: ImportFailureRef, name: 'ImportFailureConnection' },
+  { name: 'ImportFailureEdge' },
+);
+
+const ProjectImportRef = builder.objectRef<ImportRow>('ProjectImport').implement({
+  description: 'The import a project came from.',
+  fields: (t) => ({
+    status: t.field({
+      type: ImportStatusEnum,
+      nullable: false,
+      resolve: ({ status }) => IMPORT_STATUSES.find((each) => each === status) ?? 'none',
+    }),
+    type: t.exposeString('import_type'),
+    error: t.exposeString('import_error'),
+    correlationId: t.exposeString('correlation_id'),
+    stats: t.field({ type: 'JSON', resolve: ({ stats }) => stats }),
+    progress: t.exposeFloat('percentage', { nullable: false, description: 'In percent.' }),
+    relations: t.field({
+      type: [RelationProgressRef],
+      nullable: { list: false, items: false },
+      resolve: ({ relations }) => relationsOf(readCounts(relations)),
+    }),
+    bytes: t.expose('bytes', { type: 'BigInt', nullable: false }),
+    totalBytes: t.expose('total_bytes', { type: 'BigInt' }),
+    startedAt: t.expose('started_at', { type: 'Time' }),
+    finishedAt: t.expose('finished_at', { type: 'Time' }),
+    failedRelations: t.connection(
+      {
+        type: ImportFailureRef,
+        nullable: false,
+        description: 'Newest first.',
+        resolve: (row, args, ctx, info) => listConnection(args, info, listImportFailures(ctx, row.project_id)),
+      },
+      ImportFailureConnection,
+    ),
+  }),
+});
+
+readsOfProject('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level']);
+builder.objectField(ProjectRef, 'export', (t) =>
+  t.field({
+    type: ProjectExportRef,
+    description: 'For Maintainers and above.',
+    resolve: async (project, _args, ctx) =>
+      can(ctx, project, 'export') ? { project, ...(await readExportState(ctx, project.id)) } : null,
+  }),
+);
+
+readsOfProject('import', ['id']);
+builder.objectField(ProjectRef, 'import', (t) =>
+  t.field({
+    type: ProjectImportRef,
+    description: 'Null for a project that was not imported.',
+    resolve: (project, _args, ctx) => findImport(ctx, project.id),
+  }),
+);
+
+const HttpMethodEnum = builder.enumType('ProjectExportUploadMethod', { values: ['PUT', 'POST'] as const });
+const UploadInput = builder.inputType('ProjectExportUploadInput', {
+  description: 'Where the finished archive is sent.',
+  fields: (t) => ({ url: t.string({ required: true }), httpMethod: t.field({ type: HttpMethodEnum }) }),
+});
+
+mutationField('projectExport', {
+  description: 'Has a project exported. While an export of it is running, that one goes on.',
+  input: (t) => ({
+    projectPath: t.id({ required: true }),
+    description: t.string({ description: "Stands in the archive in place of the project's own." }),
+    upload: t.field({ type: UploadInput }),
+  }),
+  payload: { project: ProjectRef, export: ProjectExportRef },
+  run: async (ctx, { projectPath, description, upload }) => {
+    const project = await getProject(ctx, { path: String(projectPath) });
+    await scheduleExport(ctx, project, {
+      description,
+      upload: upload ? { url: upload.url, http_method: upload.httpMethod ?? undefined } : null,
+    });
+    return { project, export: { project, ...(await readExportState(ctx, project.id)) } };
+  },
+});
+
+interface Update<P> {
+  readonly cursor: string;
+  readonly at: string;
+  readonly payload: P;
+}
+
+const ExportUpdateRef = builder.objectRef<Update<ExportProgress>>('ProjectExportUpdate').implement({
+  description: 'How an export stood at one moment.',
+  extensions: { viewerIndependent: true },
+  fields: (t) => ({
+    cursor: t.exposeString('cursor', { nullable: false, description: 'Pass it as `after` to go on behind this one.' }),
+    at: t.expose('at', { type: 'Time', nullable: false }),
+    exportId: t.id({ nullable: false, resolve: ({ payload }) => String(payload.id) }),
+    status: t.field({ type: ExportStatusEnum, nullable: false, resolve: ({ payload }) => payload.status }),
+    progress: t.float({ nullable: false, description: 'In percent.', resolve: ({ payload }) => payload.percentage }),
+    relations: t.field({
+      type: [RelationProgressRef],
+      nullable: { list: false, items: false },
+      resolve: ({ payload }) => relationsOf(payload.relations),
+    }),
+    bytes: t.field({ type: 'BigInt', nullable: false, resolve: ({ payload }) => payload.bytes }),
+    totalBytes: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.total_bytes }),
+    size: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.size }),
+    error: t.string({ resolve: ({ payload }) => payload.error }),
+  }),
+});
+
+subscriptionField('projectExportUpdated', {
+  description: 'Follows the exports of a project, for its Maintainers.',
+  type: ExportUpdateRef,
+  args: (t) => ({ fullPath: t.id({ required: true }) }),
+  open: async (ctx, { fullPath }) => {
+    const project = await getProject(ctx, { path: String(fullPath) });
+    requireAbility(ctx, project, 'export');
+    return { kinds: EXPORT_KINDS, project_id: project.id };
+  },
+  resolve: async (event) => ({
+    cursor: eventCursor(event),
+    at: event.created_at,
+    payload: exportProgress.parse(event.payload),
+  }),
+});
+
+const ImportUpdateRef = builder.objectRef<Update<ImportProgress>>('ProjectImportUpdate').implement({
+  description: 'How an import stood at one moment.',
+  extensions: { viewerIndependent: true },
+  fields: (t) => ({
+    cursor: t.exposeString('cursor', { nullable: false, description: 'Pass it as `after` to go on behind this one.' }),
+    at: t.expose('at', { type: 'Time', nullable: false }),
+    importId: t.id({ nullable: false, resolve: ({ payload }) => String(payload.id) }),
+    status: t.field({ type: ImportStatusEnum, nullable: false, resolve: ({ payload }) => payload.status }),
+    progress: t.float({ nullable: false, description: 'In percent.', resolve: ({ payload }) => payload.percentage }),
+    relations: t.field({
+      type: [RelationProgressRef],
+      nullable: { list: false, items: false },
+      resolve: ({ payload }) => relationsOf(payload.relations),
+    }),
+    bytes: t.field({ type: 'BigInt', nullable: false, resolve: ({ payload }) => payload.bytes }),
+    totalBytes: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.total_bytes }),
+    failedRelationsCount: t.int({ nullable: false, resolve: ({ payload }) => payload.failed_relations }),
+    error: t.string({ resolve: ({ payload }) => payload.error }),
+  }),
+});
+
+subscriptionField('projectImportUpdated', {
+  description:
+    'Follows the import of a project, for its Maintainers and whoever started it. At the path of a project that an import is about to replace, it follows that import.',
+  type: ImportUpdateRef,
+  args: (t) => ({ fullPath: t.id({ required: true }) }),
+  open: async (ctx, { fullPath }) => {
+    const project = await getProject(ctx, { path: String(fullPath) });
+    requireAbility(ctx, project, 'export');
+    const replacement = await findReplacement(ctx, project.id);
+    return { kinds: IMPORT_KINDS, project_id: replacement?.project_id ?? project.id };
+  },
+  resolve: async (event) => ({
+    cursor: eventCursor(event),
+    at: event.created_at,
+    payload: importProgress.parse(event.payload),
+  }),
+});

@@ -1,0 +1,152 @@
+import { sql } from 'kysely';
+import { visibilityName } from '#domains/access/model.ts';
+import { lockPlace } from '#domains/groups/tree.ts';
+import { attributesFromArchive } from '#domains/projects/archive.ts';
+import { projectAttributes } from '#domains/projects/attributes.ts';
+import { deleteProject, raiseIid } from '#domains/projects/commands.ts';
+import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
+import { removeFiles } from '#domains/projects/jobs.ts';
+import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import type { Actor, Context, Tx } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { importFailed, importFinished } from '../events.ts';
+import { type ImportRow, Superseded, TransferError } from '../model.ts';
+import { SETTING_FILES } from '../relations/all.ts';
+import type { Json } from '../relations/columns.ts';
+import { emitImport } from '../telling.ts';
+import { readSettingsLine } from './relations.ts';
+import type { Unpacked } from './unpack.ts';
+
+const COUNTERS = [
+  ['issue', 'issues'],
+  ['merge_request', 'merge_requests'],
+  ['milestone', 'milestones'],
+  ['pipeline', 'pipelines'],
+] as const;
+
+const LEVELS = new Set<unknown>([0, 10, 20]);
+
+/**
+ * Ends the import: settings, numbers and counts, and where it replaces a project, the exchange, all in one transaction.
+ * Until then the project is private, and the one it replaces stands as it was.
+ */
+export const finishImport = async (
+  ctx: Context,
+  importer: Actor,
+  row: ImportRow,
+  project: ProjectRow,
+  archive: Unpacked,
+): Promise<void> => {
+  const settings = await readSettings(archive);
+  try {
+    await ctx.transaction(async (tx) => {
+      const place = await lockPlace(tx, project.namespace_id);
+      if (!place) throw new Superseded();
+      const done = await tx.db
+        .updateTable('project_imports')
+        .set({ status: 'finished', percentage: 100, finished_at: sql`now()`, storage_key: null, checkpoint: '{}' })
+        .where('id', '=', row.id)
+        .where('attempt', '=', row.attempt)
+        .where('status', '=', 'started')
+        .returningAll()
+        .executeTakeFirst();
+      if (!done) throw new Superseded();
+      const asImporter: Tx = { ...tx, actor: importer };
+      await applySettings(asImporter, done, project, archive.project, settings);
+      await countUp(tx, project.id);
+      if (row.target_path !== null) await takePlace(asImporter, row, project, place.full_path);
+      if (row.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [row.storage_key] });
+      const namespace = (await getProject(tx, { id: project.id })).namespace;
+      await emitImport(tx, { id: project.id, namespace }, done, importFinished);
+    });
+  } catch (error) {
+    // Somebody took the name meanwhile, or the importer may no longer replace what stands there.
+    if (error instanceof DomainError && ['invalid', 'forbidden', 'conflict'].includes(error.code))
+      throw new TransferError(`The project could not take its place: ${error.message}.`);
+    throw error;
+  }
+};
+
+const readSettings = async (archive: Unpacked) => {
+  let found = attributesFromArchive(archive.project, 'project');
+  for (const file of SETTING_FILES) {
+    const line = await readSettingsLine(archive.relations.get(file));
+    if (line) found = { ...found, ...attributesFromArchive(line, file) };
+  }
+  return found;
+};
+
+const applySettings = async (
+  tx: Tx,
+  row: ImportRow,
+  project: ProjectRow,
+  line: Json,
+  fromArchive: Awaited<ReturnType<typeof readSettings>>,
+): Promise<void> => {
+  const given: Readonly<Record<string, unknown>> =
+    typeof row.override_params === 'object' && row.override_params !== null && !Array.isArray(row.override_params)
+      ? row.override_params
+      : {};
+  const overrides = projectAttributes.parse(given);
+  const level = LEVELS.has(given.visibility_level) ? given.visibility_level : line.visibility_level;
+  const wanted = LEVELS.has(level) ? visibilityName(Number(level)) : 'private';
+  const visibility_level = await allowedVisibility(tx, project.namespace, wanted, { cap: true });
+  await tx.db
+    .updateTable('projects')
+    .set({
+      ...columnsOf({ ...fromArchive, ...overrides }),
+      visibility_level,
+      archived: (given.archived ?? line.archived) === true,
+      last_activity_at: sql`now()`,
+      updated_at: sql`now()`,
+    })
+    .where('id', '=', project.id)
+    .execute();
+};
+
+/** Items came with their numbers: the next ones follow on, and the counts are those of what is there. */
+const countUp = async (tx: Tx, projectId: number): Promise<void> => {
+  for (const [kind, table] of COUNTERS) {
+    const { rows } = await sql<{ last: number }>`
+      select coalesce(max(iid), 0) as last from ${sql.table(table)} where project_id = ${projectId}`.execute(tx.db);
+    await raiseIid(tx, projectId, kind, rows[0]?.last ?? 0);
+  }
+  await sql`
+    update projects set open_issues_count =
+      (select count(*) from issues where project_id = ${projectId} and state = 'opened')
+    where id = ${projectId}`.execute(tx.db);
+};
+
+/** The project it replaces goes, and it takes that one's name and path. */
+const takePlace = async (tx: Tx, row: ImportRow, project: ProjectRow, namespacePath: string): Promise<void> => {
+  const path = row.target_path ?? project.path;
+  const name = row.target_name ?? project.name;
+  const full_path = `${namespacePath}/${path}`;
+  const old = row.replaces_project_id === null ? null : await findProject(tx, { id: row.replaces_project_id });
+  if (old) await deleteProject(tx, old);
+  await checkFree(tx, { id: project.id, namespace_id: project.namespace_id, full_path, name });
+  await forgetRedirect(tx, full_path);
+  await tx.db.updateTable('projects').set({ name, path, full_path }).where('id', '=', project.id).execute();
+};
+
+/** Ends an import that cannot be. With an attempt, only if that is still the one that counts. */
+export const failImport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
+  await ctx.transaction(async (tx) => {
+    const before = await tx.db
+      .selectFrom('project_imports')
+      .selectAll()
+      .where('id', '=', id)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!before || (before.status !== 'scheduled' && before.status !== 'started')) return;
+    if (attempt !== undefined && before.attempt !== attempt) return;
+    const row = await tx.db
+      .updateTable('project_imports')
+      .set({ status: 'failed', import_error: error, finished_at: sql`now()`, storage_key: null, checkpoint: '{}' })
+      .where('id', '=', id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    if (before.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [before.storage_key] });
+    await emitImport(tx, null, row, importFailed);
+  });
+};

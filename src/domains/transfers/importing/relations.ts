@@ -1,0 +1,153 @@
+import pg from 'pg';
+import { type Line, readLineBatches } from '#platform/archive/ndjson.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { RELATIONS } from '../relations/all.ts';
+import { isObject, type Json, Refused } from '../relations/columns.ts';
+import { insertRows } from '../relations/insert-rows.ts';
+import type { ImportLine, Relation } from '../relations/relation.ts';
+import { type Failure, ImportBatch, type ImportPlace, ITEM } from './batch.ts';
+import type { Checkpoint } from './checkpoint.ts';
+import type { ImportPeople } from './people.ts';
+import { findPeople } from './people.ts';
+import { MAX_DEPTH, type RelationFile, type Unpacked } from './unpack.ts';
+
+const MAX_LINE_BYTES = 32 * 1024 * 1024;
+const BATCH = 500;
+export const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
+
+/** Writes every relation of the archive, each from where an earlier attempt stopped. */
+export const importRelations = async (
+  ctx: Context,
+  archive: Unpacked,
+  place: ImportPlace,
+  people: ImportPeople,
+  checkpoint: Checkpoint,
+): Promise<void> => {
+  for (const relation of RELATIONS) {
+    const file = archive.relations.get(relation.name);
+    if (file) await importRelation(ctx, relation, file, place, people, checkpoint);
+  }
+};
+
+const importRelation = async (
+  ctx: Context,
+  relation: Relation,
+  file: RelationFile,
+  place: ImportPlace,
+  people: ImportPeople,
+  checkpoint: Checkpoint,
+): Promise<void> => {
+  const { name } = relation;
+  const write = async (lines: readonly Line[]): Promise<void> => {
+    const done = (lines.at(-1)?.index ?? -1) + 1;
+    const bytes = lines.reduce((sum, line) => sum + line.bytes, 0);
+    try {
+      await checkpoint.lines(name, done, bytes, async (tx) => {
+        const batch = new ImportBatch(tx.db, place, people);
+        const readable = readableLines(batch, lines);
+        if (readable.length > 0) await relation.write(batch, readable);
+        await recordFailures(tx, place.project_id, name, batch.failures);
+      });
+    } catch (error) {
+      if (!isOfTheData(error)) throw error;
+      if (lines.length > 1) {
+        // One of them cannot be saved: each half is tried alone, until the one is found.
+        const middle = lines.length >> 1;
+        await write(lines.slice(0, middle));
+        await write(lines.slice(middle));
+        return;
+      }
+      ctx.log.debug({ err: error, relation: name, line: lines[0]?.index }, 'an item could not be imported');
+      await checkpoint.lines(name, done, bytes, (tx) =>
+        recordFailures(tx, place.project_id, name, [
+          {
+            exception_class: 'StatementInvalid',
+            exception_message: describe(error),
+            source: ITEM,
+            line_number: lines[0]?.index ?? 0,
+          },
+        ]),
+      );
+    }
+  };
+  const options = { ...LINES, fromIndex: checkpoint.doneLines(name) };
+  for await (const batch of readLineBatches(file.spool.chunks(), options)) {
+    ctx.signal.throwIfAborted();
+    await write(batch);
+  }
+  // Blank lines at the end are none to be saved, and yet they are done.
+  if (checkpoint.doneLines(name) < file.lines) await checkpoint.lines(name, file.lines, 0, async () => {});
+};
+
+const readableLines = (batch: ImportBatch, lines: readonly Line[]): ImportLine[] => {
+  const readable: ImportLine[] = [];
+  for (const line of lines) {
+    if (line.error === undefined && isObject(line.value)) readable.push({ index: line.index, value: line.value });
+    else {
+      const problem = line.error ?? 'is not an object';
+      batch.fail({ index: line.index, value: {} }, new Refused(`The line ${problem}`));
+    }
+  }
+  return readable;
+};
+
+const FAILURE_TYPES = {
+  project_id: 'bigint',
+  relation_name: 'text',
+  exception_class: 'text',
+  exception_message: 'text',
+  source: 'text',
+  line_number: 'integer',
+};
+
+export const recordFailures = (
+  tx: Tx,
+  projectId: number,
+  relation: string,
+  failures: readonly Failure[],
+): Promise<void> =>
+  insertRows(
+    tx.db,
+    'import_failures',
+    FAILURE_TYPES,
+    failures.map((failure) => ({ ...failure, project_id: projectId, relation_name: relation })),
+  );
+
+/** Whether a failure is about what was to be saved, not about the database or us. */
+const isOfTheData = (error: unknown): boolean => {
+  if (error instanceof Refused || error instanceof TypeError || error instanceof RangeError) return true;
+  const code = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
+  return /^(?:22|23|54)/.test(code);
+};
+
+/** Without the statement, and without what it held. */
+const describe = (error: unknown): string => {
+  if (error instanceof Refused) return error.message.slice(0, 1_000);
+  const code = error instanceof pg.DatabaseError ? error.code : '';
+  if (code === '23505') return 'The item is there already';
+  if (code?.startsWith('23')) return 'The item refers to something that is not there, or lacks something it needs';
+  if (code?.startsWith('54')) return 'The item is too large';
+  return 'The item holds a value that cannot be saved';
+};
+
+/** Reads the member lines for whom they name; whether those become members is another matter. */
+export const readPeople = async (ctx: Context, archive: Unpacked): Promise<ReadonlyMap<number, number>> => {
+  const known = new Map<number, number>();
+  const file = archive.relations.get('project_members');
+  if (!file) return known;
+  for await (const batch of readLineBatches(file.spool.chunks(), LINES)) {
+    const lines: Json[] = [];
+    for (const { value } of batch) if (isObject(value)) lines.push(value);
+    await findPeople(ctx, lines, known);
+  }
+  return known;
+};
+
+/** The one line of a file of settings; null when it is not there or cannot be read. */
+export const readSettingsLine = async (file: RelationFile | undefined): Promise<Json | null> => {
+  if (!file) return null;
+  for await (const [line] of readLineBatches(file.spool.chunks(), { ...LINES, batchSize: 1 })) {
+    return line && isObject(line.value) ? line.value : null;
+  }
+  return null;
+};

@@ -1,0 +1,111 @@
+import { Readable } from 'node:stream';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { refreshStatistics } from '#domains/repositories/jobs.ts';
+import type { Context } from '#platform/context.ts';
+import { GitError } from '#platform/git/git-error.ts';
+import type { FetchedBundle } from '#platform/git/types.ts';
+import { TransferError } from '../model.ts';
+import type { Failure } from './batch.ts';
+import type { Checkpoint } from './checkpoint.ts';
+import { recordFailures } from './relations.ts';
+import type { Unpacked } from './unpack.ts';
+
+/** Beside branches and tags: the heads of merge requests, and commits that are kept for what refers to them. */
+const KEPT = /^refs\/(?:merge-requests\/[1-9]\d{0,9}\/head|keep-around\/[0-9a-f]{40})$/;
+const REFS_AT_ONCE = 1_000;
+const MAX_LISTED = 100;
+const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
+
+/** Makes the project's repository from the bundle; it is made anew as a whole, so it may run again. */
+export const importRepository = async (
+  ctx: Context,
+  project: ProjectRow,
+  archive: Unpacked,
+  checkpoint: Checkpoint,
+): Promise<void> => {
+  if (checkpoint.hasRepository) return;
+  if (!archive.bundle) return checkpoint.repository(async () => {});
+  const { git } = ctx.services;
+  const path = project.disk_path;
+  let told: Promise<unknown> = Promise.resolve();
+  const onProgress = (bytes: number) => {
+    told = told.then(() => checkpoint.bundle(bytes));
+    // It is awaited below.
+    told.catch(() => undefined);
+  };
+  const fetched = await fetch(ctx, path, archive, onProgress);
+  await told;
+  const failures = await keepOtherRefs(ctx, path, fetched);
+  const default_branch = fetched.defaultBranch ?? (await firstBranch(ctx, path)) ?? project.default_branch;
+  if (default_branch !== null && default_branch !== fetched.defaultBranch) await git.setHead(path, default_branch);
+  const readme_path = await findReadme(ctx, path, default_branch);
+  await checkpoint.repository(async (tx) => {
+    await tx.db
+      .updateTable('projects')
+      .set({ default_branch, empty_repo: fetched.branches === 0, readme_path })
+      .where('id', '=', project.id)
+      .execute();
+    await recordFailures(tx, project.id, 'repository', failures);
+    tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+  });
+};
+
+const fetch = async (
+  ctx: Context,
+  path: string,
+  archive: Unpacked,
+  onProgress: (bytes: number) => void,
+): Promise<FetchedBundle> => {
+  if (!archive.bundle) throw new Error('there is no bundle');
+  const bundle = Readable.from(archive.bundle.chunks(), { objectMode: false });
+  try {
+    return await ctx.services.git.fetchBundle(path, bundle, { replace: true, signal: ctx.signal, onProgress });
+  } catch (error) {
+    if (error instanceof GitError && (error.reason === 'invalid' || error.reason === 'too_large'))
+      throw new TransferError(`${error.message}.`);
+    throw error;
+  }
+};
+
+const failure = (exception_message: string, line_number: number): Failure => ({
+  exception_class: 'RefSkipped',
+  exception_message,
+  source: 'process_relation_item!',
+  line_number,
+});
+
+const keepOtherRefs = async (ctx: Context, path: string, fetched: FetchedBundle): Promise<Failure[]> => {
+  const { git } = ctx.services;
+  const failures = fetched.skipped
+    .slice(0, MAX_LISTED)
+    .map((name, index) => failure(`${name.slice(0, 300)} is not a name that a branch or tag can have here`, index));
+  const kept = fetched.others.filter(({ name }) => KEPT.test(name));
+  for (let at = 0; at < kept.length; at += REFS_AT_ONCE) {
+    const refs = kept.slice(at, at + REFS_AT_ONCE);
+    try {
+      await git.updateRefs(
+        path,
+        refs.map(({ name, oid }) => ({ ref: name, newOid: oid })),
+      );
+    } catch (error) {
+      if (!(error instanceof GitError) || error.reason === 'aborted') throw error;
+      failures.push(failure(`${refs.length} references of merge requests could not be kept`, failures.length));
+    }
+  }
+  return failures;
+};
+
+const firstBranch = async (ctx: Context, path: string): Promise<string | null> => {
+  const [ref] = await ctx.services.git.listRefs(path, { prefix: 'refs/heads/', limit: 1 });
+  return ref ? ref.name.slice('refs/heads/'.length) : null;
+};
+
+const findReadme = async (ctx: Context, path: string, branch: string | null): Promise<string | null> => {
+  const { git } = ctx.services;
+  const oid = branch === null ? null : await git.resolve(path, `refs/heads/${branch}`);
+  if (oid === null) return null;
+  const names = (await git.listTree(path, oid))
+    .filter((entry) => entry.type === 'blob' && README.test(entry.path))
+    .map((entry) => entry.path);
+  return names.find((name) => /\.(?:md|markdown|mkd)$/i.test(name)) ?? names[0] ?? null;
+};

@@ -1,0 +1,79 @@
+import { sql } from 'kysely';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { findUser } from '#domains/users/queries.ts';
+import { ArchiveError } from '#platform/archive/archive-error.ts';
+import { type Actor, anonymous, type Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import type { JobRun } from '#platform/jobs.ts';
+import { type ImportRow, Superseded, TransferError } from '../model.ts';
+import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
+import { Checkpoint } from './checkpoint.ts';
+import { failImport, finishImport } from './finish.ts';
+import { ImportPeople } from './people.ts';
+import { importRelations, readPeople } from './relations.ts';
+import { importRepository } from './repository.ts';
+import { unpack } from './unpack.ts';
+
+const KNOWN: ReadonlySet<string> = new Set<string>([...RELATIONS.map(({ name }) => name), ...SETTING_FILES]);
+
+/** Runs an import, or goes on with one whose worker died. Only the attempt that the row counts can write. */
+export const runImport = async (ctx: Context, importId: number, run: JobRun): Promise<void> => {
+  const row = await claim(ctx, importId);
+  if (!row) return;
+  try {
+    const project = await findProject(ctx, { id: row.project_id });
+    if (project) await carryOut(ctx, row, project);
+  } catch (error) {
+    if (error instanceof Superseded) {
+      ctx.log.warn({ import_id: importId }, 'an import was taken up elsewhere');
+      return;
+    }
+    if (ctx.signal.aborted) throw error;
+    const reason = reasonOf(error);
+    if (reason === null && !run.lastAttempt) throw error;
+    ctx.log.error({ err: error, import_id: importId }, 'an import failed');
+    await failImport(ctx, importId, reason ?? 'The import could not be completed.', row.attempt);
+  }
+};
+
+const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
+  (await ctx.db
+    .updateTable('project_imports')
+    .set({ status: 'started', attempt: sql`attempt + 1`, started_at: sql`coalesce(started_at, now())` })
+    .where('id', '=', id)
+    .where('status', 'in', ['scheduled', 'started'])
+    .returningAll()
+    .executeTakeFirst()) ?? null;
+
+const carryOut = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
+  const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
+  if (!user) throw new TransferError('The user who imported is no longer here.');
+  if (row.storage_key === null) throw new TransferError('The archive is gone.');
+  const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin: row.by_administrator };
+  const archive = await unpack(ctx, row.storage_key, await getSettings(ctx), KNOWN);
+  try {
+    if (archive.unknown.length > 0) ctx.log.info({ relations: archive.unknown }, 'the archive holds unknown relations');
+    const checkpoint = new Checkpoint(ctx, row, project, archive);
+    await checkpoint.begin();
+    const known: ReadonlyMap<number, number> = row.by_administrator ? await readPeople(ctx, archive) : new Map();
+    const people = new ImportPeople({ id: user.id, name: user.name }, row.by_administrator, known);
+    await importRepository(ctx, project, archive, checkpoint);
+    const place = {
+      project_id: project.id,
+      creator_id: project.creator_id,
+      namespace_ids: project.namespace.traversal_ids,
+    };
+    await importRelations(ctx, archive, place, people, checkpoint);
+    await finishImport(ctx, importer, row, project, archive);
+  } finally {
+    await archive.close();
+  }
+};
+
+/** What may be told of a failure that trying again would not mend; null for one it may. */
+const reasonOf = (error: unknown): string | null => {
+  if (error instanceof ArchiveError || error instanceof TransferError) return error.message;
+  if (error instanceof DomainError && error.code === 'not_found') return 'The archive is gone.';
+  return null;
+};

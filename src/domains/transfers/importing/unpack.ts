@@ -1,0 +1,139 @@
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import type { Settings } from '#domains/settings/registry.ts';
+import { type ArchiveEntry, readArchive } from '#platform/archive/read-archive.ts';
+import { parseJson } from '#platform/archive/safe-json.ts';
+import { type Spool, spool } from '#platform/archive/spool.ts';
+import type { Context } from '#platform/context.ts';
+import { ARCHIVE_VERSION, TransferError } from '../model.ts';
+import { isObject, type Json } from '../relations/columns.ts';
+
+export interface RelationFile {
+  readonly spool: Spool;
+  /** Counted as the reader counts: the last one may end without a line break. */
+  readonly lines: number;
+}
+
+/** An archive laid out to be read in whatever order is needed. Its files have no names on the disk: nothing is left of them. */
+export interface Unpacked {
+  readonly project: Json;
+  readonly relations: ReadonlyMap<string, RelationFile>;
+  readonly bundle: Spool | null;
+  /** Of the files that are read. */
+  readonly bytes: number;
+  /** Relations nobody here knows. */
+  readonly unknown: readonly string[];
+  close(): Promise<void>;
+}
+
+const MIB = 1024 * 1024;
+const MAX_ENTRIES = 200_000;
+const MAX_PROJECT_BYTES = 4 * MIB;
+const RELATION = /^tree\/project\/([a-z_]{1,64})\.ndjson$/;
+export const MAX_DEPTH = 64;
+
+/**
+ * Reads the archive once, from its beginning to its end, so that a damaged one is refused before anything is written.
+ *
+ * @throws ArchiveError, TransferError for one that is not an export this hub can read
+ */
+export const unpack = async (
+  ctx: Context,
+  storageKey: string,
+  settings: Settings,
+  known: ReadonlySet<string>,
+): Promise<Unpacked> => {
+  const opened: Spool[] = [];
+  const close = async () => {
+    await Promise.all(opened.splice(0).map((each) => each.close()));
+  };
+  const relations = new Map<string, RelationFile>();
+  const unknown: string[] = [];
+  let version: string | null = null;
+  let project: Json | null = null;
+  let bundle: Spool | null = null;
+  let isOld = false;
+  const directory = join(ctx.services.config.dataDir, 'tmp');
+  const keep = async (source: AsyncIterable<Buffer>): Promise<Spool> => {
+    const kept = await spool(source, directory);
+    opened.push(kept);
+    return kept;
+  };
+  const onEntry = async ({ name, size, stream }: ArchiveEntry): Promise<void> => {
+    const relation = RELATION.exec(name)?.[1];
+    if (name === 'VERSION') version = (await small(stream, size, 1_024)).toString('utf8').trim();
+    else if (name === 'tree/project.json') project = readProject(await small(stream, size, MAX_PROJECT_BYTES));
+    else if (name === 'project.json') isOld = true;
+    else if (name === 'project.bundle') bundle = await keep(stream);
+    else if (relation !== undefined && known.has(relation)) {
+      const counter = new LineCounter();
+      relations.set(relation, { spool: await keep(counter.through(stream)), lines: counter.lines });
+    } else if (relation !== undefined && unknown.length < 100) unknown.push(relation);
+  };
+  try {
+    const { stream } = await ctx.services.storage.read(storageKey);
+    await readArchive(stream, {
+      maxBytes: unlimited(settings.max_decompressed_archive_size * MIB),
+      maxEntries: MAX_ENTRIES,
+      timeoutMs: unlimited(settings.decompress_archive_file_timeout * 1_000),
+      signal: ctx.signal,
+      onEntry,
+    });
+    checkVersion(version);
+    if (project === null) {
+      throw new TransferError(
+        isOld
+          ? 'The archive has the layout of releases before 13.0 (one project.json), which cannot be imported.'
+          : 'The archive holds no project: tree/project.json is missing.',
+      );
+    }
+    const bytes = opened.reduce((sum, { size }) => sum + size, 0);
+    return { project, relations, bundle, bytes, unknown, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
+
+const unlimited = (limit: number): number => (limit === 0 ? Number.POSITIVE_INFINITY : limit);
+
+const small = async (stream: AsyncIterable<Buffer>, size: number, max: number): Promise<Buffer> => {
+  if (size > max) throw new TransferError('The archive is not an export: a file of its head is too large.');
+  return buffer(stream);
+};
+
+const readProject = (bytes: Buffer): Json => {
+  const parsed = parseJson(bytes, { maxDepth: MAX_DEPTH });
+  if ('error' in parsed) throw new TransferError(`The project in the archive ${parsed.error}.`);
+  if (!isObject(parsed.value)) throw new TransferError('The project in the archive is not an object.');
+  return parsed.value;
+};
+
+/** Archives of this format's patch releases, up to the one written here. */
+const checkVersion = (version: string | null): void => {
+  if (version === null) throw new TransferError('The archive is not an export: VERSION is missing.');
+  const parts = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/.exec(version);
+  const own = ARCHIVE_VERSION.split('.').map(Number);
+  const given = parts?.slice(1).map(Number) ?? [];
+  const fits = given[0] === own[0] && given[1] === own[1] && (given[2] ?? 0) <= (own[2] ?? 0);
+  if (parts && fits) return;
+  const shown = version.slice(0, 20).replace(/[^\w.-]/g, '?');
+  throw new TransferError(`Import version mismatch: required ${ARCHIVE_VERSION} but was ${shown}.`);
+};
+
+class LineCounter {
+  #breaks = 0;
+  #last = 0x0a;
+
+  get lines(): number {
+    return this.#breaks + (this.#last === 0x0a ? 0 : 1);
+  }
+
+  async *through(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of source) {
+      for (let at = chunk.indexOf(0x0a); at !== -1; at = chunk.indexOf(0x0a, at + 1)) this.#breaks++;
+      this.#last = chunk.at(-1) ?? this.#last;
+      yield chunk;
+    }
+  }
+}

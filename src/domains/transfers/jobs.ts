@@ -1,0 +1,74 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { removeFiles } from '#domains/projects/jobs.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { failExport, runExport } from './exporting/run.ts';
+import { failImport } from './importing/finish.ts';
+import { runImport } from './importing/run.ts';
+
+const MAX_ATTEMPTS = 6;
+
+export const exportProject = defineJob({
+  name: 'transfers.export',
+  input: z.object({ export_id: z.number() }),
+  maxAttempts: MAX_ATTEMPTS,
+  long: true,
+  run: (ctx, { export_id }, run) => runExport(ctx, export_id, run),
+});
+
+export const importProject = defineJob({
+  name: 'transfers.import',
+  input: z.object({ import_id: z.number() }),
+  maxAttempts: MAX_ATTEMPTS,
+  long: true,
+  run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
+});
+
+/** Under these keys the jobs are found again. */
+export const exportKey = (id: number): string => `transfers.export:${id}`;
+export const importKey = (id: number): string => `transfers.import:${id}`;
+
+const GIVEN_UP = 'The work was given up after several attempts.';
+const MIN_AGE_SECONDS = 30;
+
+/** Ends what nobody works on any more: the job was given up, as its workers kept dying, or is gone. */
+export const endAbandoned = defineJob({
+  name: 'transfers.end_abandoned',
+  input: z.object({}),
+  maxAttempts: 1,
+  cron: '* * * * *',
+  run: async (ctx) => {
+    const abandoned = async (table: string, key: string): Promise<number[]> => {
+      const { rows } = await sql<{ id: number }>`
+        select t.id from ${sql.table(table)} t
+        where t.status in ('queued', 'scheduled', 'started')
+          and t.created_at < now() - make_interval(secs => ${MIN_AGE_SECONDS})
+          and not exists (select from graphile_worker.jobs j where j.key = ${key} || t.id
+            and (j.locked_at is not null or j.attempts < j.max_attempts))`.execute(ctx.db);
+      return rows.map(({ id }) => id);
+    };
+    for (const id of await abandoned('project_exports', 'transfers.export:')) await failExport(ctx, id, GIVEN_UP);
+    for (const id of await abandoned('project_imports', 'transfers.import:')) await failImport(ctx, id, GIVEN_UP);
+  },
+});
+
+const EXPIRED_AT_ONCE = 500;
+
+/** Removes exported files whose time is over. */
+export const removeExpired = defineJob({
+  name: 'transfers.remove_expired',
+  input: z.object({}),
+  maxAttempts: 3,
+  cron: '*/10 * * * *',
+  run: async (ctx) => {
+    await ctx.transaction(async (tx) => {
+      const { rows } = await sql<{ storage_key: string }>`
+        update project_exports set storage_key = null from (
+          select id, storage_key from project_exports where expires_at < now() and storage_key is not null
+          order by id limit ${EXPIRED_AT_ONCE} for update skip locked) old
+        where project_exports.id = old.id returning old.storage_key`.execute(tx.db);
+      if (rows.length > 0)
+        tx.enqueue(removeFiles, { disk_paths: [], storage_keys: rows.map(({ storage_key }) => storage_key) });
+    });
+  },
+});

@@ -1,0 +1,75 @@
+import { type Selectable, sql } from 'kysely';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
+import type { ImportFailures } from '#platform/db/tables.ts';
+import { DomainError, notFound } from '#platform/errors.ts';
+import { type ExportRow, type ExportState, exportStatus, type ImportRow } from './model.ts';
+
+export type ImportFailureRow = Selectable<ImportFailures>;
+
+/** @throws DomainError `forbidden` for those who may not export, `not_found` while exports are turned off */
+export const getExportState = async (ctx: Context, project: ProjectRow): Promise<ExportState> => {
+  requireAbility(ctx, project, 'export');
+  if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
+  return readExportState(ctx, project.id);
+};
+
+/** Rights are the caller's to check. */
+export const readExportState = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ExportState> => {
+  const { rows } = await sql<ExportRow & { is_file: boolean }>`
+    (select *, storage_key is not null and expires_at > now() as is_file from project_exports
+      where project_id = ${projectId} order by id desc limit 1)
+    union all
+    (select *, true from project_exports
+      where project_id = ${projectId} and storage_key is not null and expires_at > now() order by id desc limit 1)`.execute(
+    ctx.db,
+  );
+  const latest = rows[0] ?? null;
+  const file = rows.find((row) => row.is_file) ?? null;
+  return { status: exportStatus(latest, file), latest, file };
+};
+
+export interface ExportFile {
+  readonly key: string;
+  readonly filename: string;
+  readonly size: number;
+}
+
+/**
+ * The finished archive, to be downloaded.
+ *
+ * @throws DomainError `not_found` without one, `forbidden`
+ */
+export const getExportFile = async (ctx: Context, project: ProjectRow): Promise<ExportFile> => {
+  const { file } = await getExportState(ctx, project);
+  const found = file?.storage_key ? await ctx.services.storage.stat(file.storage_key) : null;
+  if (!file?.storage_key || !file.filename || !found)
+    throw new DomainError('not_found', '404 Not found or has expired');
+  return { key: file.storage_key, filename: file.filename, size: found.size };
+};
+
+/** The import the project came from, or null. Who may see the project may see it. */
+export const findImport = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>
+  (await ctx.db.selectFrom('project_imports').selectAll().where('project_id', '=', projectId).executeTakeFirst()) ??
+  null;
+
+/** The import that is going to take the project's place, or null. */
+export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>
+  (await ctx.db
+    .selectFrom('project_imports')
+    .selectAll()
+    .where('replaces_project_id', '=', projectId)
+    .where('status', 'in', ['scheduled', 'started'])
+    .executeTakeFirst()) ?? null;
+
+/** What could not be imported, newest first. */
+export const listImportFailures = (ctx: Context, projectId: number): List<ImportFailureRow> =>
+  listOf(
+    ctx.db,
+    ctx.db.selectFrom('import_failures').selectAll().where('project_id', '=', projectId),
+    [{ by: sql`import_failures.id`, of: ({ id }) => id }],
+    'desc',
+  );

@@ -1,0 +1,94 @@
+import { z } from 'zod';
+import { nameWithNamespace, type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
+import type { Context } from '#platform/context.ts';
+import { isoTime } from '#platform/time.ts';
+import { apiUrl } from '#platform/urls.ts';
+import type { ExportState, ImportRow } from './model.ts';
+import type { ImportFailureRow } from './queries.ts';
+
+const head = {
+  id: z.number(),
+  description: z.string().nullable(),
+  name: z.string(),
+  name_with_namespace: z.string(),
+  path: z.string(),
+  path_with_namespace: z.string(),
+  created_at: z.string(),
+};
+
+const toHead = (project: ProjectRow) => ({
+  id: project.id,
+  description: project.description,
+  name: project.name,
+  name_with_namespace: nameWithNamespace(project),
+  path: project.path,
+  path_with_namespace: project.full_path,
+  created_at: isoTime(project.created_at),
+});
+
+/** Specification 1 §2.1. */
+export const exportRecord = z
+  .object({
+    ...head,
+    export_status: z.enum(['none', 'queued', 'started', 'finished', 'regeneration_in_progress']),
+    _links: z.object({ api_url: z.string(), web_url: z.string() }).optional(),
+  })
+  .meta({ id: 'ProjectExportStatus' });
+
+export const toExportRecord = (
+  ctx: Context,
+  project: ProjectRow,
+  { status }: ExportState,
+): z.output<typeof exportRecord> => ({
+  ...toHead(project),
+  export_status: status,
+  ...(status === 'finished'
+    ? {
+        _links: {
+          api_url: exportApiUrl(ctx, project),
+          web_url: `${projectWebUrl(ctx, project)}/download_export`,
+        },
+      }
+    : {}),
+});
+
+export const exportApiUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
+  apiUrl(ctx, `projects/${project.id}/export/download`);
+
+/** Specification 1 §2.2. */
+export const importRecord = z
+  .object({
+    ...head,
+    import_status: z.enum(['none', 'scheduled', 'failed', 'started', 'finished']),
+    import_type: z.string().nullable(),
+    correlation_id: z.string().nullable(),
+    failed_relations: z.array(
+      z.object({
+        id: z.number(),
+        created_at: z.string(),
+        exception_class: z.string(),
+        exception_message: z.string(),
+        source: z.string(),
+        relation_name: z.string(),
+        line_number: z.number(),
+      }),
+    ),
+    import_error: z.string().nullable(),
+  })
+  .meta({ id: 'ProjectImportStatus' });
+
+export const toImportRecord = (
+  project: ProjectRow,
+  row: ImportRow | null,
+  failures: readonly ImportFailureRow[],
+): z.output<typeof importRecord> => ({
+  ...toHead(project),
+  import_status: project.import_status,
+  import_type: row?.import_type ?? project.import_type,
+  correlation_id: row?.correlation_id ?? null,
+  failed_relations: failures.map(({ project_id, ...failure }) => ({
+    ...failure,
+    created_at: isoTime(failure.created_at),
+  })),
+  import_error: row?.import_error ?? null,
+});

@@ -1,0 +1,35 @@
+import type { ArchiveFile } from '#domains/projects/archive.ts';
+import { issues } from './issues.ts';
+import { projectMembers } from './members.ts';
+import { mergeRequests } from './merge-requests.ts';
+import { ciPipelines, commitNotes } from './pipelines.ts';
+import { labels, milestones } from './planning.ts';
+import { protectedBranches, protectedTags } from './protections.ts';
+import type { Relation } from './relation.ts';
+import { releases } from './releases.ts';
+import { pipelineSchedules } from './schedules.ts';
+import { snippets } from './snippets.ts';
+
+/** Every relation, in the order in which they are written on import: what others name comes before them. */
+export const RELATIONS: readonly Relation[] = [
+  labels,
+  milestones,
+  issues,
+  snippets,
+  releases,
+  projectMembers,
+  mergeRequests,
+  commitNotes,
+  ciPipelines,
+  pipelineSchedules,
+  protectedBranches,
+  protectedTags,
+];
+
+/** Files of one line that hold settings of the project. */
+export const SETTING_FILES = [
+  'project_feature',
+  'ci_cd_settings',
+  'auto_devops',
+  'container_expiration_policy',
+] as const satisfies readonly ArchiveFile[];

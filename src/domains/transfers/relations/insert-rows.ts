@@ -1,0 +1,45 @@
+import { sql } from 'kysely';
+import type { Database } from '#platform/db/pool.ts';
+import type { Row } from './columns.ts';
+
+/**
+ * Inserts rows by one statement with an array for each column: the statement stays the same whatever the number of
+ * rows, and is planned once. Values are text, numbers, booleans or null; JSON comes as text.
+ */
+export const insertRows = async (
+  db: Database,
+  table: string,
+  types: Readonly<Record<string, string>>,
+  rows: readonly Row[],
+  { unlessThere = false }: { readonly unlessThere?: boolean } = {},
+): Promise<void> => {
+  if (rows.length === 0) return;
+  const columns = Object.entries(types);
+  const arrays = columns.map(([column, type]) => sql`${arrayLiteral(rows, column)}::${sql.raw(type)}[]`);
+  const names = sql.join(columns.map(([column]) => sql.ref(column)));
+  await sql`insert into ${sql.table(table)} (${names}) select * from unnest(${sql.join(arrays)})
+    ${sql.raw(unlessThere ? 'on conflict do nothing' : '')}`.execute(db);
+};
+
+/** An array in Postgres' own notation: pg would escape every element, though hardly one needs it. */
+const arrayLiteral = (rows: readonly Row[], column: string): string => {
+  let literal = '';
+  for (const row of rows) {
+    const value = row[column];
+    if (literal !== '') literal += ',';
+    if (value === null || value === undefined) literal += 'NULL';
+    else if (typeof value !== 'string') literal += String(value);
+    else literal += SPECIAL.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`;
+  }
+  return `{${literal}}`;
+};
+
+const SPECIAL = /["\\]/;
+
+/** Ids for so many rows of the table, so that rows that hang on them can be written along with them. */
+export const takeIds = async (db: Database, table: string, count: number): Promise<number[]> => {
+  if (count === 0) return [];
+  const { rows } = await sql<{ id: number }>`
+    select nextval(pg_get_serial_sequence(${table}, 'id')) as id from generate_series(1, ${count}::int)`.execute(db);
+  return rows.map((row) => row.id);
+};

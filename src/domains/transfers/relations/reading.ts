@@ -1,0 +1,86 @@
+import { type RawBuilder, sql } from 'kysely';
+import { type Column, selectColumns } from './columns.ts';
+import type { ChildReading, RelationReading } from './relation.ts';
+
+/** Reads a table whose rows belong to the project: `t` is its alias. */
+export const readTable = (
+  table: string,
+  columns: readonly Column[],
+  children: readonly ChildReading[] = [],
+  where = 't.project_id = $project',
+): RelationReading => ({
+  count: (projectId) =>
+    sql<{ count: number }>`select count(*) as count from ${sql.raw(table)} t where ${withProject(where, projectId)}`,
+  page: (projectId, afterId, limit) => sql<{ id: number; line: string }>`
+    select t.id, row_to_json(line)::text as line
+    from ${sql.raw(table)} t, lateral (select ${sql.raw(selectColumns(columns))}) line
+    where ${withProject(where, projectId)} and t.id > ${afterId}
+    order by t.id limit ${limit}`,
+  children,
+});
+
+/**
+ * Children of a page, as a list. `from` is the table with its alias `t`, and joins; `parent` the column that names the
+ * parent; `owner` the table of the parents.
+ */
+export const childList = (
+  key: string,
+  options: {
+    readonly from: string;
+    readonly parent: string;
+    readonly owner: string;
+    readonly columns: readonly Column[];
+    readonly orderBy?: string;
+    readonly where?: string;
+  },
+): ChildReading => {
+  const { from, parent, owner, columns, orderBy = 't.id', where = 'true' } = options;
+  return {
+    key,
+    none: '[]',
+    any: (projectId) => sql<{ any: boolean }>`
+      select exists (select from ${sql.raw(from)} join ${sql.raw(owner)} parent on parent.id = ${sql.raw(parent)}
+        where parent.project_id = ${projectId} and ${sql.raw(where)}) as any`,
+    of: (ids) => sql<{ parent_id: number; json: string }>`
+      select ${sql.raw(parent)} as parent_id,
+        '[' || string_agg(row_to_json(child)::text, ',' order by ${sql.raw(orderBy)}) || ']' as json
+      from ${sql.raw(from)}, lateral (select ${sql.raw(selectColumns(columns))}) child
+      where ${sql.raw(parent)} = any (${ids}::bigint[]) and ${sql.raw(where)}
+      group by 1`,
+  };
+};
+
+/** A child of which there is at most one: an object, not a list. */
+export const childObject = (
+  key: string,
+  options: {
+    readonly from: string;
+    readonly parent: string;
+    readonly owner: string;
+    readonly columns: readonly Column[];
+    readonly where?: string;
+  },
+): ChildReading => {
+  const { from, parent, columns, where = 'true' } = options;
+  return {
+    ...childList(key, options),
+    none: null,
+    of: (ids) => sql<{ parent_id: number; json: string }>`
+      select ${sql.raw(parent)} as parent_id, row_to_json(child)::text as json
+      from ${sql.raw(from)}, lateral (select ${sql.raw(selectColumns(columns))}) child
+      where ${sql.raw(parent)} = any (${ids}::bigint[]) and ${sql.raw(where)}`,
+  };
+};
+
+/** SQL for a nested list within a child: `(select ... )` over the alias `n`, whose columns are given as `n.x as "x"`. */
+export const nestedList = (from: string, columns: string, where: string, orderBy = 'n.id'): string =>
+  `coalesce((select '[' || string_agg(row_to_json(item)::text, ',' order by ${orderBy}) || ']' from ${from}, lateral (select ${columns}) item where ${where}), '[]')::json`;
+
+/** SQL for a nested object over the alias `n`. */
+export const nestedObject = (from: string, columns: string, where: string): string =>
+  `(select row_to_json(item) from ${from}, lateral (select ${columns}) item where ${where})`;
+
+const withProject = (where: string, projectId: number): RawBuilder<unknown> => {
+  const parts = where.split('$project').map((part) => sql.raw(part));
+  return sql.join(parts, sql`${projectId}`);
+};

@@ -1,0 +1,30 @@
+import { author, type Column, flag, moment, textOr, time, title, typesOf } from './columns.ts';
+import { readTable } from './reading.ts';
+import type { Relation } from './relation.ts';
+
+const columns: readonly Column[] = [
+  textOr('description', '', { max: 1_024 }),
+  title('ref', { max: 1_024 }),
+  title('cron'),
+  textOr('cron_timezone', 'UTC', { max: 255 }),
+  time('next_run_at'),
+  author('owner_id'),
+  flag('active'),
+  moment('created_at'),
+  moment('updated_at'),
+];
+
+export const pipelineSchedules: Relation = {
+  name: 'pipeline_schedules',
+  reading: readTable('pipeline_schedules', columns),
+  async write(batch, lines) {
+    // Nothing runs because an archive says so.
+    const rows = batch.read(lines, columns).map(({ row }) => ({
+      ...row,
+      project_id: batch.place.project_id,
+      active: false,
+      next_run_at: null,
+    }));
+    await batch.insert('pipeline_schedules', typesOf(columns, { project_id: 'bigint' }), rows);
+  },
+};

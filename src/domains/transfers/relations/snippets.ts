@@ -1,0 +1,50 @@
+import { author, type Column, integerOr, moment, text, title, typesOf } from './columns.ts';
+import { NoteWriter, notesOf } from './notes.ts';
+import { readTable } from './reading.ts';
+import type { Relation } from './relation.ts';
+
+const columns: readonly Column[] = [
+  title('title'),
+  text('content'),
+  text('file_name', { max: 255 }),
+  text('description'),
+  visibility(),
+  author('author_id'),
+  moment('created_at'),
+  moment('updated_at'),
+];
+
+/** A snippet is never more open than a private one until somebody says so here, unless the level is one there is. */
+function visibility(): Column {
+  const column = integerOr('visibility_level', 0);
+  return {
+    ...column,
+    read: (value, people) => {
+      const level = column.read(value, people);
+      return level === 10 || level === 20 ? level : 0;
+    },
+  };
+}
+
+export const snippets: Relation = {
+  name: 'snippets',
+  reading: readTable('snippets', columns, [notesOf('snippet_id', 'snippets')]),
+  async write(batch, lines) {
+    const read = batch.read(lines, columns);
+    const ids = await batch.takeIds('snippets', read.length);
+    const notes = new NoteWriter(batch);
+    for (const [index, { line, row }] of read.entries()) {
+      const snippet_id = ids[index] ?? 0;
+      Object.assign(row, { id: snippet_id, project_id: batch.place.project_id });
+      batch.children(line, line.value, 'notes', (note) =>
+        notes.add(line, note, { noteable_type: 'Snippet', snippet_id }),
+      );
+    }
+    await batch.insert(
+      'snippets',
+      typesOf(columns, { id: 'bigint', project_id: 'bigint' }),
+      read.map(({ row }) => row),
+    );
+    await notes.write();
+  },
+};

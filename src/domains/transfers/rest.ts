@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { anyHash, boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.ts';
+import { route, streamRoute } from '#rest/route.ts';
+import { scheduleExport, scheduleImport } from './commands.ts';
+import { ARCHIVE_TYPE } from './model.ts';
+import { findImport, getExportFile, getExportState, listImportFailures } from './queries.ts';
+import { exportRecord, importRecord, toExportRecord, toImportRecord } from './record.ts';
+
+const tag = 'Exports and imports';
+const MIB = 1024 * 1024;
+const MAX_FAILURES = 100;
+
+const maxImportBytes = async (ctx: Context): Promise<number | null> => {
+  const { max_import_size } = await getSettings(ctx);
+  return max_import_size === 0 ? null : max_import_size * MIB;
+};
+
+export const routes = [
+  route({
+    method: 'POST',
+    path: '/projects/:id/export',
+    tag,
+    summary: 'Export a project',
+    description: 'While an export of the project is running, asking again leaves that one as it is.',
+    input: {
+      id: idOrPath(),
+      description: text({ max: 2_000 }).nullish(),
+      upload: hash({ url: text({ max: 8_192 }), http_method: oneOf(['PUT', 'POST']).optional() }).nullish(),
+    },
+    status: 202,
+    response: z.object({ message: z.literal('202 Accepted') }),
+    run: async (ctx, { id, ...options }) => {
+      await scheduleExport(ctx, await getProject(ctx, id), options);
+      return { message: '202 Accepted' as const };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/export',
+    tag,
+    summary: 'See how the export of a project stands',
+    input: { id: idOrPath() },
+    response: exportRecord,
+    run: async (ctx, { id }) => {
+      const project = await getProject(ctx, id);
+      return toExportRecord(ctx, project, await getExportState(ctx, project));
+    },
+  }),
+  streamRoute({
+    method: 'GET',
+    path: '/projects/:id/export/download',
+    tag,
+    summary: 'Download the exported archive',
+    input: { id: idOrPath() },
+    run: async (ctx, { id }) => {
+      const { key, filename, size } = await getExportFile(ctx, await getProject(ctx, id));
+      const open = async () => (await ctx.services.storage.read(key)).stream;
+      return { stream: open, size, filename, contentType: ARCHIVE_TYPE };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/import',
+    tag,
+    summary: 'Import a project from an archive',
+    input: {
+      file: fileUpload({ maxBytes: maxImportBytes }),
+      path: text({ max: 255 }),
+      name: text({ max: 255 }).nullish(),
+      namespace: idOrPath().nullish(),
+      override_params: anyHash().nullish(),
+      overwrite: boolean().default(false),
+    },
+    response: importRecord,
+    run: async (ctx, { file, ...options }) => {
+      const project = await scheduleImport(ctx, { ...options, storageKey: file.key });
+      file.keep();
+      return toImportRecord(project, await findImport(ctx, project.id), []);
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/import',
+    tag,
+    summary: 'See how the import of a project stands',
+    input: { id: idOrPath() },
+    response: importRecord,
+    run: async (ctx, { id }) => importStatus(ctx, await getProject(ctx, id)),
+  }),
+];
+
+const importStatus = async (ctx: Context, project: ProjectRow) => {
+  const failures = await listImportFailures(ctx, project.id).rows({ limit: MAX_FAILURES });
+  return toImportRecord(project, await findImport(ctx, project.id), failures);
+};

@@ -1,0 +1,78 @@
+import { MAINTAINER } from '#domains/access/model.ts';
+import { projectScope } from '#domains/projects/model.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { systemActor, type Tx } from '#platform/context.ts';
+import type { EventDefinition } from '#platform/events.ts';
+import type { ExportProgress, ImportProgress } from './events.ts';
+import type { ExportRow, ImportRow } from './model.ts';
+import { readCounts } from './progress.ts';
+import { readExportState } from './queries.ts';
+
+type Project = Pick<ProjectRow, 'id' | 'namespace'>;
+
+/** Tells of the export as it stands in this transaction. */
+export const emitExport = async (
+  tx: Tx,
+  given: Project | null,
+  row: ExportRow,
+  definition: EventDefinition<ExportProgress>,
+): Promise<void> => {
+  const project = given ?? (await findAsHub(tx, row.project_id));
+  if (!project) return;
+  const { status } = await readExportState(tx, row.project_id);
+  tx.emit(definition, {
+    ...projectScope(project),
+    subject: { type: 'ProjectExport', id: row.id },
+    min_access_level: MAINTAINER,
+    payload: {
+      id: row.id,
+      status,
+      percentage: row.percentage,
+      relations: readCounts(row.relations),
+      bytes: row.bytes,
+      total_bytes: row.total_bytes,
+      user_id: row.user_id,
+      size: row.size,
+      error: row.error,
+    },
+  });
+};
+
+/** Tells of the import as it stands in this transaction. */
+export const emitImport = async (
+  tx: Tx,
+  given: Project | null,
+  row: ImportRow,
+  definition: EventDefinition<ImportProgress>,
+): Promise<void> => {
+  const project = given ?? (await findAsHub(tx, row.project_id));
+  if (!project) return;
+  const { failed } = await tx.db
+    .selectFrom('import_failures')
+    .select(({ fn }) => fn.countAll<number>().as('failed'))
+    .where('project_id', '=', row.project_id)
+    .executeTakeFirstOrThrow();
+  const status = STATUSES.find((each) => each === row.status);
+  if (!status) throw new Error(`no status of an import: ${row.status}`);
+  tx.emit(definition, {
+    ...projectScope(project),
+    subject: { type: 'ProjectImport', id: row.id },
+    min_access_level: MAINTAINER,
+    user_ids: row.user_id === null ? [] : [row.user_id],
+    payload: {
+      id: row.id,
+      status,
+      percentage: row.percentage,
+      relations: readCounts(row.relations),
+      bytes: row.bytes,
+      total_bytes: row.total_bytes,
+      user_id: row.user_id,
+      failed_relations: failed,
+      error: row.import_error,
+    },
+  });
+};
+
+const STATUSES = ['scheduled', 'started', 'finished', 'failed'] as const;
+
+const findAsHub = (tx: Tx, id: number) => findProject({ ...tx, actor: systemActor }, { id });
