@@ -1,0 +1,84 @@
+import { sql } from 'kysely';
+import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
+import type { Services } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { Listener } from '#platform/db/listener.ts';
+import { startProcesses } from '#platform/processes.ts';
+import { createTestServices } from '../support/services.ts';
+
+export interface EngineProcess extends AsyncDisposable {
+  readonly services: Services;
+  readonly engine: DeliveryEngine;
+}
+
+export interface EngineProcessOptions {
+  readonly backoffMs?: (failures: number) => number;
+  readonly heartbeatMs?: number;
+  readonly deadAfterMs?: number;
+}
+
+/** A process of the hub that does nothing but deliver. */
+export const startEngineProcess = async (url: string, options: EngineProcessOptions = {}): Promise<EngineProcess> => {
+  const { heartbeatMs = 200, deadAfterMs = 1_500, backoffMs = () => 20 } = options;
+  const held = await createTestServices(url);
+  const { services } = held;
+  const listener = new Listener(url, services.log);
+  await listener.start();
+  const processes = await startProcesses({ services, heartbeatMs, deadAfterMs });
+  const engine = await startDeliveryEngine({
+    services,
+    createContext: createContextFactory(services),
+    notifications: listener,
+    processes,
+    backoffMs,
+    pollMs: 100,
+  });
+  return {
+    services,
+    engine,
+    [Symbol.asyncDispose]: async () => {
+      await engine.stop();
+      await processes.stop();
+      await listener.close();
+      await held[Symbol.asyncDispose]();
+    },
+  };
+};
+
+let made = 0;
+
+/** A hook of a new group. */
+export const insertHook = async ({ db }: Pick<Services, 'db'>, url: string): Promise<number> => {
+  made += 1;
+  const path = `engine-group-${made}`;
+  const { id: namespace_id } = await db
+    .insertInto('namespaces')
+    .values({ kind: 'group', name: path, path, full_path: path, full_name: path, visibility_level: 0 })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const hook = await db.insertInto('webhooks').values({ namespace_id, url }).returning('id').executeTakeFirstOrThrow();
+  return hook.id;
+};
+
+/** Deliveries of `count` events to each of the hooks, as dispatch leaves them. */
+export const insertDeliveries = async (
+  { db }: Pick<Services, 'db'>,
+  webhookIds: readonly number[],
+  count = 1,
+): Promise<void> => {
+  await sql`
+    with payloads as (
+      insert into webhook_payloads (kind, trigger, chain_id, body)
+      select 'push.received', 'push_events', gen_random_uuid()::text, json_build_object('n', n)::text
+      from generate_series(1, ${count}::int) n returning id
+    )
+    insert into webhook_deliveries (webhook_id, payload_id)
+    select hook, payloads.id from unnest(${webhookIds}::bigint[]) hook, payloads`.execute(db);
+  await sql`select pg_notify('webhook_deliveries', '')`.execute(db);
+};
+
+export const allowLocal = async ({ db }: Pick<Services, 'db'>): Promise<void> => {
+  await sql`
+    update application_settings
+    set attributes = attributes || '{"allow_local_requests_from_web_hooks_and_services": true}'`.execute(db);
+};
