@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
-import { SHARED_ROLES } from '#domains/access/model.ts';
+import { OWNER, SHARED_ROLES } from '#domains/access/model.ts';
 import { namespaceIsVisible } from '#domains/access/policy.ts';
 import { today } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
@@ -38,7 +38,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
   checkShare(ctx, share);
   const other = await getGroup(ctx, withId);
   if (other.id === group.id) throw invalid({ base: ['A group cannot be shared with itself.'] });
-  if (group.share_with_group_lock && other.traversal_ids[0] !== group.traversal_ids[0]) {
+  if (other.traversal_ids[0] !== group.traversal_ids[0] && (await isSharingLocked(ctx, group.traversal_ids))) {
     throw forbidden('Sharing with groups outside of this hierarchy is locked');
   }
   const { group_access: access_level, expires_at = null } = share;
@@ -55,6 +55,8 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
     tx.emit(groupShared, {
       subject: { type: 'Group', id: group.id },
       namespace_ids: group.traversal_ids,
+      // The other group may be one that few know of.
+      min_access_level: OWNER,
       payload: {
         ...described(group, parent),
         shared_with: { id: other.id, full_path: other.full_path },
@@ -89,6 +91,8 @@ export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath)
     tx.emit(groupUnshared, {
       subject: { type: 'Group', id: group.id },
       namespace_ids: group.traversal_ids,
+      // The other group may be one that few know of.
+      min_access_level: OWNER,
       payload: {
         ...described(group, parent),
         shared_with: { id: removed.id, full_path: removed.full_path },
@@ -121,6 +125,18 @@ export const sharesByNamespaceIds = async (
     .orderBy('s.id')
     .execute();
   return Map.groupBy(rows, (row) => row.namespace_id);
+};
+
+/** Whether one of these namespaces keeps itself, and all below it, from being shared. */
+export const isSharingLocked = async (ctx: Pick<Context, 'db'>, namespaceIds: readonly number[]): Promise<boolean> => {
+  const locked = await ctx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where(sql<boolean>`id = any (${namespaceIds}::bigint[])`)
+    .where('share_with_group_lock', '=', true)
+    .limit(1)
+    .executeTakeFirst();
+  return locked !== undefined;
 };
 
 /** What sharing anything with a group must keep to. @throws DomainError `parameters`, `invalid` */

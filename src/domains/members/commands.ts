@@ -259,6 +259,8 @@ const eventOf = async (tx: Tx, source: MemberSource, row: MemberTableRow) => {
   return {
     ...scopeOf(source),
     subject: { type: source.kind === 'group' ? 'GroupMember' : 'ProjectMember', id: row.id },
+    // As the list of members, these are not for everyone who may know of a public project.
+    min_access_level: GUEST,
     user_ids: [userId],
     payload,
   };

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
+import { MAINTAINER } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
-import { checkShare, type NewShare } from '#domains/groups/shares.ts';
+import { checkShare, isSharingLocked, type NewShare } from '#domains/groups/shares.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
@@ -35,12 +36,9 @@ export const shareProject = async (
   const group = await getGroup(ctx, groupId);
   const { group_access, expires_at = null } = share;
   return ctx.transaction(async (tx) => {
-    const locked = await tx.db
-      .selectFrom('namespaces')
-      .select('share_with_group_lock')
-      .where('id', '=', project.namespace_id)
-      .executeTakeFirst();
-    if (locked?.share_with_group_lock) throw forbidden('Sharing projects of this group is locked');
+    if (await isSharingLocked(tx, project.namespace.traversal_ids)) {
+      throw forbidden('Sharing projects of this group is locked');
+    }
     const row = await tx.db
       .insertInto('project_shares')
       .values({ project_id: project.id, shared_with_id: group.id, access_level: group_access, expires_at })
@@ -50,6 +48,8 @@ export const shareProject = async (
     if (!row) throw conflict('The project is already shared with this group');
     tx.emit(projectShared, {
       ...projectScope(project),
+      // The group may be one that few know of.
+      min_access_level: MAINTAINER,
       subject: { type: 'Project', id: project.id },
       payload: {
         id: row.id,
@@ -88,6 +88,8 @@ export const unshareProject = async (ctx: Context, project: ProjectRow, groupId:
     if (!removed) throw notFound();
     tx.emit(projectUnshared, {
       ...projectScope(project),
+      // The group may be one that few know of.
+      min_access_level: MAINTAINER,
       subject: { type: 'Project', id: project.id },
       payload: {
         id: removed.id,
