@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { codegen } from '@graphql-codegen/core';
 import * as typedDocumentNode from '@graphql-codegen/typed-document-node';
-import * as typescript from '@graphql-codegen/typescript';
 import * as typescriptOperations from '@graphql-codegen/typescript-operations';
 import { type GraphQLSchema, lexicographicSortSchema, parse, printSchema } from 'graphql';
 import { PostgresDialect as CodegenDialect, generate } from 'kysely-codegen';
@@ -98,8 +97,8 @@ const operations = async (schema: GraphQLSchema): Promise<string> => {
     schema: parse(printSchema(schema)),
     documents,
     config,
-    plugins: [{ typescript: {} }, { typescriptOperations: {} }, { typedDocumentNode: {} }],
-    pluginMap: { typescript, typescriptOperations, typedDocumentNode },
+    plugins: [{ typescriptOperations: {} }, { typedDocumentNode: {} }],
+    pluginMap: { typescriptOperations, typedDocumentNode },
   });
 };
 

@@ -56,24 +56,30 @@ export class Api {
     return dataOf<Data>(await response.json());
   }
 
-  /** Follows a subscription by server-sent events until the hub completes it or `signal` aborts. @throws ApiError */
-  async *subscribe<Data, Variables>(
+  /**
+   * Follows a subscription by server-sent events until the hub completes it or `signal` aborts. Resolves once the hub
+   * listens: what happens from then on is in the stream. @throws ApiError
+   */
+  async subscribe<Data, Variables>(
     document: TypedDocumentNode<Data, Variables>,
     variables: Variables,
     signal: AbortSignal,
-  ): AsyncGenerator<Data, void> {
+  ): Promise<AsyncGenerator<Data, void>> {
     const response = await this.#fetch('/api/graphql', {
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'text/event-stream' },
       body: JSON.stringify({ query: print(document), variables }),
       signal,
     });
-    if (!response.ok || !response.body)
+    const { body } = response;
+    if (!response.ok || !body)
       throw new ApiError(`subscription: ${response.status} ${reasonOf(await response.text())}`);
-    for await (const { event, data } of readEvents(response.body)) {
-      if (event === 'complete') return;
-      if (event === 'next') yield dataOf<Data>(JSON.parse(data));
-    }
+    return (async function* () {
+      for await (const { event, data } of readEvents(body)) {
+        if (event === 'complete') return;
+        if (event === 'next') yield dataOf<Data>(JSON.parse(data));
+      }
+    })();
   }
 
   /** Writes what the path answers into the file. @throws ApiError */

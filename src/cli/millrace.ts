@@ -7,6 +7,7 @@ import {
   CurrentUserDocument,
   FollowEventsDocument,
   ListProjectsDocument,
+  type ListProjectsQuery,
 } from './operations/generated.ts';
 import { formatBytes, Steps } from './progress.ts';
 import { exportProject, importProject } from './transfers.ts';
@@ -41,15 +42,18 @@ program
   .argument('[search]', 'part of a name or path')
   .action(async (search?: string) => {
     const hub = api();
-    for (let after: string | null | undefined = null, more = true; more; ) {
-      const { projects } = await hub.graphql(ListProjectsDocument, { search: search ?? null, after });
+    let after: string | null = null;
+    do {
+      const { projects }: ListProjectsQuery = await hub.graphql(ListProjectsDocument, {
+        search: search ?? null,
+        after,
+      });
       for (const project of projects?.nodes ?? []) {
         if (project)
           console.log(`${project.fullPath}\t${project.visibility ?? ''}\t${project.description ?? ''}`.trimEnd());
       }
-      after = projects?.pageInfo.endCursor;
-      more = projects?.pageInfo.hasNextPage ?? false;
-    }
+      after = projects?.pageInfo.hasNextPage ? (projects.pageInfo.endCursor ?? null) : null;
+    } while (after !== null);
   });
 
 program
@@ -121,8 +125,8 @@ program
       after: options.after ?? null,
     };
     try {
-      for await (const { events } of api().subscribe(FollowEventsDocument, variables, abort.signal))
-        console.log(JSON.stringify(events));
+      const stream = await api().subscribe(FollowEventsDocument, variables, abort.signal);
+      for await (const { events } of stream) console.log(JSON.stringify(events));
     } catch (error) {
       if (!abort.signal.aborted) throw error;
     }

@@ -1,529 +1,1201 @@
 /** Internal type. DO NOT USE DIRECTLY. */
+type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
+/** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
-export type Maybe<T> = T | null;
-export type InputMaybe<T> = Maybe<T>;
-/** All built-in and custom scalars, mapped to their actual values */
-export type Scalars = {
-  ID: { input: string; output: string };
-  String: { input: string; output: string };
-  Boolean: { input: boolean; output: boolean };
-  Int: { input: number; output: number };
-  Float: { input: number; output: number };
-  /** An integer beyond 32 bits, written as a string. */
-  BigInt: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Board/1`. */
-  BoardID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Ci::Pipeline/1`. */
-  CiPipelineID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Ci::Runner/1`. */
-  CiRunnerID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Ci::Stage/1`. */
-  CiStageID: { input: string; output: string };
-  /** A colour: `#rrggbb` or a CSS name. */
-  Color: { input: string; output: string };
-  /** A day, `YYYY-MM-DD`. */
-  Date: { input: string; output: string };
-  /** A length of time in seconds. */
-  Duration: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Group/1`. */
-  GroupID: { input: string; output: string };
-  /** The global id of one of: Issue, MergeRequest. */
-  IssuableID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Issue/1`. */
-  IssueID: { input: string; output: string };
-  /** Any JSON value. */
-  JSON: { input: unknown; output: unknown };
-  /** A global id such as `gid://gitlab/Ci::JobArtifact/1`. */
-  JobArtifactID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Ci::Build/1`. */
-  JobID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/ProjectLabel/1`. */
-  LabelID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/MergeRequest/1`. */
-  MergeRequestID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Milestone/1`. */
-  MilestoneID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Namespaces::UserNamespace/1`. */
-  NamespaceID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Note/1`. */
-  NoteID: { input: string; output: string };
-  /** The global id of one of: Issue, MergeRequest, Snippet, Commit. */
-  NoteableID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/PersonalAccessToken/1`. */
-  PersonalAccessTokenID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Project/1`. */
-  ProjectID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Release/1`. */
-  ReleaseID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Snippet/1`. */
-  SnippetID: { input: string; output: string };
-  /** A time as ISO 8601 in UTC, such as `2026-11-21T01:42:33.123Z`. */
-  Time: { input: string; output: string };
-  /** A global id such as `gid://gitlab/Todo/1`. */
-  TodoID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/User/1`. */
-  UserID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/GroupHook/1`. */
-  WebHookID: { input: string; output: string };
-  /** A global id such as `gid://gitlab/WebHookLog/1`. */
-  WebHookLogID: { input: string; output: string };
-};
 
-/** A role of a member. */
-export type AccessLevelEnum =
-  | 'DEVELOPER'
-  | 'GUEST'
-  | 'MAINTAINER'
-  | 'MINIMAL_ACCESS'
-  | 'NO_ACCESS'
-  | 'OWNER'
-  | 'PLANNER'
-  | 'REPORTER';
-
-export type ApplicationSettingsUpdateInput = {
-  /** Whether hooks, and URLs that exports upload to, may lie on loopback or private addresses. */
-  allowLocalRequestsFromWebHooksAndServices?: InputMaybe<Scalars['Boolean']['input']>;
-  /** Whether new users may create top-level groups. */
-  canCreateGroup?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  /** How long unpacking an archive may take, in seconds; 0 is unlimited. */
-  decompressArchiveFileTimeout?: InputMaybe<Scalars['Int']['input']>;
-  /** First branch of a new project. */
-  defaultBranchName?: InputMaybe<Scalars['String']['input']>;
-  /** Protection of the default branch of new projects. */
-  defaultBranchProtectionDefaults?: InputMaybe<Scalars['JSON']['input']>;
-  /** Visibility of a group created without one. */
-  defaultGroupVisibility?: InputMaybe<Scalars['String']['input']>;
-  /** Visibility of a project created without one. */
-  defaultProjectVisibility?: InputMaybe<Scalars['String']['input']>;
-  /** How many projects a new user may own in his own namespace. */
-  defaultProjectsLimit?: InputMaybe<Scalars['Int']['input']>;
-  /** Own setting: how long events are kept for subscribers that come back with a cursor. */
-  eventRetentionDays?: InputMaybe<Scalars['Int']['input']>;
-  /** Own setting: how long a finished export can be downloaded. */
-  exportFileLifetimeHours?: InputMaybe<Scalars['Int']['input']>;
-  /** Own setting: whether the GraphQL explorer is served. */
-  graphiqlEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  /** How far an archive may unpack, in MiB; 0 is unlimited. */
-  maxDecompressedArchiveSize?: InputMaybe<Scalars['Int']['input']>;
-  /** Largest archive an export may make, in MiB; 0 is unlimited. */
-  maxExportSize?: InputMaybe<Scalars['Int']['input']>;
-  /** Largest archive that can be uploaded for an import, in MiB; 0 is unlimited. */
-  maxImportSize?: InputMaybe<Scalars['Int']['input']>;
-  /** Longest life of a personal access token, in days. */
-  maxPersonalAccessTokenLifetime?: InputMaybe<Scalars['Int']['input']>;
-  /** Least length of a password. */
-  minimumPasswordLength?: InputMaybe<Scalars['Int']['input']>;
-  /** Hosts, addresses and ranges that hooks may reach although they are local. */
-  outboundLocalRequestsWhitelist?: InputMaybe<Array<Scalars['String']['input']>>;
-  /** Whether git over HTTP takes a user name and password beside tokens. */
-  passwordAuthenticationEnabledForGit?: InputMaybe<Scalars['Boolean']['input']>;
-  /** What the value of a new personal access token begins with. */
-  personalAccessTokenPrefix?: InputMaybe<Scalars['String']['input']>;
-  /** Whether projects can be exported. */
-  projectExportEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  /** A push that touches more branches or tags than this fires no push or tag hook. */
-  pushEventHooksLimit?: InputMaybe<Scalars['Int']['input']>;
-  /** Whether personal access tokens must expire. */
-  requirePersonalAccessTokenExpiry?: InputMaybe<Scalars['Boolean']['input']>;
-  /** Visibilities that only administrators may give. */
-  restrictedVisibilityLevels?: InputMaybe<Array<Scalars['String']['input']>>;
-  /** Nothing is sent out: neither hooks nor uploads of exports. */
-  silentModeEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  /** Whether new users are external. */
-  userDefaultExternal?: InputMaybe<Scalars['Boolean']['input']>;
-  /** Whether new users have a private profile. */
-  userDefaultsToPrivateProfile?: InputMaybe<Scalars['Boolean']['input']>;
-  /** Own setting: how long deliveries are kept and can be resent. */
-  webhookDeliveryRetentionDays?: InputMaybe<Scalars['Int']['input']>;
-};
-
+import type { TypedDocumentNode as DocumentNode } from '@graphql-typed-document-node/core';
 /** How the default branch of new projects is protected. Roles: 0 nobody, 30, 40, 60 administrators. */
 export type BranchProtectionDefaultsInput = {
-  allowForcePush?: InputMaybe<Scalars['Boolean']['input']>;
-  allowedToMerge?: InputMaybe<Array<BranchRoleInput>>;
-  allowedToPush?: InputMaybe<Array<BranchRoleInput>>;
-  codeOwnerApprovalRequired?: InputMaybe<Scalars['Boolean']['input']>;
-  developerCanInitialPush?: InputMaybe<Scalars['Boolean']['input']>;
+  allowForcePush?: boolean | null | undefined;
+  allowedToMerge?: Array<BranchRoleInput> | null | undefined;
+  allowedToPush?: Array<BranchRoleInput> | null | undefined;
+  codeOwnerApprovalRequired?: boolean | null | undefined;
+  developerCanInitialPush?: boolean | null | undefined;
 };
 
 export type BranchRoleInput = {
-  accessLevel: Scalars['Int']['input'];
+  accessLevel: number;
+};
+
+export type CreateIssueInput = {
+  assigneeIds?: Array<string> | null | undefined;
+  clientMutationId?: string | null | undefined;
+  confidential?: boolean | null | undefined;
+  /** For owners. */
+  createdAt?: string | null | undefined;
+  description?: string | null | undefined;
+  dueDate?: string | null | undefined;
+  /** For owners. */
+  iid?: number | null | undefined;
+  labelIds?: Array<string> | null | undefined;
+  /** By title; missing ones are made. */
+  labels?: Array<string> | null | undefined;
+  milestoneId?: string | null | undefined;
+  projectPath: string;
+  title: string;
+  type?: IssueType | null | undefined;
+  weight?: number | null | undefined;
 };
 
 /** Where to listen: a project, a group with everything below it, or all that the caller may see. */
 export type EventScope = {
-  groupPath?: InputMaybe<Scalars['ID']['input']>;
-  projectPath?: InputMaybe<Scalars['ID']['input']>;
+  groupPath?: string | null | undefined;
+  projectPath?: string | null | undefined;
 };
 
 export type GroupCreateInput = {
-  autoDevopsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  defaultBranch?: InputMaybe<Scalars['String']['input']>;
-  defaultBranchProtectionDefaults?: InputMaybe<BranchProtectionDefaultsInput>;
-  description?: InputMaybe<Scalars['String']['input']>;
-  emailsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  lfsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  lockMathRenderingLimitsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  mathRenderingLimitsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  mentionsDisabled?: InputMaybe<Scalars['Boolean']['input']>;
-  name: Scalars['String']['input'];
+  autoDevopsEnabled?: boolean | null | undefined;
+  clientMutationId?: string | null | undefined;
+  defaultBranch?: string | null | undefined;
+  defaultBranchProtectionDefaults?: BranchProtectionDefaultsInput | null | undefined;
+  description?: string | null | undefined;
+  emailsEnabled?: boolean | null | undefined;
+  lfsEnabled?: boolean | null | undefined;
+  lockMathRenderingLimitsEnabled?: boolean | null | undefined;
+  mathRenderingLimitsEnabled?: boolean | null | undefined;
+  mentionsDisabled?: boolean | null | undefined;
+  name: string;
   /** Top-level when absent. */
-  parentPath?: InputMaybe<Scalars['ID']['input']>;
-  path: Scalars['String']['input'];
-  projectCreationLevel?: InputMaybe<GroupProjectCreationLevel>;
-  requestAccessEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  requireTwoFactorAuthentication?: InputMaybe<Scalars['Boolean']['input']>;
-  shareWithGroupLock?: InputMaybe<Scalars['Boolean']['input']>;
-  subgroupCreationLevel?: InputMaybe<GroupSubgroupCreationLevel>;
-  twoFactorGracePeriod?: InputMaybe<Scalars['Int']['input']>;
-  visibility?: InputMaybe<VisibilityLevelsEnum>;
-};
-
-export type GroupDeleteInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
+  parentPath?: string | null | undefined;
+  path: string;
+  projectCreationLevel?: GroupProjectCreationLevel | null | undefined;
+  requestAccessEnabled?: boolean | null | undefined;
+  requireTwoFactorAuthentication?: boolean | null | undefined;
+  shareWithGroupLock?: boolean | null | undefined;
+  subgroupCreationLevel?: GroupSubgroupCreationLevel | null | undefined;
+  twoFactorGracePeriod?: number | null | undefined;
+  visibility?: VisibilityLevelsEnum | null | undefined;
 };
 
 export type GroupProjectCreationLevel = 'administrator' | 'developer' | 'maintainer' | 'noone' | 'owner';
 
-export type GroupShareInput = {
-  accessLevel: AccessLevelEnum;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  expiresAt?: InputMaybe<Scalars['Date']['input']>;
-  fullPath: Scalars['ID']['input'];
-  sharedWithPath: Scalars['ID']['input'];
-};
-
-export type GroupSort = 'ID_ASC' | 'ID_DESC' | 'NAME_ASC' | 'NAME_DESC' | 'PATH_ASC' | 'PATH_DESC' | 'SIMILARITY';
-
 export type GroupSubgroupCreationLevel = 'maintainer' | 'owner';
 
-export type GroupTransferInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
-  /** The top when absent. */
-  parentPath?: InputMaybe<Scalars['ID']['input']>;
-};
+/** How an import stands. */
+export type ImportStatus = 'FAILED' | 'FINISHED' | 'NONE' | 'SCHEDULED' | 'STARTED';
 
-export type GroupUnshareInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
-  sharedWithPath: Scalars['ID']['input'];
-};
+export type IssueState = 'all' | 'closed' | 'locked' | 'opened';
 
-export type GroupUpdateInput = {
-  autoDevopsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  defaultBranch?: InputMaybe<Scalars['String']['input']>;
-  defaultBranchProtectionDefaults?: InputMaybe<BranchProtectionDefaultsInput>;
-  description?: InputMaybe<Scalars['String']['input']>;
-  emailsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  fullPath: Scalars['ID']['input'];
-  lfsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  lockMathRenderingLimitsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  mathRenderingLimitsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  mentionsDisabled?: InputMaybe<Scalars['Boolean']['input']>;
-  name?: InputMaybe<Scalars['String']['input']>;
-  path?: InputMaybe<Scalars['String']['input']>;
-  projectCreationLevel?: InputMaybe<GroupProjectCreationLevel>;
-  requestAccessEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  requireTwoFactorAuthentication?: InputMaybe<Scalars['Boolean']['input']>;
-  shareWithGroupLock?: InputMaybe<Scalars['Boolean']['input']>;
-  sharedRunnersSetting?: InputMaybe<SharedRunnersSetting>;
-  subgroupCreationLevel?: InputMaybe<GroupSubgroupCreationLevel>;
-  twoFactorGracePeriod?: InputMaybe<Scalars['Int']['input']>;
-  visibility?: InputMaybe<VisibilityLevelsEnum>;
-};
+export type IssueType =
+  | 'EPIC'
+  | 'INCIDENT'
+  | 'ISSUE'
+  | 'KEY_RESULT'
+  | 'OBJECTIVE'
+  | 'REQUIREMENT'
+  | 'TASK'
+  | 'TEST_CASE'
+  | 'TICKET';
 
-export type NamespaceProjectSort =
-  | 'ACTIVITY_ASC'
-  | 'ACTIVITY_DESC'
-  | 'CREATED_ASC'
-  | 'CREATED_DESC'
-  | 'ID_ASC'
-  | 'ID_DESC'
-  | 'NAME_ASC'
-  | 'NAME_DESC'
-  | 'PATH_ASC'
-  | 'PATH_DESC'
-  | 'SIMILARITY'
-  | 'STARS_ASC'
-  | 'STARS_DESC'
-  | 'UPDATED_ASC'
-  | 'UPDATED_DESC';
-
-export type PersonalAccessTokenCreateInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  description?: InputMaybe<Scalars['String']['input']>;
-  expiresAt?: InputMaybe<Scalars['Date']['input']>;
-  name: Scalars['String']['input'];
-  scopes: Array<Scalars['String']['input']>;
-  userId?: InputMaybe<Scalars['UserID']['input']>;
-};
-
-export type PersonalAccessTokenRevokeInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  id?: InputMaybe<Scalars['PersonalAccessTokenID']['input']>;
-};
-
-export type PersonalAccessTokenState = 'ACTIVE' | 'INACTIVE';
-
-export type ProjectArchiveInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
-};
+export type MilestoneStateEnum = 'active' | 'closed';
 
 export type ProjectCreateInput = {
-  allowMergeOnSkippedPipeline?: InputMaybe<Scalars['Boolean']['input']>;
-  analyticsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  approvalsBeforeMerge?: InputMaybe<Scalars['Int']['input']>;
-  autoCancelPendingPipelines?: InputMaybe<Scalars['String']['input']>;
-  autoDevopsDeployStrategy?: InputMaybe<Scalars['String']['input']>;
-  autoDevopsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  autocloseReferencedIssues?: InputMaybe<Scalars['Boolean']['input']>;
-  buildGitStrategy?: InputMaybe<Scalars['String']['input']>;
-  buildTimeout?: InputMaybe<Scalars['Int']['input']>;
-  buildsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  ciAllowForkPipelinesToRunInParentProject?: InputMaybe<Scalars['Boolean']['input']>;
-  ciConfigPath?: InputMaybe<Scalars['String']['input']>;
-  ciDefaultGitDepth?: InputMaybe<Scalars['Int']['input']>;
-  ciForwardDeploymentEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  ciForwardDeploymentRollbackAllowed?: InputMaybe<Scalars['Boolean']['input']>;
-  ciJobTokenScopeEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  ciPipelineVariablesMinimumOverrideRole?: InputMaybe<Scalars['String']['input']>;
-  ciPushRepositoryForJobTokenAllowed?: InputMaybe<Scalars['Boolean']['input']>;
-  ciRestrictPipelineCancellationRole?: InputMaybe<Scalars['String']['input']>;
-  ciSeparatedCaches?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  containerExpirationPolicy?: InputMaybe<Scalars['JSON']['input']>;
-  containerRegistryAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  defaultBranch?: InputMaybe<Scalars['String']['input']>;
-  description?: InputMaybe<Scalars['String']['input']>;
-  emailsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  enforceAuthChecksOnUploads?: InputMaybe<Scalars['Boolean']['input']>;
-  externalAuthorizationClassificationLabel?: InputMaybe<Scalars['String']['input']>;
-  forkingAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  groupRunnersEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  initializeWithReadme?: InputMaybe<Scalars['Boolean']['input']>;
-  issueBranchTemplate?: InputMaybe<Scalars['String']['input']>;
-  issuesAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  keepLatestArtifact?: InputMaybe<Scalars['Boolean']['input']>;
-  lfsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  mergeCommitTemplate?: InputMaybe<Scalars['String']['input']>;
-  mergeMethod?: InputMaybe<Scalars['String']['input']>;
-  mergeRequestsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  mrDefaultTargetSelf?: InputMaybe<Scalars['Boolean']['input']>;
-  name?: InputMaybe<Scalars['String']['input']>;
+  allowMergeOnSkippedPipeline?: boolean | null | undefined;
+  analyticsAccessLevel?: string | null | undefined;
+  approvalsBeforeMerge?: number | null | undefined;
+  autoCancelPendingPipelines?: string | null | undefined;
+  autoDevopsDeployStrategy?: string | null | undefined;
+  autoDevopsEnabled?: boolean | null | undefined;
+  autocloseReferencedIssues?: boolean | null | undefined;
+  buildGitStrategy?: string | null | undefined;
+  buildTimeout?: number | null | undefined;
+  buildsAccessLevel?: string | null | undefined;
+  ciAllowForkPipelinesToRunInParentProject?: boolean | null | undefined;
+  ciConfigPath?: string | null | undefined;
+  ciDefaultGitDepth?: number | null | undefined;
+  ciForwardDeploymentEnabled?: boolean | null | undefined;
+  ciForwardDeploymentRollbackAllowed?: boolean | null | undefined;
+  ciJobTokenScopeEnabled?: boolean | null | undefined;
+  ciPipelineVariablesMinimumOverrideRole?: string | null | undefined;
+  ciPushRepositoryForJobTokenAllowed?: boolean | null | undefined;
+  ciRestrictPipelineCancellationRole?: string | null | undefined;
+  ciSeparatedCaches?: boolean | null | undefined;
+  clientMutationId?: string | null | undefined;
+  containerExpirationPolicy?: unknown;
+  containerRegistryAccessLevel?: string | null | undefined;
+  defaultBranch?: string | null | undefined;
+  description?: string | null | undefined;
+  emailsEnabled?: boolean | null | undefined;
+  enforceAuthChecksOnUploads?: boolean | null | undefined;
+  externalAuthorizationClassificationLabel?: string | null | undefined;
+  forkingAccessLevel?: string | null | undefined;
+  groupRunnersEnabled?: boolean | null | undefined;
+  initializeWithReadme?: boolean | null | undefined;
+  issueBranchTemplate?: string | null | undefined;
+  issuesAccessLevel?: string | null | undefined;
+  keepLatestArtifact?: boolean | null | undefined;
+  lfsEnabled?: boolean | null | undefined;
+  mergeCommitTemplate?: string | null | undefined;
+  mergeMethod?: string | null | undefined;
+  mergeRequestsAccessLevel?: string | null | undefined;
+  mrDefaultTargetSelf?: boolean | null | undefined;
+  name?: string | null | undefined;
   /** The caller's own namespace when absent. */
-  namespaceId?: InputMaybe<Scalars['NamespaceID']['input']>;
+  namespaceId?: string | null | undefined;
   /** Instead of `namespaceId`. */
-  namespacePath?: InputMaybe<Scalars['ID']['input']>;
-  onlyAllowMergeIfAllDiscussionsAreResolved?: InputMaybe<Scalars['Boolean']['input']>;
-  onlyAllowMergeIfPipelineSucceeds?: InputMaybe<Scalars['Boolean']['input']>;
-  packagesEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  pagesAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  path?: InputMaybe<Scalars['String']['input']>;
-  printingMergeRequestLinkEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  publicJobs?: InputMaybe<Scalars['Boolean']['input']>;
-  removeSourceBranchAfterMerge?: InputMaybe<Scalars['Boolean']['input']>;
-  repositoryAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  requestAccessEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  requirementsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  resolveOutdatedDiffDiscussions?: InputMaybe<Scalars['Boolean']['input']>;
-  restrictUserDefinedVariables?: InputMaybe<Scalars['Boolean']['input']>;
-  runnerTokenExpirationInterval?: InputMaybe<Scalars['Int']['input']>;
-  securityAndComplianceAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  serviceDeskEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  sharedRunnersEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  snippetsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  squashCommitTemplate?: InputMaybe<Scalars['String']['input']>;
-  squashOption?: InputMaybe<Scalars['String']['input']>;
-  suggestionCommitMessage?: InputMaybe<Scalars['String']['input']>;
-  topics?: InputMaybe<Array<Scalars['String']['input']>>;
-  visibility?: InputMaybe<VisibilityLevelsEnum>;
-  warnAboutPotentiallyUnwantedCharacters?: InputMaybe<Scalars['Boolean']['input']>;
-  wikiAccessLevel?: InputMaybe<Scalars['String']['input']>;
+  namespacePath?: string | null | undefined;
+  onlyAllowMergeIfAllDiscussionsAreResolved?: boolean | null | undefined;
+  onlyAllowMergeIfPipelineSucceeds?: boolean | null | undefined;
+  packagesEnabled?: boolean | null | undefined;
+  pagesAccessLevel?: string | null | undefined;
+  path?: string | null | undefined;
+  printingMergeRequestLinkEnabled?: boolean | null | undefined;
+  publicJobs?: boolean | null | undefined;
+  removeSourceBranchAfterMerge?: boolean | null | undefined;
+  repositoryAccessLevel?: string | null | undefined;
+  requestAccessEnabled?: boolean | null | undefined;
+  requirementsAccessLevel?: string | null | undefined;
+  resolveOutdatedDiffDiscussions?: boolean | null | undefined;
+  restrictUserDefinedVariables?: boolean | null | undefined;
+  runnerTokenExpirationInterval?: number | null | undefined;
+  securityAndComplianceAccessLevel?: string | null | undefined;
+  serviceDeskEnabled?: boolean | null | undefined;
+  sharedRunnersEnabled?: boolean | null | undefined;
+  snippetsAccessLevel?: string | null | undefined;
+  squashCommitTemplate?: string | null | undefined;
+  squashOption?: string | null | undefined;
+  suggestionCommitMessage?: string | null | undefined;
+  topics?: Array<string> | null | undefined;
+  visibility?: VisibilityLevelsEnum | null | undefined;
+  warnAboutPotentiallyUnwantedCharacters?: boolean | null | undefined;
+  wikiAccessLevel?: string | null | undefined;
 };
 
-export type ProjectDeleteInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
-};
-
-export type ProjectUnarchiveInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
-};
-
-export type ProjectUpdateInput = {
-  allowMergeOnSkippedPipeline?: InputMaybe<Scalars['Boolean']['input']>;
-  analyticsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  approvalsBeforeMerge?: InputMaybe<Scalars['Int']['input']>;
-  autoCancelPendingPipelines?: InputMaybe<Scalars['String']['input']>;
-  autoDevopsDeployStrategy?: InputMaybe<Scalars['String']['input']>;
-  autoDevopsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  autocloseReferencedIssues?: InputMaybe<Scalars['Boolean']['input']>;
-  buildGitStrategy?: InputMaybe<Scalars['String']['input']>;
-  buildTimeout?: InputMaybe<Scalars['Int']['input']>;
-  buildsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  ciAllowForkPipelinesToRunInParentProject?: InputMaybe<Scalars['Boolean']['input']>;
-  ciConfigPath?: InputMaybe<Scalars['String']['input']>;
-  ciDefaultGitDepth?: InputMaybe<Scalars['Int']['input']>;
-  ciForwardDeploymentEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  ciForwardDeploymentRollbackAllowed?: InputMaybe<Scalars['Boolean']['input']>;
-  ciJobTokenScopeEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  ciPipelineVariablesMinimumOverrideRole?: InputMaybe<Scalars['String']['input']>;
-  ciPushRepositoryForJobTokenAllowed?: InputMaybe<Scalars['Boolean']['input']>;
-  ciRestrictPipelineCancellationRole?: InputMaybe<Scalars['String']['input']>;
-  ciSeparatedCaches?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  containerExpirationPolicy?: InputMaybe<Scalars['JSON']['input']>;
-  containerRegistryAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  defaultBranch?: InputMaybe<Scalars['String']['input']>;
-  description?: InputMaybe<Scalars['String']['input']>;
-  emailsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  enforceAuthChecksOnUploads?: InputMaybe<Scalars['Boolean']['input']>;
-  externalAuthorizationClassificationLabel?: InputMaybe<Scalars['String']['input']>;
-  forkingAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  fullPath: Scalars['ID']['input'];
-  groupRunnersEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  issueBranchTemplate?: InputMaybe<Scalars['String']['input']>;
-  issuesAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  keepLatestArtifact?: InputMaybe<Scalars['Boolean']['input']>;
-  lfsEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  mergeCommitTemplate?: InputMaybe<Scalars['String']['input']>;
-  mergeMethod?: InputMaybe<Scalars['String']['input']>;
-  mergeRequestsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  mrDefaultTargetSelf?: InputMaybe<Scalars['Boolean']['input']>;
-  name?: InputMaybe<Scalars['String']['input']>;
-  onlyAllowMergeIfAllDiscussionsAreResolved?: InputMaybe<Scalars['Boolean']['input']>;
-  onlyAllowMergeIfPipelineSucceeds?: InputMaybe<Scalars['Boolean']['input']>;
-  packagesEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  pagesAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  path?: InputMaybe<Scalars['String']['input']>;
-  printingMergeRequestLinkEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  publicJobs?: InputMaybe<Scalars['Boolean']['input']>;
-  removeSourceBranchAfterMerge?: InputMaybe<Scalars['Boolean']['input']>;
-  repositoryAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  requestAccessEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  requirementsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  resolveOutdatedDiffDiscussions?: InputMaybe<Scalars['Boolean']['input']>;
-  restrictUserDefinedVariables?: InputMaybe<Scalars['Boolean']['input']>;
-  runnerTokenExpirationInterval?: InputMaybe<Scalars['Int']['input']>;
-  securityAndComplianceAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  serviceDeskEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  sharedRunnersEnabled?: InputMaybe<Scalars['Boolean']['input']>;
-  snippetsAccessLevel?: InputMaybe<Scalars['String']['input']>;
-  squashCommitTemplate?: InputMaybe<Scalars['String']['input']>;
-  squashOption?: InputMaybe<Scalars['String']['input']>;
-  suggestionCommitMessage?: InputMaybe<Scalars['String']['input']>;
-  topics?: InputMaybe<Array<Scalars['String']['input']>>;
-  visibility?: InputMaybe<VisibilityLevelsEnum>;
-  warnAboutPotentiallyUnwantedCharacters?: InputMaybe<Scalars['Boolean']['input']>;
-  wikiAccessLevel?: InputMaybe<Scalars['String']['input']>;
-};
-
-export type SharedRunnersSetting = 'DISABLED_AND_OVERRIDABLE' | 'DISABLED_AND_UNOVERRIDABLE' | 'ENABLED';
-
-export type StarProjectInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  projectId: Scalars['ProjectID']['input'];
-  starred: Scalars['Boolean']['input'];
-};
-
-export type UserCreateInput = {
-  admin?: InputMaybe<Scalars['Boolean']['input']>;
-  auditor?: InputMaybe<Scalars['Boolean']['input']>;
-  bio?: InputMaybe<Scalars['String']['input']>;
-  canCreateGroup?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  colorSchemeId?: InputMaybe<Scalars['Int']['input']>;
-  commitEmail?: InputMaybe<Scalars['String']['input']>;
-  discord?: InputMaybe<Scalars['String']['input']>;
-  email: Scalars['String']['input'];
-  externUid?: InputMaybe<Scalars['String']['input']>;
-  external?: InputMaybe<Scalars['Boolean']['input']>;
-  extraSharedRunnersMinutesLimit?: InputMaybe<Scalars['Int']['input']>;
-  forceRandomPassword?: InputMaybe<Scalars['Boolean']['input']>;
-  jobTitle?: InputMaybe<Scalars['String']['input']>;
-  linkedin?: InputMaybe<Scalars['String']['input']>;
-  location?: InputMaybe<Scalars['String']['input']>;
-  name: Scalars['String']['input'];
-  note?: InputMaybe<Scalars['String']['input']>;
-  organization?: InputMaybe<Scalars['String']['input']>;
-  password?: InputMaybe<Scalars['String']['input']>;
-  privateProfile?: InputMaybe<Scalars['Boolean']['input']>;
-  projectsLimit?: InputMaybe<Scalars['Int']['input']>;
-  pronouns?: InputMaybe<Scalars['String']['input']>;
-  provider?: InputMaybe<Scalars['String']['input']>;
-  publicEmail?: InputMaybe<Scalars['String']['input']>;
-  resetPassword?: InputMaybe<Scalars['Boolean']['input']>;
-  sharedRunnersMinutesLimit?: InputMaybe<Scalars['Int']['input']>;
-  skype?: InputMaybe<Scalars['String']['input']>;
-  themeId?: InputMaybe<Scalars['Int']['input']>;
-  twitter?: InputMaybe<Scalars['String']['input']>;
-  username: Scalars['String']['input'];
-  viewDiffsFileByFile?: InputMaybe<Scalars['Boolean']['input']>;
-  websiteUrl?: InputMaybe<Scalars['String']['input']>;
-};
-
-export type UserDeleteInput = {
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  id: Scalars['UserID']['input'];
-};
-
-export type UserSort =
-  | 'CREATED_ASC'
-  | 'CREATED_DESC'
-  | 'ID_ASC'
-  | 'ID_DESC'
-  | 'NAME_ASC'
-  | 'NAME_DESC'
-  | 'UPDATED_ASC'
-  | 'UPDATED_DESC'
-  | 'USERNAME_ASC'
-  | 'USERNAME_DESC';
-
-export type UserState = 'active' | 'banned' | 'blocked' | 'blocked_pending_approval' | 'deactivated' | 'ldap_blocked';
-
-export type UserType = 'GHOST' | 'HUMAN' | 'PROJECT_BOT' | 'SERVICE_ACCOUNT' | 'SUPPORT_BOT';
-
-export type UserUpdateInput = {
-  admin?: InputMaybe<Scalars['Boolean']['input']>;
-  auditor?: InputMaybe<Scalars['Boolean']['input']>;
-  bio?: InputMaybe<Scalars['String']['input']>;
-  canCreateGroup?: InputMaybe<Scalars['Boolean']['input']>;
-  clientMutationId?: InputMaybe<Scalars['String']['input']>;
-  colorSchemeId?: InputMaybe<Scalars['Int']['input']>;
-  commitEmail?: InputMaybe<Scalars['String']['input']>;
-  discord?: InputMaybe<Scalars['String']['input']>;
-  email?: InputMaybe<Scalars['String']['input']>;
-  externUid?: InputMaybe<Scalars['String']['input']>;
-  external?: InputMaybe<Scalars['Boolean']['input']>;
-  extraSharedRunnersMinutesLimit?: InputMaybe<Scalars['Int']['input']>;
-  id: Scalars['UserID']['input'];
-  jobTitle?: InputMaybe<Scalars['String']['input']>;
-  linkedin?: InputMaybe<Scalars['String']['input']>;
-  location?: InputMaybe<Scalars['String']['input']>;
-  name?: InputMaybe<Scalars['String']['input']>;
-  note?: InputMaybe<Scalars['String']['input']>;
-  organization?: InputMaybe<Scalars['String']['input']>;
-  password?: InputMaybe<Scalars['String']['input']>;
-  privateProfile?: InputMaybe<Scalars['Boolean']['input']>;
-  projectsLimit?: InputMaybe<Scalars['Int']['input']>;
-  pronouns?: InputMaybe<Scalars['String']['input']>;
-  provider?: InputMaybe<Scalars['String']['input']>;
-  publicEmail?: InputMaybe<Scalars['String']['input']>;
-  sharedRunnersMinutesLimit?: InputMaybe<Scalars['Int']['input']>;
-  skype?: InputMaybe<Scalars['String']['input']>;
-  themeId?: InputMaybe<Scalars['Int']['input']>;
-  twitter?: InputMaybe<Scalars['String']['input']>;
-  username?: InputMaybe<Scalars['String']['input']>;
-  viewDiffsFileByFile?: InputMaybe<Scalars['Boolean']['input']>;
-  websiteUrl?: InputMaybe<Scalars['String']['input']>;
-};
+/** How an export stands. */
+export type ProjectExportStatus = 'FINISHED' | 'NONE' | 'QUEUED' | 'REGENERATION_IN_PROGRESS' | 'STARTED';
 
 /** Who may know of a project or group. */
 export type VisibilityLevelsEnum = 'internal' | 'private' | 'public';
+
+export type CreateDemoIssueMutationVariables = Exact<{
+  input: CreateIssueInput;
+}>;
+
+export type CreateDemoIssueMutation = { createIssue: { errors: Array<string>; issue: { iid: string } | null } | null };
+
+export type ProjectContentsQueryVariables = Exact<{
+  fullPath: string;
+}>;
+
+export type ProjectContentsQuery = {
+  project: {
+    name: string;
+    fullPath: string;
+    description: string | null;
+    visibility: string | null;
+    openIssuesCount: number | null;
+    repository: { rootRef: string | null; empty: boolean } | null;
+    labels: { count: number; nodes: Array<{ title: string; color: string } | null> | null } | null;
+    milestones: {
+      nodes: Array<{ title: string; dueDate: string | null; state: MilestoneStateEnum } | null> | null;
+    } | null;
+    issues: {
+      count: number;
+      nodes: Array<{
+        iid: string;
+        title: string;
+        description: string | null;
+        state: IssueState;
+        createdAt: string;
+        userNotesCount: number;
+        labels: { nodes: Array<{ title: string } | null> | null } | null;
+        milestone: { title: string } | null;
+        author: { username: string } | { username: string } | null;
+      } | null> | null;
+    } | null;
+  } | null;
+};
+
+export type FollowEventsSubscriptionVariables = Exact<{
+  scope?: EventScope | null | undefined;
+  kinds?: Array<string> | string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+export type FollowEventsSubscription = {
+  events: {
+    cursor: string;
+    kind: string;
+    createdAt: string;
+    actorId: number | null;
+    subjectType: string;
+    subjectId: number;
+    payload: unknown;
+  } | null;
+};
+
+export type CurrentUserQueryVariables = Exact<{ [key: string]: never }>;
+
+export type CurrentUserQuery = { currentUser: { id: string; username: string; name: string } | null };
+
+export type ListProjectsQueryVariables = Exact<{
+  search?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+export type ListProjectsQuery = {
+  projects: {
+    nodes: Array<{
+      fullPath: string;
+      visibility: string | null;
+      description: string | null;
+      lastActivityAt: string | null;
+    } | null> | null;
+    pageInfo: { hasNextPage: boolean; endCursor: string | null };
+  } | null;
+};
+
+export type CreateGroupMutationVariables = Exact<{
+  input: GroupCreateInput;
+}>;
+
+export type CreateGroupMutation = {
+  groupCreate: { errors: Array<string>; group: { id: string; fullPath: string; webUrl: string } | null } | null;
+};
+
+export type CreateProjectMutationVariables = Exact<{
+  input: ProjectCreateInput;
+}>;
+
+export type CreateProjectMutation = {
+  projectCreate: {
+    errors: Array<string>;
+    project: { id: string; fullPath: string; webUrl: string | null; httpUrlToRepo: string | null } | null;
+  } | null;
+};
+
+export type RelationsOfTransferFragment = { name: string; done: number; total: number };
+
+export type StartExportMutationVariables = Exact<{
+  projectPath: string;
+}>;
+
+export type StartExportMutation = { projectExport: { errors: Array<string>; project: { id: string } | null } | null };
+
+export type ExportStatusQueryVariables = Exact<{
+  fullPath: string;
+}>;
+
+export type ExportStatusQuery = {
+  project: {
+    id: string;
+    export: { status: ProjectExportStatus; size: string | null; error: string | null } | null;
+  } | null;
+};
+
+export type FollowExportSubscriptionVariables = Exact<{
+  fullPath: string;
+  after?: string | null | undefined;
+}>;
+
+export type FollowExportSubscription = {
+  projectExportUpdated: {
+    cursor: string;
+    status: ProjectExportStatus;
+    progress: number;
+    bytes: string;
+    error: string | null;
+    relations: Array<{ name: string; done: number; total: number }>;
+  } | null;
+};
+
+export type ImportStatusQueryVariables = Exact<{
+  fullPath: string;
+}>;
+
+export type ImportStatusQuery = {
+  project: {
+    id: string;
+    import: {
+      status: ImportStatus;
+      error: string | null;
+      relations: Array<{ name: string; done: number; total: number }>;
+      failedRelations: {
+        nodes: Array<{ relationName: string; lineNumber: number; exceptionMessage: string } | null> | null;
+      };
+    } | null;
+  } | null;
+};
+
+export type FollowImportSubscriptionVariables = Exact<{
+  fullPath: string;
+  after?: string | null | undefined;
+}>;
+
+export type FollowImportSubscription = {
+  projectImportUpdated: {
+    cursor: string;
+    status: ImportStatus;
+    progress: number;
+    bytes: string;
+    error: string | null;
+    relations: Array<{ name: string; done: number; total: number }>;
+  } | null;
+};
+
+export const RelationsOfTransferFragmentDoc = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'FragmentDefinition',
+      name: { kind: 'Name', value: 'RelationsOfTransfer' },
+      typeCondition: { kind: 'NamedType', name: { kind: 'Name', value: 'TransferRelationProgress' } },
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          { kind: 'Field', name: { kind: 'Name', value: 'name' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'done' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'total' } },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<RelationsOfTransferFragment, unknown>;
+export const CreateDemoIssueDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'mutation',
+      name: { kind: 'Name', value: 'CreateDemoIssue' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'input' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'CreateIssueInput' } } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'createIssue' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'input' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'input' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'errors' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'issue' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [{ kind: 'Field', name: { kind: 'Name', value: 'iid' } }],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<CreateDemoIssueMutation, CreateDemoIssueMutationVariables>;
+export const ProjectContentsDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'query',
+      name: { kind: 'Name', value: 'ProjectContents' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'ID' } } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'project' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'fullPath' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'name' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'fullPath' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'description' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'visibility' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'openIssuesCount' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'repository' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'rootRef' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'empty' } },
+                    ],
+                  },
+                },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'labels' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'count' } },
+                      {
+                        kind: 'Field',
+                        name: { kind: 'Name', value: 'nodes' },
+                        selectionSet: {
+                          kind: 'SelectionSet',
+                          selections: [
+                            { kind: 'Field', name: { kind: 'Name', value: 'title' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'color' } },
+                          ],
+                        },
+                      },
+                    ],
+                  },
+                },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'milestones' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      {
+                        kind: 'Field',
+                        name: { kind: 'Name', value: 'nodes' },
+                        selectionSet: {
+                          kind: 'SelectionSet',
+                          selections: [
+                            { kind: 'Field', name: { kind: 'Name', value: 'title' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'dueDate' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'state' } },
+                          ],
+                        },
+                      },
+                    ],
+                  },
+                },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'issues' },
+                  arguments: [
+                    {
+                      kind: 'Argument',
+                      name: { kind: 'Name', value: 'first' },
+                      value: { kind: 'IntValue', value: '100' },
+                    },
+                    {
+                      kind: 'Argument',
+                      name: { kind: 'Name', value: 'sort' },
+                      value: { kind: 'EnumValue', value: 'CREATED_ASC' },
+                    },
+                  ],
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'count' } },
+                      {
+                        kind: 'Field',
+                        name: { kind: 'Name', value: 'nodes' },
+                        selectionSet: {
+                          kind: 'SelectionSet',
+                          selections: [
+                            { kind: 'Field', name: { kind: 'Name', value: 'iid' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'title' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'description' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'state' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'createdAt' } },
+                            { kind: 'Field', name: { kind: 'Name', value: 'userNotesCount' } },
+                            {
+                              kind: 'Field',
+                              name: { kind: 'Name', value: 'labels' },
+                              selectionSet: {
+                                kind: 'SelectionSet',
+                                selections: [
+                                  {
+                                    kind: 'Field',
+                                    name: { kind: 'Name', value: 'nodes' },
+                                    selectionSet: {
+                                      kind: 'SelectionSet',
+                                      selections: [{ kind: 'Field', name: { kind: 'Name', value: 'title' } }],
+                                    },
+                                  },
+                                ],
+                              },
+                            },
+                            {
+                              kind: 'Field',
+                              name: { kind: 'Name', value: 'milestone' },
+                              selectionSet: {
+                                kind: 'SelectionSet',
+                                selections: [{ kind: 'Field', name: { kind: 'Name', value: 'title' } }],
+                              },
+                            },
+                            {
+                              kind: 'Field',
+                              name: { kind: 'Name', value: 'author' },
+                              selectionSet: {
+                                kind: 'SelectionSet',
+                                selections: [{ kind: 'Field', name: { kind: 'Name', value: 'username' } }],
+                              },
+                            },
+                          ],
+                        },
+                      },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<ProjectContentsQuery, ProjectContentsQueryVariables>;
+export const FollowEventsDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'subscription',
+      name: { kind: 'Name', value: 'FollowEvents' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'scope' } },
+          type: { kind: 'NamedType', name: { kind: 'Name', value: 'EventScope' } },
+        },
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'kinds' } },
+          type: {
+            kind: 'ListType',
+            type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'String' } } },
+          },
+        },
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+          type: { kind: 'NamedType', name: { kind: 'Name', value: 'String' } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'events' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'scope' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'scope' } },
+              },
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'kinds' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'kinds' } },
+              },
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'after' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'cursor' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'kind' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'createdAt' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'actorId' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'subjectType' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'subjectId' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'payload' } },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<FollowEventsSubscription, FollowEventsSubscriptionVariables>;
+export const CurrentUserDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'query',
+      name: { kind: 'Name', value: 'CurrentUser' },
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'currentUser' },
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'id' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'username' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'name' } },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<CurrentUserQuery, CurrentUserQueryVariables>;
+export const ListProjectsDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'query',
+      name: { kind: 'Name', value: 'ListProjects' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'search' } },
+          type: { kind: 'NamedType', name: { kind: 'Name', value: 'String' } },
+        },
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+          type: { kind: 'NamedType', name: { kind: 'Name', value: 'String' } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'projects' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'search' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'search' } },
+              },
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'membership' },
+                value: { kind: 'BooleanValue', value: true },
+              },
+              { kind: 'Argument', name: { kind: 'Name', value: 'first' }, value: { kind: 'IntValue', value: '50' } },
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'after' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'nodes' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'fullPath' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'visibility' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'description' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'lastActivityAt' } },
+                    ],
+                  },
+                },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'pageInfo' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'hasNextPage' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'endCursor' } },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<ListProjectsQuery, ListProjectsQueryVariables>;
+export const CreateGroupDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'mutation',
+      name: { kind: 'Name', value: 'CreateGroup' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'input' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'GroupCreateInput' } } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'groupCreate' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'input' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'input' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'errors' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'group' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'id' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'fullPath' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'webUrl' } },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<CreateGroupMutation, CreateGroupMutationVariables>;
+export const CreateProjectDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'mutation',
+      name: { kind: 'Name', value: 'CreateProject' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'input' } },
+          type: {
+            kind: 'NonNullType',
+            type: { kind: 'NamedType', name: { kind: 'Name', value: 'ProjectCreateInput' } },
+          },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'projectCreate' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'input' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'input' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'errors' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'project' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'id' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'fullPath' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'webUrl' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'httpUrlToRepo' } },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<CreateProjectMutation, CreateProjectMutationVariables>;
+export const StartExportDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'mutation',
+      name: { kind: 'Name', value: 'StartExport' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'projectPath' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'ID' } } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'projectExport' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'input' },
+                value: {
+                  kind: 'ObjectValue',
+                  fields: [
+                    {
+                      kind: 'ObjectField',
+                      name: { kind: 'Name', value: 'projectPath' },
+                      value: { kind: 'Variable', name: { kind: 'Name', value: 'projectPath' } },
+                    },
+                  ],
+                },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'errors' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'project' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [{ kind: 'Field', name: { kind: 'Name', value: 'id' } }],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<StartExportMutation, StartExportMutationVariables>;
+export const ExportStatusDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'query',
+      name: { kind: 'Name', value: 'ExportStatus' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'ID' } } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'project' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'fullPath' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'id' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'export' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'status' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'size' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'error' } },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<ExportStatusQuery, ExportStatusQueryVariables>;
+export const FollowExportDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'subscription',
+      name: { kind: 'Name', value: 'FollowExport' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'ID' } } },
+        },
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+          type: { kind: 'NamedType', name: { kind: 'Name', value: 'String' } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'projectExportUpdated' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'fullPath' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+              },
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'after' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'cursor' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'status' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'progress' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'bytes' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'error' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'relations' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [{ kind: 'FragmentSpread', name: { kind: 'Name', value: 'RelationsOfTransfer' } }],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+    {
+      kind: 'FragmentDefinition',
+      name: { kind: 'Name', value: 'RelationsOfTransfer' },
+      typeCondition: { kind: 'NamedType', name: { kind: 'Name', value: 'TransferRelationProgress' } },
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          { kind: 'Field', name: { kind: 'Name', value: 'name' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'done' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'total' } },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<FollowExportSubscription, FollowExportSubscriptionVariables>;
+export const ImportStatusDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'query',
+      name: { kind: 'Name', value: 'ImportStatus' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'ID' } } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'project' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'fullPath' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'id' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'import' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [
+                      { kind: 'Field', name: { kind: 'Name', value: 'status' } },
+                      { kind: 'Field', name: { kind: 'Name', value: 'error' } },
+                      {
+                        kind: 'Field',
+                        name: { kind: 'Name', value: 'relations' },
+                        selectionSet: {
+                          kind: 'SelectionSet',
+                          selections: [
+                            { kind: 'FragmentSpread', name: { kind: 'Name', value: 'RelationsOfTransfer' } },
+                          ],
+                        },
+                      },
+                      {
+                        kind: 'Field',
+                        name: { kind: 'Name', value: 'failedRelations' },
+                        arguments: [
+                          {
+                            kind: 'Argument',
+                            name: { kind: 'Name', value: 'first' },
+                            value: { kind: 'IntValue', value: '100' },
+                          },
+                        ],
+                        selectionSet: {
+                          kind: 'SelectionSet',
+                          selections: [
+                            {
+                              kind: 'Field',
+                              name: { kind: 'Name', value: 'nodes' },
+                              selectionSet: {
+                                kind: 'SelectionSet',
+                                selections: [
+                                  { kind: 'Field', name: { kind: 'Name', value: 'relationName' } },
+                                  { kind: 'Field', name: { kind: 'Name', value: 'lineNumber' } },
+                                  { kind: 'Field', name: { kind: 'Name', value: 'exceptionMessage' } },
+                                ],
+                              },
+                            },
+                          ],
+                        },
+                      },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+    {
+      kind: 'FragmentDefinition',
+      name: { kind: 'Name', value: 'RelationsOfTransfer' },
+      typeCondition: { kind: 'NamedType', name: { kind: 'Name', value: 'TransferRelationProgress' } },
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          { kind: 'Field', name: { kind: 'Name', value: 'name' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'done' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'total' } },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<ImportStatusQuery, ImportStatusQueryVariables>;
+export const FollowImportDocument = {
+  kind: 'Document',
+  definitions: [
+    {
+      kind: 'OperationDefinition',
+      operation: 'subscription',
+      name: { kind: 'Name', value: 'FollowImport' },
+      variableDefinitions: [
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+          type: { kind: 'NonNullType', type: { kind: 'NamedType', name: { kind: 'Name', value: 'ID' } } },
+        },
+        {
+          kind: 'VariableDefinition',
+          variable: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+          type: { kind: 'NamedType', name: { kind: 'Name', value: 'String' } },
+        },
+      ],
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          {
+            kind: 'Field',
+            name: { kind: 'Name', value: 'projectImportUpdated' },
+            arguments: [
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'fullPath' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'fullPath' } },
+              },
+              {
+                kind: 'Argument',
+                name: { kind: 'Name', value: 'after' },
+                value: { kind: 'Variable', name: { kind: 'Name', value: 'after' } },
+              },
+            ],
+            selectionSet: {
+              kind: 'SelectionSet',
+              selections: [
+                { kind: 'Field', name: { kind: 'Name', value: 'cursor' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'status' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'progress' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'bytes' } },
+                { kind: 'Field', name: { kind: 'Name', value: 'error' } },
+                {
+                  kind: 'Field',
+                  name: { kind: 'Name', value: 'relations' },
+                  selectionSet: {
+                    kind: 'SelectionSet',
+                    selections: [{ kind: 'FragmentSpread', name: { kind: 'Name', value: 'RelationsOfTransfer' } }],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      },
+    },
+    {
+      kind: 'FragmentDefinition',
+      name: { kind: 'Name', value: 'RelationsOfTransfer' },
+      typeCondition: { kind: 'NamedType', name: { kind: 'Name', value: 'TransferRelationProgress' } },
+      selectionSet: {
+        kind: 'SelectionSet',
+        selections: [
+          { kind: 'Field', name: { kind: 'Name', value: 'name' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'done' } },
+          { kind: 'Field', name: { kind: 'Name', value: 'total' } },
+        ],
+      },
+    },
+  ],
+} as unknown as DocumentNode<FollowImportSubscription, FollowImportSubscriptionVariables>;
