@@ -40,14 +40,41 @@ export type ProjectColumn = keyof ProjectColumns;
 export const projectColumns: readonly ProjectColumn[] = [...ownColumns, ...attributeNames];
 
 /** A column, all of them, or something that is joined or reckoned. */
-export type ProjectPart = ProjectColumn | 'columns' | 'access_level' | 'namespace' | 'import' | DetailPart;
+export type ProjectPart =
+  | ProjectColumn
+  | 'columns'
+  | 'access_level'
+  | 'namespace'
+  | NamespacePart
+  | 'import'
+  | DetailPart;
+/** One thing of the namespace, where the rest of it is not needed. */
+export type NamespacePart = keyof typeof NAMESPACE_PARTS;
 export type DetailPart = 'permissions' | 'shared_with_groups' | 'owner' | 'runners_token' | 'statistics';
 
 /** A whole `ProjectRow`. */
 export const ROW: readonly ProjectPart[] = ['columns', 'access_level', 'namespace', 'import'];
 export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups'];
 
+const NAMESPACE_PARTS = {
+  ns_name: sql`n.name as ns_name`,
+  ns_path: sql`n.path as ns_path`,
+  ns_kind: sql`n.kind as ns_kind`,
+  ns_full_path: sql`n.full_path as ns_full_path`,
+  ns_full_name: sql`n.full_name as ns_full_name`,
+  ns_visibility_level: sql`n.visibility_level as ns_visibility_level`,
+} as const;
+export const namespaceParts: readonly NamespacePart[] = [
+  'ns_name',
+  'ns_path',
+  'ns_kind',
+  'ns_full_path',
+  'ns_full_name',
+  'ns_visibility_level',
+];
+
 const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
+  ...namespaceParts,
   'columns',
   'access_level',
   'namespace',
@@ -78,6 +105,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
     ? [sql`projects.id, projects.namespace_id, projects.xmin as row_xmin, projects.ctid as row_ctid`]
     : parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
   if (wanted.has('namespace')) list.push(NAMESPACE_COLUMNS);
+  else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
   if (wanted.has('access_level') || wanted.has('permissions')) {
     // Administrators are owners of everything; their own memberships are told only as `permissions`.
     if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) list.push(levels(actor.userId));
@@ -94,7 +122,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
 export const sqlFrom = (parts: readonly ProjectPart[], bySize = false): RawBuilder<unknown> => {
   const wanted = new Set(parts);
   const joins: RawBuilder<unknown>[] = [sql`projects`];
-  if (wanted.has('namespace') || wanted.has('owner')) {
+  if (wantsNamespace(wanted) || wanted.has('owner')) {
     joins.push(sql`join namespaces n on n.id = projects.namespace_id`);
   }
   if (wanted.has('owner')) joins.push(sql`left join users o on o.id = n.owner_id`);
@@ -166,7 +194,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
  * The parts that were not asked for stay absent, whatever the type says: who asks for parts reads those alone.
  */
 export const assemble = (actor: Actor, raw: Mutable<RawProject>, wanted: ReadonlySet<ProjectPart>): ProjectDetails => {
-  if (wanted.has('namespace')) raw.namespace = namespaceOf(raw);
+  if (wantsNamespace(wanted)) raw.namespace = namespaceOf(raw);
   const groups = Math.max(raw.level_by_namespace ?? 0, raw.level_by_share ?? 0);
   const member = raw.level_by_membership ?? 0;
   if (wanted.has('access_level')) raw.access_level = actor.isAdmin ? OWNER : Math.max(groups, member);
@@ -194,6 +222,9 @@ export const hideGroups = (raw: Mutable<RawProject>, visible: ReadonlySet<number
     raw.shared_with_groups = raw.shared_with_groups.filter((group) => visible.has(group.group_id));
   }
 };
+
+const wantsNamespace = (wanted: ReadonlySet<ProjectPart>): boolean =>
+  wanted.has('namespace') || namespaceParts.some((part) => wanted.has(part));
 
 const namespaceOf = (raw: RawProject): ProjectNamespace => ({
   id: raw.namespace_id,

@@ -22,7 +22,7 @@ import {
 } from '../model.ts';
 import { can, POLICY_COLUMNS, type ProjectAbility } from '../policy.ts';
 import { type ProjectPart, projectsByIds, starredByIds, statisticsByIds } from '../queries.ts';
-import { ROW } from '../select.ts';
+import { type NamespacePart, namespaceParts, ROW } from '../select.ts';
 
 /** A project. Downstream domains add to it with `builder.objectField(ProjectRef, ...)`. */
 export const ProjectRef = builder.objectRef<ProjectRow>('Project');
@@ -59,13 +59,31 @@ export const projectParts = (selection: Selection): readonly ProjectPart[] => {
   const known = partsOfSelection.get(selection);
   if (known) return known;
   const parts = new Set<ProjectPart>(['id']);
-  for (const field of Object.keys(selection)) {
-    for (const part of field === '__typename' ? [] : (partsOfField.get(field) ?? ROW)) parts.add(part);
+  for (const [field, below] of Object.entries(selection)) {
+    const read = field === 'namespace' ? partsOfNamespace(below) : (partsOfField.get(field) ?? ROW);
+    for (const part of field === '__typename' ? [] : read) parts.add(part);
   }
   const found = [...parts];
   partsOfSelection.set(selection, found);
   return found;
 };
+
+/** What the fields of Namespace read; those that are not here load the whole of it by its id and kind. */
+const partsOfNamespaceField: Readonly<Record<string, readonly NamespacePart[]>> = {
+  id: ['ns_kind'],
+  name: ['ns_name'],
+  path: ['ns_path'],
+  fullName: ['ns_full_name'],
+  fullPath: ['ns_full_path'],
+  kind: ['ns_kind'],
+  visibility: ['ns_visibility_level'],
+  webUrl: ['ns_kind', 'ns_full_path'],
+};
+
+const partsOfNamespace = (selection: Selection): readonly ProjectPart[] => [
+  'namespace_id',
+  ...Object.keys(selection).flatMap((field) => partsOfNamespaceField[field] ?? namespaceParts),
+];
 
 type BooleanColumn = {
   [K in keyof ProjectColumns]: ProjectColumns[K] extends boolean | null ? K : never;
@@ -214,7 +232,7 @@ ProjectRef.implement({
       topics: reads('topics', ['topics'], t.exposeStringList('topics')),
       namespace: reads(
         'namespace',
-        ['namespace_id', 'namespace'],
+        ['namespace_id', ...namespaceParts],
         t.field({ type: NamespaceRef, resolve: (project) => project.namespace }),
       ),
       group: reads(
