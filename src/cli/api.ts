@@ -12,7 +12,7 @@ export class ApiError extends Error {
 
 const restError = z.object({ error: z.unknown().optional(), message: z.unknown().optional() });
 const graphqlAnswer = z.object({
-  data: z.unknown(),
+  data: z.unknown().optional(),
   errors: z.array(z.object({ message: z.string() })).optional(),
 });
 

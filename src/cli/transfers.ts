@@ -96,6 +96,6 @@ const readImport = async (api: Api, fullPath: string) => {
 const detailOf = (
   relations: readonly { readonly name: string; readonly done: number; readonly total: number }[],
 ): string => {
-  const current = relations.find(({ done, total }) => done < total) ?? relations.at(-1);
-  return current ? `${current.name} ${current.done}/${current.total}` : '';
+  const current = relations.find(({ done, total }) => done < total);
+  return current ? `${current.name} ${current.done} of ${current.total}` : '';
 };
