@@ -111,8 +111,8 @@ export class Journey {
   links(): [label: string, url: string][] {
     const { url } = this.#options;
     return [
-      ['Original', `${url}/${this.#source}`],
-      ['Arrived', `${url}/${this.#target}`],
+      ['Original', `${url}/api/v4/projects/${encodeURIComponent(this.#source)}`],
+      ['Arrived', `${url}/api/v4/projects/${encodeURIComponent(this.#target)}`],
       ['GraphQL explorer', `${url}/-/graphql-explorer`],
       ['API reference', `${url}/-/api-docs`],
       ['Metrics', `${url}/-/metrics`],
