@@ -8,6 +8,7 @@ import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import type { CreateContext } from '#platform/create-context.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
+import { requireWorker } from '#platform/processes.ts';
 import { readCredential, readSudo } from '#rest/auth.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
@@ -44,6 +45,7 @@ export const serveWeb = ({
       database: async () => {
         await services.pool.query('select 1');
       },
+      worker: () => requireWorker(services),
       storage: () => services.storage.ready(),
     },
     openApi: openApiDocument,
@@ -74,6 +76,7 @@ const graphqlMount =
         const seeing = await audienceOf(ownContext, viewers, event);
         return new Set([...seeing].filter((index) => valid.has(index)));
       },
+      isStillValid: async (viewer) => (await stillValid(services, [viewer])).size > 0,
       graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
       log: services.log,
     });

@@ -41,6 +41,8 @@ export interface LiveOptions {
   readonly engine: Engine;
   readonly feed: EventFeed;
   readonly mayStillSee: RightsCheck;
+  /** Whether the viewer could still come in: not with a token that was revoked meanwhile. */
+  readonly isStillValid: (viewer: Actor) => Promise<boolean>;
   /** A fresh context for a viewer, made for each execution. */
   readonly contextFor: (actor: Actor) => Context;
   readonly log: Logger;
@@ -189,6 +191,7 @@ export class LiveHub {
   /** One event may be hidden from somebody who may follow the rest. */
   async #mayFollow(group: Group, viewer: Viewer): Promise<boolean> {
     try {
+      if (!(await this.#options.isStillValid(viewer.actor))) return false;
       await group.field.open(this.#options.contextFor(viewer.actor), group.args);
       return true;
     } catch {

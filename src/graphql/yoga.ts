@@ -25,6 +25,8 @@ export interface GraphqlOptions {
   readonly feed: EventFeed;
   /** Who of the viewers may see an event. */
   readonly mayStillSee: RightsCheck;
+  /** Whether a subscriber could still come in as he did. */
+  readonly isStillValid: (viewer: Actor) => Promise<boolean>;
   readonly graphiqlEnabled: () => Promise<boolean>;
   readonly log: Logger;
 }
@@ -45,6 +47,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     engine,
     feed: options.feed,
     mayStillSee: options.mayStillSee,
+    isStillValid: options.isStillValid,
     contextFor: options.contextFor,
     log,
   });

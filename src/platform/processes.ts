@@ -43,6 +43,15 @@ export const startProcesses = async (options: ProcessesOptions): Promise<Process
   return registry;
 };
 
+/** Throws when no process that works (role `all` or `worker`) was seen lately, this one or another. */
+export const requireWorker = async ({ pool }: Pick<Services, 'pool'>): Promise<void> => {
+  const { rowCount } = await pool.query(
+    `select from hub_processes where role <> 'web' and seen_at > now() - make_interval(secs => $1) limit 1`,
+    [DEAD_AFTER_MS / 1_000],
+  );
+  if (rowCount === 0) throw new Error('no process of the hub is working');
+};
+
 class Registry implements Processes {
   readonly #services: Services;
   readonly #pool: pg.Pool;

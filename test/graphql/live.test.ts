@@ -16,6 +16,7 @@ beforeEach(async () => {
   live.rightsChecks.length = 0;
   live.blind.clear();
   live.expelled.clear();
+  live.revoked.clear();
 });
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0)) await cleanup();
@@ -160,6 +161,16 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     await until(() => two.ended !== null, 'the end');
     expect([two.ended, two.texts()]).toEqual(['complete', ['for both']]);
     expect(one.texts()).toEqual(['hidden from two', 'for both', 'gone']);
+  });
+
+  it('ends for those who could no longer come in, though the topic is open to anyone', async () => {
+    const [one, two] = [follow(SHARED, { p: 1 }, 'user-1'), follow(SHARED, { p: 1 }, 'user-2')];
+    await joined(2);
+    live.blind.add(2);
+    live.revoked.add(2);
+    server.feed.emit(1, 'after the token was revoked');
+    await until(() => two.ended !== null && one.texts().length === 1, 'the end');
+    expect([two.ended, two.texts()]).toEqual(['complete', []]);
   });
 
   it('answers queries too, refuses by credentials, scope and limits', async () => {

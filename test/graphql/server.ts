@@ -80,6 +80,7 @@ export const live = {
   rightsChecks: [] as number[],
   blind: new Set<number>(),
   expelled: new Set<number>(),
+  revoked: new Set<number>(),
 };
 
 const declare = (name: string, type: typeof SharedChange) =>
@@ -128,6 +129,7 @@ export const startServer = async () => {
       live.rightsChecks.push(viewers.length);
       return new Set([...viewers.keys()].filter((index) => !live.blind.has(viewers[index]?.userId ?? 0)));
     },
+    isStillValid: async ({ userId }) => !live.revoked.has(userId ?? 0),
     graphiqlEnabled: async () => settings.graphiql,
     log: kitContext(anonymous).log,
   });
