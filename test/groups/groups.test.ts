@@ -241,6 +241,40 @@ describe('PUT /groups/:id', () => {
   });
 });
 
+describe('several who change a group at once', () => {
+  it('leave name, path and full path in agreement, here and below', async () => {
+    const { make, as, root, hub } = app();
+    const group = await make.group();
+    const child = await make.group({ parent_id: group.id });
+    const client = as(root);
+    for (let round = 0; round < 5; round++) {
+      const answers = await Promise.all([
+        client.put(`/groups/${group.id}`, { path: `raced-${round}-a` }),
+        client.put(`/groups/${group.id}`, { description: `round ${round}` }),
+        client.put(`/groups/${group.id}`, { path: `raced-${round}-b` }),
+        client.put(`/groups/${group.id}`, { name: `Raced ${round}` }),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+      const rows = await hub.services.db
+        .selectFrom('namespaces')
+        .select(['path', 'full_path', 'name', 'full_name'])
+        .where('id', 'in', [group.id, child.id])
+        .orderBy('id')
+        .execute();
+      const [top] = rows;
+      expect(rows).toEqual([
+        { path: top?.path, full_path: top?.path, name: `Raced ${round}`, full_name: `Raced ${round}` },
+        {
+          path: child.path,
+          full_path: `${top?.path}/${child.path}`,
+          name: child.path,
+          full_name: `Raced ${round} / ${child.path}`,
+        },
+      ]);
+    }
+  });
+});
+
 describe('DELETE /groups/:id', () => {
   it('removes all below with its repositories, and what was shared with it', async () => {
     const { make, as, root, hub } = app();
@@ -475,5 +509,13 @@ describe('namespaces', () => {
       exists: false,
       suggests: [],
     });
+  });
+
+  it('are not told of below a group that the caller may not know of', async () => {
+    const { make, as } = app();
+    const secret = await make.group({ visibility: 'private' });
+    await make.group({ path: 'plans', parent_id: secret.id });
+    const answer = await as(await make.user()).get(`/namespaces/plans/exists?parent_id=${secret.id}`);
+    expect([answer.status, answer.body]).toEqual([404, { message: '404 Namespace Not Found' }]);
   });
 });

@@ -95,6 +95,13 @@ describe('POST /projects', () => {
     expect(read.statistics.repository_size).toBeGreaterThan(0);
   });
 
+  it('signs the readme with the address that its author lets commits tell', async () => {
+    const user = await app().make.user({ commit_email: '_private' });
+    const project = await app().make.project({ initialize_with_readme: true }, user);
+    const { body } = await app().as(user).get(`/projects/${project.id}/repository/branches/main`);
+    expect(body.commit.author_email).toBe(`${user.id}-${user.username}@users.noreply.127.0.0.1`);
+  });
+
   it('refuses taken names and paths, without leaving anything', async () => {
     const user = await app().make.user();
     await app().make.project({ name: 'Taken', path: 'taken' }, user);

@@ -46,6 +46,19 @@ describe('creating tokens for users', () => {
     expect((await admin().get(`/personal_access_tokens/${body.id}`)).body).not.toHaveProperty('token');
   });
 
+  it('lets them last for ever only where the settings do not demand an end', async () => {
+    const user = await app().make.user();
+    const path = `/users/${user.id}/personal_access_tokens`;
+    const endless = { name: 'endless', scopes: ['api'], expires_at: null };
+    expect((await admin().post(path, endless)).body.expires_at).toBe(daysAfter(today(), 365));
+    await admin().put('/application/settings', { require_personal_access_token_expiry: false });
+    expect((await admin().post(path, endless)).body).toMatchObject({ expires_at: null, active: true });
+    expect((await admin().post(path, { name: 'usual', scopes: ['api'] })).body.expires_at).toBe(
+      daysAfter(today(), 365),
+    );
+    await admin().put('/application/settings', { require_personal_access_token_expiry: true });
+  });
+
   it.each([
     [{ name: undefined }, { error: 'name is missing' }],
     [{ scopes: undefined }, { error: 'scopes is missing' }],

@@ -6,7 +6,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { scheduleProjectFilesRemoval } from '#domains/users/project-files.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { attributeErrors, attributeNames, columnsOf, type GroupAttributes } from './attributes.ts';
 import { type GroupPayload, groupCreated, groupDeleted, groupUpdated } from './events.ts';
@@ -88,7 +88,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
 /**
  * Changes a group; what is undefined stays. With another path or name everything below follows, and old paths lead on.
  *
- * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute
+ * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute, `conflict` with a move at the same time
  */
 export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttributes): Promise<GroupRow> => {
   const found = await getGroup(ctx, id);
@@ -101,10 +101,13 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttr
   return sayingTaken(() =>
     ctx.transaction(async (tx) => {
       const parent = found.parent_id === null ? null : await lockPlace(tx, found.parent_id);
-      const { name = found.name, path = found.path } = changes;
-      const isRenamed = name !== found.name || path !== found.path;
-      const ids = isRenamed ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
+      const mayRename = changes.name !== undefined || changes.path !== undefined;
+      const ids = mayRename ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
+      // Only what is read under the lock counts: somebody else may have renamed or moved the group a moment ago.
       const before = await getGroup(tx, { id: found.id });
+      if (before.parent_id !== found.parent_id) throw conflict('The group was moved meanwhile');
+      const { name = before.name, path = before.path } = changes;
+      const isRenamed = name !== before.name || path !== before.path;
       if (visibility) await checkVisibility(tx, before, visibilityLevel(visibility), parent);
       const full_path = parent ? `${parent.full_path}/${path}` : path;
       const full_name = parent ? `${parent.full_name} / ${name}` : name;
@@ -239,11 +242,15 @@ export const described = (
   parent: parent && { id: parent.id, name: parent.name, path: parent.path, full_path: parent.full_path },
 });
 
+/** Of these events say that they changed, and not to what: everyone who may know of the group sees the event. */
+const OWNERS_ONLY: ReadonlySet<string> = new Set(['ip_restriction_ranges']);
+
 const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | null): void => {
   const changes: Record<string, { previous: unknown; current: unknown }> = {};
   for (const name of [...attributeNames, 'full_path', 'parent_id']) {
     const [previous, current] = [attributeOf(before, name), attributeOf(after, name)];
-    if (JSON.stringify(previous) !== JSON.stringify(current)) changes[name] = { previous, current };
+    if (JSON.stringify(previous) === JSON.stringify(current)) continue;
+    changes[name] = OWNERS_ONLY.has(name) ? { previous: null, current: null } : { previous, current };
   }
   if (Object.keys(changes).length === 0) return;
   const payload = groupUpdated.payload.parse({ ...described(after, parent), changes });

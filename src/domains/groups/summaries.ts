@@ -3,8 +3,7 @@ import { GUEST, OWNER } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
-import type { NamespaceRow } from './queries.ts';
-import { namespaceQuery } from './queries.ts';
+import { getNamespace, type NamespaceRow, namespaceQuery } from './queries.ts';
 
 /** What the projects of a group and of all groups below it take up, in bytes. */
 export interface GroupStatistics {
@@ -136,12 +135,17 @@ export const listNamespaces = (ctx: Context, filter: NamespaceFilter): List<Name
 const SUGGESTIONS = 1;
 const MAX_TRIES = 100;
 
-/** Whether a namespace has that path below the parent (or at the top), and a free one like it if so. */
+/**
+ * Whether a namespace has that path below the parent (or at the top), and a free one like it if so.
+ *
+ * @throws DomainError `not_found` when the caller may not know of the parent
+ */
 export const findNamespaceNamed = async (
-  ctx: Pick<Context, 'db'>,
+  ctx: Context,
   path: string,
   parentId: number | null,
 ): Promise<{ readonly exists: boolean; readonly suggests: readonly string[] }> => {
+  if (parentId !== null) await getNamespace(ctx, { id: parentId });
   const siblings = ctx.db
     .selectFrom('namespaces')
     .select(sql<string>`lower(path)`.as('path'))

@@ -38,6 +38,10 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
   // The namespace may be renamed just now: its path as of this transaction counts.
   const place = await lockPlace(tx, namespace.id);
   if (!place) throw notFound('Namespace');
+  // It may have been made less visible since the project's visibility was settled.
+  if (place.kind === 'group' && project.visibility_level > place.visibility_level) {
+    throw invalid({ visibility_level: [aboveGroup(visibilityName(project.visibility_level), place)] });
+  }
   const full_path = `${place.full_path}/${path}`;
   await checkFree(tx, { namespace_id: namespace.id, full_path, name });
   const { rows } = await sql<{ id: number }>`select nextval(pg_get_serial_sequence('projects', 'id')) as id`.execute(
@@ -121,7 +125,7 @@ export const allowedVisibility = async (
   }
   if (level > highest) {
     throw invalid({
-      visibility_level: [`${wanted} is not allowed since the group is ${visibilityName(namespace.visibility_level)}.`],
+      visibility_level: [aboveGroup(visibilityName(level), namespace)],
     });
   }
   if (wanted !== null && !cap && isRestricted(level)) {
@@ -129,6 +133,9 @@ export const allowedVisibility = async (
   }
   return level;
 };
+
+const aboveGroup = (visibility: Visibility, group: { readonly visibility_level: number }): string =>
+  `${visibility} is not allowed since the group is ${visibilityName(group.visibility_level)}.`;
 
 /** Settings as column values: JSON for the one that is an object. */
 export const columnsOf = ({ container_expiration_policy, ...rest }: ProjectAttributes) => ({

@@ -1,3 +1,4 @@
+import { commitEmail } from '#domains/users/model.ts';
 import type { Tx } from '#platform/context.ts';
 
 const README = 'README.md';
@@ -9,10 +10,10 @@ export const firstCommit = async (
 ): Promise<void> => {
   const author = await tx.db
     .selectFrom('users')
-    .select(['name', 'email', 'commit_email', 'username'])
+    .select(['id', 'name', 'email', 'commit_email', 'username'])
     .where('id', '=', tx.actor.userId)
     .executeTakeFirstOrThrow();
-  const identity = { name: author.name, email: author.commit_email || author.email, date: tx.clock.now() };
+  const identity = { name: author.name, email: commitEmail(tx, author), date: tx.clock.now() };
   await tx.services.git.commitFiles(project.disk_path, {
     branch: project.default_branch,
     parent: null,

@@ -14,7 +14,7 @@ export interface NewToken {
   readonly name: string;
   readonly scopes: readonly string[];
   readonly description?: string | null | undefined;
-  /** `YYYY-MM-DD`, the day at whose beginning it ends; by default as late as the settings allow. */
+  /** `YYYY-MM-DD`, the day at whose beginning it ends; null is never, where the settings allow it; by default as late as they allow. */
   readonly expires_at?: string | null | undefined;
 }
 
@@ -36,7 +36,8 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
   const settings = await getSettings(ctx);
   const day = today(ctx.clock);
   const latest = daysAfter(day, settings.max_personal_access_token_lifetime);
-  const expires_at = input.expires_at ?? latest;
+  const mayLast = input.expires_at === null && !settings.require_personal_access_token_expiry;
+  const expires_at = mayLast ? null : (input.expires_at ?? latest);
   const scopes = [...new Set(input.scopes)];
   const available = TOKEN_SCOPES.filter((scope) => owner.is_admin || !ADMINISTRATOR_SCOPES.has(scope));
 
@@ -53,8 +54,8 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
   } else if (userId === self && !scopes.every((scope) => mayGrant(ctx.actor.scopes, scope))) {
     errors.scopes = ['can only contain what the token in use opens itself'];
   }
-  if (expires_at <= day) errors.expires_at = ['must be in the future'];
-  else if (expires_at > latest) errors.expires_at = [`must be on or before ${latest}`];
+  if (expires_at !== null && expires_at <= day) errors.expires_at = ['must be in the future'];
+  else if (expires_at !== null && expires_at > latest) errors.expires_at = [`must be on or before ${latest}`];
   if (Object.keys(errors).length > 0) throw invalid(errors);
 
   const value = settings.personal_access_token_prefix + randomToken();
