@@ -28,7 +28,9 @@ export const checkUrlText = (url: string, filled: string, policy: AddressPolicy)
 export const credentialsOf = (filled: string): string[] => {
   const url = URL.parse(filled);
   if (!url) return [];
-  return [url.username, url.password].flatMap((part) => [part, decode(part)]).filter((part) => part !== '');
+  if (url.username === '' && url.password === '') return [];
+  const basic = Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString('base64');
+  return [url.username, url.password, decode(url.username), decode(url.password), basic];
 };
 
 const decode = (part: string): string => {

@@ -41,7 +41,7 @@ export interface Outcome {
 const TIMEOUT_MS = 10_000;
 /** An answer is read to here, and of it this much is kept. */
 const MAX_ANSWER_BYTES = 128 * 1024;
-const KEPT_BODY_BYTES = 8 * 1024;
+const KEPT_BODY_CHARS = 8 * 1024;
 const KEPT_HEADERS = 50;
 const KEPT_HEADER_CHARS = 1_024;
 const REDACTED = '[REDACTED]';
@@ -58,7 +58,7 @@ export const sendDelivery = async (
 ): Promise<Outcome> => {
   const startedAt = performance.now();
   const nowMs = services.clock.now().getTime();
-  let headers: Readonly<Record<string, string>> = {};
+  let headers: SentHeaders = { sent: {}, shown: {} };
   let requestBody: string | null = null;
   const outcome = (rest: Partial<Outcome>): Outcome => ({
     delivered: false,
@@ -69,7 +69,7 @@ export const sendDelivery = async (
     status: null,
     error: null,
     url: target.shownUrl,
-    requestHeaders: maskHeaders(target, headers),
+    requestHeaders: headers.shown,
     requestBody,
     responseHeaders: {},
     responseBody: null,
@@ -87,7 +87,7 @@ export const sendDelivery = async (
     const response = await services.http.request({
       url: target.url,
       method: 'POST',
-      headers,
+      headers: headers.sent,
       body,
       policy,
       timeoutMs: TIMEOUT_MS,
@@ -103,7 +103,7 @@ export const sendDelivery = async (
       status,
       error: complaintOf(response),
       responseHeaders: keepHeaders(target, response),
-      responseBody: mask(target, response.body.subarray(0, KEPT_BODY_BYTES).toString('utf8')),
+      responseBody: mask(target, response.body.toString('utf8')).slice(0, KEPT_BODY_CHARS),
     });
   } catch (error) {
     if (error instanceof TemplateError) return outcome({ error: error.message });
@@ -119,6 +119,12 @@ const complaintOf = ({ status, truncated }: OutboundResponse): string | null => 
   return truncated ? 'The answer is too large' : null;
 };
 
+interface SentHeaders {
+  readonly sent: Readonly<Record<string, string>>;
+  /** As the log shows them. */
+  readonly shown: Readonly<Record<string, string>>;
+}
+
 /** The hook's own headers lie under ours: they replace none of them. */
 const headersOf = (
   { urls }: SendServices,
@@ -126,7 +132,7 @@ const headersOf = (
   delivery: Outgoing,
   body: Buffer,
   nowMs: number,
-): Record<string, string> => {
+): SentHeaders => {
   const headers: Record<string, string> = {
     'Content-Type': 'application/json',
     'User-Agent': `GitLab/${VERSION}`,
@@ -147,25 +153,22 @@ const headersOf = (
     headers['webhook-timestamp'] = timestamp;
     headers['webhook-signature'] = sign(keys, delivery.id, timestamp, body);
   }
-  if (target.headers.length > 0) {
-    const taken = new Set([...Object.keys(headers).map((name) => name.toLowerCase()), 'x-gitlab-token']);
-    for (const { key, value } of target.headers) if (!taken.has(key.toLowerCase())) headers[key] = value;
+  const shown: Record<string, string> = { ...headers };
+  if (target.token !== null) shown['X-Gitlab-Token'] = REDACTED;
+  const taken = new Set([...Object.keys(headers).map((name) => name.toLowerCase()), 'x-gitlab-token']);
+  for (const { key, value } of target.headers) {
+    if (taken.has(key.toLowerCase())) continue;
+    headers[key] = value;
+    shown[key] = REDACTED;
   }
-  return headers;
-};
-
-const maskHeaders = (target: Target, headers: Readonly<Record<string, string>>): Record<string, string> => {
-  const masked = { ...headers };
-  if (target.token !== null && 'X-Gitlab-Token' in masked) masked['X-Gitlab-Token'] = REDACTED;
-  for (const { key } of target.headers) if (key in masked && masked[key] === headers[key]) masked[key] = REDACTED;
-  return masked;
+  return { sent: headers, shown };
 };
 
 const keepHeaders = (target: Target, { headers }: OutboundResponse): Record<string, string> => {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers).slice(0, KEPT_HEADERS)) {
     if (value === undefined) continue;
-    kept[name] = mask(target, (typeof value === 'string' ? value : value.join(', ')).slice(0, KEPT_HEADER_CHARS));
+    kept[name] = mask(target, typeof value === 'string' ? value : value.join(', ')).slice(0, KEPT_HEADER_CHARS);
   }
   return kept;
 };

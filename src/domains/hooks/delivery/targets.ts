@@ -80,9 +80,7 @@ export const loadTargets = async (
           previousKey && row.previous_signing_token_until !== null
             ? { key: previousKey, untilMs: Date.parse(isoTime(row.previous_signing_token_until)) }
             : null,
-        secrets: [...mine.map(({ value }) => value), token ?? '', ...credentialsOf(url)].filter(
-          (secret) => secret.length >= MIN_SECRET_LENGTH,
-        ),
+        secrets: formsOf([...mine.map(({ value }) => value), token ?? '', ...credentialsOf(url)]),
       });
     } catch (error) {
       services.log.error({ err: error, webhook_id: row.id }, 'the secrets of a hook cannot be read');
@@ -91,6 +89,12 @@ export const loadTargets = async (
   }
   return targets;
 };
+
+/** Each as it is, and as JSON and URLs write it, the longest first. */
+const formsOf = (secrets: readonly string[]): string[] =>
+  [...new Set(secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)]))]
+    .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
+    .sort((left, right) => right.length - left.length);
 
 /** Shorter values are found everywhere by chance: replacing them would only garble what a receiver said. */
 const MIN_SECRET_LENGTH = 4;
