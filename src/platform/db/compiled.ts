@@ -1,5 +1,6 @@
 import { CompiledQuery, type RawBuilder } from 'kysely';
 import type { Context } from '../context.ts';
+import { statementName } from './pool.ts';
 
 /**
  * Statements that are built and compiled once per shape. Building and compiling a wide statement costs more than
@@ -60,6 +61,8 @@ export const runCompiled = async <Row extends object>(
   const parameters = slots.map((name, i) =>
     name === null ? constants[i] : name === USER ? ctx.actor.userId : (values[name] ?? null),
   );
-  if (ctx.db === ctx.services.db) return (await ctx.services.pool.query<Row>(text, parameters)).rows;
+  // By name, also where there are no parameters: else it would be planned each time.
+  if (ctx.db === ctx.services.db)
+    return (await ctx.services.pool.query<Row>({ name: statementName(text), text, values: parameters })).rows;
   return (await ctx.db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
 };

@@ -67,6 +67,7 @@ const prepareStatements = (client: pg.PoolClient): void => {
   const query = client.query;
   const prepared = (...args: unknown[]): unknown => {
     const [text, values, ...rest] = args;
+    // Without parameters it may be several statements, which cannot be prepared: who knows better names it himself.
     if (typeof text !== 'string' || !Array.isArray(values) || values.length === 0)
       return Reflect.apply(query, client, args);
     return Reflect.apply(query, client, [{ text, values, name: statementName(text) }, ...rest]);
@@ -78,7 +79,7 @@ const names = new Map<string, string>();
 const MAX_NAMES = 2_000;
 
 /** The name under which a statement is prepared, or undefined once too many shapes were seen to keep them on every connection. */
-const statementName = (text: string): string | undefined => {
+export const statementName = (text: string): string | undefined => {
   let name = names.get(text);
   if (name === undefined && names.size < MAX_NAMES) {
     name = createHash('sha1').update(text).digest('base64url');
