@@ -1,65 +1,44 @@
 import { compare } from '../lib/compare.ts';
 import { seed } from '../lib/data.ts';
+import { graphqlSide, valuesOf } from '../lib/graphql.ts';
 import { openHttp } from '../lib/http.ts';
 import type { Outcome } from '../lib/report.ts';
 import type { World } from '../lib/world.ts';
 
-const HUB_QUERY = `query Flat($n: Int) { projects(first: $n) { nodes { id name fullPath starCount namespace { fullName } } } }`;
+const HUB_QUERY =
+  'query Flat($n: Int) { projects(first: $n) { nodes { id name fullPath starCount namespace { fullName } } } }';
 const POSTGRAPHILE_QUERY = `query Flat($n: Int) { allProjects(first: $n, orderBy: PRIMARY_KEY_DESC) {
   nodes { id name fullPath starCount namespaceByNamespaceId { fullName } } } }`;
 
-interface Node {
-  readonly fullPath: string;
-}
-
-/** A page of projects with their namespaces, against PostGraphile, which knows no caller. */
+/**
+ * A page of public projects with their namespaces, without a credential on either side: PostGraphile knows no caller.
+ * Beside it the same with a token, which the hub looks up and judges by, and PostGraphile still does not.
+ */
 export const graphqlFlat = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   const hub = await database.startHub();
-  const { token } = await seed(database.pool, { groups: 20, projectsPerGroup: 50 });
+  const { token } = await seed(database.pool, { groups: 20, projectsPerGroup: 50, visibility: 'public' });
   const postgraphile = await database.startBaseline('postgraphile.js');
   const [toHub, toPostgraphile] = [openHttp(hub.url), openHttp(postgraphile.url)];
   try {
     const variables = { n: 20 };
-    const hubBody = JSON.stringify({ query: HUB_QUERY, variables });
-    const otherBody = JSON.stringify({ query: POSTGRAPHILE_QUERY, variables });
-    const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
-    const plain = { 'content-type': 'application/json' };
-    const answer = await toHub.post('/api/graphql', hubBody, headers);
-    const other = await toPostgraphile.post('/graphql', otherBody, plain);
-    const paths = (nodes: readonly Node[]): string => JSON.stringify(nodes.map(({ fullPath }) => fullPath));
-    const mine = JSON.parse(answer.text);
-    const theirs = JSON.parse(other.text);
-    if (paths(mine.data.projects.nodes) !== paths(theirs.data.allProjects.nodes))
-      throw new Error(`different projects: ${answer.text} ${other.text}`);
-    return await compare({
-      hub: {
-        name: 'hub',
-        send: () =>
-          toHub.drain({
-            method: 'POST',
-            path: '/api/graphql',
-            body: hubBody,
-            headers,
-            leastBytes: answer.text.length * 0.9,
-          }),
-        pid: hub.pid,
-      },
-      baseline: {
-        name: 'PostGraphile',
-        send: () =>
-          toPostgraphile.drain({
-            method: 'POST',
-            path: '/graphql',
-            body: otherBody,
-            headers: plain,
-            leastBytes: other.text.length * 0.9,
-          }),
-        pid: postgraphile.pid,
-      },
-      backends: database.backends,
-      atLeast: 1.3,
+    const onHub = { pid: hub.pid, http: toHub, path: '/api/graphql', query: HUB_QUERY, variables };
+    const anonymous = await graphqlSide('hub', onHub);
+    const asMember = await graphqlSide('hub as a member', { ...onHub, token });
+    const baseline = await graphqlSide('PostGraphile', {
+      pid: postgraphile.pid,
+      http: toPostgraphile,
+      path: '/graphql',
+      query: POSTGRAPHILE_QUERY,
+      variables,
     });
+    for (const side of [anonymous, asMember])
+      if (String(valuesOf(side.data, 'fullPath')) !== String(valuesOf(baseline.data, 'fullPath')))
+        throw new Error('the two servers list different projects');
+    const against = { baseline, backends: database.backends, atLeast: 1.3 };
+    const outcome = await compare({ ...against, hub: anonymous });
+    const beside = await compare({ ...against, hub: asMember, rounds: 4 });
+    return { ...outcome, lines: [...outcome.lines, ...beside.lines] };
   } finally {
     await Promise.all([toHub.close(), toPostgraphile.close()]);
     await database.close();

@@ -11,29 +11,34 @@ export interface SeedOptions {
   readonly groups: number;
   readonly projectsPerGroup: number;
   readonly users?: number;
+  readonly visibility?: 'private' | 'public';
 }
 
 /**
- * Fills a database past the API: private groups below a common one, projects in them, users who are developers of the
+ * Fills a database past the API: groups below a common one, projects in them, users who are developers of the
  * common group.
  */
-export const seed = async (pool: pg.Pool, { groups, projectsPerGroup, users = 50 }: SeedOptions): Promise<Seeded> => {
+export const seed = async (
+  pool: pg.Pool,
+  { groups, projectsPerGroup, users = 50, visibility = 'private' }: SeedOptions,
+): Promise<Seeded> => {
+  const level = visibility === 'public' ? 20 : 0;
   await pool.query(`
     insert into users (username, name, email)
       select 'bench-' || i, 'Bench User ' || i, 'bench-' || i || '@example.com' from generate_series(1, ${users}) i;
     insert into namespaces (kind, owner_id, name, path, full_path, full_name, visibility_level)
       select 'user', id, name, username, username, name, 20 from users where username like 'bench-%';
     insert into namespaces (kind, name, path, full_path, full_name, visibility_level)
-      values ('group', 'Bench', 'bench', 'bench', 'Bench', 0);
+      values ('group', 'Bench', 'bench', 'bench', 'Bench', ${level});
     insert into namespaces (kind, parent_id, name, path, full_path, full_name, visibility_level, description)
-      select 'group', top.id, 'Team ' || i, 'team-' || i, 'bench/team-' || i, 'Bench / Team ' || i, 0,
+      select 'group', top.id, 'Team ' || i, 'team-' || i, 'bench/team-' || i, 'Bench / Team ' || i, ${level},
         'Everything that team ' || i || ' works on'
       from namespaces top, generate_series(1, ${groups}) i where top.full_path = 'bench';
     update namespaces set traversal_ids = array_remove(array[parent_id, id], null);
     insert into projects (namespace_id, creator_id, name, path, full_path, disk_path, description, visibility_level,
         default_branch, topics, star_count, forks_count, open_issues_count, empty_repo, created_at, updated_at, last_activity_at)
       select n.id, (select min(id) from users), 'Project ' || i, 'project-' || i, n.full_path || '/project-' || i,
-        '@bench/' || n.id || '-' || i, 'The project number ' || i || ' of ' || n.name || ', with a description of usual length.', 0,
+        '@bench/' || n.id || '-' || i, 'The project number ' || i || ' of ' || n.name || ', with a description of usual length.', ${level},
         'main', array['node', 'graphql'], i % 17, i % 5, i % 23, false,
         now() - make_interval(mins => (n.id * 1000 + i)::int), now() - make_interval(mins => i), now() - make_interval(mins => i)
       from namespaces n, generate_series(1, ${projectsPerGroup}) i where n.parent_id is not null;
