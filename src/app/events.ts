@@ -5,6 +5,7 @@ import * as issues from '#domains/issues/events.ts';
 import * as labels from '#domains/labels/events.ts';
 import * as members from '#domains/members/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
+import * as notes from '#domains/notes/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
@@ -27,6 +28,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   labels,
   milestones,
   issues,
+  notes,
   hooks,
   transfers,
 ].flatMap(definitionsIn);

@@ -7,6 +7,7 @@ import { routes as members } from '#domains/members/rest.ts';
 import { routes as mergeRequests } from '#domains/merge-requests/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
 import { routes as milestones } from '#domains/milestones/rest.ts';
+import { routes as notes } from '#domains/notes/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as releases } from '#domains/releases/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
@@ -33,5 +34,6 @@ export const routes: readonly Route[] = [
   ...hooks,
   ...ci,
   ...mergeRequests,
+  ...notes,
   ...releases,
 ].map(followingMoves);

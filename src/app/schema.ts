@@ -19,6 +19,7 @@ import '#domains/issues/graphql.ts';
 import '#domains/transfers/graphql.ts';
 import '#domains/ci/graphql.ts';
 import '#domains/merge-requests/graphql.ts';
+import '#domains/notes/graphql.ts';
 import '#domains/releases/graphql.ts';
 
 /** The GraphQL schema of the hub. */

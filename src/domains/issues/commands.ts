@@ -204,7 +204,7 @@ export const recountOpenIssues = async (tx: Tx, projectId: number): Promise<void
 };
 
 /** The issue as events carry it. */
-export const snapshotOf = async (tx: Tx, issue: IssueRow): Promise<IssueSnapshot> => {
+export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Promise<IssueSnapshot> => {
   const details = (await issueDetailsByIds(tx, [issue.id])).get(issue.id);
   const labels = (await labelsByIssueIds(tx, [issue.id])).get(issue.id) ?? [];
   const { external_key: _key, imported: _imported, closed_by_id: _closer, ...columns } = issue;

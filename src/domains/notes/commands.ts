@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import { OWNER } from '#domains/access/model.ts';
+import { type Changes, differences } from '#domains/planning/changes.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { type NotePayload, noteCreated, noteDeleted, noteUpdated } from './events.ts';
+import { type Noteable, noteAudience, noteableType } from './noteable.ts';
+import { canDeleteNote, canUpdateNote, requireCreateNote } from './policy.ts';
+import { findDiscussionStart, getNote, type NoteRow, noteColumns } from './queries.ts';
+
+export interface NewNote {
+  readonly body: string;
+  /** For Reporters and above alone. An answer is as what it answers. */
+  readonly internal?: boolean | undefined;
+  /** The discussion it answers in. */
+  readonly discussion_id?: string | undefined;
+  /** For owners. */
+  readonly created_at?: string | undefined;
+}
+
+const MAX_BODY = 1_000_000;
+
+/** Comments on an issue or merge request. @throws DomainError `unauthenticated`, `forbidden`, `invalid`, `not_found` (Discussion) */
+export const createNote = async (ctx: Context, noteable: Noteable, input: NewNote): Promise<NoteRow> => {
+  requireCreateNote(ctx, noteable, input.internal ?? false);
+  const body = readBody(input.body);
+  const { kind, project } = noteable;
+  return ctx.transaction(async (tx) => {
+    const start = input.discussion_id ? await findDiscussionStart(tx, noteable, input.discussion_id) : null;
+    if (input.discussion_id && !start) throw notFound('Discussion');
+    if (start && start.type === null) {
+      // An answer makes a discussion of a single comment.
+      await tx.db.updateTable('notes').set({ type: 'DiscussionNote' }).where('id', '=', start.id).execute();
+    }
+    const created_at = project.access_level >= OWNER ? input.created_at : undefined;
+    const note = await tx.db
+      .insertInto('notes')
+      .values({
+        project_id: project.id,
+        noteable_type: noteableType(kind),
+        issue_id: kind === 'issue' ? noteable.id : null,
+        merge_request_id: kind === 'merge_request' ? noteable.id : null,
+        type: start ? (start.type ?? 'DiscussionNote') : null,
+        note: body,
+        author_id: tx.actor.userId,
+        confidential: start?.confidential ?? input.internal ?? false,
+        discussion_id: start?.discussion_id ?? randomBytes(20).toString('hex'),
+        ...(created_at === undefined ? {} : { created_at }),
+      })
+      .returning(noteColumns)
+      .executeTakeFirstOrThrow();
+    await touch(tx, noteable);
+    tx.emit(noteCreated, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
+    return note;
+  });
+};
+
+/** Changes what one wrote oneself. @throws DomainError `forbidden`, `invalid` */
+export const updateNote = async (ctx: Context, noteable: Noteable, given: NoteRow, body: string): Promise<NoteRow> => {
+  if (!canUpdateNote(ctx, noteable.project, given)) throw forbidden();
+  const note = readBody(body);
+  return ctx.transaction(async (tx) => {
+    const before = await lockNote(tx, noteable, given.id);
+    const changes: Changes = differences({ ...before }, { note });
+    if (Object.keys(changes).length === 0) return before;
+    const after = await tx.db
+      .updateTable('notes')
+      .set({ note, updated_at: sql`now()`, last_edited_at: sql`now()`, updated_by_id: tx.actor.userId })
+      .where('id', '=', before.id)
+      .returning(noteColumns)
+      .executeTakeFirstOrThrow();
+    await touch(tx, noteable);
+    tx.emit(noteUpdated, {
+      ...(await about(tx, noteable, after)),
+      payload: { ...payloadOf(noteable, after), changes },
+    });
+    return after;
+  });
+};
+
+/** Deletes one's own comment, or as a Maintainer anyone's. @throws DomainError `forbidden` */
+export const deleteNote = async (ctx: Context, noteable: Noteable, given: NoteRow): Promise<void> => {
+  if (!canDeleteNote(ctx, noteable.project, given)) throw forbidden();
+  await ctx.transaction(async (tx) => {
+    const note = await lockNote(tx, noteable, given.id);
+    await tx.db.deleteFrom('notes').where('id', '=', note.id).execute();
+    await touch(tx, noteable);
+    tx.emit(noteDeleted, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
+  });
+};
+
+const readBody = (body: string): string => {
+  if (body.trim() === '') throw invalid({ note: ["can't be blank"] });
+  if (body.length > MAX_BODY) throw invalid({ note: [`is too long (maximum is ${MAX_BODY} characters)`] });
+  return body;
+};
+
+/** Comments count as a change of what they are on. */
+const touch = async (tx: Tx, { kind, id }: Noteable): Promise<void> => {
+  const table = kind === 'issue' ? 'issues' : 'merge_requests';
+  await tx.db.updateTable(table).set({ updated_at: sql`now()` }).where('id', '=', id).execute();
+};
+
+const lockNote = async (tx: Tx, noteable: Noteable, id: number): Promise<NoteRow> => {
+  await tx.db.selectFrom('notes').select('id').where('id', '=', id).forUpdate().execute();
+  return getNote(tx, noteable, id);
+};
+
+const about = async (tx: Tx, noteable: Noteable, note: NoteRow) => ({
+  ...(await noteAudience(tx, noteable, note.confidential)),
+  subject: { type: 'Note', id: note.id },
+});
+
+const payloadOf = ({ kind, id, iid, issue }: Noteable, note: NoteRow): NotePayload => ({
+  id: note.id,
+  project_id: note.project_id,
+  noteable_kind: kind,
+  noteable_id: id,
+  noteable_iid: iid,
+  is_confidential: note.confidential || (issue?.confidential ?? false),
+  internal: note.confidential,
+  note: note.note,
+  type: note.type,
+  discussion_id: note.discussion_id,
+  author_id: note.author_id,
+  updated_by_id: note.updated_by_id,
+  resolved_at: note.resolved_at,
+  resolved_by_id: note.resolved_by_id,
+  created_at: note.created_at,
+  updated_at: note.updated_at,
+});

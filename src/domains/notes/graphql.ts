@@ -1,0 +1,193 @@
+import { IssueRef } from '#domains/issues/graphql.ts';
+import { MergeRequestRef } from '#domains/merge-requests/graphql.ts';
+import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder } from '#graphql/builder.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
+import { orNull } from '#graphql/errors.ts';
+import { gid } from '#graphql/ids.ts';
+import { loader } from '#graphql/loaders.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { descriptionHtml } from '#platform/description-html.ts';
+import { badRequest } from '#platform/errors.ts';
+import { createNote, deleteNote, updateNote } from './commands.ts';
+import { getNoteableById, type NoteableKind, noteableWebUrl } from './noteable.ts';
+import { canDeleteNote, canUpdateNote } from './policy.ts';
+import { getNoteById, listNotesBelow, type NoteFilter, type NoteRow, noteableIidsByIds } from './queries.ts';
+
+const loadIssueIid = loader((ctx: Context, ids: readonly number[]) => noteableIidsByIds(ctx, 'issue', ids));
+const loadMergeRequestIid = loader((ctx: Context, ids: readonly number[]) =>
+  noteableIidsByIds(ctx, 'merge_request', ids),
+);
+
+const NotePermissions = builder.objectRef<NoteRow>('NotePermissions').implement({
+  description: 'What the caller may do with the comment.',
+  fields: (t) => ({
+    readNote: t.boolean({ nullable: false, resolve: () => true }),
+    updateNote: t.boolean({
+      nullable: false,
+      resolve: async (note, _args, ctx) => {
+        const project = await loadProject(ctx, note.project_id);
+        return project !== null && canUpdateNote(ctx, project, note);
+      },
+    }),
+    adminNote: t.boolean({
+      nullable: false,
+      resolve: async (note, _args, ctx) => {
+        const project = await loadProject(ctx, note.project_id);
+        return project !== null && canDeleteNote(ctx, project, note);
+      },
+    }),
+  }),
+});
+
+/** A comment. */
+export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
+  description: 'A comment on an issue or merge request.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: (note) => gid('Note', note.id) }),
+    body: t.exposeString('note', { nullable: false }),
+    bodyHtml: t.string({ resolve: (note) => descriptionHtml(note.note) }),
+    author: t.field({
+      type: UserRef,
+      description: 'Null when the account has been deleted.',
+      resolve: ({ author_id }, _args, ctx) => (author_id === null ? null : loadUser(ctx, author_id)),
+    }),
+    system: t.exposeBoolean('system', { nullable: false }),
+    internal: t.exposeBoolean('confidential', { nullable: false }),
+    discussionId: t.exposeString('discussion_id', { nullable: false }),
+    noteableType: t.exposeString('noteable_type', { nullable: false }),
+    resolvable: t.boolean({
+      nullable: false,
+      resolve: (note) => note.noteable_type === 'MergeRequest' && note.type !== null && !note.system,
+    }),
+    resolved: t.boolean({ nullable: false, resolve: ({ resolved_at }) => resolved_at !== null }),
+    resolvedAt: t.expose('resolved_at', { type: 'Time' }),
+    resolvedBy: t.field({
+      type: UserRef,
+      resolve: ({ resolved_by_id }, _args, ctx) => (resolved_by_id === null ? null : loadUser(ctx, resolved_by_id)),
+    }),
+    position: t.field({ type: 'JSON', resolve: ({ position }) => position }),
+    lastEditedAt: t.expose('last_edited_at', { type: 'Time' }),
+    lastEditedBy: t.field({
+      type: UserRef,
+      resolve: ({ updated_by_id }, _args, ctx) => (updated_by_id === null ? null : loadUser(ctx, updated_by_id)),
+    }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    updatedAt: t.expose('updated_at', { type: 'Time', nullable: false }),
+    project: t.field({ type: ProjectRef, resolve: (note, _args, ctx) => loadProject(ctx, note.project_id) }),
+    url: t.string({
+      resolve: async (note, _args, ctx) => {
+        const kind: NoteableKind = note.issue_id === null ? 'merge_request' : 'issue';
+        const [project, iid] = await Promise.all([
+          loadProject(ctx, note.project_id),
+          kind === 'issue'
+            ? loadIssueIid(ctx, note.issue_id ?? 0)
+            : loadMergeRequestIid(ctx, note.merge_request_id ?? 0),
+        ]);
+        return project && iid !== null ? `${noteableWebUrl(ctx, project, kind, iid)}#note_${note.id}` : null;
+      },
+    }),
+    userPermissions: t.field({ type: NotePermissions, nullable: false, resolve: (note) => note }),
+  }),
+});
+const NoteConnection = builder.connectionObject({ type: NoteRef, name: 'NoteConnection' }, { name: 'NoteEdge' });
+
+const NotesFilterType = builder.enumType('NotesFilterType', {
+  values: {
+    ALL_NOTES: { value: 'all_notes' },
+    ONLY_COMMENTS: { value: 'only_comments' },
+    ONLY_ACTIVITY: { value: 'only_activity' },
+  } as const,
+});
+
+interface NoteArguments extends ConnectionArguments {
+  readonly filter?: 'all_notes' | 'only_comments' | 'only_activity' | null | undefined;
+}
+
+const notesOf = (kind: NoteableKind) =>
+  batchedConnection((ctx, { filter }: NoteArguments) => {
+    const activity: NoteFilter['activity'] = filter === 'all_notes' ? null : filter;
+    // A conversation reads from the beginning.
+    return listNotesBelow(ctx, kind, { activity, sort: 'asc' });
+  });
+const issueNotes = notesOf('issue');
+const mergeRequestNotes = notesOf('merge_request');
+
+builder.objectField(IssueRef, 'notes', (t) =>
+  t.connection(
+    {
+      type: NoteRef,
+      args: { filter: t.arg({ type: NotesFilterType, defaultValue: 'all_notes' }) },
+      resolve: (issue, args, ctx, info) => issueNotes(issue.id, args, ctx, info),
+    },
+    NoteConnection,
+  ),
+);
+
+builder.objectField(MergeRequestRef, 'notes', (t) =>
+  t.connection(
+    {
+      type: NoteRef,
+      args: { filter: t.arg({ type: NotesFilterType, defaultValue: 'all_notes' }) },
+      resolve: (mergeRequest, args, ctx, info) => mergeRequestNotes(mergeRequest.id, args, ctx, info),
+    },
+    NoteConnection,
+  ),
+);
+
+builder.queryField('note', (t) =>
+  t.field({
+    type: NoteRef,
+    args: { id: t.arg({ type: 'NoteID', required: true }) },
+    resolve: (_root, { id }, ctx) => orNull(getNoteById(ctx, id).then(({ note }) => note)),
+  }),
+);
+
+mutationField('createNote', {
+  description: 'Comments on an issue or merge request.',
+  input: (t) => ({
+    noteableId: t.field({ type: 'NoteableID', required: true }),
+    body: t.string({ required: true }),
+    internal: t.boolean({ description: 'For Reporters and above alone.' }),
+    discussionId: t.string({ description: 'The discussion to answer in.' }),
+    createdAt: t.field({ type: 'Time', description: 'For owners.' }),
+  }),
+  payload: { note: NoteRef },
+  run: async (ctx, input) => {
+    const { model, id } = input.noteableId;
+    if (model !== 'Issue' && model !== 'MergeRequest') throw badRequest(`comments on ${model} are not kept here`);
+    const noteable = await getNoteableById(ctx, model === 'Issue' ? 'issue' : 'merge_request', id);
+    return {
+      note: await createNote(ctx, noteable, {
+        body: input.body,
+        internal: input.internal ?? undefined,
+        discussion_id: input.discussionId ?? undefined,
+        created_at: input.createdAt ?? undefined,
+      }),
+    };
+  },
+});
+
+mutationField('updateNote', {
+  description: 'Changes a comment that one wrote.',
+  input: (t) => ({ id: t.field({ type: 'NoteID', required: true }), body: t.string({ required: true }) }),
+  payload: { note: NoteRef },
+  run: async (ctx, { id, body }) => {
+    const { noteable, note } = await getNoteById(ctx, id);
+    return { note: await updateNote(ctx, noteable, note, body) };
+  },
+});
+
+mutationField('destroyNote', {
+  description: 'Deletes a comment.',
+  input: (t) => ({ id: t.field({ type: 'NoteID', required: true }) }),
+  payload: { note: NoteRef },
+  run: async (ctx, { id }) => {
+    const { noteable, note } = await getNoteById(ctx, id);
+    await deleteNote(ctx, noteable, note);
+    return { note: null };
+  },
+});

@@ -1,0 +1,65 @@
+import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
+import { issueAudience, snapshotOf } from '#domains/issues/commands.ts';
+import { type IssueRow, issueWebUrl } from '#domains/issues/model.ts';
+import { getIssue, issuesByIds } from '#domains/issues/queries.ts';
+import { getMergeRequest } from '#domains/merge-requests/queries.ts';
+import { type ProjectRow, projectScope, projectWebUrl } from '#domains/projects/model.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+
+export const NOTEABLE_KINDS = ['issue', 'merge_request'] as const;
+export type NoteableKind = (typeof NOTEABLE_KINDS)[number];
+
+/** What is commented on: an issue or merge request that the caller may see. */
+export interface Noteable {
+  readonly kind: NoteableKind;
+  readonly project: ProjectRow;
+  readonly id: number;
+  readonly iid: number;
+  readonly discussion_locked: boolean | null;
+  /** Null for merge requests. */
+  readonly issue: IssueRow | null;
+}
+
+/** @throws DomainError `not_found`, `forbidden` as the issue or merge request itself */
+export const getNoteable = async (
+  ctx: Context,
+  project: ProjectRow,
+  kind: NoteableKind,
+  iid: number,
+): Promise<Noteable> => {
+  const issue = kind === 'issue' ? await getIssue(ctx, project, iid) : null;
+  const { id, discussion_locked } = issue ?? (await getMergeRequest(ctx, project, iid));
+  return { kind, project, id, iid, discussion_locked, issue };
+};
+
+/** The same by global id. @throws DomainError `not_found` also where the caller may not know of it */
+export const getNoteableById = async (ctx: Context, kind: NoteableKind, id: number): Promise<Noteable> => {
+  const found =
+    kind === 'issue'
+      ? (await issuesByIds(ctx, [id])).get(id)
+      : await ctx.db.selectFrom('merge_requests').select(['project_id', 'iid']).where('id', '=', id).executeTakeFirst();
+  if (!found) throw notFound();
+  return getNoteable(ctx, await getProject(ctx, { id: found.project_id }), kind, found.iid);
+};
+
+/** `Issue` or `MergeRequest`. */
+export const noteableType = (kind: NoteableKind) => (kind === 'issue' ? 'Issue' : 'MergeRequest');
+
+export const noteableWebUrl = (
+  ctx: Pick<Context, 'services'>,
+  project: Pick<ProjectRow, 'full_path'>,
+  kind: NoteableKind,
+  iid: number,
+): string =>
+  kind === 'issue' ? issueWebUrl(ctx, project, { iid }) : `${projectWebUrl(ctx, project)}/-/merge_requests/${iid}`;
+
+/** Where events of comments belong, and who may see them: internal comments are for Reporters and above. */
+export const noteAudience = async (tx: Tx, { project, issue }: Noteable, isInternal: boolean) => {
+  if (isInternal) return { ...projectScope(project), min_access_level: REPORTER, user_ids: [] };
+  if (issue) return issueAudience(tx, project, await snapshotOf(tx, issue));
+  const isOpen = project.merge_requests_access_level === 'enabled' && project.repository_access_level === 'enabled';
+  const least = project.visibility_level === PRIVATE ? REPORTER : isOpen ? null : GUEST;
+  return { ...projectScope(project), min_access_level: least, user_ids: [] };
+};

@@ -1,0 +1,42 @@
+import { type RawBuilder, sql } from 'kysely';
+import { GUEST, REPORTER } from '#domains/access/model.ts';
+import { projectIsMine } from '#domains/access/policy.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
+import type { Actor, Context } from '#platform/context.ts';
+import { forbidden } from '#platform/errors.ts';
+import type { Noteable } from './noteable.ts';
+import type { NoteRow } from './queries.ts';
+
+/** Internal comments are for Reporters and above, to read and to write. */
+export const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
+
+/** Whether the actor may read the row `notes`, given that he may see what it is on. */
+export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {
+  if (actor.isAdmin) return sql<boolean>`true`;
+  if (actor.userId === null) return sql<boolean>`not notes.confidential`;
+  return sql<boolean>`(not notes.confidential or exists (
+    select 1 from projects where projects.id = notes.project_id and ${projectIsMine(actor.userId, REPORTER)}))`;
+};
+
+/** @throws DomainError `unauthenticated`, `forbidden`; where the discussion is locked, members alone may go on */
+export const requireCreateNote = (
+  ctx: Context,
+  { project, discussion_locked }: Noteable,
+  isInternal: boolean,
+): void => {
+  requireAbility(ctx, project, 'create_note');
+  if (discussion_locked && project.access_level < GUEST) throw forbidden();
+  if (isInternal && !canReadInternal(project)) throw forbidden();
+};
+
+/** Authors change what they wrote; what the hub wrote stays. */
+export const canUpdateNote = (ctx: Pick<Context, 'actor'>, project: JudgedProject, note: NoteRow): boolean =>
+  !note.system && isAuthor(ctx, note) && can(ctx, project, 'create_note');
+
+/** Authors and Maintainers. */
+export const canDeleteNote = (ctx: Pick<Context, 'actor'>, project: JudgedProject, note: NoteRow): boolean =>
+  can(ctx, project, 'admin_note') || canUpdateNote(ctx, project, note);
+
+const isAuthor = ({ actor }: Pick<Context, 'actor'>, note: NoteRow): boolean =>
+  note.author_id !== null && note.author_id === actor.userId;

@@ -1,0 +1,118 @@
+import { type Selectable, sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { Notes } from '#platform/db/tables.ts';
+import { notFound } from '#platform/errors.ts';
+import type { SortDirection } from '#platform/paging.ts';
+import { getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
+import { noteIsVisible } from './policy.ts';
+
+/** A comment, without the diff it may stand on. */
+export type NoteRow = Omit<
+  Selectable<Notes>,
+  'st_diff' | 'original_position' | 'change_position' | 'line_code' | 'imported' | 'system_note_action'
+>;
+
+export interface NoteFilter {
+  readonly order_by?: 'created_at' | 'updated_at' | undefined;
+  readonly sort?: SortDirection | null | undefined;
+  /** What people wrote, or what the hub noted. */
+  readonly activity?: 'only_comments' | 'only_activity' | null | undefined;
+}
+
+/** The comments that the caller may read, the newest first unless the filter says otherwise. */
+export const listNotes = (ctx: Context, noteable: Noteable, filter: NoteFilter = {}): List<NoteRow> =>
+  listOf(
+    ctx.db,
+    matching(ctx, filter).where(`notes.${noteable.kind}_id`, '=', noteable.id),
+    sortKeys(filter),
+    filter.sort ?? 'desc',
+  );
+
+/** The same for many issues, or merge requests, that the caller may see, at once. */
+export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> =>
+  batchedListOf(
+    ctx.db,
+    (parentId) => matching(ctx, filter).where(`notes.${kind}_id`, '=', parentId),
+    sortKeys(filter),
+    filter.sort ?? 'desc',
+  );
+
+/** @throws DomainError `not_found` (Note), also for an internal one that is not for the caller */
+export const getNote = async (ctx: Context, noteable: Noteable, id: number): Promise<NoteRow> => {
+  const note = await matching(ctx, {})
+    .where('notes.id', '=', id)
+    .where(`notes.${noteable.kind}_id`, '=', noteable.id)
+    .executeTakeFirst();
+  if (!note) throw notFound('Note');
+  return note;
+};
+
+/** The comment with what it is on, by its global id. @throws DomainError `not_found` */
+export const getNoteById = async (ctx: Context, id: number): Promise<{ noteable: Noteable; note: NoteRow }> => {
+  const note = await matching(ctx, {}).where('notes.id', '=', id).executeTakeFirst();
+  const noteableId = note?.issue_id ?? note?.merge_request_id;
+  if (!note || noteableId == null) throw notFound('Note');
+  const noteable = await getNoteableById(ctx, note.issue_id === null ? 'merge_request' : 'issue', noteableId);
+  return { noteable, note };
+};
+
+/** The first comment of the discussion, or null when there is none for the caller. */
+export const findDiscussionStart = async (
+  ctx: Context,
+  noteable: Noteable,
+  discussionId: string,
+): Promise<NoteRow | null> =>
+  (await matching(ctx, { activity: 'only_comments' })
+    .where(`notes.${noteable.kind}_id`, '=', noteable.id)
+    .where('notes.discussion_id', '=', discussionId)
+    .orderBy('notes.id')
+    .executeTakeFirst()) ?? null;
+
+/** The numbers of the issues and merge requests that comments are on, by their own ids. */
+export const noteableIidsByIds = async (
+  ctx: Pick<Context, 'db'>,
+  kind: NoteableKind,
+  ids: readonly number[],
+): Promise<Map<number, number>> => {
+  const rows = await ctx.db
+    .selectFrom(kind === 'issue' ? 'issues' : 'merge_requests')
+    .select(['id', 'iid'])
+    .where(sql<boolean>`id = any (${ids}::bigint[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row.iid]));
+};
+
+export const noteColumns = [
+  'notes.id',
+  'notes.project_id',
+  'notes.noteable_type',
+  'notes.issue_id',
+  'notes.merge_request_id',
+  'notes.snippet_id',
+  'notes.commit_id',
+  'notes.type',
+  'notes.note',
+  'notes.author_id',
+  'notes.system',
+  'notes.confidential',
+  'notes.discussion_id',
+  'notes.position',
+  'notes.resolved_at',
+  'notes.resolved_by_id',
+  'notes.updated_by_id',
+  'notes.last_edited_at',
+  'notes.created_at',
+  'notes.updated_at',
+] as const;
+
+const matching = (ctx: Context, filter: NoteFilter) => {
+  const query = ctx.db.selectFrom('notes').select(noteColumns).where(noteIsVisible(ctx.actor));
+  return filter.activity ? query.where('notes.system', '=', filter.activity === 'only_activity') : query;
+};
+
+const sortKeys = ({ order_by = 'created_at' }: NoteFilter): SortKey<NoteRow>[] => [
+  { by: sql.ref(`notes.${order_by}`), of: (row) => row[order_by] },
+  { by: sql.ref('notes.id'), of: (row) => row.id },
+];

@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import type { Context } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import type { Noteable } from './noteable.ts';
+import type { NoteRow } from './queries.ts';
+
+export const noteRecord = z
+  .object({
+    id: z.int(),
+    type: z.string().nullable(),
+    body: z.string(),
+    attachment: z.null(),
+    author: userBasicRecord.nullable(),
+    created_at: z.string(),
+    updated_at: z.string(),
+    system: z.boolean(),
+    noteable_id: z.int(),
+    noteable_type: z.string(),
+    noteable_iid: z.int(),
+    project_id: z.int(),
+    discussion_id: z.string(),
+    resolvable: z.boolean(),
+    resolved: z.boolean(),
+    resolved_by: userBasicRecord.nullable(),
+    resolved_at: z.string().nullable(),
+    confidential: z.boolean(),
+    internal: z.boolean(),
+    commit_id: z.string().nullable(),
+    position: z.unknown(),
+    commands_changes: z.record(z.string(), z.json()),
+  })
+  .meta({ id: 'Note' });
+
+/** The records of comments on one issue or merge request. */
+export const toNotes = async (
+  ctx: Context,
+  noteable: Noteable,
+  notes: readonly NoteRow[],
+): Promise<z.output<typeof noteRecord>[]> => {
+  const ids = notes.flatMap((note) => [note.author_id ?? [], note.resolved_by_id ?? []].flat());
+  const people = await userSummariesByIds(ctx, [...new Set(ids)]);
+  const person = (id: number | null) => {
+    const user = people.get(id ?? 0);
+    return user ? toUserBasic(ctx, user) : null;
+  };
+  return notes.map((note) => ({
+    id: note.id,
+    type: note.type,
+    body: note.note,
+    attachment: null,
+    author: person(note.author_id),
+    created_at: isoTime(note.created_at),
+    updated_at: isoTime(note.updated_at),
+    system: note.system,
+    noteable_id: noteable.id,
+    noteable_type: note.noteable_type,
+    noteable_iid: noteable.iid,
+    project_id: note.project_id,
+    discussion_id: note.discussion_id,
+    resolvable: isResolvable(note),
+    resolved: note.resolved_at !== null,
+    resolved_by: person(note.resolved_by_id),
+    resolved_at: isoTime(note.resolved_at),
+    confidential: note.confidential,
+    internal: note.confidential,
+    commit_id: note.commit_id,
+    position: note.position,
+    commands_changes: {},
+  }));
+};
+
+export const toNote = async (ctx: Context, noteable: Noteable, note: NoteRow): Promise<z.output<typeof noteRecord>> => {
+  const [record] = await toNotes(ctx, noteable, [note]);
+  if (!record) throw notFound('Note');
+  return record;
+};
+
+const isResolvable = (note: NoteRow): boolean =>
+  note.noteable_type === 'MergeRequest' && note.type !== null && !note.system;

@@ -1,0 +1,108 @@
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { readPage } from '#platform/paging.ts';
+import { boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
+import { createNote, deleteNote, updateNote } from './commands.ts';
+import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
+import { getNote, listNotes } from './queries.ts';
+import { noteRecord, toNote, toNotes } from './record.ts';
+
+const tag = 'notes';
+const noteables = { id: idOrPath(), noteable_iid: integer() };
+const one = { ...noteables, note_id: integer() };
+
+/** The routes of issues and merge requests differ by nothing but where they are. */
+const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[] => {
+  const what = kind === 'issue' ? 'an issue' : 'a merge request';
+  const find = async (
+    ctx: Context,
+    { id, noteable_iid }: { readonly id: IdOrPath; readonly noteable_iid: number },
+  ): Promise<Noteable> => getNoteable(ctx, await getProject(ctx, id), kind, noteable_iid);
+  return [
+    listRoute({
+      path: `/projects/:id/${path}/:noteable_iid/notes`,
+      tag,
+      summary: `List the comments on ${what}`,
+      auth: 'optional',
+      paging: 'offset',
+      input: {
+        ...noteables,
+        order_by: oneOf(['created_at', 'updated_at']).default('created_at'),
+        sort: oneOf(['asc', 'desc']).default('desc'),
+        activity_filter: oneOf(['all_notes', 'only_comments', 'only_activity']).default('all_notes'),
+      },
+      item: noteRecord,
+      run: async (ctx, { order_by, sort, activity_filter, ...place }, page) => {
+        const noteable = await find(ctx, place);
+        const activity = activity_filter === 'all_notes' ? null : activity_filter;
+        const found = await readPage(listNotes(ctx, noteable, { order_by, sort, activity }), page);
+        return { ...found, items: await toNotes(ctx, noteable, found.items) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `/projects/:id/${path}/:noteable_iid/notes/:note_id`,
+      tag,
+      summary: `Get a comment on ${what}`,
+      auth: 'optional',
+      input: one,
+      response: noteRecord,
+      run: async (ctx, { note_id, ...place }) => {
+        const noteable = await find(ctx, place);
+        return toNote(ctx, noteable, await getNote(ctx, noteable, note_id));
+      },
+    }),
+    route({
+      method: 'POST',
+      path: `/projects/:id/${path}/:noteable_iid/notes`,
+      tag,
+      summary: `Comment on ${what}`,
+      description: 'Internal comments are for Reporters and above; `confidential` is the older name.',
+      input: {
+        ...noteables,
+        body: text(),
+        internal: boolean().optional(),
+        confidential: boolean().optional(),
+        created_at: dateTime().optional(),
+      },
+      response: noteRecord,
+      run: async (ctx, { body, internal, confidential, created_at, ...place }) => {
+        const noteable = await find(ctx, place);
+        const note = await createNote(ctx, noteable, { body, internal: internal ?? confidential, created_at });
+        return toNote(ctx, noteable, note);
+      },
+    }),
+    route({
+      method: 'PUT',
+      path: `/projects/:id/${path}/:noteable_iid/notes/:note_id`,
+      tag,
+      summary: `Change a comment on ${what}`,
+      input: { ...one, body: text() },
+      response: noteRecord,
+      run: async (ctx, { body, note_id, ...place }) => {
+        const noteable = await find(ctx, place);
+        const note = await getNote(ctx, noteable, note_id);
+        return toNote(ctx, noteable, await updateNote(ctx, noteable, note, body));
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: `/projects/:id/${path}/:noteable_iid/notes/:note_id`,
+      tag,
+      summary: `Delete a comment on ${what}`,
+      input: one,
+      response: null,
+      run: async (ctx, { note_id, ...place }) => {
+        const noteable = await find(ctx, place);
+        await deleteNote(ctx, noteable, await getNote(ctx, noteable, note_id));
+      },
+    }),
+  ];
+};
+
+export const routes = [
+  ...routesOf('issue', 'issues'),
+  ...routesOf('merge_request', 'merge_requests'),
+] satisfies readonly Route[];

@@ -1,0 +1,173 @@
+import { describe, expect, it } from 'vitest';
+import { eventDefinitions } from '#app/events.ts';
+import { readEvents } from '#platform/event-log/read.ts';
+import { useApp } from '../support/app.ts';
+import { makeScene } from './scene.ts';
+
+const app = useApp();
+
+/** All events of the project, in order. */
+const eventsOf = async (projectId: number) => {
+  await app().settle();
+  return readEvents(
+    app().hub.services.db,
+    { after: 0, until: Number.MAX_SAFE_INTEGER, limit: 1_000 },
+    { kinds: null, project_id: projectId },
+  );
+};
+
+/** The trigger and body that hooks get of the newest event of the kind. */
+const hookOf = async (projectId: number, kind: string) => {
+  const event = (await eventsOf(projectId)).findLast((each) => each.kind === kind);
+  const definition = eventDefinitions.find((each) => each.kind === kind);
+  if (!event || !definition) throw new Error(`no event ${kind}`);
+  const trigger = definition.trigger(event.payload);
+  return { event, trigger, body: trigger === null ? null : await definition.body(app().context(), event) };
+};
+
+describe('events of planning', () => {
+  it('tell of issues with what changed, in the bodies that receivers know', async () => {
+    const { path, project, people, owner } = await makeScene(app());
+    await owner.post(`${path}/issues`, { title: 'one', labels: 'bug', assignee_ids: [people.guest.id] });
+    const opened = await hookOf(project.id, 'issue.opened');
+    expect(opened.trigger).toBe('issues_events');
+    expect(opened.event).toMatchObject({ subject_type: 'Issue', min_access_level: null, actor_id: people.owner.id });
+    const user = { id: people.owner.id, username: people.owner.username, email: '[REDACTED]' };
+    expect(opened.body).toMatchObject({
+      object_kind: 'issue',
+      event_type: 'issue',
+      user,
+      project: { id: project.id, path_with_namespace: project.path_with_namespace },
+      object_attributes: {
+        iid: 1,
+        title: 'one',
+        action: 'open',
+        state: 'opened',
+        state_id: 1,
+        type: 'Issue',
+        author_id: people.owner.id,
+        assignee_ids: [people.guest.id],
+        assignee_id: people.guest.id,
+        labels: [{ title: 'bug', type: 'ProjectLabel' }],
+        url: `${app().url}/${project.path_with_namespace}/-/issues/1`,
+      },
+      assignees: [{ id: people.guest.id }],
+      labels: [{ title: 'bug' }],
+      changes: {},
+    });
+    await owner.put(`${path}/issues/1`, { title: 'two', labels: '', assignee_ids: [] });
+    const updated = await hookOf(project.id, 'issue.updated');
+    expect(updated.body).toMatchObject({
+      object_attributes: { action: 'update', title: 'two' },
+      changes: {
+        title: { previous: 'one', current: 'two' },
+        labels: { previous: [{ title: 'bug' }], current: [] },
+        assignees: { previous: [{ id: people.guest.id }], current: [] },
+        updated_at: { previous: expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/) },
+      },
+    });
+    expect(updated.body).not.toHaveProperty('assignees');
+    await owner.put(`${path}/issues/1`, { state_event: 'close' });
+    expect((await hookOf(project.id, 'issue.closed')).body).toMatchObject({
+      object_attributes: { action: 'close', state: 'closed', state_id: 2 },
+      changes: { state_id: { previous: 1, current: 2 } },
+    });
+    await owner.put(`${path}/issues/1`, { state_event: 'reopen' });
+    expect((await hookOf(project.id, 'issue.reopened')).body).toMatchObject({
+      object_attributes: { action: 'reopen' },
+    });
+    const before = (await eventsOf(project.id)).length;
+    await owner.put(`${path}/issues/1`, { title: 'two', state_event: 'reopen' });
+    expect(await eventsOf(project.id)).toHaveLength(before);
+    await owner.delete(`${path}/issues/1`);
+    expect((await hookOf(project.id, 'issue.deleted')).trigger).toBeNull();
+    await owner.delete(path);
+    const late = await eventsOf(project.id);
+    const definition = eventDefinitions.find((each) => each.kind === 'issue.opened');
+    const first = late.find((each) => each.kind === 'issue.opened');
+    expect(first && (await definition?.body(app().context(), first))).toBeNull();
+  });
+
+  it('of what is confidential are for those who may see it', async () => {
+    const { path, project, people, owner, reporter } = await makeScene(app());
+    await owner.post(`${path}/issues`, { title: 'secret', confidential: true, assignee_ids: [people.guest.id] });
+    const opened = await hookOf(project.id, 'issue.opened');
+    expect(opened.trigger).toBe('confidential_issues_events');
+    expect(opened.event.min_access_level).toBe(15);
+    expect([...opened.event.user_ids].sort()).toEqual([people.owner.id, people.guest.id].sort());
+    expect(opened.body).toMatchObject({ event_type: 'confidential_issue' });
+    await owner.post(`${path}/issues/1/notes`, { body: 'psst' });
+    const noted = await hookOf(project.id, 'note.created');
+    expect(noted.trigger).toBe('confidential_note_events');
+    expect(noted.event).toMatchObject({ min_access_level: 15 });
+    expect(noted.body).toMatchObject({ event_type: 'confidential_note', issue: { confidential: true } });
+    await owner.post(`${path}/issues`, { title: 'open' });
+    await reporter.post(`${path}/issues/2/notes`, { body: 'internal', internal: true });
+    const internal = await hookOf(project.id, 'note.created');
+    expect(internal).toMatchObject({
+      trigger: 'confidential_note_events',
+      event: { min_access_level: 20, user_ids: [] },
+    });
+    await reporter.post(`${path}/issues/2/notes`, { body: 'plain' });
+    const plain = await hookOf(project.id, 'note.created');
+    expect(plain).toMatchObject({ trigger: 'note_events', event: { min_access_level: null } });
+    expect(plain.body).toMatchObject({
+      object_kind: 'note',
+      event_type: 'note',
+      project_id: project.id,
+      object_attributes: { note: 'plain', noteable_type: 'Issue', action: 'create', system: false },
+      issue: { iid: 2, title: 'open' },
+    });
+  });
+
+  it('tell of milestones and labels', async () => {
+    const { path, project, owner } = await makeScene(app());
+    const { body } = await owner.post(`${path}/milestones`, { title: 'm', due_date: '2030-01-01' });
+    const created = await hookOf(project.id, 'milestone.created');
+    expect(created.trigger).toBe('milestone_events');
+    expect(created.body).toMatchObject({
+      object_kind: 'milestone',
+      action: 'create',
+      project: { id: project.id },
+      object_attributes: {
+        iid: 1,
+        title: 'm',
+        due_date: '2030-01-01',
+        created_at: expect.stringMatching(/ UTC$/),
+        project_id: project.id,
+      },
+    });
+    await owner.put(`${path}/milestones/${body.id}`, { state_event: 'close' });
+    expect((await hookOf(project.id, 'milestone.closed')).body).toMatchObject({ action: 'close' });
+    await owner.put(`${path}/milestones/${body.id}`, { state_event: 'activate' });
+    expect((await hookOf(project.id, 'milestone.reopened')).body).toMatchObject({ action: 'reopen' });
+    await owner.delete(`${path}/milestones/${body.id}`);
+    expect((await hookOf(project.id, 'milestone.deleted')).body).toMatchObject({ action: 'delete' });
+    await owner.post(`${path}/labels`, { name: 'l', color: '#123456' });
+    await owner.put(`${path}/labels/l`, { color: '#654321' });
+    const { event, trigger } = await hookOf(project.id, 'label.updated');
+    expect(trigger).toBeNull();
+    expect(event.payload).toMatchObject({
+      title: 'l',
+      changes: { color: { previous: '#123456', current: '#654321' } },
+    });
+  });
+
+  it('of comments on merge requests carry the merge request', async () => {
+    const { path, project, owner } = await makeScene(app());
+    const { db } = app().hub.services;
+    await db
+      .insertInto('merge_requests')
+      .values({ project_id: project.id, iid: 1, title: 'mr', source_branch: 'a', target_branch: 'main' })
+      .execute();
+    await owner.post(`${path}/merge_requests/1/notes`, { body: 'x' });
+    const { body, event } = await hookOf(project.id, 'note.created');
+    // The project is private: merge requests are for Reporters there.
+    expect(event.min_access_level).toBe(20);
+    expect(body).toMatchObject({
+      object_attributes: { noteable_type: 'MergeRequest' },
+      merge_request: { iid: 1, title: 'mr', source_branch: 'a', target: { id: project.id } },
+    });
+    expect(body).not.toHaveProperty('issue');
+  });
+});
