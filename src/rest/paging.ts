@@ -37,7 +37,8 @@ export const pageShape = {
 };
 export const keysetShape = {
   ...pageShape,
-  pagination: oneOf(['keyset', 'legacy']).optional(),
+  // `legacy` and `offset` (so gitbeaker) are names of the default.
+  pagination: oneOf(['keyset', 'legacy', 'offset']).optional(),
   cursor: text({ max: 4_000 }).optional(),
 };
 

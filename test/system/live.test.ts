@@ -9,8 +9,9 @@ import { z } from 'zod';
 import { type Hub, startHub } from '#app/build.ts';
 import { readConfig } from '#platform/config.ts';
 import { createLogger } from '#platform/log.ts';
-import { type TestGroup, type TestProject, type TestUser, useApp } from '../support/app.ts';
+import { type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
+import type { TestGroup, TestProject } from '../support/factories.ts';
 import { until } from '../support/until.ts';
 
 // The clients that people use, against the subscription of the whole log, over two processes of one hub.
@@ -146,14 +147,14 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     const there = await follow(transport, owner, { scope: scope(), kinds: ['label.created'] }, second.url);
     await standing([here, there], client, project);
 
-    const made = [];
+    const made: number[] = [];
     for (let n = 0; n < 6; n++) made.push(await change(n % 2 ? client : elsewhere, project, `${transport} live ${n}`));
     await until('six more on both', () => [here, there].every(({ ids }) => made.every((id) => ids().includes(id))));
     expect(here.ids().slice(-6)).toEqual(made);
     expect(there.ids().slice(-6)).toEqual(made);
 
     await here.stop();
-    const missed = [];
+    const missed: number[] = [];
     for (let n = 0; n < 4; n++) missed.push(await change(elsewhere, project, `${transport} missed ${n}`));
     // Resumed at the other process: nothing is sticky.
     const resumed = await follow(
@@ -190,7 +191,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     const { db } = app().hub.services;
     await db.updateTable('personal_access_tokens').set({ revoked: true }).where('user_id', '=', revoked.id).execute();
     await db.updateTable('users').set({ state: 'blocked' }).where('id', '=', blocked.id).execute();
-    const hidden = [];
+    const hidden: number[] = [];
     for (let n = 0; n < 3; n++) hidden.push(await change(client, secret, `${transport} hidden ${n}`));
     await until('the owner to see them', () => hidden.every((id) => mine?.ids().includes(id)));
     // What the owner got has been judged for all of them.

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { routes } from '#app/routes.ts';
 import { keysetShape, pageShape } from '#rest/paging.ts';
-import { kindOf } from '#rest/params.ts';
+import { kindOf, type Shape } from '#rest/params.ts';
 import type { Route } from '#rest/route.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
@@ -67,7 +67,7 @@ function* probesOf(route: Route): Generator<Probe> {
   ];
   const ids = { ...world.ids, user_id: victim.id };
   const required = requiredOf(route, ids);
-  const paging = route.kind === 'list' ? (route.paging === 'offset' ? pageShape : keysetShape) : {};
+  const paging: Shape = route.kind === 'list' ? (route.paging === 'offset' ? pageShape : keysetShape) : {};
   const probe = (name: string, value: unknown): Probe => {
     const what = `${route.method} ${route.path} ${name}=${JSON.stringify(value).slice(0, 60)}`;
     if (route.pathNames.includes(name)) {
@@ -79,7 +79,7 @@ function* probesOf(route: Route): Generator<Probe> {
     if (hasBody(route)) return { method: route.method, url, body: sent, what };
     return { method: route.method, url: `${url}?${queryOf(sent)}`, body: undefined, what };
   };
-  for (const [name, schema] of Object.entries({ ...paging, ...route.shape })) {
+  for (const [name, schema] of Object.entries<z.ZodType>({ ...paging, ...route.shape })) {
     if (route.files.has(name)) continue;
     for (const value of hostileFor(schema)) yield probe(name, value);
   }

@@ -1,5 +1,6 @@
 import type { Route } from '#rest/route.ts';
-import type { TestApp, TestGroup, TestProject, TestUser } from '../support/app.ts';
+import type { TestApp, TestUser } from '../support/app.ts';
+import type { TestGroup, TestProject } from '../support/factories.ts';
 
 /** A private corner of a hub: one owner, a group with a subgroup, a project with something of each kind. */
 export interface World {

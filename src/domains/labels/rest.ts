@@ -11,8 +11,10 @@ const priority = integer({ min: 0, max: 2_147_483_647 }).nullish();
 const description = text({ max: 10_000 }).nullish();
 const one = { id: idOrPath(), name: text({ max: 255 }) };
 
+type Place = '/groups/:id' | '/projects/:id';
+
 /** The routes of groups and projects differ by nothing but where they are. */
-const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
+const routesOf = (kind: PlaceKind, path: Place): Route[] => [
   listRoute({
     path: `${path}/labels`,
     tag,
@@ -62,9 +64,15 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     run: async (ctx, { id, name, ...input }) =>
       toLabel(await createLabel(ctx, await getPlace(ctx, kind, id), { ...input, title: name })),
   }),
+  ...changesOf(kind, `${path}/labels/:name`),
+  // Older clients (python-gitlab) name the label in the body.
+  ...changesOf(kind, `${path}/labels`),
+];
+
+const changesOf = (kind: PlaceKind, at: `${Place}/labels/:name` | `${Place}/labels`): Route[] => [
   route({
     method: 'PUT',
-    path: `${path}/labels/:name`,
+    path: at,
     tag,
     summary: `Change a label of a ${kind}`,
     input: {
@@ -86,7 +94,7 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
   }),
   route({
     method: 'DELETE',
-    path: `${path}/labels/:name`,
+    path: at,
     tag,
     summary: `Delete a label of a ${kind}`,
     input: one,
