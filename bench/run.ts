@@ -1,4 +1,5 @@
 import { graphqlFlat } from './benches/graphql-flat.ts';
+import { hooks } from './benches/hooks.ts';
 import { restProjects } from './benches/rest-projects.ts';
 import { sse5000 } from './benches/sse-5000.ts';
 import { start } from './benches/start.ts';
@@ -9,6 +10,7 @@ import { openWorld, type World } from './lib/world.ts';
 const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
   'rest-projects': restProjects,
   'graphql-flat': graphqlFlat,
+  hooks,
   'sse-5000': sse5000,
   start,
 };
