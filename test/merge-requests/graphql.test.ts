@@ -75,6 +75,12 @@ describe('MergeRequest', () => {
       { path: project.path_with_namespace },
     );
     expect(hidden.data.project).toMatchObject({ mergeRequest: null, mergeRequests: null, pipelines: null, jobs: null });
+    await owner.put(`/projects/${project.id}`, { visibility: 'public', merge_requests_access_level: 'private' });
+    const ofPipeline = await stranger.graphql(
+      `query ($path: ID!) { project(fullPath: $path) { pipeline(iid: "1") { iid mergeRequest { id } } } }`,
+      { path: project.path_with_namespace },
+    );
+    expect(ofPipeline.data.project.pipeline).toEqual({ iid: '1', mergeRequest: null });
     const none = await owner.graphql(
       `query ($path: ID!) { project(fullPath: $path) { a: mergeRequest(iid: "x") { id } b: mergeRequest(iid: "99") { id } } }`,
       { path: project.path_with_namespace },

@@ -266,6 +266,8 @@ describe('lists', () => {
     expect(await list(`merge_user_username=${people.maintainer.username}`)).toEqual(['Add <b>all</b>']);
     expect(await list('my_reaction_emoji=None')).toEqual(all);
     expect(await list('environment=production')).toEqual([]);
+    expect(await list('approver_ids=Any')).toEqual([]);
+    expect(await list('approver_ids=None')).toEqual(all);
     expect(await list('not[labels]=bug')).toEqual(['Zeta', 'Draft: beta']);
     // What has no author is not by him either.
     expect(await list(`not[author_id]=${people.guest.id}`)).toEqual(['Zeta', 'Add <b>all</b>']);

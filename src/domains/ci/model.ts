@@ -23,8 +23,7 @@ export type CiStatus = (typeof CI_STATUSES)[number];
 export const PIPELINE_SCOPES = ['running', 'pending', 'finished', 'branches', 'tags'] as const;
 export type PipelineScope = (typeof PIPELINE_SCOPES)[number];
 
-export const JOB_KINDS = ['build', 'bridge', 'generic_commit_status'] as const;
-export type JobKind = (typeof JOB_KINDS)[number];
+export type JobKind = 'build' | 'bridge' | 'generic_commit_status';
 
 /** The stored text as one of the statuses. */
 export const statusOf = ({ status }: { readonly status: string }): CiStatus =>

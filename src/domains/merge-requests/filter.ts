@@ -5,8 +5,7 @@ import type { SortDirection } from '#platform/paging.ts';
 import type { MergeRequestState } from './model.ts';
 import type { MergeRequestRow } from './queries.ts';
 
-export const MERGE_REQUEST_ORDERS = ['created_at', 'updated_at', 'title', 'merged_at', 'closed_at'] as const;
-export type MergeRequestOrder = (typeof MERGE_REQUEST_ORDERS)[number];
+export type MergeRequestOrder = 'created_at' | 'updated_at' | 'title' | 'merged_at' | 'closed_at';
 
 /** None or any at all, or these. */
 export type Choice<T> = 'None' | 'Any' | readonly T[];
@@ -51,7 +50,7 @@ export interface MergeRequestFilter extends Criteria {
   readonly updated_before?: string | null | undefined;
   readonly merged_after?: string | null | undefined;
   readonly merged_before?: string | null | undefined;
-  /** Something is asked for that nothing here can have: deployments. */
+  /** Something is asked for that nothing here can have. */
   readonly nothing?: boolean | null | undefined;
   readonly not?: Criteria | null | undefined;
   readonly order_by?: MergeRequestOrder | null | undefined;

@@ -1,4 +1,4 @@
 import './graphql/lists.ts';
 
 // The front door: other domains add to these.
-export { MergeRequestConnection, MergeRequestRef } from './graphql/merge-request.ts';
+export { MergeRequestRef } from './graphql/merge-request.ts';

@@ -13,7 +13,6 @@ export const MERGE_STATUSES = [
   'cannot_be_merged',
   'cannot_be_merged_recheck',
 ] as const;
-export type MergeStatus = (typeof MERGE_STATUSES)[number];
 
 /** Those that can come about here, of reference conventions §8. */
 export const DETAILED_MERGE_STATUSES = [

@@ -162,18 +162,12 @@ export const getMergeRequest = async (ctx: Context, project: ProjectRow, iid: nu
   return row;
 };
 
-/** The merge request with this id if the caller may see it, else null. */
-export const findMergeRequest = async (ctx: Context, id: number): Promise<MergeRequestRow | null> =>
-  (await visible(ctx, matching(ctx, {}, ALL_COLUMNS))
-    .where('merge_requests.id', '=', id)
-    .executeTakeFirst()) ?? null;
-
-/** The merge requests with these ids, by id, whosever they are. */
+/** Those of the merge requests that the caller may see, by id. */
 export const mergeRequestsByIds = async (
   ctx: Context,
   ids: readonly number[],
 ): Promise<Map<number, MergeRequestRow>> => {
-  const rows = await matching(ctx, {}, ALL_COLUMNS)
+  const rows = await visible(ctx, matching(ctx, {}, ALL_COLUMNS))
     .where(sql<boolean>`merge_requests.id = any (${ids}::bigint[])`)
     .execute();
   return new Map(rows.map((row) => [row.id, row]));

@@ -72,6 +72,7 @@ const filters = {
   state: oneOf([...MERGE_REQUEST_STATES, 'all']).default('all'),
   approved: oneOf(['yes', 'no']).optional(),
   approved_by_ids: commaList(text({ max: 20, pattern: /^(?:\d{1,15}|None|Any)$/ }), { max: 5 }).optional(),
+  approver_ids: commaList(text({ max: 20, pattern: /^(?:\d{1,15}|None|Any)$/ })).optional(),
   merge_user_id: integer().optional(),
   merge_user_username: username,
   source_branch: words.optional(),
@@ -296,7 +297,10 @@ const filterOf = (input: Input<typeof filters>): MergeRequestFilter => ({
   created_before: input.created_before,
   updated_after: input.updated_after,
   updated_before: input.updated_before,
-  nothing: Boolean(input.environment || input.deployed_after || input.deployed_before),
+  // There are no deployments here, nor approvers by rule.
+  nothing:
+    Boolean(input.environment || input.deployed_after || input.deployed_before) ||
+    (input.approver_ids !== undefined && input.approver_ids.length > 0 && wordOf(input.approver_ids[0]) !== 'None'),
   order_by: input.order_by,
   sort: input.sort,
 });

@@ -12,7 +12,7 @@ import { loader } from '#graphql/loaders.ts';
 import { selectedNodes } from '#graphql/lookahead.ts';
 import type { MergeRequestFilter, MergeRequestOrder } from '../filter.ts';
 import type { MergeRequestState } from '../model.ts';
-import { findMergeRequest, getMergeRequest, listMergeRequestsBelow, mergeRequestsByIds } from '../queries.ts';
+import { getMergeRequest, listMergeRequestsBelow, mergeRequestsByIds } from '../queries.ts';
 import {
   MergeRequestConnection,
   MergeRequestRef,
@@ -219,20 +219,20 @@ for (const [name, kind] of [
   );
 }
 
+const loadMergeRequest = loader(mergeRequestsByIds);
+
 builder.queryField('mergeRequest', (t) =>
   t.field({
     type: MergeRequestRef,
     args: { id: t.arg({ type: 'MergeRequestID', required: true }) },
-    resolve: (_root, { id }, ctx) => findMergeRequest(ctx, id),
+    resolve: (_root, { id }, ctx) => loadMergeRequest(ctx, id),
   }),
 );
-
-const loadMergeRequest = loader(mergeRequestsByIds);
 
 builder.objectField(PipelineRef, 'mergeRequest', (t) =>
   t.field({
     type: MergeRequestRef,
-    description: 'The merge request it was made for.',
-    resolve: async ({ merge_request_id: id }, _args, ctx) => (id === null ? null : loadMergeRequest(ctx, id)),
+    description: 'The merge request it was made for, if the caller may see it.',
+    resolve: ({ merge_request_id: id }, _args, ctx) => (id === null ? null : loadMergeRequest(ctx, id)),
   }),
 );
