@@ -102,3 +102,16 @@ export const fillProject = async (app: TestApp, projectId: number, author: TestU
     wiki_access_level = 'disabled', build_timeout = 1200, auto_devops_enabled = true, ci_default_git_depth = 7
     where id = ${p}`.execute(db);
 };
+
+/** Imports an archive to its end; returns the import record. */
+export const runImport = async (
+  app: TestApp,
+  user: TestUser,
+  bytes: Buffer,
+  fields: Readonly<Record<string, string>>,
+) => {
+  const started = await importArchive(app, user, bytes, fields);
+  if (started.status !== 201) throw new Error(`not accepted: ${started.status} ${JSON.stringify(started.body)}`);
+  await app.settle();
+  return (await app.as(user).get(`/projects/${started.body.id}/import`)).body;
+};

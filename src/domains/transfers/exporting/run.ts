@@ -42,7 +42,8 @@ export const runExport = async (ctx: Context, exportId: number, run: JobRun): Pr
     if (ctx.signal.aborted) throw error;
     const reason = reasonOf(error);
     if (reason === null && !run.lastAttempt) throw error;
-    ctx.log.error({ err: error, export_id: exportId }, 'an export failed');
+    if (reason === null) ctx.log.error({ err: error, export_id: exportId }, 'an export failed');
+    else ctx.log.info({ reason, export_id: exportId }, 'an export failed');
     await failExport(ctx, exportId, reason ?? 'The export could not be completed.', row.attempt);
   }
 };

@@ -32,7 +32,8 @@ export const runImport = async (ctx: Context, importId: number, run: JobRun): Pr
     if (ctx.signal.aborted) throw error;
     const reason = reasonOf(error);
     if (reason === null && !run.lastAttempt) throw error;
-    ctx.log.error({ err: error, import_id: importId }, 'an import failed');
+    if (reason === null) ctx.log.error({ err: error, import_id: importId }, 'an import failed');
+    else ctx.log.info({ reason, import_id: importId }, 'an import failed');
     await failImport(ctx, importId, reason ?? 'The import could not be completed.', row.attempt);
   }
 };

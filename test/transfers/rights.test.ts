@@ -1,0 +1,241 @@
+import { describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+import { packProject } from './archive.ts';
+import { downloadExport, importArchive, runImport } from './support.ts';
+
+const app = useApp();
+let count = 0;
+const path = () => `place${++count}`;
+const importsOf = async () =>
+  Number(
+    (
+      await app()
+        .hub.services.db.selectFrom('project_imports')
+        .select(({ fn }) => fn.countAll<number>().as('n'))
+        .executeTakeFirstOrThrow()
+    ).n,
+  );
+
+describe('an export', () => {
+  it('is for Maintainers', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    const project = await app().make.project({ namespace_id: group.id }, owner);
+    const url = `/projects/${project.id}/export`;
+    const developer = await app().make.user();
+    const maintainer = await app().make.user();
+    await app().make.projectMember(project, developer, 30);
+    await app().make.projectMember(project, maintainer, 40);
+    const outsider = await app().make.user();
+    for (const [client, status] of [
+      [app().anonymous, 401],
+      [app().as(outsider), 404],
+      [app().as(developer), 403],
+    ] as const) {
+      expect((await client.post(url)).status).toBe(status);
+      expect((await client.get(url)).status).toBe(status);
+      expect((await client.get(`${url}/download`)).status).toBe(status);
+    }
+    expect((await app().as(owner).get(url)).body.export_status).toBe('none');
+    const none = await app().as(maintainer).get(`${url}/download`);
+    expect([none.status, none.body]).toEqual([404, { message: '404 Not found or has expired' }]);
+    const asked = await app().as(maintainer).post(url, { description: 'Another' });
+    expect([asked.status, asked.body]).toEqual([202, { message: '202 Accepted' }]);
+    await app().settle();
+    const { body } = await app().as(maintainer).get(url);
+    expect(body).toMatchObject({
+      id: project.id,
+      export_status: 'finished',
+      path_with_namespace: project.path_with_namespace,
+      _links: { api_url: `${app().url}/api/v4/projects/${project.id}/export/download` },
+    });
+    expect((await app().as(maintainer, ['read_api']).post(url)).status).toBe(403);
+    const head = await app().as(maintainer).head(`${url}/download`);
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'application/gzip']);
+  });
+
+  it('is one at a time, and the earlier file stays until the next is there', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const first = await downloadExport(app(), owner, project.id);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => app().as(owner).post(`/projects/${project.id}/export`)),
+    );
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([202]));
+    const { db } = app().hub.services;
+    const rows = await db.selectFrom('project_exports').select('id').where('project_id', '=', project.id).execute();
+    expect(rows.length).toBeLessThan(22);
+    const state = (await app().as(owner).get(`/projects/${project.id}/export`)).body;
+    expect(['regeneration_in_progress', 'finished']).toContain(state.export_status);
+    const during = await app().as(owner).fetch('GET', `/projects/${project.id}/export/download`);
+    expect(during.status).toBe(200);
+    expect((await during.arrayBuffer()).byteLength).toBeGreaterThan(first.bytes.length / 2);
+    await app().settle();
+  });
+
+  it('that fails leaves the earlier one, and says why in GraphQL', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({ initialize_with_readme: true }, owner);
+    const { services } = app().hub;
+    const { disk_path } = await services.db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    await downloadExport(app(), owner, project.id);
+    await app()
+      .as(owner)
+      .post(`/projects/${project.id}/export`, { upload: { url: 'http://192.0.2.1/x', http_method: 'PUT' } })
+      .then((answer) => {
+        expect(answer.status).toBe(400);
+        expect(JSON.stringify(answer.body)).toContain('upload[url]');
+      });
+    await services.db
+      .insertInto('project_exports')
+      .values({ project_id: project.id, status: 'failed', error: 'It was too large.' })
+      .execute();
+    expect((await app().as(owner).get(`/projects/${project.id}/export`)).body.export_status).toBe('finished');
+    const { data } = await app()
+      .as(owner)
+      .graphql('query($p: ID!) { project(fullPath: $p) { export { status error size apiUrl } } }', {
+        p: project.path_with_namespace,
+      });
+    expect(data.project.export).toMatchObject({
+      status: 'FINISHED',
+      error: 'It was too large.',
+      size: expect.any(String),
+    });
+    expect(disk_path).toMatch(/^@hashed/);
+  });
+
+  it('can be turned off', async () => {
+    const root = app().as(app().root);
+    const project = await app().make.project();
+    await root.put('/application/settings', { project_export_enabled: false });
+    try {
+      expect((await root.post(`/projects/${project.id}/export`)).status).toBe(404);
+    } finally {
+      await root.put('/application/settings', { project_export_enabled: true });
+    }
+  });
+});
+
+describe('an import', () => {
+  it('needs a file, a path, and the right to the place', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({ visibility: 'public' }, owner);
+    const hidden = await app().make.group({ visibility: 'private' }, owner);
+    const developer = await app().make.user();
+    const maintainer = await app().make.user();
+    await app().make.groupMember(group, developer, 30);
+    await app().make.groupMember(group, maintainer, 40);
+    const archive = await packProject();
+    const before = await importsOf();
+    const into = (namespace: { id: number }) => ({ path: path(), namespace: String(namespace.id) });
+    expect((await importArchive(app(), developer, archive, into(group))).status).toBe(403);
+    expect((await importArchive(app(), developer, archive, into(hidden))).status).toBe(404);
+    expect((await importArchive(app(), developer, archive, { path: path(), namespace: owner.username })).status).toBe(
+      403,
+    );
+    expect((await importArchive(app(), developer, archive, {})).status).toBe(400);
+    expect((await importArchive(app(), developer, archive, { path: '../up' })).status).toBe(400);
+    expect(
+      (await importArchive(app(), developer, archive, { path: path(), 'override_params[merge_method]': 'never' }))
+        .status,
+    ).toBe(400);
+    expect((await app().as(developer).post('/projects/import', { path: path() })).status).toBe(400);
+    const form = new FormData();
+    form.set('path', 'x');
+    form.set('file', new Blob(['x']));
+    expect((await app().anonymous.post('/projects/import', form)).status).toBe(401);
+    expect(await importsOf()).toBe(before);
+    const keys: string[] = [];
+    for await (const { key } of app().hub.services.storage.list('tmp/')) keys.push(key);
+    expect(keys).toEqual([]);
+
+    const started = await importArchive(app(), maintainer, archive, {
+      path: path(),
+      name: 'A name',
+      namespace: group.full_path,
+    });
+    expect(started.body).toMatchObject({
+      name: 'A name',
+      import_status: 'scheduled',
+      correlation_id: expect.any(String),
+      failed_relations: [],
+    });
+    const { rows } = {
+      rows: await app()
+        .hub.services.db.selectFrom('members')
+        .select(['user_id', 'access_level'])
+        .where('project_id', '=', started.body.id)
+        .execute(),
+    };
+    expect(rows).toEqual([{ user_id: maintainer.id, access_level: 40 }]);
+    await app().settle();
+  });
+
+  it('to one path twenty times at once is one', async () => {
+    const owner = await app().make.user();
+    const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
+    const place = path();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => importArchive(app(), owner, archive, { path: place })),
+    );
+    expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
+    for (const answer of answers.filter(({ status }) => status !== 201)) {
+      expect(answer.status).toBe(400);
+      expect(answer.body.message).toMatchObject({ path: ['has already been taken'] });
+    }
+    await app().settle();
+    const repositories = await app().as(owner).get('/projects?owned=true');
+    expect(repositories.body).toHaveLength(1);
+  });
+
+  it('replaces a project once it is complete, and not before', async () => {
+    const owner = await app().make.user();
+    const old = await app().make.project({ initialize_with_readme: true, description: 'Old' }, owner);
+    const url = `/projects/${encodeURIComponent(old.path_with_namespace)}`;
+    const archive = await packProject({ issues: [{ iid: 3, title: 'New' }] });
+    expect((await importArchive(app(), owner, archive, { path: old.path })).status).toBe(400);
+
+    // One that fails leaves the old one.
+    const failed = await runImport(app(), owner, Buffer.from('nothing'), { path: old.path, overwrite: 'true' });
+    expect(failed.import_status).toBe('failed');
+    expect((await app().as(owner).get(url)).body).toMatchObject({ id: old.id, description: 'Old' });
+
+    // A stranger who may not remove it cannot replace it.
+    const group = await app().make.group({}, owner);
+    const shared = await app().make.project({ namespace_id: group.id }, owner);
+    const maintainer = await app().make.user();
+    await app().make.groupMember(group, maintainer, 40);
+    expect(
+      (
+        await importArchive(app(), maintainer, archive, {
+          path: shared.path,
+          namespace: String(group.id),
+          overwrite: 'true',
+        })
+      ).status,
+    ).toBe(403);
+
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => importArchive(app(), owner, archive, { path: old.path, overwrite: 'true' })),
+    );
+    const won = answers.filter((answer) => answer.status === 201);
+    expect(answers.map((answer) => answer.status).every((status) => status === 201 || status === 409)).toBe(true);
+    await app().settle();
+    const now = (await app().as(owner).get(url)).body;
+    expect(won.map((answer) => answer.body.id)).toContain(now.id);
+    expect(now).toMatchObject({
+      description: 'From elsewhere',
+      path: old.path,
+      name: old.path,
+      import_status: 'finished',
+    });
+    expect((await app().as(owner).get(`/projects/${old.id}`)).status).toBe(404);
+    const { services } = app().hub;
+    const paths = await services.db.selectFrom('projects').select('disk_path').execute();
+    expect(paths.length).toBeGreaterThan(0);
+  });
+});
