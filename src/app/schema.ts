@@ -1,4 +1,5 @@
 import type { GraphQLSchema } from 'graphql';
+import '#domains/access/graphql.ts';
 import '#domains/events/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import '#graphql/cost.ts';
