@@ -35,8 +35,7 @@ export const listIssuesBelow = (
     filter.sort ?? 'desc',
   );
 
-/** The issue of the project, or null when there is none for the caller. */
-export const findIssue = async (ctx: Context, project: ProjectRow, iid: number): Promise<IssueRow | null> => {
+const findIssue = async (ctx: Context, project: ProjectRow, iid: number): Promise<IssueRow | null> => {
   if (!can(ctx, project, 'read_issue')) return null;
   const row = await issuesIn(ctx, { project }).where('issues.iid', '=', iid).executeTakeFirst();
   return row ?? null;

@@ -17,7 +17,7 @@ import { apiUrl } from '#platform/urls.ts';
 import { type IssueRow, issueReference, issueWebUrl } from './model.ts';
 import { issueDetailsByIds } from './queries.ts';
 
-export const timeStatsRecord = z.object({
+const timeStatsRecord = z.object({
   time_estimate: z.int(),
   total_time_spent: z.int(),
   human_time_estimate: z.string().nullable(),

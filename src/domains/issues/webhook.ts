@@ -93,7 +93,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** Times inside `changes` have the form of hooks; the state is told by its number. */
-export const hookChanges = (changes: IssuePayload['changes']): Record<string, unknown> =>
+const hookChanges = (changes: IssuePayload['changes']): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(changes).map(([name, { previous, current }]) => {
       const told = (value: unknown) =>

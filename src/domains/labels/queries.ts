@@ -43,8 +43,8 @@ export const listLabels = (ctx: Context, place: Place, filter: LabelFilter = {})
 export const listLabelsBelow = (ctx: Context, kind: Place['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
   batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_TITLE, 'asc');
 
-/** A label of the place by id or title, own before inherited; null when there is none. */
-export const findLabel = async (
+/** By id or title, own before inherited. */
+const findLabel = async (
   ctx: Pick<Context, 'db'>,
   place: Place,
   idOrTitle: string,

@@ -8,8 +8,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 
-export const NOTEABLE_KINDS = ['issue', 'merge_request'] as const;
-export type NoteableKind = (typeof NOTEABLE_KINDS)[number];
+export type NoteableKind = 'issue' | 'merge_request';
 
 /** What is commented on: an issue or merge request that the caller may see. */
 export interface Noteable {

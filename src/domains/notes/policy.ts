@@ -9,7 +9,7 @@ import type { Noteable } from './noteable.ts';
 import type { NoteRow } from './queries.ts';
 
 /** Internal comments are for Reporters and above, to read and to write. */
-export const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
+const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
 
 /** Whether the actor may read the row `notes`, given that he may see what it is on. */
 export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {

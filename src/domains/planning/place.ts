@@ -1,8 +1,7 @@
 import { GUEST } from '#domains/access/model.ts';
-import { namespaceWebUrl } from '#domains/groups/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
-import { type ProjectRow, projectScope, projectWebUrl } from '#domains/projects/model.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -45,7 +44,3 @@ export const placeScope = (place: Place) => {
   const isOpen = project.issues_access_level === 'enabled' || project.merge_requests_access_level === 'enabled';
   return { ...projectScope(project), min_access_level: isOpen ? null : GUEST };
 };
-
-/** The page of the group or project. */
-export const placeWebUrl = (ctx: Pick<Context, 'services'>, place: Place): string =>
-  place.kind === 'group' ? namespaceWebUrl(ctx, place.group) : projectWebUrl(ctx, place.project);

@@ -29,7 +29,7 @@ import { issueDetailsByIds, issuesByIds } from '../queries.ts';
 export const loadIssue: (ctx: Context, id: number) => Promise<IssueRow | null> = loader(issuesByIds);
 const loadDetails = loader(issueDetailsByIds);
 
-export const IssueStateEnum = builder.enumType('IssueState', { values: [...ISSUE_STATES, 'locked', 'all'] as const });
+const IssueStateEnum = builder.enumType('IssueState', { values: [...ISSUE_STATES, 'locked', 'all'] as const });
 
 export const IssueTypeEnum = builder.enumType('IssueType', {
   values: {
