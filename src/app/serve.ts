@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
-import { createLogger } from '#platform/log.ts';
-import { startHub } from './build.ts';
+import { createLogger, type Logger } from '#platform/log.ts';
+import { type Hub, startHub } from './build.ts';
 
 const MAX_STOP_MS = 9_500;
 
@@ -15,13 +15,18 @@ export const serve = async (): Promise<void> => {
   }
   const config = readConfig(argv, process.env);
   const log = createLogger(config.logLevel);
-  const hub = await startHub({ config, log });
+  const starting = startHub({ config, log });
+  stopOnSignal(starting, log);
+  const hub = await starting;
   returnStartMemory();
   const { password, token } = hub.administrator;
   if (password !== null) console.log(`First administrator: root, password ${password} (shown once)`);
   if (token !== null) console.log(`Access token of root: ${token} (shown once)`);
   console.log(`Millrace serves at ${hub.url}`);
+};
 
+/** From the first moment on: a hub stopped while it starts leaves no database running. */
+const stopOnSignal = (starting: Promise<Hub>, log: Logger): void => {
   let stopping = false;
   const stop = (signal: NodeJS.Signals) => {
     if (stopping) return;
@@ -29,13 +34,15 @@ export const serve = async (): Promise<void> => {
     log.info({ signal }, 'stopping');
     // Whatever hangs is given up: all state is in the database, and what was unfinished is taken up again.
     setTimeout(() => process.exit(1), MAX_STOP_MS).unref();
-    hub.close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        log.fatal({ err: error }, 'could not stop cleanly');
-        process.exit(1);
-      },
-    );
+    starting
+      .then((hub) => hub.close())
+      .then(
+        () => process.exit(0),
+        (error: unknown) => {
+          log.fatal({ err: error }, 'could not stop cleanly');
+          process.exit(1);
+        },
+      );
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);

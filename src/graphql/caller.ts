@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Context } from '#platform/context.ts';
+import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError } from '#platform/errors.ts';
 
 /** Who calls, by whatever transport; the app finds out the actor. */
@@ -28,6 +29,7 @@ export interface Rejection {
 
 /** How a caller is told that there is no context for it. Unexpected errors go on. */
 export const rejectionOf = (error: unknown): Rejection => {
+  if (isDatabaseAway(error)) return { status: 503, message: 'Service unavailable' };
   if (!(error instanceof DomainError)) throw error;
   const status = STATUSES[error.code] ?? 400;
   return { status, message: status === 401 ? 'Invalid token' : error.message };

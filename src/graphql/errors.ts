@@ -1,4 +1,5 @@
 import { GraphQLError } from 'graphql';
+import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, type ErrorCode } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 
@@ -75,6 +76,8 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
   // A GraphQLError from a resolver is wrapped with itself as cause.
   if (!cause || cause instanceof GraphQLError) return error;
   log.error({ err: cause, requestId, path: error.path?.join('.') }, 'graphql: unexpected error');
+  if (isDatabaseAway(cause))
+    return new GraphQLError('Service unavailable', { ...where, extensions: { code: failures.unavailable.code } });
   return new GraphQLError('Internal server error', {
     ...where,
     extensions: { code: 'INTERNAL_SERVER_ERROR', requestId },

@@ -1,3 +1,4 @@
+import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, type ErrorCode, type ErrorDetails } from '#platform/errors.ts';
 
 /** A status and body that no domain knows of: those of HTTP itself. */
@@ -77,7 +78,7 @@ export const answerError = (error: unknown): ErrorAnswer => {
   if (error instanceof RestError)
     return { status: error.status, body: error.body, headers: error.headers, unexpected: false };
   const code = codeOf(error);
-  if (isConnectionFailure(error, code)) {
+  if (isDatabaseAway(error)) {
     return {
       status: 503,
       body: { message: '503 Service Unavailable' },
@@ -131,19 +132,6 @@ const FRAMEWORK_STATUS: Readonly<Record<string, number>> = {
 
 const NUMBER_OUT_OF_RANGE = '22003';
 const DISK_FULL = '53100';
-
-const CONNECTION_CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '53300']);
-const CONNECTION_MESSAGES =
-  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end)/;
-
-/** The database is away or starting: the request may be sent again. */
-const isConnectionFailure = (error: unknown, code: string): boolean => {
-  if (!(error instanceof Error)) return false;
-  if (code.startsWith('08') && code.length === 5) return true;
-  // Errors of a socket that is being connected name the call; a file that is absent is another thing.
-  if (code === 'ENOENT') return 'syscall' in error && error.syscall === 'connect';
-  return CONNECTION_CODES.has(code) || CONNECTION_MESSAGES.test(error.message);
-};
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';

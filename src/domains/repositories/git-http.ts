@@ -7,6 +7,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { decodedBody } from '#platform/git/smart-http.ts';
@@ -260,8 +261,12 @@ const STATUS: Readonly<Record<string, number>> = {
   insufficient_scope: 403,
   forbidden: 403,
   not_found: 404,
+  unavailable: 503,
 };
 const GIT_STATUS: Readonly<Record<string, number>> = { invalid: 400, missing: 404, too_large: 413, timeout: 504 };
+
+const BROKEN = 'Something went wrong on our side';
+const AWAY = 'The service is not available at the moment';
 
 /** Plain text: git shows it after `remote:`. */
 const answerError = (services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply) => {
@@ -270,11 +275,13 @@ const answerError = (services: Services, error: unknown, request: FastifyRequest
       ? (STATUS[error.code] ?? 400)
       : error instanceof GitError
         ? (GIT_STATUS[error.reason] ?? 500)
-        : 500;
-  if (known === 500 && !request.abortController?.signal.aborted) {
+        : isDatabaseAway(error)
+          ? 503
+          : 500;
+  if (known >= 500 && !request.abortController?.signal.aborted) {
     services.log.error({ err: error, request_id: request.id }, 'git request failed');
   }
   if (known === 401) reply.header('WWW-Authenticate', REALM);
-  const text = known === 500 || !(error instanceof Error) ? 'Something went wrong on our side' : error.message;
+  const text = known === 503 ? AWAY : known === 500 || !(error instanceof Error) ? BROKEN : error.message;
   return noCache(reply).code(known).type('text/plain; charset=utf-8').send(`${text}\n`);
 };
