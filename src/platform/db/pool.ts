@@ -25,23 +25,29 @@ const types: pg.CustomTypesConfig = {
     pg.types.getTypeParser(oid, format === 'binary' ? 'binary' : 'text'),
 };
 
+const SESSION_SETTINGS = { timezone: 'UTC', datestyle: 'ISO', plan_cache_mode: 'force_generic_plan' };
+
 export interface PoolOptions {
   readonly connectionString: string;
   readonly max: number;
   readonly applicationName: string;
+  /** More settings of each session, such as `enable_seqscan: 'off'`. */
+  readonly sessionSettings?: Readonly<Record<string, string>>;
 }
 
 /**
  * A pool whose statements with parameters are sent as named prepared statements: planning a join costs more than
  * running it. Sessions are pinned to UTC and ISO dates so that times read as text have one form.
  */
-export const createPool = ({ connectionString, max, applicationName }: PoolOptions): pg.Pool => {
+export const createPool = ({ connectionString, max, applicationName, sessionSettings = {} }: PoolOptions): pg.Pool => {
   const pool = new pg.Pool({
     connectionString,
     max,
     types,
     application_name: applicationName,
-    options: '-c timezone=UTC -c datestyle=ISO -c plan_cache_mode=force_generic_plan',
+    options: Object.entries({ ...SESSION_SETTINGS, ...sessionSettings })
+      .map(([name, value]) => `-c ${name}=${value}`)
+      .join(' '),
     idleTimeoutMillis: 30_000,
     connectionTimeoutMillis: 10_000,
   });
