@@ -1,13 +1,29 @@
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
+// For the workers and the hubs they start: what was compiled once is not compiled again for each test file.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace-tests');
+
 export default defineConfig({
-  // As node resolves: with vite's own condition `development` there would be a second copy of graphql.
-  ssr: { resolve: { conditions: ['module-sync', 'node'], externalConditions: ['module-sync', 'node'] } },
+  plugins: [
+    {
+      name: 'conditions of production',
+      // What the hub runs is tested: vitest would ask for the development copy of packages that have one (graphql).
+      configResolved: ({ ssr }) => {
+        if (ssr.resolve) ssr.resolve.conditions = ['node'];
+      },
+    },
+  ],
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: 'forks',
+    // Tests wait as much as they compute: on Postgres, on git, on processes. More than six would need more connections.
+    maxWorkers: Math.min(availableParallelism() + 1, 6),
+    // Node itself loads the source, as it does for the hub: the same resolution, and half the time of the module runner.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
   },
 });
