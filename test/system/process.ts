@@ -1,0 +1,48 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { until } from '../support/until.ts';
+
+const MAIN = join(import.meta.dirname, '../../src/main.ts');
+
+export interface Process {
+  readonly child: ChildProcess;
+  /** Lines of standard output and of standard error. */
+  readonly out: readonly string[];
+  readonly log: readonly string[];
+  /** Exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>;
+  /** Once it serves: where. Fails when it ends before. */
+  url(): Promise<string>;
+}
+
+/** `npm start` without npm, as a leader of a process group of its own, with nothing of this environment but PATH. */
+export const startProcess = (env: Readonly<Record<string, string>>, args: readonly string[] = []): Process => {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const out: string[] = [];
+  const log: string[] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => out.push(line));
+  createInterface({ input: child.stderr }).on('line', (line) => log.push(line));
+  let over: number | string | null = null;
+  const ended = new Promise<number | string>((resolve) => {
+    child.once('close', (code, signal) => {
+      over = signal ?? code ?? -1;
+      resolve(over);
+    });
+  });
+  const url = () =>
+    until(
+      'the hub to serve',
+      () => {
+        const line = out.map((each) => /^Millrace serves at (\S+)$/.exec(each)).find((match) => match !== null);
+        if (!line && over !== null) throw new Error(`ended with ${over}:\n${[...out, ...log].join('\n')}`);
+        return line?.[1];
+      },
+      60_000,
+    );
+  return { child, out, log, ended, url };
+};
