@@ -110,6 +110,29 @@ describe('a group hook', () => {
     expect((await stored(made.id)).token).not.toBeNull();
   });
 
+  it('loses its secrets as well when a variable leads to another server', async () => {
+    const made = await make({
+      url: 'https://{host}/{path}',
+      token: 'the-shared-secret',
+      custom_headers: [{ key: 'X-Key', value: 'v' }],
+      url_variables: [
+        { key: 'host', value: '93.184.216.34' },
+        { key: 'path', value: 'hidden' },
+      ],
+    });
+    const as = app().as(owner);
+    expect((await as.put(path(`/${made.id}/url_variables/path`), { value: 'other' })).status).toBe(204);
+    expect((await stored(made.id)).token).not.toBeNull();
+    expect((await as.put(path(`/${made.id}/url_variables/host`), { value: '127.0.0.1' })).status).toBe(422);
+    expect((await stored(made.id)).token).not.toBeNull();
+    expect((await as.put(path(`/${made.id}/url_variables/host`), { value: '93.184.216.35' })).status).toBe(204);
+    expect(await stored(made.id)).toMatchObject({ token: null, signing_token: null });
+    expect((await as.get(path(`/${made.id}`))).body).toMatchObject({
+      custom_headers: [],
+      url_variables: [{ key: 'host' }],
+    });
+  });
+
   it('takes headers and variables one by one', async () => {
     const made = await make();
     const as = app().as(owner);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type Selectable, sql, type Updateable } from 'kysely';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -70,7 +71,7 @@ export const createHook = async (
 
 /**
  * Changes a hook. A new URL clears the secrets that are not given anew with it: token, signing token, custom headers and
- * URL variables (CVE-2022-4054, CVE-2022-4342). Any change makes a disabled hook live again.
+ * URL variables (CVE-2022-4054, CVE-2022-4342); so does a variable that leads to another server. Any change makes a disabled hook live again.
  *
  * @throws `not_found`, `forbidden`, `unprocessable` by attribute
  */
@@ -81,35 +82,7 @@ export const updateHook = async (
   given: HookAttributes,
 ): Promise<HookRow> => {
   const group = await getHookGroup(ctx, groupId);
-  await getHook(ctx, group, id);
-  refuse(problemsOf(given));
-  return ctx.transaction(async (tx) => {
-    const before = await lockHook(tx, group, id);
-    const known = await valuesOf(tx, id);
-    const knownUrl = before.sealed_url ? unseal(tx, before.sealed_url) : before.url;
-    // Who sends back what he read does not mean to change the credentials that he did not see.
-    const url = given.url === undefined || given.url === before.url ? knownUrl : given.url;
-    const moved = url !== knownUrl;
-    const cleared = moved ? [] : known;
-    const variables = given.url_variables ?? cleared.filter(({ kind }) => kind === 'url_variable');
-    if (moved || given.url_variables !== undefined) refuse(await urlProblems(tx, url, variables));
-    const changes: Updateable<Webhooks> = { ...columnsOf(given, before), ...urlColumns(tx, url) };
-    if (given.token !== undefined) changes.token = seal(tx, given.token);
-    else if (moved) changes.token = null;
-    if (given.signing_token !== undefined || moved) {
-      changes.signing_token = seal(tx, given.signing_token);
-      changes.previous_signing_token = null;
-      changes.previous_signing_token_until = null;
-    }
-    await saveHook(tx, id, { ...changes, recent_failures: 0, disabled_until: null, disabled_permanently: false });
-    if (moved || given.custom_headers !== undefined) await writeValues(tx, id, 'header', given.custom_headers ?? []);
-    if (moved || given.url_variables !== undefined) await writeValues(tx, id, 'url_variable', variables);
-    await releaseHeld(tx.db, [id]);
-    const hook = await getHook(tx, group, id);
-    const changed = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-    tx.emit(webhookUpdated, { ...scopeOf(group, hook), payload: { ...described(hook), changed } });
-    return hook;
-  });
+  return changeHook(ctx, group, id, { give: () => given, anew: null });
 };
 
 /** Removes a hook with its deliveries. One that is not there is fine. @throws `not_found` (Group), `forbidden` */
@@ -134,7 +107,7 @@ export const setHookValue = async (
   kind: ValueKind,
   entry: KeyValue,
 ): Promise<void> => {
-  await changeValues(ctx, groupId, id, kind, (values) => [
+  await changeValues(ctx, groupId, id, kind, entry.key, (values) => [
     ...values.filter(({ key }) => !sameKey(kind, key, entry.key)),
     entry,
   ]);
@@ -148,7 +121,7 @@ export const deleteHookValue = async (
   kind: ValueKind,
   key: string,
 ): Promise<void> => {
-  await changeValues(ctx, groupId, id, kind, (values) => {
+  await changeValues(ctx, groupId, id, kind, key, (values) => {
     const rest = values.filter((value) => !sameKey(kind, value.key, key));
     if (rest.length === values.length) throw notFound(kind === 'header' ? 'Custom header' : 'URL variable');
     return rest;
@@ -193,20 +166,82 @@ const changeValues = async (
   groupId: IdOrPath,
   id: number,
   kind: ValueKind,
+  key: string,
   change: (values: readonly KeyValue[]) => readonly KeyValue[],
 ): Promise<void> => {
   const group = await getHookGroup(ctx, groupId);
-  await ctx.transaction(async (tx) => {
+  await changeHook(ctx, group, id, {
+    give: (known) => ({ [FIELDS[kind]]: change(known.filter((value) => value.kind === kind)) }),
+    anew: kind === 'url_variable' ? key : null,
+  });
+};
+
+interface Change {
+  /** What is said of the hook, given its headers and variables as they are. */
+  readonly give: (known: readonly (KeyValue & { readonly kind: ValueKind })[]) => HookAttributes;
+  /** The one URL variable that is given, where the others are only repeated. */
+  readonly anew: string | null;
+}
+
+interface Plan {
+  readonly given: HookAttributes;
+  readonly url: string;
+  readonly variables: readonly KeyValue[];
+  /** It leads elsewhere than before: secrets that were given for there must not go along. */
+  readonly moved: boolean;
+  readonly isNew: boolean;
+}
+
+/** Where the hook will lead. A variable that makes it another server moves it as a new URL does. */
+const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, anew }: Change): Promise<Plan> => {
+  const knownUrl = before.sealed_url ? unseal(ctx, before.sealed_url) : before.url;
+  const values = await valuesOf(ctx, before.id);
+  const known = values.filter(({ kind }) => kind === 'url_variable');
+  const given = give(values);
+  refuse(problemsOf(given));
+  // Who sends back what he read does not mean to change the credentials that he did not see.
+  const url = given.url === undefined || given.url === before.url ? knownUrl : given.url;
+  const variables = (given.url_variables ?? (url === knownUrl ? known : [])).map(({ key, value }) => ({ key, value }));
+  const moved = url !== knownUrl || originOf(url, variables) !== originOf(knownUrl, known);
+  return {
+    given,
+    url,
+    variables: moved && anew !== null ? variables.filter(({ key }) => key === anew) : variables,
+    moved,
+    isNew: moved || given.url_variables !== undefined,
+  };
+};
+
+const originOf = (url: string, variables: readonly KeyValue[]): string | null =>
+  URL.parse(filledUrl(url, variables))?.origin ?? null;
+
+const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
+  fillUrl(url, new Map(variables.map(({ key, value }) => [key, value])));
+
+const changeHook = async (ctx: Context, group: GroupRow, id: number, change: Change): Promise<HookRow> => {
+  const seen = await planChange(ctx, await findStored(ctx, group, id), change);
+  if (seen.isNew) refuse(await urlProblems(ctx, seen.url, seen.variables));
+  return ctx.transaction(async (tx) => {
     const before = await lockHook(tx, group, id);
-    const values = change((await valuesOf(tx, id)).filter((value) => value.kind === kind));
-    refuse(problemsOf({ [FIELDS[kind]]: values }));
-    if (kind === 'url_variable') {
-      const url = before.sealed_url ? unseal(tx, before.sealed_url) : before.url;
-      refuse(await urlProblems(tx, url, values));
+    const { given, url, variables, moved, isNew } = await planChange(tx, before, change);
+    // Names are resolved before the row is locked, and once more only where somebody else changed it meanwhile.
+    if (isNew && !isDeepStrictEqual([url, variables], [seen.url, seen.variables]))
+      refuse(await urlProblems(tx, url, variables));
+    const changes: Updateable<Webhooks> = { ...columnsOf(given, before), ...urlColumns(tx, url) };
+    if (given.token !== undefined || moved) changes.token = seal(tx, given.token);
+    if (given.signing_token !== undefined || moved) {
+      changes.signing_token = seal(tx, given.signing_token);
+      changes.previous_signing_token = null;
+      changes.previous_signing_token_until = null;
     }
-    await writeValues(tx, id, kind, values);
-    await saveHook(tx, id, {});
-    tx.emit(webhookUpdated, { ...scopeOf(group, before), payload: { ...described(before), changed: [FIELDS[kind]] } });
+    await saveHook(tx, id, { ...changes, recent_failures: 0, disabled_until: null, disabled_permanently: false });
+    if (moved || given.custom_headers !== undefined) await writeValues(tx, id, 'header', given.custom_headers ?? []);
+    if (isNew) await writeValues(tx, id, 'url_variable', variables);
+    await releaseHeld(tx.db, [id]);
+    const hook = await getHook(tx, group, id);
+    const changed = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+    tx.emit(webhookUpdated, { ...scopeOf(group, hook), payload: { ...described(hook), changed } });
+    return hook;
   });
 };
 
@@ -221,8 +256,7 @@ const refuse = (problems: FieldErrors): void => {
 };
 
 const urlProblems = async (ctx: Context, url: string, variables: readonly KeyValue[]): Promise<FieldErrors> => {
-  const filled = fillUrl(url, new Map(variables.map(({ key, value }) => [key, value])));
-  const problem = await addressProblem(ctx, url, filled);
+  const problem = await addressProblem(ctx, url, filledUrl(url, variables));
   return problem === null ? {} : { url: [problem] };
 };
 
@@ -259,14 +293,17 @@ const columnsOf = (given: HookAttributes, before: Selectable<Webhooks> | null) =
   };
 };
 
+const storedQuery = (ctx: Context, group: GroupRow, id: number) =>
+  ctx.db.selectFrom('webhooks').selectAll().where('id', '=', id).where('namespace_id', '=', group.id);
+
+const findStored = async (ctx: Context, group: GroupRow, id: number): Promise<Selectable<Webhooks>> => {
+  const row = await storedQuery(ctx, group, id).executeTakeFirst();
+  if (!row) throw notFound('Hook');
+  return row;
+};
+
 const lockHook = async (tx: Tx, group: GroupRow, id: number): Promise<Selectable<Webhooks>> => {
-  const row = await tx.db
-    .selectFrom('webhooks')
-    .selectAll()
-    .where('id', '=', id)
-    .where('namespace_id', '=', group.id)
-    .forNoKeyUpdate()
-    .executeTakeFirst();
+  const row = await storedQuery(tx, group, id).forNoKeyUpdate().executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;
 };

@@ -80,7 +80,9 @@ class Engine implements DeliveryEngine {
   readonly #targets = new Map<number, Target>();
   readonly #undo: (() => void)[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
-  #abort = new AbortController();
+  /** One for each delivery under way: a signal shared by many costs more the more there are. */
+  readonly #aborts = new Set<AbortController>();
+  #probeAt = 0;
   #reconcileAt = 0;
   #paused = false;
   #stopping: Promise<void> | undefined;
@@ -103,9 +105,11 @@ class Engine implements DeliveryEngine {
     if (connectionString === undefined) throw new Error('the pool was made without a connection string');
     // Connections of its own: neither waits for the other's. The table swings between empty and full, and statistics of
     // the one state must not talk the planner into reading all of it in the other.
-    this.#pool = createPool({ connectionString, max: POOL_SIZE, applicationName: 'millrace hooks' });
-    this.#pool.on('connect', (client) => {
-      client.query('set enable_seqscan = off').catch((error: unknown) => this.#ctx.log.warn({ err: error }, 'no plan'));
+    this.#pool = createPool({
+      connectionString,
+      max: POOL_SIZE,
+      applicationName: 'millrace hooks',
+      sessionSettings: { enable_seqscan: 'off' },
     });
     this.#db = createDatabase(this.#pool);
     this.#loop = new Loop(
@@ -171,7 +175,9 @@ class Engine implements DeliveryEngine {
   async #halt(graceMs: number): Promise<void> {
     const waiting = this.#lanes.close();
     if (waiting.length > 0) await this.#releaseNow(waiting);
-    const timer = setTimeout(() => this.#abort.abort(), graceMs);
+    const timer = setTimeout(() => {
+      for (const abort of this.#aborts) abort.abort();
+    }, graceMs);
     await this.#lanes.idle();
     clearTimeout(timer);
   }
@@ -183,7 +189,6 @@ class Engine implements DeliveryEngine {
   }
 
   async #resume(): Promise<void> {
-    this.#abort = new AbortController();
     this.#lanes.open();
     this.#paused = false;
     this.#reconcileAt = 0;
@@ -205,7 +210,11 @@ class Engine implements DeliveryEngine {
     if (free <= 0) return;
     const { processId } = this.#services;
     const due = await claimDue(this.#db, processId, this.#lanes.room(), this.#lanes.freeByDefault, free);
-    const probes = await claimProbes(this.#db, processId, PROBES_AT_ONCE);
+    let probes: Claimed[] = [];
+    if (due.length === 0 || now >= this.#probeAt) {
+      probes = await claimProbes(this.#db, processId, PROBES_AT_ONCE);
+      this.#probeAt = now + this.#pollMs;
+    }
     if (due.length + probes.length > 0) await this.#queue(due, probes);
     // There may be more than fitted into one round.
     if (due.length === free) this.#loop.wake();
@@ -276,12 +285,16 @@ class Engine implements DeliveryEngine {
   async #attempt(queued: Queued): Promise<Outcome | null> {
     const { target } = queued;
     if (target instanceof Error) return unreadable(target);
+    const abort = new AbortController();
+    this.#aborts.add(abort);
     try {
       const policy = await addressPolicy(this.#ctx);
-      return await sendDelivery(this.#services, target, queued, policy, this.#abort.signal);
+      return await sendDelivery(this.#services, target, queued, policy, abort.signal);
     } catch (error) {
       this.#ctx.log.error({ err: error, delivery_id: queued.id }, 'a delivery failed in an unexpected way');
       return unreadable(new Error('The delivery failed in the hub'));
+    } finally {
+      this.#aborts.delete(abort);
     }
   }
 

@@ -1,7 +1,6 @@
 import { RE2JS } from 're2js';
 
 export const BRANCH_FILTER_STRATEGIES = ['wildcard', 'regex', 'all_branches'] as const;
-export type BranchFilterStrategy = (typeof BRANCH_FILTER_STRATEGIES)[number];
 
 export const ALERT_STATUSES = ['executable', 'temporarily_disabled', 'disabled'] as const;
 export type AlertStatus = (typeof ALERT_STATUSES)[number];

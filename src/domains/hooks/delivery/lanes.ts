@@ -24,6 +24,8 @@ const MAX_ACTIVE = 1_024;
 const FIRST_WIDTH = 4;
 const MAX_WIDTH = 32;
 const QUICK_MS = 1_000;
+/** How much is taken ahead of what can be under way: the next is at hand when one ends. */
+const AHEAD = 3;
 
 interface Lane {
   readonly webhookId: number;
@@ -55,7 +57,7 @@ export class Lanes {
   }
 
   /** What hooks without a lane have room for. */
-  readonly freeByDefault = FIRST_WIDTH * 2;
+  readonly freeByDefault = FIRST_WIDTH * AHEAD;
 
   get size(): number {
     return this.#ids.size;
@@ -106,7 +108,7 @@ export class Lanes {
     for (const lane of touched) {
       if (blocked.has(lane.webhookId)) for (const { id } of lane.queue.splice(0)) released.push(id);
       this.#pump(lane);
-      if (lane.hungry && freeIn(lane) >= lane.width) {
+      if (lane.hungry && freeIn(lane) >= (lane.width * AHEAD) / 2) {
         lane.hungry = false;
         room = true;
       }
@@ -191,4 +193,5 @@ const nextWidth = (width: number, { delivered, durationMs }: Outcome): number =>
   return durationMs < QUICK_MS ? Math.min(MAX_WIDTH, width + 1) : Math.max(FIRST_WIDTH, Math.floor(width / 2));
 };
 
-const freeIn = (lane: Lane): number => Math.max(0, lane.width * 2 - lane.queue.length - lane.active - lane.unrecorded);
+const freeIn = (lane: Lane): number =>
+  Math.max(0, lane.width * AHEAD - lane.queue.length - lane.active - lane.unrecorded);

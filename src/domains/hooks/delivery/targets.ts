@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Services } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
@@ -18,8 +19,8 @@ export interface Target {
   readonly template: string | null;
   readonly token: string | null;
   readonly headers: readonly { readonly key: string; readonly value: string }[];
-  readonly signingKey: Buffer | null;
-  readonly previousKey: { readonly key: Buffer; readonly untilMs: number } | null;
+  readonly signingKey: KeyObject | null;
+  readonly previousKey: { readonly key: KeyObject; readonly untilMs: number } | null;
   /** What must not be seen in a log, also when a receiver echoes it. */
   readonly secrets: readonly string[];
 }
