@@ -70,6 +70,7 @@ export const startHub = async ({
   try {
     // Passable for others: the embedded Postgres runs under another account where root starts the hub.
     await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
+    const repositories = await ownFolder(config.dataDir, 'repositories');
     const connectionString = await openDatabase(config, log, closers);
     const pool = createPool({ connectionString, max: POOL_SIZE, applicationName: `millrace ${config.role}` });
     closers.push(() => pool.end());
@@ -89,9 +90,9 @@ export const startHub = async ({
       storage: createStorage(
         config.storage === 's3' && config.s3Bucket !== null
           ? { kind: 's3', bucket: config.s3Bucket }
-          : { kind: 'local', directory: join(config.dataDir, 'storage') },
+          : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage') },
       ),
-      git: createGit({ root: join(config.dataDir, 'repositories'), log }),
+      git: createGit({ root: repositories, log }),
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
       processId: randomUUID(),
     };
@@ -174,6 +175,13 @@ interface Worker {
   settle(): Promise<void>;
   stop(): Promise<void>;
 }
+
+/** A folder whose content, repositories and archives of private projects, is no other account's to read. */
+const ownFolder = async (dataDir: string, name: string): Promise<string> => {
+  const folder = join(dataDir, name);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  return folder;
+};
 
 const openDatabase = async (config: Config, log: Logger, closers: (() => Promise<void>)[]): Promise<string> => {
   if (config.databaseUrl !== null) return config.databaseUrl;
