@@ -1,5 +1,16 @@
 import { builder } from '#graphql/builder.ts';
-import { DEVELOPER, GUEST, MAINTAINER, MINIMAL, NO_ACCESS, OWNER, PLANNER, REPORTER, VISIBILITIES } from './model.ts';
+import {
+  DEVELOPER,
+  FEATURE_LEVELS,
+  GUEST,
+  MAINTAINER,
+  MINIMAL,
+  NO_ACCESS,
+  OWNER,
+  PLANNER,
+  REPORTER,
+  VISIBILITIES,
+} from './model.ts';
 
 /** Roles by name; as input they become the numbers. */
 export const AccessLevelEnum = builder.enumType('AccessLevelEnum', {
@@ -33,4 +44,9 @@ export const AccessLevelRef = builder.objectRef<number>('AccessLevel').implement
 export const VisibilityLevelsEnum = builder.enumType('VisibilityLevelsEnum', {
   description: 'Who may know of a project or group.',
   values: VISIBILITIES,
+});
+
+export const FeatureLevelEnum = builder.enumType('FeatureAccessLevel', {
+  description: 'Who may use a part of a project or group: nobody, members, or everyone who may know of it.',
+  values: FEATURE_LEVELS,
 });

@@ -2,7 +2,12 @@ import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
 import { namespacePathProblems } from '#domains/users/namespace-path.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from './model.ts';
+import {
+  PROJECT_CREATION_LEVELS,
+  type ProtectionDefaults,
+  SHARED_RUNNERS_SETTINGS,
+  SUBGROUP_CREATION_LEVELS,
+} from './model.ts';
 
 /** No NUL and no lone surrogates: Postgres could not store them. */
 const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
@@ -105,4 +110,15 @@ export const columnsOf = (attributes: GroupAttributes) => {
     default_branch: default_branch === '' ? null : default_branch,
     default_branch_protection_defaults: defaults && JSON.stringify(protectionDefaults.parse(defaults)),
   };
+};
+
+/** How new projects' default branches are protected: as the group says, or while it has said nothing the instance. */
+export const protectionOf = (
+  group: { readonly default_branch_protection_defaults: unknown },
+  instance: ProtectionDefaults,
+): ProtectionDefaults => {
+  const given = group.default_branch_protection_defaults;
+  const own = protectionDefaults.safeParse(given);
+  const isSet = typeof given === 'object' && given !== null && Object.keys(given).length > 0;
+  return isSet && own.success ? own.data : instance;
 };

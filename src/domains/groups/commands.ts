@@ -8,6 +8,7 @@ import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { isoTime } from '#platform/time.ts';
 import { attributeErrors, attributeNames, columnsOf, type GroupAttributes } from './attributes.ts';
 import { type GroupPayload, groupCreated, groupDeleted, groupUpdated } from './events.ts';
 import { requireGroupAbility } from './policy.ts';
@@ -237,8 +238,8 @@ export const described = (
   path: group.path,
   full_path: group.full_path,
   visibility: visibilityName(group.visibility_level),
-  created_at: group.created_at,
-  updated_at: group.updated_at,
+  created_at: isoTime(group.created_at),
+  updated_at: isoTime(group.updated_at),
   parent: parent && { id: parent.id, name: parent.name, path: parent.path, full_path: parent.full_path },
 });
 

@@ -1,4 +1,5 @@
 import './graphql/mutations.ts';
+import './graphql/namespaces.ts';
 
 // The front door: other domains add to these.
 export { GroupRef, loadGroup, NamespaceRef } from './graphql/group.ts';

@@ -78,6 +78,21 @@ export const namespacesByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
+/** The personal namespaces of these users, by user, as far as the caller may know of them. */
+export const namespacesByOwnerIds = async (
+  ctx: Context,
+  ownerIds: readonly number[],
+): Promise<ReadonlyMap<number, NamespaceRow & { readonly owner_id: number }>> => {
+  if (ownerIds.length === 0) return new Map();
+  const rows = await namespaceQuery(ctx)
+    .where('namespaces.kind', '=', 'user')
+    .where(sql<boolean>`namespaces.owner_id = any (${ownerIds}::bigint[])`)
+    .execute();
+  return new Map(
+    rows.flatMap((row) => (row.owner_id === null ? [] : [[row.owner_id, { ...row, owner_id: row.owner_id }]])),
+  );
+};
+
 /** Whom a path belonged to before a rename or move: its id, if the caller may know of it. */
 export const findGroupByOldPath = async (ctx: Context, path: string): Promise<number | null> => {
   const row = await groupQuery(ctx)
@@ -117,6 +132,19 @@ export const listGroupsBelow = (
     'asc',
   );
 
+/** The groups that are shared with each of many, by name. */
+export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): BatchedList<GroupRow> =>
+  batchedListOf(
+    ctx.db,
+    (groupId) => matchingGroups(ctx, { ...filter, allAvailable: true }).where(isSharedWith(groupId)),
+    sortKeys.name,
+    'asc',
+  );
+
+const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> => sql<boolean>`namespaces.id in (
+  select s.namespace_id from namespace_shares s
+  where s.shared_with_id = ${groupId} and (s.expires_at is null or s.expires_at > current_date))`;
+
 const matchingGroups = (ctx: Context, filter: GroupFilter) => {
   const { actor } = ctx;
   let query = groupQuery(ctx);
@@ -132,11 +160,7 @@ const matchingGroups = (ctx: Context, filter: GroupFilter) => {
       .where(sql<boolean>`namespaces.traversal_ids @> array[${filter.ancestorId}::bigint]`)
       .where('namespaces.id', '<>', filter.ancestorId);
   }
-  if (filter.sharedWithId !== undefined) {
-    query = query.where(sql<boolean>`namespaces.id in (
-      select s.namespace_id from namespace_shares s
-      where s.shared_with_id = ${filter.sharedWithId} and (s.expires_at is null or s.expires_at > current_date))`);
-  }
+  if (filter.sharedWithId !== undefined) query = query.where(isSharedWith(sql`${filter.sharedWithId}::bigint`));
   if (actor.isAdmin && filter.repositoryStorage !== undefined) {
     query = query.where('namespaces.repository_storage', '=', filter.repositoryStorage);
   }

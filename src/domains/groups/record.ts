@@ -4,7 +4,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { avatarUrl } from '#domains/users/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
-import { groupAttributes } from './attributes.ts';
+import { protectionOf } from './attributes.ts';
 import { namespaceAvatarUrl, namespaceWebUrl, type ProtectionDefaults, protectionLevel } from './model.ts';
 import type { GroupRow, NamespaceRow } from './queries.ts';
 import { type ShareRow, sharesByNamespaceIds } from './shares.ts';
@@ -212,18 +212,6 @@ const toGroup = (
 
 /** There is one organization, the hub. */
 const ORGANIZATION_ID = 1;
-
-/** The group's own, or while it has set none the instance's. */
-const protectionOf = (
-  group: Pick<GroupRow, 'default_branch_protection_defaults'>,
-  instance: ProtectionDefaults,
-): ProtectionDefaults => {
-  const own = groupAttributes.shape.default_branch_protection_defaults.safeParse(
-    group.default_branch_protection_defaults,
-  );
-  const isSet = Object.keys(group.default_branch_protection_defaults ?? {}).length > 0;
-  return isSet && own.success && own.data ? own.data : instance;
-};
 
 const toStatistics = ({ container_registry_size: _registry, ...sizes }: GroupStatistics) => ({
   storage_size: sizes.storage_size,

@@ -7,6 +7,7 @@ import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Members } from '#platform/db/tables.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
 import { type MemberPayload, memberAdded, memberRemoved, memberUpdated } from './events.ts';
 import { ancestorIds, describedSource, type MemberSource, scopeOf } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
@@ -253,8 +254,8 @@ const eventOf = async (tx: Tx, source: MemberSource, row: MemberTableRow) => {
     source: describedSource(source),
     access_level: row.access_level,
     expires_at: row.expires_at,
-    created_at: row.created_at,
-    updated_at: row.updated_at,
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
   };
   return {
     ...scopeOf(source),

@@ -8,6 +8,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { isoTime } from '#platform/time.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
   type ProjectPayload,
@@ -328,8 +329,8 @@ export const payloadOf = async (tx: Tx, project: ProjectRow): Promise<ProjectPay
     path_with_namespace: full_path,
     namespace_id,
     visibility_level,
-    created_at,
-    updated_at,
+    created_at: isoTime(created_at),
+    updated_at: isoTime(updated_at),
     owners,
   };
 };

@@ -67,6 +67,14 @@ const UserIdentity = builder.objectRef<Identity>('UserIdentity').implement({
   }),
 });
 
+const UserScimIdentity = builder.objectRef<UserDetails['scim_identities'][number]>('UserScimIdentity').implement({
+  fields: (t) => ({
+    externUid: t.exposeString('extern_uid', { nullable: false }),
+    groupId: t.exposeInt('group_id', { nullable: false }),
+    active: t.exposeBoolean('active', { nullable: false }),
+  }),
+});
+
 const wholeRow = (ctx: Context, user: UserNode): UserRow | Promise<UserRow | null> =>
   'email' in user ? user : loadRow(ctx, user.id);
 
@@ -162,6 +170,11 @@ builder.interfaceType(UserRef, {
         nullable: true,
         resolve: (user, _args, ctx) => seenDetail(ctx, user, 'signed_in', (details) => details.following),
       }),
+      isFollowed: t.boolean({
+        nullable: true,
+        description: 'Whether the caller follows the user.',
+        resolve: (user, _args, ctx) => seenDetail(ctx, user, 'signed_in', (details) => details.is_followed),
+      }),
       email: text('self', (row) => row.email),
       commitEmail: t.string({
         nullable: true,
@@ -193,11 +206,18 @@ builder.interfaceType(UserRef, {
         nullable: true,
         resolve: (user, _args, ctx) => seenDetail(ctx, user, 'self', (details) => details.identities),
       }),
+      scimIdentities: t.field({
+        type: [UserScimIdentity],
+        nullable: true,
+        resolve: (user, _args, ctx) => seenDetail(ctx, user, 'self', (details) => details.scim_identities),
+      }),
       sharedRunnersMinutesLimit: number('self', (row) => row.shared_runners_minutes_limit),
       extraSharedRunnersMinutesLimit: number('self', (row) => row.extra_shared_runners_minutes_limit),
       admin: flag('administrator', (row) => row.is_admin),
       auditor: flag('administrator', (row) => row.is_auditor),
       note: text('administrator', (row) => row.note),
+      emailResetOfferedAt: time('administrator', (row) => row.email_reset_offered_at),
+      provisionedByGroupId: number('administrator', (row) => row.provisioned_by_group_id),
       signInCount: number('administrator', (row) => row.sign_in_count),
       currentSignInIp: text('administrator', (row) => row.current_sign_in_ip),
       lastSignInIp: text('administrator', (row) => row.last_sign_in_ip),
@@ -289,9 +309,15 @@ builder.queryField('users', (t) =>
         blocked: t.arg.boolean(),
         external: t.arg.boolean(),
         excludeExternal: t.arg.boolean(),
+        excludeInternal: t.arg.boolean(),
         humans: t.arg.boolean(),
         withoutProjectBots: t.arg.boolean(),
         withoutProjects: t.arg.boolean(),
+        twoFactor: t.arg.boolean(),
+        provider: t.arg.string(),
+        externUid: t.arg.string({ description: 'Together with `provider`.' }),
+        samlProviderId: t.arg.int(),
+        skipLdap: t.arg.boolean(),
         createdAfter: t.arg({ type: 'Time' }),
         createdBefore: t.arg({ type: 'Time' }),
         sort: t.arg({ type: UserSort }),
@@ -310,9 +336,15 @@ builder.queryField('users', (t) =>
             blocked: args.blocked ?? undefined,
             external: args.external ?? undefined,
             exclude_external: args.excludeExternal ?? undefined,
+            exclude_internal: args.excludeInternal ?? undefined,
             humans: args.humans ?? undefined,
             without_project_bots: args.withoutProjectBots ?? undefined,
             without_projects: args.withoutProjects ?? undefined,
+            two_factor: args.twoFactor == null ? undefined : args.twoFactor ? 'enabled' : 'disabled',
+            provider: args.provider ?? undefined,
+            extern_uid: args.externUid ?? undefined,
+            saml_provider_id: args.samlProviderId ?? undefined,
+            skip_ldap: args.skipLdap ?? undefined,
             created_after: args.createdAfter ?? undefined,
             created_before: args.createdBefore ?? undefined,
             ...(args.sort ? SORTS[args.sort] : {}),

@@ -1,5 +1,6 @@
 import { AccessLevelEnum, AccessLevelRef, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
-import { visibilityName } from '#domains/access/model.ts';
+import { type Visibility, visibilityName } from '#domains/access/model.ts';
+import { getSettings } from '#domains/settings/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
@@ -7,6 +8,7 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
+import { protectionOf } from '../attributes.ts';
 import { namespaceAvatarUrl, namespaceWebUrl, SHARED_RUNNERS_SETTINGS } from '../model.ts';
 import { canOnGroup, type GroupAbility } from '../policy.ts';
 import {
@@ -15,6 +17,7 @@ import {
   type GroupRow,
   listGroups,
   listGroupsBelow,
+  listGroupsSharedWith,
   type NamespaceRow,
   namespacesByIds,
 } from '../queries.ts';
@@ -171,6 +174,15 @@ const groupsBelow = batchedConnection((ctx, args: BelowArguments) =>
   }),
 );
 
+interface SharedArguments extends ConnectionArguments {
+  readonly search?: string | null | undefined;
+  readonly visibility?: Visibility | null | undefined;
+}
+
+const groupsSharedWith = batchedConnection((ctx, args: SharedArguments) =>
+  listGroupsSharedWith(ctx, { search: args.search ?? undefined, visibility: args.visibility ?? undefined }),
+);
+
 GroupRef.implement({
   description: 'A group of projects and of other groups.',
   fields: (t) => ({
@@ -209,6 +221,29 @@ GroupRef.implement({
       nullable: true,
       resolve: sharedRunnersOf,
     }),
+    wikiAccessLevel: t.exposeString('wiki_access_level', { nullable: true }),
+    assistantFeaturesEnabled: t.exposeBoolean('assistant_features_enabled', { nullable: true }),
+    lockAssistantFeaturesEnabled: t.exposeBoolean('lock_assistant_features_enabled', { nullable: true }),
+    defaultBranch: t.exposeString('default_branch', { nullable: true }),
+    defaultBranchProtectionDefaults: t.field({
+      type: 'JSON',
+      nullable: true,
+      description: 'As in REST: its own, or while it has set none the ones of the instance.',
+      resolve: async (group, _args, ctx) =>
+        protectionOf(group, (await getSettings(ctx)).default_branch_protection_defaults),
+    }),
+    fileTemplateProjectId: t.id({
+      nullable: true,
+      resolve: ({ file_template_project_id: id }) => (id === null ? null : gid('Project', id)),
+    }),
+    ipRestrictionRanges: t.string({
+      nullable: true,
+      description: 'For Owners.',
+      resolve: (group, _args, ctx) =>
+        canOnGroup(ctx, group, 'read_group_details') ? group.ip_restriction_ranges : null,
+    }),
+    markedForDeletionOn: t.expose('marked_for_deletion_on', { type: 'Date', nullable: true }),
+    repositoryStorage: t.exposeString('repository_storage', { nullable: true }),
     maxAccessLevel: t.field({ type: AccessLevelRef, nullable: false, resolve: (group) => group.access_level }),
     descendantGroupsCount: t.int({
       nullable: false,
@@ -249,6 +284,16 @@ GroupRef.implement({
           owned: t.arg.boolean(),
         },
         resolve: (group, args, ctx, info) => groupsBelow(group.id, args, ctx, info),
+      },
+      GroupConnection,
+    ),
+    sharedGroups: t.connection(
+      {
+        type: GroupRef,
+        nullable: true,
+        description: 'Groups that are shared with this one.',
+        args: { search: t.arg.string(), visibility: t.arg({ type: VisibilityLevelsEnum }) },
+        resolve: (group, args, ctx, info) => groupsSharedWith(group.id, args, ctx, info),
       },
       GroupConnection,
     ),
@@ -303,6 +348,9 @@ builder.queryField('groups', (t) =>
         visibility: t.arg({ type: VisibilityLevelsEnum }),
         minAccessLevel: t.arg({ type: AccessLevelEnum }),
         parentPath: t.arg.id(),
+        skipGroups: t.arg({ type: ['GroupID'] }),
+        markedForDeletionOn: t.arg({ type: 'Date' }),
+        repositoryStorage: t.arg.string({ description: 'For administrators.' }),
       },
       resolve: async (_root, args, ctx, info) => {
         const parent = args.parentPath == null ? undefined : await findGroup(ctx, { path: args.parentPath });
@@ -319,6 +367,9 @@ builder.queryField('groups', (t) =>
             allAvailable: args.allAvailable ?? true,
             visibility: args.visibility ?? undefined,
             minAccessLevel: args.minAccessLevel ?? undefined,
+            skipIds: args.skipGroups ?? undefined,
+            markedForDeletionOn: args.markedForDeletionOn ?? undefined,
+            repositoryStorage: args.repositoryStorage ?? undefined,
             ...SORTS[args.sort ?? 'NAME_ASC'],
           }),
         );

@@ -1,4 +1,5 @@
-import { AccessLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import { AccessLevelEnum, FeatureLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import type { FeatureLevel } from '#domains/access/model.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { GroupAttributes } from '../attributes.ts';
@@ -44,6 +45,9 @@ const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObj
   defaultBranchProtectionDefaults: t.field({ type: BranchProtectionDefaults }),
   mathRenderingLimitsEnabled: t.boolean(),
   lockMathRenderingLimitsEnabled: t.boolean(),
+  wikiAccessLevel: t.field({ type: FeatureLevelEnum }),
+  assistantFeaturesEnabled: t.boolean(),
+  lockAssistantFeaturesEnabled: t.boolean(),
 });
 
 interface AttributesInput {
@@ -69,6 +73,9 @@ interface AttributesInput {
   } | null;
   mathRenderingLimitsEnabled?: boolean | null;
   lockMathRenderingLimitsEnabled?: boolean | null;
+  wikiAccessLevel?: FeatureLevel | null;
+  assistantFeaturesEnabled?: boolean | null;
+  lockAssistantFeaturesEnabled?: boolean | null;
 }
 
 const attributesOf = (input: AttributesInput): GroupAttributes => {
@@ -91,6 +98,9 @@ const attributesOf = (input: AttributesInput): GroupAttributes => {
     default_branch: input.defaultBranch,
     math_rendering_limits_enabled: input.mathRenderingLimitsEnabled ?? undefined,
     lock_math_rendering_limits_enabled: input.lockMathRenderingLimitsEnabled ?? undefined,
+    wiki_access_level: input.wikiAccessLevel ?? undefined,
+    assistant_features_enabled: input.assistantFeaturesEnabled ?? undefined,
+    lock_assistant_features_enabled: input.lockAssistantFeaturesEnabled ?? undefined,
     default_branch_protection_defaults: protection
       ? {
           allowed_to_push: levels(protection.allowedToPush),
@@ -129,10 +139,13 @@ mutationField('groupUpdate', {
     name: t.string(),
     path: t.string(),
     sharedRunnersSetting: t.field({ type: SharedRunnersSetting }),
+    fileTemplateProjectId: t.field({ type: 'ProjectID' }),
+    ipRestrictionRanges: t.string(),
+    serviceAccessTokensExpirationEnforced: t.boolean(),
     ...attributeFields(t),
   }),
   payload: { group: GroupRef },
-  run: async (ctx, { fullPath, name, path, sharedRunnersSetting, ...input }) => ({
+  run: async (ctx, { fullPath, name, path, ...input }) => ({
     group: await updateGroup(
       ctx,
       { path: fullPath },
@@ -140,7 +153,10 @@ mutationField('groupUpdate', {
         ...attributesOf(input),
         name: name ?? undefined,
         path: path ?? undefined,
-        shared_runners_setting: sharedRunnersSetting ?? undefined,
+        shared_runners_setting: input.sharedRunnersSetting ?? undefined,
+        file_template_project_id: input.fileTemplateProjectId,
+        ip_restriction_ranges: input.ipRestrictionRanges,
+        service_access_tokens_expiration_enforced: input.serviceAccessTokensExpirationEnforced ?? undefined,
       },
     ),
   }),

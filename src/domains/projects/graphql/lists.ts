@@ -1,4 +1,5 @@
 import { AccessLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import type { Visibility } from '#domains/access/model.ts';
 import { GroupRef, NamespaceRef } from '#domains/groups/graphql.ts';
 import { UserRef } from '#domains/users/graphql.ts';
 import { userView, viewIncludes } from '#domains/users/policy.ts';
@@ -46,6 +47,13 @@ builder.queryField('projects', (t) =>
         withMergeRequestsEnabled: t.arg.boolean(),
         markedForDeletionOn: t.arg({ type: 'Date' }),
         includeHidden: t.arg.boolean({ description: 'For administrators.' }),
+        includePendingDelete: t.arg.boolean({ description: 'For administrators.' }),
+        repositoryStorage: t.arg.string({ description: 'For administrators.' }),
+        imported: t.arg.boolean({ description: 'Imported by the caller.' }),
+        lastActivityAfter: t.arg({ type: 'Time' }),
+        lastActivityBefore: t.arg({ type: 'Time' }),
+        updatedAfter: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
+        updatedBefore: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
       },
       resolve: (_root, args, ctx, info) =>
         listConnection(
@@ -71,6 +79,13 @@ builder.queryField('projects', (t) =>
               with_merge_requests_enabled: args.withMergeRequestsEnabled,
               marked_for_deletion_on: args.markedForDeletionOn,
               include_hidden: ctx.actor.isAdmin && args.includeHidden,
+              include_pending_delete: ctx.actor.isAdmin && args.includePendingDelete,
+              repository_storage: ctx.actor.isAdmin ? args.repositoryStorage : null,
+              imported: args.imported,
+              last_activity_after: args.lastActivityAfter,
+              last_activity_before: args.lastActivityBefore,
+              updated_after: args.updatedAfter,
+              updated_before: args.updatedBefore,
             },
             projectParts(selectedNodes(info)),
           ),
@@ -123,21 +138,37 @@ interface BelowArguments extends ConnectionArguments {
   readonly ids?: readonly number[] | null | undefined;
   readonly withIssuesEnabled?: boolean | null | undefined;
   readonly withMergeRequestsEnabled?: boolean | null | undefined;
+  readonly withShared?: boolean | null | undefined;
+  readonly visibilityLevel?: Visibility | null | undefined;
+  readonly minAccessLevel?: number | null | undefined;
+  readonly topics?: readonly string[] | null | undefined;
+  readonly owned?: boolean | null | undefined;
+  readonly starred?: boolean | null | undefined;
 }
 
-/** The projects of groups and namespaces: of all parents on a level in one statement. */
-const projectsBelow = batchedConnection((ctx, args: BelowArguments, info) => {
-  const filter: ProjectFilter = {
-    ...order(args.sort),
-    include_subgroups: args.includeSubgroups,
-    search: args.search,
-    ids: args.ids,
-    archived: args.includeArchived === false ? false : null,
-    with_issues_enabled: args.withIssuesEnabled,
-    with_merge_requests_enabled: args.withMergeRequestsEnabled,
-  };
-  return listProjectsBelow(ctx, filter, projectParts(selectedNodes(info)));
+const filterBelow = (args: BelowArguments): ProjectFilter => ({
+  ...order(args.sort),
+  include_subgroups: args.includeSubgroups,
+  with_shared: args.withShared,
+  visibility: args.visibilityLevel,
+  min_access_level: args.minAccessLevel,
+  topics: args.topics,
+  owned: args.owned,
+  starred: args.starred,
+  search: args.search,
+  ids: args.ids,
+  archived: args.includeArchived === false ? false : null,
+  with_issues_enabled: args.withIssuesEnabled,
+  with_merge_requests_enabled: args.withMergeRequestsEnabled,
 });
+
+/** The projects of groups and namespaces: of all parents on a level in one statement. */
+const projectsBelow = batchedConnection((ctx, args: BelowArguments, info) =>
+  listProjectsBelow(ctx, filterBelow(args), projectParts(selectedNodes(info))),
+);
+const projectsSharedWith = batchedConnection((ctx, args: BelowArguments, info) =>
+  listProjectsBelow(ctx, { ...filterBelow(args), with_shared: 'only' }, projectParts(selectedNodes(info))),
+);
 
 for (const parent of [GroupRef, NamespaceRef]) {
   builder.objectField(parent, 'projects', (t) =>
@@ -153,6 +184,12 @@ for (const parent of [GroupRef, NamespaceRef]) {
           ids: t.arg({ type: ['ProjectID'] }),
           withIssuesEnabled: t.arg.boolean(),
           withMergeRequestsEnabled: t.arg.boolean(),
+          withShared: t.arg.boolean({ description: 'Also what is shared with the group.' }),
+          visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
+          minAccessLevel: t.arg({ type: AccessLevelEnum }),
+          topics: t.arg.stringList(),
+          owned: t.arg.boolean(),
+          starred: t.arg.boolean(),
         },
         resolve: (namespace, args, ctx, info) => projectsBelow(namespace.id, args, ctx, info),
       },
@@ -160,6 +197,26 @@ for (const parent of [GroupRef, NamespaceRef]) {
     ),
   );
 }
+
+builder.objectField(GroupRef, 'sharedProjects', (t) =>
+  t.connection(
+    {
+      type: ProjectRef,
+      nullable: false,
+      description: 'Projects of others that are shared with the group.',
+      args: {
+        includeArchived: t.arg.boolean({ defaultValue: true }),
+        search: t.arg.string(),
+        sort: t.arg({ type: NamespaceProjectSort, defaultValue: 'id_desc' }),
+        visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
+        minAccessLevel: t.arg({ type: AccessLevelEnum }),
+        starred: t.arg.boolean(),
+      },
+      resolve: (group, args, ctx, info) => projectsSharedWith(group.id, args, ctx, info),
+    },
+    ProjectConnection,
+  ),
+);
 
 builder.interfaceField(UserRef, 'starredProjects', (t) =>
   t.connection(
