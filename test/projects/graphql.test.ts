@@ -81,7 +81,7 @@ describe('Project', () => {
     const { pool } = app().hub.services;
     const query = pool.query;
     const spy = (...args: unknown[]): unknown => {
-      statements.push(String(args[0]));
+      statements.push(typeof args[0] === 'string' ? args[0] : String(Object(args[0]).text));
       return Reflect.apply(query, pool, args);
     };
     Object.defineProperty(pool, 'query', { value: spy, configurable: true });
