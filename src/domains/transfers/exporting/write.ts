@@ -69,23 +69,20 @@ async function* readLines(
   { onLines }: WriteOptions,
 ): AsyncGenerator<string[]> {
   const children = await presentChildren(db, projectId, reading.children);
-  let after = 0;
+  const readPage = async (after: number) => (await reading.page(projectId, after, PAGE).execute(db)).rows;
   let done = 0;
-  for (;;) {
+  for (let page = await readPage(0); page.length > 0; ) {
     ctx.signal.throwIfAborted();
-    const { rows } = await reading.page(projectId, after, PAGE).execute(db);
-    const last = rows.at(-1);
-    if (!last) return;
-    const found = await readChildren(
-      db,
-      children,
-      rows.map(({ id }) => id),
-    );
-    yield rows.map(({ id, line }) => withChildren(line, id, found));
-    after = last.id;
-    done += rows.length;
+    const ids = page.map(({ id }) => id);
+    const found = await readChildren(db, children, ids);
+    const last = ids.at(-1) ?? 0;
+    // The database reads on while this page is put together and written.
+    const next = page.length < PAGE ? Promise.resolve([]) : readPage(last);
+    next.catch(() => undefined);
+    yield page.map(({ id, line }) => withChildren(line, id, found));
+    done += page.length;
     await onLines(name, done);
-    if (rows.length < PAGE) return;
+    page = await next;
   }
 }
 

@@ -12,7 +12,7 @@ import { findPeople } from './people.ts';
 import { MAX_DEPTH, type RelationFile, type Unpacked } from './unpack.ts';
 
 const MAX_LINE_BYTES = 32 * 1024 * 1024;
-const BATCH = 500;
+const BATCH = 1_000;
 export const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
 
 /** Writes every relation of the archive, each from where an earlier attempt stopped. */
@@ -71,13 +71,29 @@ const importRelation = async (
     }
   };
   const options = { ...LINES, fromIndex: checkpoint.doneLines(name) };
-  for await (const batch of readLineBatches(file.spool.chunks(), options)) {
+  for await (const batch of oneAhead(readLineBatches(file.spool.chunks(), options))) {
     ctx.signal.throwIfAborted();
     await write(batch);
   }
   // Blank lines at the end are none to be saved, and yet they are done.
   if (checkpoint.doneLines(name) < file.lines) await checkpoint.lines(name, file.lines, 0, async () => {});
 };
+
+/** Reads and parses the next batch while the database is busy with this one. */
+async function* oneAhead<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
+  let next = source.next();
+  try {
+    for (let step = await next; !step.done; step = await next) {
+      next = source.next();
+      // Where writing fails nobody waits for it any more.
+      next.catch(() => undefined);
+      yield step.value;
+    }
+  } finally {
+    await next.catch(() => undefined);
+    await source.return(undefined);
+  }
+}
 
 const readableLines = (batch: ImportBatch, lines: readonly Line[]): ImportLine[] => {
   const readable: ImportLine[] = [];

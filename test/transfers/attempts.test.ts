@@ -1,0 +1,178 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { runExport } from '#domains/transfers/exporting/run.ts';
+import { runImport } from '#domains/transfers/importing/run.ts';
+import { endAbandoned, removeExpired } from '#domains/transfers/jobs.ts';
+import { useApp } from '../support/app.ts';
+import { packProject } from './archive.ts';
+import { importArchive } from './support.ts';
+
+// No workers here: the tests run the jobs themselves.
+const app = useApp({ env: { MILLRACE_ROLE: 'web' } });
+const run = { attempt: 1, lastAttempt: false };
+
+const importOf = (projectId: number) =>
+  app()
+    .hub.services.db.selectFrom('project_imports')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .executeTakeFirstOrThrow();
+const count = async (table: string, projectId: number) =>
+  (
+    await sql<{ n: number }>`select count(*) as n from ${sql.table(table)} where project_id = ${projectId}`.execute(
+      app().hub.services.db,
+    )
+  ).rows[0]?.n;
+const issues = (n: number) =>
+  Array.from({ length: n }, (_, index) => ({
+    iid: index + 1,
+    title: `Issue ${index + 1}`,
+    notes: [{ note: 'A note' }],
+  }));
+
+describe('a worker that only seemed dead', () => {
+  it('can write no more to the import that another has taken up', async () => {
+    const owner = await app().make.user();
+    const { body } = await importArchive(app(), owner, await packProject({ issues: issues(5_000) }), {
+      path: 'fenced',
+    });
+    const { id } = await importOf(body.id);
+    const first = runImport(app().context(), id, run);
+    while ((await count('issues', body.id)) === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await Promise.all([first, runImport(app().context(), id, run)]);
+    expect(await importOf(body.id)).toMatchObject({ status: 'finished', attempt: 2, percentage: 100 });
+    expect(await count('issues', body.id)).toBe(5_000);
+    expect(await count('notes', body.id)).toBe(5_000);
+    expect(await count('import_failures', body.id)).toBe(0);
+  });
+
+  it('leaves no file of the export that another has taken up', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({ initialize_with_readme: true }, owner);
+    await app().as(owner).post(`/projects/${project.id}/export`);
+    const { services } = app().hub;
+    const { id } = await services.db
+      .selectFrom('project_exports')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    await Promise.all([1, 2, 3].map(() => runExport(app().context(), id, run)));
+    const row = await services.db
+      .selectFrom('project_exports')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow();
+    expect(row).toMatchObject({ status: 'finished', attempt: 3 });
+    const keys: string[] = [];
+    for await (const { key } of services.storage.list(`exports/${project.id}/`)) keys.push(key);
+    expect(keys).toEqual([row.storage_key]);
+  });
+});
+
+describe('work that nobody does any more', () => {
+  it('is ended with a reason', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const { body } = await importArchive(app(), owner, await packProject(), { path: 'abandoned' });
+    const waiting = await importArchive(app(), owner, await packProject(), { path: 'waiting' });
+    await app().as(owner).post(`/projects/${project.id}/export`);
+    const { services } = app().hub;
+    const { id } = await importOf(body.id);
+    await sql`delete from graphile_worker._private_jobs where key = ${`transfers.import:${id}`} or key like 'transfers.export:%'`.execute(
+      services.db,
+    );
+    await endAbandoned.run(app().context(), {}, run);
+    expect((await importOf(body.id)).status).toBe('scheduled');
+    await sql`update project_imports set created_at = now() - interval '1 hour'`.execute(services.db);
+    await sql`update project_exports set created_at = now() - interval '1 hour'`.execute(services.db);
+    await endAbandoned.run(app().context(), {}, run);
+    const record = (await app().as(owner).get(`/projects/${body.id}/import`)).body;
+    expect(record).toMatchObject({
+      import_status: 'failed',
+      import_error: 'The work was given up after several attempts.',
+    });
+    expect((await app().as(owner).get(`/projects/${project.id}/export`)).body.export_status).toBe('none');
+    expect((await importOf(waiting.body.id)).status).toBe('scheduled');
+    const { rows } =
+      await sql`select 1 from graphile_worker.jobs where task_identifier = 'projects.remove_files'`.execute(
+        services.db,
+      );
+    expect(rows.length).toBeGreaterThan(0);
+  });
+
+  it('is ended on its last attempt, when something keeps failing', async () => {
+    const owner = await app().make.user();
+    const { body } = await importArchive(app(), owner, await packProject(), { path: 'last' });
+    const { id } = await importOf(body.id);
+    const ctx = app().context();
+    const broken = {
+      ...ctx,
+      services: {
+        ...ctx.services,
+        storage: { ...ctx.services.storage, read: () => Promise.reject(new Error('the disk is away')) },
+      },
+    };
+    await expect(runImport(broken, id, run)).rejects.toThrow('the disk is away');
+    expect((await importOf(body.id)).status).toBe('started');
+    await runImport(broken, id, { attempt: 6, lastAttempt: true });
+    expect(await importOf(body.id)).toMatchObject({
+      status: 'failed',
+      import_error: 'The import could not be completed.',
+      storage_key: null,
+    });
+  });
+});
+
+describe('an exported file', () => {
+  it('expires', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    await app().as(owner).post(`/projects/${project.id}/export`);
+    const { services } = app().hub;
+    const { id } = await services.db
+      .selectFrom('project_exports')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    await runExport(app().context(), id, run);
+    expect((await app().as(owner).get(`/projects/${project.id}/export`)).body.export_status).toBe('finished');
+    await services.db
+      .updateTable('project_exports')
+      .set({ expires_at: sql`now() - interval '1 second'` })
+      .where('id', '=', id)
+      .execute();
+    expect((await app().as(owner).get(`/projects/${project.id}/export`)).body.export_status).toBe('none');
+    expect((await app().as(owner).get(`/projects/${project.id}/export/download`)).status).toBe(404);
+    await removeExpired.run(app().context(), {}, run);
+    const row = await services.db
+      .selectFrom('project_exports')
+      .select('storage_key')
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow();
+    expect(row.storage_key).toBeNull();
+  });
+
+  it('is no larger than is allowed', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const { services } = app().hub;
+    await sql`insert into issues (project_id, iid, title, description)
+      select ${sql.lit(project.id)}, n, 'x', (select string_agg(md5(random()::text), '') from generate_series(1, 60) where n > 0) from generate_series(1, 1500) n`.execute(
+      services.db,
+    );
+    await app().as(app().root).put('/application/settings', { max_export_size: 1 });
+    await app().as(owner).post(`/projects/${project.id}/export`);
+    const { id } = await services.db
+      .selectFrom('project_exports')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    await runExport(app().context(), id, run);
+    const row = await services.db
+      .selectFrom('project_exports')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow();
+    expect(row).toMatchObject({ status: 'failed', error: 'The export is larger than is allowed.' });
+  });
+});
