@@ -42,7 +42,14 @@ export type EventScope = {
   projectPath?: string | null | undefined;
 };
 
+/** Who may use a part of a project or group: nobody, members, or everyone who may know of it. */
+export type FeatureAccessLevel =
+  | 'disabled'
+  | 'enabled'
+  | 'private';
+
 export type GroupCreateInput = {
+  assistantFeaturesEnabled?: boolean | null | undefined;
   autoDevopsEnabled?: boolean | null | undefined;
   clientMutationId?: string | null | undefined;
   defaultBranch?: string | null | undefined;
@@ -50,6 +57,7 @@ export type GroupCreateInput = {
   description?: string | null | undefined;
   emailsEnabled?: boolean | null | undefined;
   lfsEnabled?: boolean | null | undefined;
+  lockAssistantFeaturesEnabled?: boolean | null | undefined;
   lockMathRenderingLimitsEnabled?: boolean | null | undefined;
   mathRenderingLimitsEnabled?: boolean | null | undefined;
   mentionsDisabled?: boolean | null | undefined;
@@ -64,6 +72,7 @@ export type GroupCreateInput = {
   subgroupCreationLevel?: GroupSubgroupCreationLevel | null | undefined;
   twoFactorGracePeriod?: number | null | undefined;
   visibility?: VisibilityLevelsEnum | null | undefined;
+  wikiAccessLevel?: FeatureAccessLevel | null | undefined;
 };
 
 export type GroupProjectCreationLevel =
