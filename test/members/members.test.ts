@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { eventDefinitions } from '#app/events.ts';
 import { findEvents } from '../groups/find-events.ts';
@@ -129,6 +130,28 @@ describe('members of groups', () => {
     expect((await as(user).get(`/projects/${project.id}`)).status).toBe(404);
     expect((await as(user).get(`/groups/${below.id}`)).status).toBe(404);
     expect((await as(owner).delete(`/groups/${group.id}/members/${user.id}`)).status).toBe(404);
+    const events = await app()
+      .hub.services.db.selectFrom('events')
+      .select([
+        'subject_type',
+        'project_id',
+        'namespace_ids',
+        sql<string>`payload -> 'source' ->> 'full_path'`.as('path'),
+      ])
+      .where('kind', '=', 'member.removed')
+      .where(sql<boolean>`user_ids = array[${user.id}::bigint]`)
+      .orderBy('id')
+      .execute();
+    expect(events).toEqual([
+      { subject_type: 'GroupMember', project_id: null, namespace_ids: [group.id], path: group.full_path },
+      { subject_type: 'GroupMember', project_id: null, namespace_ids: [group.id, below.id], path: below.full_path },
+      {
+        subject_type: 'ProjectMember',
+        project_id: project.id,
+        namespace_ids: [group.id],
+        path: project.path_with_namespace,
+      },
+    ]);
   });
 
   it('always have an owner among them', async () => {

@@ -130,10 +130,12 @@ export const removeMember = async (
     if (!leaves) requireLevel(ctx, source, row.access_level);
     await requireAnotherOwner(tx, source, row);
     await tx.db.deleteFrom('members').where('id', '=', row.id).execute();
-    if (source.kind === 'group' && !options.skipSubresources) await removeBelow(tx, source.group.id, userId);
+    const below =
+      source.kind === 'group' && !options.skipSubresources ? await removeBelow(tx, source.group.id, userId) : [];
     if (options.unassignIssuables) await unassign(tx, source, userId);
     await refresh(tx, source, [userId]);
     tx.emit(memberRemoved, await eventOf(tx, source, row));
+    for (const each of below) tx.emit(memberRemoved, await eventOf(tx, each.source, each.row));
   });
 };
 
@@ -222,13 +224,33 @@ const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberT
   if (!other) throw forbidden('The last owner of a group cannot leave it or be given another role');
 };
 
-/** Memberships below the group. */
-const removeBelow = async (tx: Tx, groupId: number, userId: number): Promise<void> => {
-  await sql`
-    with tree as (select id from namespaces where traversal_ids @> array[${groupId}::bigint])
-    delete from members m where m.user_id = ${userId} and (
-      m.namespace_id in (select id from tree)
-      or m.project_id in (select p.id from projects p where p.namespace_id in (select id from tree)))`.execute(tx.db);
+/** Removes the memberships below the group, and gives each with where it was. */
+const removeBelow = async (
+  tx: Tx,
+  groupId: number,
+  userId: number,
+): Promise<{ readonly source: EventSource; readonly row: MemberTableRow }[]> => {
+  const { rows } = await sql<MemberTableRow & EventSource['described'] & { traversal_ids: number[] }>`
+    with tree as (select id from namespaces where traversal_ids @> array[${groupId}::bigint]),
+    gone as (
+      delete from members m where m.user_id = ${userId} and (
+        m.namespace_id in (select id from tree)
+        or m.project_id in (select p.id from projects p where p.namespace_id in (select id from tree)))
+      returning m.*)
+    select gone.*, coalesce(p.name, n.name) as name, coalesce(p.path, n.path) as path,
+      coalesce(p.full_path, n.full_path) as full_path, n.traversal_ids
+    from gone left join projects p on p.id = gone.project_id
+      join namespaces n on n.id = coalesce(p.namespace_id, gone.namespace_id)
+    order by gone.id`.execute(tx.db);
+  return rows.map((row) => {
+    const { name, path, full_path, traversal_ids, project_id, namespace_id } = row;
+    const place =
+      project_id === null
+        ? ({ type: 'Group', id: namespace_id ?? 0 } as const)
+        : ({ type: 'Project', id: project_id } as const);
+    const scope = { project_id, namespace_ids: traversal_ids };
+    return { row, source: { described: { ...place, name, path, full_path }, scope } };
+  });
 };
 
 const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<void> => {
@@ -243,7 +265,15 @@ const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<v
     where r.id = a.merge_request_id and a.user_id = ${userId} and r.target_project_id in (${projects})`.execute(tx.db);
 };
 
-const eventOf = async (tx: Tx, source: MemberSource, row: MemberTableRow) => {
+/** A group or project as events need it. */
+interface EventSource {
+  readonly described: MemberPayload['source'];
+  readonly scope: { readonly project_id?: number | null; readonly namespace_ids: readonly number[] };
+}
+
+const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
+  const { described, scope } =
+    'described' in source ? source : { described: describedSource(source), scope: scopeOf(source) };
   const userId = row.user_id ?? 0;
   const user = (await userSummariesByIds(tx, [userId])).get(userId);
   if (!user) throw notFound('User');
@@ -251,15 +281,15 @@ const eventOf = async (tx: Tx, source: MemberSource, row: MemberTableRow) => {
   const payload: MemberPayload = {
     id: row.id,
     user: { id, name, username, email },
-    source: describedSource(source),
+    source: described,
     access_level: row.access_level,
     expires_at: row.expires_at,
     created_at: isoTime(row.created_at),
     updated_at: isoTime(row.updated_at),
   };
   return {
-    ...scopeOf(source),
-    subject: { type: source.kind === 'group' ? 'GroupMember' : 'ProjectMember', id: row.id },
+    ...scope,
+    subject: { type: described.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
     // As the list of members, these are not for everyone who may know of a public project.
     min_access_level: GUEST,
     user_ids: [userId],
