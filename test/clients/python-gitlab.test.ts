@@ -22,12 +22,15 @@ beforeAll(() => {
 afterAll(() => front.close());
 
 describe('python-gitlab', () => {
-  it.skipIf(version === null)('creates, reads, lists, changes and deletes, and shows errors', async () => {
-    const owner = await app().make.user();
-    const other = await app().make.user();
-    const script = join(import.meta.dirname, 'python_gitlab.py');
-    const args = [script, front.url, await app().tokenOf(owner), String(other.id)];
-    const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' } });
-    expect(stdout.trim()).toBe('ok');
-  });
+  it.skipIf(version === null)(
+    'creates, reads, lists, changes and deletes, exports and imports, and shows errors',
+    async () => {
+      const owner = await app().make.user();
+      const other = await app().make.user();
+      const script = join(import.meta.dirname, 'python_gitlab.py');
+      const args = [script, front.url, await app().tokenOf(owner), String(other.id)];
+      const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' } });
+      expect(stdout.trim()).toBe('ok');
+    },
+  );
 });

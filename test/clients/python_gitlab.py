@@ -1,5 +1,7 @@
 """The unchanged python-gitlab against a hub: says "ok" last, or fails where something is not as it should be."""
+import io
 import sys
+import time
 
 import gitlab
 
@@ -92,6 +94,36 @@ milestone.delete()
 project.labels.delete("defect")
 same(list(project.mergerequests.list()), [])
 same(list(project.pipelines.list()), [])
+
+# Export, download, import of the file
+def finished(read):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        status = read()
+        if status in ("finished", "failed"):
+            return status
+        time.sleep(0.05)
+    raise AssertionError(f"still {status}")
+
+
+project.labels.create({"name": "kept", "color": "#00ff00"})
+export = project.exports.create()
+same(finished(lambda: export.refresh() or export.export_status), "finished")
+archive = io.BytesIO()
+export.download(streamed=True, action=archive.write)
+archive.seek(0)
+imported = gl.projects.import_project(
+    archive,
+    path="wheel-again",
+    namespace="python",
+    overwrite=False,
+    override_params={"description": "Overridden", "visibility": "private"},
+)
+again = gl.projects.get(imported["id"])
+same(finished(lambda: gl.projects.get(again.id).imports.get().import_status), "finished")
+again = gl.projects.get("python/wheel-again")
+same((again.description, [each.name for each in again.labels.list()]), ("Overridden", ["kept"]))
+same(again.branches.get("main").commit["id"], project.branches.get("main").commit["id"])
 
 # Hooks
 hook = group.hooks.create({"url": "https://hooks.example.com/x", "push_events": True, "token": "top-secret-token"})

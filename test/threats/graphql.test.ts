@@ -167,6 +167,21 @@ describe('hostile values', () => {
   });
 });
 
+describe('texts that cannot be stored', () => {
+  it('are refused before execution, as variables and as literals', async () => {
+    const client = app().as(world.owner);
+    const query = 'query($search: String) { projects(search: $search) { count } }';
+    for (const search of ['a\0b', 'a\ud800b']) {
+      const { errors } = await client.graphql(query, { search });
+      expect(errors).toEqual([expect.objectContaining({ message: 'A string has a character that cannot be stored' })]);
+    }
+    for (const literal of ['"a\\u0000b"', '"a\\u{0}b"', '"a\\uD800b"']) {
+      const { data, errors } = await client.graphql(`{ projects(search: ${literal}) { count } }`);
+      expect([literal, data, errors?.length]).toEqual([literal, undefined, 1]);
+    }
+  });
+});
+
 describe('what is private', () => {
   const placesOf = () =>
     [
