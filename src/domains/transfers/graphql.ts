@@ -5,7 +5,8 @@ import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
-import { apiUrl, webUrl } from '#platform/urls.ts';
+import type { Context } from '#platform/context.ts';
+import { apiUrl } from '#platform/urls.ts';
 import { scheduleExport } from './commands.ts';
 import {
   EXPORT_KINDS,
@@ -61,6 +62,9 @@ const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelatio
 const relationsOf = (counts: RelationCounts): RelationProgress[] =>
   Object.entries(counts).map(([name, { done, total }]) => ({ name, done, total }));
 
+const downloadUrl = (ctx: Context, project: ProjectRow): string =>
+  apiUrl(ctx, `projects/${project.id}/export/download`);
+
 interface ProjectWithExport extends ExportState {
   readonly project: ProjectRow;
 }
@@ -82,12 +86,8 @@ const ProjectExportRef = builder.objectRef<ProjectWithExport>('ProjectExport').i
     }),
     size: t.field({ type: 'BigInt', description: 'Of the file, in bytes.', resolve: ({ file }) => file?.size }),
     filename: t.string({ resolve: ({ file }) => file?.filename }),
-    downloadUrl: t.string({
-      resolve: ({ file, project }, _args, ctx) => (file ? webUrl(ctx, `${project.full_path}/download_export`) : null),
-    }),
-    apiUrl: t.string({
-      resolve: ({ file, project }, _args, ctx) => (file ? apiUrl(ctx, `projects/${project.id}/export/download`) : null),
-    }),
+    downloadUrl: t.string({ resolve: ({ file, project }, _args, ctx) => (file ? downloadUrl(ctx, project) : null) }),
+    apiUrl: t.string({ resolve: ({ file, project }, _args, ctx) => (file ? downloadUrl(ctx, project) : null) }),
     expiresAt: t.field({ type: 'Time', resolve: ({ file }) => file?.expires_at }),
     error: t.string({
       description: 'Why the export asked for last failed.',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { nameWithNamespace, type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
+import { nameWithNamespace, type ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
@@ -46,13 +46,14 @@ export const toExportRecord = (
     ? {
         _links: {
           api_url: exportApiUrl(ctx, project),
-          web_url: `${projectWebUrl(ctx, project)}/download_export`,
+          // The hub has no pages: the address that a browser may open is the same.
+          web_url: exportApiUrl(ctx, project),
         },
       }
     : {}),
 });
 
-export const exportApiUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
+const exportApiUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
   apiUrl(ctx, `projects/${project.id}/export/download`);
 
 /** Specification 1 §2.2. */

@@ -13,7 +13,7 @@ import { MAX_DEPTH, type RelationFile, type Unpacked } from './unpack.ts';
 
 const MAX_LINE_BYTES = 32 * 1024 * 1024;
 const BATCH = 1_000;
-export const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
+const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
 
 /** Writes every relation of the archive, each from where an earlier attempt stopped. */
 export const importRelations = async (

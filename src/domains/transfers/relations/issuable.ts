@@ -39,7 +39,7 @@ const LABEL = `n.title as "title", n.color as "color", n.description as "descrip
 const MILESTONE = `n.iid as "iid", n.title as "title", n.description as "description", n.state as "state",
   n.due_date as "due_date", n.start_date as "start_date", n.project_id as "project_id", n.namespace_id as "group_id",
   n.created_at as "created_at", n.updated_at as "updated_at"`;
-export const labelObject = (id: string): string => nestedObject('labels n', LABEL, `n.id = ${id}`);
+const labelObject = (id: string): string => nestedObject('labels n', LABEL, `n.id = ${id}`);
 export const milestoneObject = (id: string): string => nestedObject('milestones n', MILESTONE, `n.id = ${id}`);
 
 const RESOURCE_EVENTS = [

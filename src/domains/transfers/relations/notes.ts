@@ -22,7 +22,7 @@ import { childList, nestedList } from './reading.ts';
 import type { ChildReading, ImportLine } from './relation.ts';
 
 /** Notes of issues, merge requests, commits and snippets alike. */
-export const noteColumns: readonly Column[] = [
+const noteColumns: readonly Column[] = [
   text('note'),
   word('noteable_type', ['Issue', 'MergeRequest', 'Commit', 'Snippet'], { otherwise: null }),
   author('author_id'),
