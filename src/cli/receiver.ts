@@ -58,7 +58,7 @@ export class Receiver {
 }
 
 /** Checks the secret token and the Standard Webhooks signature. Null when both are right. */
-export const verify = (
+const verify = (
   headers: IncomingHttpHeaders,
   body: Buffer,
   { token, signingToken }: { readonly token: string; readonly signingToken: string },

@@ -55,7 +55,7 @@ export const connection = async <Row>(
 ): Promise<Connection<Row>> => new Connection(await list(pageWanted(args, selectedFields(info))));
 
 /** The page that `args` ask for, where `selection` is what is selected of the connection. For lists fetched ahead. */
-export const pageWanted = (args: ConnectionArguments, selection: Selection): PageWanted => {
+const pageWanted = (args: ConnectionArguments, selection: Selection): PageWanted => {
   const { first = null, last = null } = args;
   if (first !== null && last !== null) throw badPage('Can only provide either `first` or `last`, not both');
   const size = first ?? last ?? MAX_PAGE_SIZE;

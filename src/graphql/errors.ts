@@ -13,11 +13,11 @@ interface Failure {
 }
 
 /** Clients match on this sentence (reference: graphql §1). */
-export const UNAVAILABLE =
+const UNAVAILABLE =
   "The resource that you are attempting to access does not exist or you don't have permission to perform this action";
 
 /** What each code of a domain becomes. Reads give null for `not_found` (see `orNull`). */
-export const failures = {
+const failures = {
   unauthenticated: { code: 'UNAUTHENTICATED', of: 'top', message: UNAVAILABLE },
   invalid_token: { code: 'UNAUTHENTICATED', of: 'top', message: 'Invalid token' },
   insufficient_scope: { code: 'INSUFFICIENT_SCOPE', of: 'top' },

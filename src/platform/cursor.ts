@@ -22,10 +22,7 @@ export const decodeCursor = (text: string, types?: readonly ('string' | 'number'
 };
 
 /** The same check for values already decoded. Throws DomainError `bad_request`. */
-export const checkCursor = (
-  values: CursorValues,
-  types: readonly ('string' | 'number' | 'boolean')[],
-): CursorValues => {
+const checkCursor = (values: CursorValues, types: readonly ('string' | 'number' | 'boolean')[]): CursorValues => {
   const fits =
     values.length === types.length && values.every((value, i) => value === null || typeof value === types[i]);
   if (!fits) throw invalidCursor();

@@ -2,7 +2,7 @@ import type { CursorValues } from './cursor.ts';
 import type { List } from './db/list.ts';
 
 /** Lists count their matches up to here; beyond it the total is left out (conventions §2). */
-export const COUNT_LIMIT = 10_000;
+const COUNT_LIMIT = 10_000;
 
 export const DEFAULT_PER_PAGE = 20;
 export const MAX_PER_PAGE = 100;
@@ -60,7 +60,7 @@ export const slicePage = <T>(all: readonly T[], page: PageRequest): Page<T> => {
 };
 
 /** A count that stopped at `COUNT_LIMIT + 1` rows, as a total: null beyond the limit. */
-export const countedTotal = (count: number): number | null => (count > COUNT_LIMIT ? null : count);
+const countedTotal = (count: number): number | null => (count > COUNT_LIMIT ? null : count);
 
 /**
  * Reads the page that a REST request wants from a domain's list. The total is left out beyond `COUNT_LIMIT`, and is

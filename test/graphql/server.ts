@@ -12,7 +12,7 @@ import type { EventRow } from '#platform/events.ts';
 import { kitContext, userActor } from './support.ts';
 
 /** A log in memory, with the guarantees of the real one. */
-export class FakeFeed implements EventFeed {
+class FakeFeed implements EventFeed {
   readonly events: EventRow[] = [];
   readonly subscriptions = new Set<{ filter: LiveFilter; onEvent: (event: EventRow) => void }>();
   prunedPosition = 0;
@@ -101,7 +101,7 @@ declare('sharedChanged', SharedChange);
 declare('ownChanged', OwnChange);
 
 /** `PRIVATE-TOKEN: user-7`, `reader-7` (scope read_api only), `git-7` (no API scope). */
-export const actorOf = (token: string | undefined): Actor => {
+const actorOf = (token: string | undefined): Actor => {
   if (token === undefined) return anonymous;
   const [, kind, id] = /^(user|reader|git)-(\d+)$/.exec(token) ?? [];
   if (kind === 'user') return userActor(Number(id));

@@ -17,7 +17,7 @@ export const namespacesOf = (userId: number, least: number = GUEST): RawBuilder<
   where a.user_id = ${userId} and a.access_level >= ${least} and a.expires_at > current_date)`;
 
 /** Ids of the projects where the user is a member himself, or a group of his is invited, with at least `least`. */
-export const projectsOf = (userId: number, least: number = GUEST): RawBuilder<number> => sql<number>`(
+const projectsOf = (userId: number, least: number = GUEST): RawBuilder<number> => sql<number>`(
   select m.project_id from members m
   where m.user_id = ${userId} and m.project_id is not null and m.access_level >= ${least}
     and (m.expires_at is null or m.expires_at > current_date)

@@ -1,24 +1,5 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { namespaceLevel, projectLevel } from './policy.ts';
-
-/** The caller's highest level on the namespace, 0 when none. */
-export const levelOnNamespace = async (ctx: Context, namespaceId: number): Promise<number> => {
-  const { rows } = await sql<{
-    level: number;
-  }>`select ${namespaceLevel(ctx.actor, sql`${namespaceId}::bigint`)} as level`.execute(ctx.db);
-  return rows[0]?.level ?? 0;
-};
-
-/** The caller's highest level on the project, 0 when none. */
-export const levelOnProject = async (ctx: Context, projectId: number): Promise<number> => {
-  const row = await ctx.db
-    .selectFrom('projects')
-    .select(projectLevel(ctx.actor).as('level'))
-    .where('projects.id', '=', projectId)
-    .executeTakeFirst();
-  return row?.level ?? 0;
-};
 
 /** Of the given users, those who hold at least `least` on the project: for approvers, assignees, and live events. */
 export const usersWithProjectLevel = async (

@@ -78,7 +78,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
 };
 
 /** `@hashed/ab/cd/<sha256 of the id>.git`: a rename moves no repository. */
-export const diskPathOf = (id: number): string => {
+const diskPathOf = (id: number): string => {
   const digest = createHash('sha256').update(String(id)).digest('hex');
   return `@hashed/${digest.slice(0, 2)}/${digest.slice(2, 4)}/${digest}.git`;
 };

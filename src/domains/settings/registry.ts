@@ -132,5 +132,3 @@ export const settingAliases = {
   allow_local_requests_from_hooks_and_services: 'allow_local_requests_from_web_hooks_and_services',
   outbound_local_requests_allowlist_raw: 'outbound_local_requests_whitelist',
 } as const satisfies Record<string, SettingName>;
-
-export const defaultSettings: Settings = settingsSchema.parse({});

@@ -237,7 +237,7 @@ builder.interfaceType(UserRef, {
 builder.objectType(builder.objectRef<UserNode>('UserCore'), { name: 'UserCore', interfaces: [UserRef] });
 
 /** The caller. Downstream domains add with `builder.objectField(CurrentUserRef, ...)` what only the caller has. */
-export const CurrentUserRef = builder.objectRef<UserNode>('CurrentUser');
+const CurrentUserRef = builder.objectRef<UserNode>('CurrentUser');
 builder.objectType(CurrentUserRef, { name: 'CurrentUser', description: 'The caller.', interfaces: [UserRef] });
 
 const UserConnection = builder.connectionObject({ type: UserRef, name: 'UserConnection' }, { name: 'UserEdge' });

@@ -16,7 +16,7 @@ export interface UserSummary {
   readonly public_email: string;
 }
 
-export const userSummaryColumns = [
+const userSummaryColumns = [
   'users.id',
   'users.username',
   'users.name',

@@ -67,7 +67,7 @@ export const parseOutboundUrl = (text: string, policy: AddressPolicy): OutboundU
 };
 
 /** The same decision for a URL object that is already free of credentials. */
-export const checkUrl = (url: URL, policy: AddressPolicy): void => {
+const checkUrl = (url: URL, policy: AddressPolicy): void => {
   const destination = destinationOf(url);
   const byName = isHostListed(policy, destination);
   if (REFUSED_PORTS.has(destination.port) && !isPortListed(policy, destination)) {

@@ -24,7 +24,7 @@ import { isHarmlessHeader } from './headers.ts';
 import { OutboundError, toOutboundError } from './outbound-error.ts';
 
 export type { AddressPolicy } from './address-guard.ts';
-export { OutboundError, type OutboundErrorKind } from './outbound-error.ts';
+export { OutboundError } from './outbound-error.ts';
 
 /** Sends requests to servers that users named. Every connection is checked against the policy on the address it really reaches. */
 export interface HttpClient {
