@@ -70,7 +70,12 @@ const deflateBlock = (block: Buffer, level: number, dictionary: Buffer | undefin
   new Promise<Buffer>((resolve, reject) => {
     const finishFlush = isLast ? constants.Z_FINISH : constants.Z_SYNC_FLUSH;
     const settings = { level, finishFlush, chunkSize: 256 * 1024, ...(dictionary?.length ? { dictionary } : {}) };
-    deflateRaw(block, settings, (error, deflated) => (error ? reject(error) : resolve(deflated)));
+    deflateRaw(block, settings, (error, deflated) => {
+      if (error) return reject(error);
+      // zlib answers with a piece of its chunk. What waits to be read is counted by its length: of blocks that deflate
+      // to a few kilobytes, hundreds wait, each would hold the whole chunk.
+      resolve(deflated.length * 2 < deflated.buffer.byteLength ? Buffer.from(deflated) : deflated);
+    });
   });
 
 const BLOCK_BYTES = 1024 * 1024;
