@@ -101,12 +101,17 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
 /** Closes the server; connections that have not ended by then are cut. */
 export const closeHttp = async (fastify: FastifyInstance, timeoutMs: number): Promise<void> => {
   const timer = setTimeout(() => fastify.server.closeAllConnections(), timeoutMs);
+  // Connections that were busy at first are kept alive after their answer: they would be waited for until the timeout.
+  const idle = setInterval(() => fastify.server.closeIdleConnections(), IDLE_SWEEP_MS);
   try {
     await fastify.close();
   } finally {
+    clearInterval(idle);
     clearTimeout(timer);
   }
 };
+
+const IDLE_SWEEP_MS = 50;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 

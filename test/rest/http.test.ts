@@ -567,7 +567,7 @@ describe('the server', () => {
 
     const running = fetch(`${base}/api/v4/slow`);
     await expect.poll(() => state.started).toBe(2);
-    const closed = closeHttp(fastify, 5_000);
+    const closed = closeHttp(fastify, 60_000);
     await expect
       .poll(() =>
         fetch(`${base}/-/liveness`).then(
