@@ -17,6 +17,8 @@ export interface JobRunnerOptions {
   readonly longConcurrency?: number;
   /** Where this process is registered: if it is declared dead, its jobs stop before it registers anew. */
   readonly processes: Processes;
+  /** How often jobs are looked for that were locked but never begun. */
+  readonly reconcileMs?: number;
 }
 
 export interface JobRunner {

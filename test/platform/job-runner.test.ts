@@ -61,6 +61,7 @@ const start = async (
     createContext: createContextFactory(by),
     jobs: jobs.map(runnable),
     concurrency: 4,
+    reconcileMs: 300,
   });
   running.push(runner);
   return runner;

@@ -28,6 +28,8 @@ export interface LaneOptions {
   readonly concurrency: number;
   /** Fetch and complete jobs in batches: twelve times the rate for short jobs; wrong for long ones, which would wait fetched. */
   readonly batched: boolean;
+  /** How often jobs are looked for whose fetching was lost. */
+  readonly reconcileMs?: number;
 }
 
 const POLL_MS = 2_000;
@@ -187,7 +189,7 @@ export class Lane {
         this.#log.warn({ err: error }, 'lost jobs could not be looked for; trying again');
       }
       if (this.#running) this.#reconcileLater();
-    }, RECONCILE_MS);
+    }, this.#options.reconcileMs ?? RECONCILE_MS);
     this.#reconciliation.unref();
   }
 
