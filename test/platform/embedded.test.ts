@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import {
@@ -19,8 +19,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 import pg from 'pg';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { removeEmbeddedPostgres, startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { findPackage } from '#platform/db/embedded-home.ts';
 import { isAlive } from '#platform/db/embedded-lock.ts';
@@ -33,6 +34,24 @@ let base: string;
 let dataDir: string;
 let sharedDirectory: string;
 const children: ChildProcess[] = [];
+let made: string;
+
+beforeAll(async () => {
+  made = await mkdtemp(join(tmpdir(), 'millrace-embedded-'));
+  await chmod(made, 0o711);
+  const server = await startEmbeddedPostgres({
+    dataDir: made,
+    sharedDirectory: join(made, 'shared'),
+    log,
+    durable: false,
+  });
+  await server.stop();
+});
+
+afterAll(async () => {
+  await removeEmbeddedPostgres(made);
+  await rm(made, { recursive: true, force: true });
+});
 
 beforeEach(async () => {
   base = await mkdtemp(join(tmpdir(), 'millrace-embedded-'));
@@ -50,6 +69,9 @@ afterEach(async () => {
 });
 
 const start = (durable = false) => startEmbeddedPostgres({ dataDir, sharedDirectory, log, durable });
+
+/** A copy of a stopped cluster, for tests of what comes after initdb: it is most of the time of a first start. */
+const copyCluster = () => promisify(execFile)('cp', ['-a', join(made, 'postgres'), dataDir]);
 
 const ask = async (url: string, text: string): Promise<string[]> => {
   const client = new pg.Client({ connectionString: url });
@@ -132,7 +154,7 @@ test('nobody gets in without the password, and secrets are closed to others', as
 });
 
 test('a stale pid file is no obstacle, be its pid dead or somebody else', async () => {
-  await (await start()).stop();
+  await copyCluster();
   const data = join(dataDir, 'postgres/data');
   const owner = await stat(data);
   for (const pid of [4_194_000, process.pid]) {
@@ -146,6 +168,7 @@ test('a stale pid file is no obstacle, be its pid dead or somebody else', async 
 });
 
 test('a server that was killed comes back', async () => {
+  await copyCluster();
   const first = await start();
   await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
   await ask(first.connectionString, 'CHECKPOINT');
@@ -158,6 +181,7 @@ test('a server that was killed comes back', async () => {
 });
 
 test('the server of a killed hub is adopted, and stopped by whoever adopted it', async () => {
+  await copyCluster();
   const hub = await startHub();
   await ask(hub.url, 'CREATE TABLE kept AS SELECT 1 AS value');
   const pid = await serverPid();
@@ -190,6 +214,7 @@ test('a hub killed while it made the cluster leaves nothing in the way', async (
 });
 
 test('Ctrl-C reaches the hub alone, which stops the database last', async () => {
+  await copyCluster();
   const hub = await startHub();
   const pid = await serverPid();
   process.kill(-hub.pid, 'SIGINT');
@@ -215,7 +240,7 @@ test('hubs that share a data directory share the server; the last to leave stops
 });
 
 test('a server that cannot start says why, and leaves nothing running', async () => {
-  await (await start()).stop();
+  await copyCluster();
   await appendFile(join(dataDir, 'postgres/data/postgresql.conf'), '\nno_such_setting = 1\n');
   await expect(start()).rejects.toThrow(/stopped while starting:[\s\S]*no_such_setting/);
 });
@@ -233,6 +258,7 @@ test('a long path to the data directory is no obstacle to the socket', async () 
 });
 
 test('destroy leaves no trace', async () => {
+  await copyCluster();
   const server = await start();
   const pid = await serverPid();
   await server.destroy();

@@ -51,14 +51,10 @@ test('a migration that fails is named, changes nothing, and frees the lock', asy
     `SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE 'kysely%'`,
   );
   await probe.drop();
-  for (const { tablename } of tables) {
-    await query(database.url, `CREATE TABLE "${tablename}" (in_the_way int)`);
-  }
+  await query(database.url, tables.map(({ tablename }) => `CREATE TABLE "${tablename}" (in_the_way int);`).join(''));
   await expect(migrate(database.url)).rejects.toThrow(new RegExp(`Migration ${first} failed: .*already exists`));
   expect(await query(database.url, 'SELECT name FROM kysely_migration')).toEqual([]);
-  for (const { tablename } of tables) {
-    await query(database.url, `DROP TABLE "${tablename}"`);
-  }
+  await query(database.url, `DROP TABLE ${tables.map(({ tablename }) => `"${tablename}"`).join(', ')}`);
   expect(await migrate(database.url)).toEqual(await files());
   await database.drop();
 });
