@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { visibilityName } from '#domains/access/model.ts';
 import { lockPlace } from '#domains/groups/tree.ts';
+import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
 import { projectAttributes } from '#domains/projects/attributes.ts';
 import { deleteProject, raiseIid } from '#domains/projects/commands.ts';
@@ -111,10 +112,7 @@ const countUp = async (tx: Tx, projectId: number): Promise<void> => {
       select coalesce(max(iid), 0) as last from ${sql.table(table)} where project_id = ${projectId}`.execute(tx.db);
     await raiseIid(tx, projectId, kind, rows[0]?.last ?? 0);
   }
-  await sql`
-    update projects set open_issues_count =
-      (select count(*) from issues where project_id = ${projectId} and state = 'opened')
-    where id = ${projectId}`.execute(tx.db);
+  await recountOpenIssues(tx, projectId);
 };
 
 /** The project it replaces goes, and it takes that one's name and path. */
