@@ -172,7 +172,10 @@ test('a server that was killed comes back', async () => {
   const first = await start();
   await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
   await ask(first.connectionString, 'CHECKPOINT');
-  process.kill(await serverPid(), 'SIGKILL');
+  const pid = await serverPid();
+  process.kill(pid, 'SIGKILL');
+  // The signal takes its time on a busy machine, and a living server would be adopted.
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 10_000 });
   const second = await start();
   expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual([1]);
   await first.stop();
