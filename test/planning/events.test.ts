@@ -26,6 +26,31 @@ const hookOf = async (projectId: number, kind: string) => {
 };
 
 describe('events of planning', () => {
+  it('tell times as records do, also of what changed', async () => {
+    const { path, project, people, owner } = await makeScene(app());
+    await owner.post(`${path}/issues`, { title: 'timed', labels: 'bug', assignee_ids: [people.guest.id] });
+    await owner.put(`${path}/issues/1`, { title: 'later', state_event: 'close' });
+    await owner.post(`${path}/issues/1/notes`, { body: 'seen' });
+    await owner.post(`${path}/milestones`, { title: 'M1', due_date: '2030-01-02' });
+    const timed = (await eventsOf(project.id)).filter(({ kind }) => /^(issue|note|milestone|label)\./.test(kind));
+    expect(new Set(timed.map(({ kind }) => kind))).toEqual(
+      new Set(['label.created', 'issue.opened', 'issue.closed', 'note.created', 'milestone.created']),
+    );
+    const texts = JSON.stringify(timed.map(({ payload }) => payload));
+    expect(texts.match(/\d{4}-\d\d-\d\d[ T][^"]*/g)?.filter((time) => !/^\S{10}T\S{8}\.\d{3}Z$/.test(time))).toEqual(
+      [],
+    );
+    const { body } = await hookOf(project.id, 'issue.closed');
+    const hookTime = expect.stringMatching(/^\S{10} \S{8} UTC$/);
+    expect(body).toMatchObject({
+      object_attributes: { created_at: expect.stringMatching(/T.*Z$/) },
+      changes: {
+        closed_at: { previous: null, current: hookTime },
+        updated_at: { previous: hookTime, current: hookTime },
+      },
+    });
+  });
+
   it('tell of issues with what changed, in the bodies that receivers know', async () => {
     const { path, project, people, owner } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'one', labels: 'bug', assignee_ids: [people.guest.id] });

@@ -12,6 +12,7 @@ import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid, unauthenticated } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
 import { checkAssignees, readersAmong } from './assignment.ts';
 import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
 import { canUpdateIssue, type IssueRow, type IssueType } from './model.ts';
@@ -210,6 +211,10 @@ export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Prom
   const { external_key: _key, imported: _imported, closed_by_id: _closer, ...columns } = issue;
   return {
     ...columns,
+    created_at: isoTime(issue.created_at),
+    updated_at: isoTime(issue.updated_at),
+    closed_at: isoTime(issue.closed_at),
+    last_edited_at: isoTime(issue.last_edited_at),
     total_time_spent: details?.total_time_spent ?? 0,
     assignee_ids: [...(details?.assignee_ids ?? [])],
     labels: labels.map(hookLabel),

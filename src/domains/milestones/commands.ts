@@ -4,6 +4,7 @@ import { ancestorIds, ownerColumns, type Place, placeScope, requirePlaceAbility 
 import { nextIid } from '#domains/projects/commands.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
 import {
   type MilestonePayload,
   milestoneClosed,
@@ -177,6 +178,6 @@ const payloadOf = (milestone: MilestoneRow): MilestonePayload => ({
   start_date: milestone.start_date,
   project_id: milestone.project_id,
   group_id: milestone.namespace_id,
-  created_at: milestone.created_at,
-  updated_at: milestone.updated_at,
+  created_at: isoTime(milestone.created_at),
+  updated_at: isoTime(milestone.updated_at),
 });

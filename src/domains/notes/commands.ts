@@ -4,6 +4,7 @@ import { OWNER } from '#domains/access/model.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
 import { type NotePayload, noteCreated, noteDeleted, noteUpdated } from './events.ts';
 import { type Noteable, noteAudience, noteableType } from './noteable.ts';
 import { canDeleteNote, canUpdateNote, requireCreateNote } from './policy.ts';
@@ -125,8 +126,8 @@ const payloadOf = ({ kind, id, iid, issue }: Noteable, note: NoteRow): NotePaylo
   discussion_id: note.discussion_id,
   author_id: note.author_id,
   updated_by_id: note.updated_by_id,
-  resolved_at: note.resolved_at,
+  resolved_at: isoTime(note.resolved_at),
   resolved_by_id: note.resolved_by_id,
-  created_at: note.created_at,
-  updated_at: note.updated_at,
+  created_at: isoTime(note.created_at),
+  updated_at: isoTime(note.updated_at),
 });

@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import { isoTime } from '#platform/time.ts';
 
 /** What an update changed, by attribute: in events, and in webhook bodies. */
 export const changesSchema = z.record(z.string(), z.object({ previous: z.json(), current: z.json() }));
 export type Changes = z.output<typeof changesSchema>;
 type Json = Changes[string]['previous'];
 
-/** The columns of `wanted` whose value is another one than in `before`. Dates and times compare as the row writes them. */
+/** The columns of `wanted` whose value is another one than in `before`. Dates and times compare as the row writes them; times are told in the form of records. */
 export const differences = (
   before: Readonly<Record<string, unknown>>,
   wanted: Readonly<Record<string, Json | undefined>>,
@@ -13,7 +14,9 @@ export const differences = (
   const changes: Changes = {};
   for (const [name, current] of Object.entries(wanted)) {
     const previous = z.json().parse(before[name] ?? null);
-    if (current !== undefined && previous !== current) changes[name] = { previous, current };
+    if (current === undefined || previous === current) continue;
+    const told = (value: Json) => (name.endsWith('_at') && typeof value === 'string' ? isoTime(value) : value);
+    changes[name] = { previous: told(previous), current: told(current) };
   }
   return changes;
 };
