@@ -128,6 +128,28 @@ describe('creating tokens for oneself', () => {
       errors: ['Scopes can only contain what the token in use opens itself'],
     });
   });
+
+  it('lets an administrator hand out nothing to another that his own token does not open', async () => {
+    const other = await app().make.user({ is_admin: true });
+    const path = `/users/${other.id}/personal_access_tokens`;
+    const narrow = app().as(app().root, ['api']);
+    for (const scope of ['sudo', 'admin_mode']) {
+      const { status, body } = await narrow.post(path, { name: 'more', scopes: ['api', scope] });
+      expect([status, body]).toEqual([
+        400,
+        { message: { scopes: ['can only contain what the token in use opens itself'] } },
+      ]);
+    }
+    expect((await admin().get(`/personal_access_tokens?user_id=${other.id}`)).body).toEqual([]);
+    expect((await narrow.post(path, { name: 'as much', scopes: ['api', 'read_user'] })).status).toBe(201);
+    expect(
+      (
+        await app()
+          .as(app().root, ['api', 'sudo'])
+          .post(path, { name: 'all', scopes: ['sudo'] })
+      ).status,
+    ).toBe(201);
+  });
 });
 
 describe('reading and revoking tokens', () => {
