@@ -26,7 +26,7 @@ import {
   toPipelineListed,
 } from './record.ts';
 
-const tag = 'pipelines';
+const tag = 'Pipelines';
 const statuses = commaList(oneOf(CI_STATUSES)).optional();
 const ofPipeline = { id: idOrPath(), pipeline_id: integer({ min: 1 }) };
 const name = text({ max: 1_000 }).optional();

@@ -120,7 +120,7 @@ const protectionHash = z.object({
 export const routes = [
   listRoute({
     path: '/groups',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'List groups',
     auth: 'optional',
     paging: { keyset: { name: 'text', path: 'text', id: 'integer' } },
@@ -133,7 +133,7 @@ export const routes = [
   }),
   listRoute({
     path: '/groups/:id/subgroups',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'List the groups directly below a group',
     auth: 'optional',
     paging: 'offset',
@@ -148,7 +148,7 @@ export const routes = [
   }),
   listRoute({
     path: '/groups/:id/descendant_groups',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'List all groups below a group',
     auth: 'optional',
     paging: 'offset',
@@ -163,7 +163,7 @@ export const routes = [
   }),
   listRoute({
     path: '/groups/:id/groups/shared',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'List the groups that are shared with a group',
     auth: 'optional',
     paging: 'offset',
@@ -179,7 +179,7 @@ export const routes = [
   route({
     method: 'POST',
     path: '/groups',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Create a group',
     input: { name: text(), path: text(), parent_id: integer({ min: 1 }).nullish(), ...attributes },
     response: groupDetailRecord,
@@ -191,7 +191,7 @@ export const routes = [
   route({
     method: 'PUT',
     path: '/groups/:id',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Update a group',
     input: { id: idOrPath(), ...attributes, ...updatable },
     response: groupDetailRecord,
@@ -213,7 +213,7 @@ export const routes = [
   route({
     method: 'DELETE',
     path: '/groups/:id',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Delete a group with everything in it',
     status: 202,
     input: { id: idOrPath() },
@@ -226,7 +226,7 @@ export const routes = [
   route({
     method: 'POST',
     path: '/groups/:id/transfer',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Move a group under another, or to the top',
     input: { id: idOrPath(), group_id: integer({ min: 1 }).nullish() },
     response: groupDetailRecord,
@@ -236,7 +236,7 @@ export const routes = [
   route({
     method: 'POST',
     path: '/groups/:id/share',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Share a group with another group',
     status: 200,
     input: { id: idOrPath(), group_id: integer({ min: 1 }), group_access: integer(), expires_at: date().nullish() },
@@ -247,7 +247,7 @@ export const routes = [
   route({
     method: 'DELETE',
     path: '/groups/:id/share/:group_id',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Stop sharing a group with another group',
     input: { id: idOrPath(), group_id: integer({ min: 1 }) },
     response: null,
@@ -255,7 +255,7 @@ export const routes = [
   }),
   listRoute({
     path: '/namespaces',
-    tag: 'namespaces',
+    tag: 'Namespaces',
     summary: 'List the namespaces of the caller',
     paging: 'offset',
     item: namespaceRecord,
@@ -273,7 +273,7 @@ export const routes = [
   route({
     method: 'GET',
     path: '/namespaces/:id',
-    tag: 'namespaces',
+    tag: 'Namespaces',
     summary: 'Get a namespace',
     input: { id: idOrPath() },
     response: namespaceRecord,
@@ -286,7 +286,7 @@ export const routes = [
   route({
     method: 'GET',
     path: '/namespaces/:path/exists',
-    tag: 'namespaces',
+    tag: 'Namespaces',
     summary: 'Tell whether a namespace has the path, and suggest a free one',
     input: { path: text({ max: 255 }), parent_id: integer({ min: 1 }).optional() },
     response: z.object({ exists: z.boolean(), suggests: z.array(z.string()) }).meta({ id: 'NamespaceExists' }),

@@ -12,7 +12,7 @@ import { createdHookRecord, hookEventRecord, hookRecord, signingTokenRecord, toH
 import { resendAttempt } from './resend.ts';
 import { eachTrigger, type Toggles } from './triggers.ts';
 
-const tag = 'group hooks';
+const tag = 'Group hooks';
 const entries = list(hash({ key: text(), value: text() }), { max: 100 }).optional();
 
 const attributes = {

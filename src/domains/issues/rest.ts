@@ -29,7 +29,7 @@ import { ISSUE_ORDERS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
 import { getIssue, type IssueScope, listIssues } from './queries.ts';
 import { type IssueRecordOptions, issueRecord, toIssue, toIssues } from './record.ts';
 
-const tag = 'issues';
+const tag = 'Issues';
 const MAX_INTEGER = 2_147_483_647;
 const username = () => text({ max: 255 });
 const labels = () => commaList(text({ max: 255 }), { max: 100 });

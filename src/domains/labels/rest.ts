@@ -6,7 +6,7 @@ import { createLabel, deleteLabel, updateLabel } from './commands.ts';
 import { getLabel, labelCountsByIds, listLabels } from './queries.ts';
 import { labelRecord, toLabel } from './record.ts';
 
-const tag = 'labels';
+const tag = 'Labels';
 const priority = integer({ min: 0, max: 2_147_483_647 }).nullish();
 const description = text({ max: 10_000 }).nullish();
 const one = { id: idOrPath(), name: text({ max: 255 }) };

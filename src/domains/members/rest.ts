@@ -51,7 +51,7 @@ const routesOf = (place: Place): Route[] => {
   const list = (path: 'members' | 'members/all', relations: readonly MemberRelation[], summary: string) =>
     listRoute({
       path: `${place.path}/${path}`,
-      tag: 'members',
+      tag: 'Members',
       summary,
       paging: 'offset',
       item: memberRecord,
@@ -67,7 +67,7 @@ const routesOf = (place: Place): Route[] => {
     route({
       method: 'GET',
       path: `${place.path}/${path}/:user_id`,
-      tag: 'members',
+      tag: 'Members',
       summary,
       input: { id: idOrPath(), user_id: integer() },
       response: memberRecord,
@@ -84,7 +84,7 @@ const routesOf = (place: Place): Route[] => {
     route({
       method: 'POST',
       path: `${place.path}/members`,
-      tag: 'members',
+      tag: 'Members',
       summary: `Add a member, or several, to a ${place.noun}`,
       description: 'With several ids the answer tells the outcome, with what went wrong for whom.',
       input: {
@@ -119,7 +119,7 @@ const routesOf = (place: Place): Route[] => {
     route({
       method: 'PUT',
       path: `${place.path}/members/:user_id`,
-      tag: 'members',
+      tag: 'Members',
       summary: `Update a member of a ${place.noun}`,
       input: { id: idOrPath(), user_id: integer(), access_level: integer(), expires_at: date().nullish() },
       response: memberRecord,
@@ -129,7 +129,7 @@ const routesOf = (place: Place): Route[] => {
     route({
       method: 'DELETE',
       path: `${place.path}/members/:user_id`,
-      tag: 'members',
+      tag: 'Members',
       summary: `Remove a member from a ${place.noun}`,
       input: {
         id: idOrPath(),
@@ -183,7 +183,7 @@ export const routes: readonly Route[] = [
   route({
     method: 'POST',
     path: '/projects/:id/share',
-    tag: 'members',
+    tag: 'Members',
     summary: 'Share a project with a group',
     input: { id: idOrPath(), group_id: integer({ min: 1 }), group_access: integer(), expires_at: date().nullish() },
     response: projectShareRecord,
@@ -193,7 +193,7 @@ export const routes: readonly Route[] = [
   route({
     method: 'DELETE',
     path: '/projects/:id/share/:group_id',
-    tag: 'members',
+    tag: 'Members',
     summary: 'Stop sharing a project with a group',
     input: { id: idOrPath(), group_id: integer({ min: 1 }) },
     response: null,

@@ -48,7 +48,7 @@ import {
   toSimpleMergeRequest,
 } from './record.ts';
 
-const tag = 'merge requests';
+const tag = 'Merge requests';
 const words = text({ max: 1_000 });
 const username = text({ max: 255 }).optional();
 /** An id, `None` or `Any`. */

@@ -7,7 +7,7 @@ import { MILESTONE_STATES } from './model.ts';
 import { getMilestone, listMilestones } from './queries.ts';
 import { milestoneRecord, toMilestone } from './record.ts';
 
-const tag = 'milestones';
+const tag = 'Milestones';
 const one = { id: idOrPath(), milestone_id: integer() };
 const details = {
   description: text({ max: 1_048_576 }).nullish(),

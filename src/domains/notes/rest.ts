@@ -9,7 +9,7 @@ import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
 import { getNote, listNotes } from './queries.ts';
 import { noteRecord, toNote, toNotes } from './record.ts';
 
-const tag = 'notes';
+const tag = 'Notes';
 const noteables = { id: idOrPath(), noteable_iid: integer() };
 const one = { ...noteables, note_id: integer() };
 

@@ -261,7 +261,7 @@ export const routes = [
   route({
     method: 'GET',
     path: '/groups/:id',
-    tag: 'groups',
+    tag: 'Groups',
     summary: 'Get a group',
     description: 'With its projects and those shared with it, at most 100 of each, unless `with_projects` is off.',
     auth: 'optional',

@@ -7,7 +7,7 @@ import { listRoute, type Route, route } from '#rest/route.ts';
 import { getLatestRelease, getRelease, listReleases, type ReleaseRow } from './queries.ts';
 import { releaseRecord, toReleases } from './record.ts';
 
-const tag = 'releases';
+const tag = 'Releases';
 const input = { id: idOrPath(), include_html_description: boolean().default(false) };
 
 export const routes = [
