@@ -92,6 +92,7 @@ describe('progress', () => {
     );
     expect(imported.updates.at(0)).toMatchObject({ status: 'SCHEDULED', progress: 0 });
     expect(imported.updates.at(-1)).toMatchObject({ status: 'FINISHED', progress: 100 });
+    for (const { done, total } of imported.updates.at(-1)?.relations ?? []) expect(done).toBe(total);
     imported.close();
     const { data: read } = await app()
       .as(owner)

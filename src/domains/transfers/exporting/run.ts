@@ -97,6 +97,7 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
         onLines: (relation, done) => tracker.lines(relation, done),
         onBundle: (bytes) => tracker.bundle(bytes),
       });
+      await tracker.end();
     });
     await archive.finish();
     const { size } = await stored;
@@ -136,6 +137,11 @@ class Tracker {
   }
 
   begin(): Promise<void> {
+    return this.#write();
+  }
+
+  /** The last word on what was written, whenever the one before was. */
+  end(): Promise<void> {
     return this.#write();
   }
 

@@ -11,7 +11,7 @@ import { findProject, getProject, type ProjectRow } from '#domains/projects/quer
 import type { Actor, Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { importFailed, importFinished } from '../events.ts';
-import { type ImportRow, Superseded, TransferError } from '../model.ts';
+import { type ImportRow, type RelationCounts, Superseded, TransferError } from '../model.ts';
 import { SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
 import { emitImport } from '../telling.ts';
@@ -45,7 +45,14 @@ export const finishImport = async (
       if (!place) throw new Superseded();
       const done = await tx.db
         .updateTable('project_imports')
-        .set({ status: 'finished', percentage: 100, finished_at: sql`now()`, storage_key: null, checkpoint: '{}' })
+        .set({
+          status: 'finished',
+          percentage: 100,
+          relations: sql`relations || ${JSON.stringify(settingsCounts(archive))}::jsonb`,
+          finished_at: sql`now()`,
+          storage_key: null,
+          checkpoint: '{}',
+        })
         .where('id', '=', row.id)
         .where('attempt', '=', row.attempt)
         .where('status', '=', 'started')
@@ -67,6 +74,15 @@ export const finishImport = async (
     throw error;
   }
 };
+
+/** The files of settings are applied at the end, all at once. */
+const settingsCounts = ({ relations }: Unpacked): RelationCounts =>
+  Object.fromEntries(
+    SETTING_FILES.flatMap((name) => {
+      const lines = relations.get(name)?.lines;
+      return lines === undefined ? [] : [[name, { done: lines, total: lines }]];
+    }),
+  );
 
 const readSettings = async (archive: Unpacked) => {
   let found = attributesFromArchive(archive.project, 'project');
