@@ -1,8 +1,10 @@
 import { graphqlFlat } from './benches/graphql-flat.ts';
+import { graphqlNested } from './benches/graphql-nested.ts';
 import { hooks } from './benches/hooks.ts';
 import { restProjects } from './benches/rest-projects.ts';
 import { sse5000 } from './benches/sse-5000.ts';
 import { start } from './benches/start.ts';
+import { exportIssues, importIssues } from './benches/transfers.ts';
 import { describe, type Outcome } from './lib/report.ts';
 import { openWorld, type World } from './lib/world.ts';
 
@@ -10,6 +12,9 @@ import { openWorld, type World } from './lib/world.ts';
 const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
   'rest-projects': restProjects,
   'graphql-flat': graphqlFlat,
+  'graphql-nested': graphqlNested,
+  'import-50k': importIssues,
+  'export-50k': exportIssues,
   hooks,
   'sse-5000': sse5000,
   start,
@@ -43,3 +48,5 @@ const main = async (): Promise<void> => {
 };
 
 await main();
+// A bench that failed may have left something open.
+process.exit();

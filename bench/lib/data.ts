@@ -63,3 +63,13 @@ export const tokensOf = async (pool: pg.Pool, userIds: readonly number[]): Promi
   );
   return tokens;
 };
+
+/** So many merge requests in every project, each by another of the users. */
+export const seedMergeRequests = async (pool: pg.Pool, perProject: number): Promise<void> => {
+  await pool.query(`
+    insert into merge_requests (project_id, source_project_id, iid, title, description, source_branch, target_branch, author_id)
+      select p.id, p.id, i, 'Merge request ' || i || ' of ' || p.full_path, 'What it changes, and why.', 'topic-' || i, 'main',
+        (select id from users where username = 'bench-' || (1 + (p.id + i) % 40))
+      from projects p, generate_series(1, ${perProject}) i;
+    analyze merge_requests`);
+};
