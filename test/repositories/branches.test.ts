@@ -298,11 +298,21 @@ describe('protected branches', () => {
     expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);
   });
 
-  it('may be unprotected by those whom they name alone', async () => {
+  it('may be changed and unprotected by those whom they name alone', async () => {
     const { owner, project } = await setUp();
     const path = `/projects/${project.id}/protected_branches`;
     await app().as(owner).post(path, { name: 'x', unprotect_access_level: 60 });
     expect((await app().as(owner).delete(`${path}/x`)).status).toBe(403);
+    const before = (await app().as(owner).get(`${path}/x`)).body;
+    for (const change of [
+      { unprotect_access_level: 40 },
+      { push_access_level: 30 },
+      { allow_force_push: true },
+      { allowed_to_unprotect: [{ id: before.unprotect_access_levels[0].id, _destroy: true }] },
+    ])
+      expect((await app().as(owner).patch(`${path}/x`, change)).status).toBe(403);
+    expect((await app().as(owner).get(`${path}/x`)).body).toEqual(before);
+    expect((await app().as(app().root).patch(`${path}/x`, { push_access_level: 30 })).status).toBe(200);
     expect((await app().as(app().root).delete(`${path}/x`)).status).toBe(204);
   });
 });

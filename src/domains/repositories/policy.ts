@@ -10,7 +10,7 @@ import { isGranted, matching, type Protections, readProtections } from './protec
 
 /**
  * What a push may do: refusals per ref, and which refs may only move forward. The caller may push at all
- * (`push_code`); here is what protection says. `deleting: 'api'` gives the sentences of the API.
+ * (`push_code`); here is what protection says.
  */
 export const judgePush = async (
   ctx: Context,

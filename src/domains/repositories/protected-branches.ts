@@ -108,7 +108,7 @@ export const protectBranch = async (
   });
 };
 
-/** Changes a protection. @throws DomainError as `protectBranch`, `not_found` */
+/** Changes a protection, for those who may end it. @throws DomainError as `protectBranch`, `not_found` */
 export const updateProtectedBranch = async (
   ctx: Context,
   project: ProjectRow,
@@ -118,6 +118,7 @@ export const updateProtectedBranch = async (
   requireAbility(ctx, project, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {
     const before = await named(tx, project, name, true);
+    await requireUnprotect(tx, project, before, 'you are not allowed to change the protection of this branch');
     const { allow_force_push = before.allow_force_push } = input;
     const { code_owner_approval_required = before.code_owner_approval_required } = input;
     await tx.db
@@ -146,16 +147,24 @@ export const unprotectBranch = async (ctx: Context, project: ProjectRow, name: s
   requireAbility(ctx, project, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {
     const before = await named(tx, project, name, true);
-    const { branches, callersGroups } = await readProtections(tx, project.id);
-    const rules = branches.filter(({ id }) => id === before.id);
-    const isRestricted = before.levels.some(({ action }) => action === 'unprotect');
-    if (isRestricted && !isGranted(ctx, project.access_level, rules, 'unprotect', callersGroups)) {
-      throw forbidden('you are not allowed to unprotect this branch');
-    }
+    await requireUnprotect(tx, project, before, 'you are not allowed to unprotect this branch');
     await tx.db.deleteFrom('protected_branches').where('id', '=', before.id).execute();
     tx.emit(branchUnprotected, { ...about(project), payload: { id: before.id, name } });
     return before;
   });
+};
+
+/** Who may not end a protection may not empty it either. Without levels of its own whoever administers it may. */
+const requireUnprotect = async (
+  tx: Tx,
+  project: ProjectRow,
+  { id, levels }: ProtectedBranch,
+  refusal: string,
+): Promise<void> => {
+  if (!levels.some(({ action }) => action === 'unprotect')) return;
+  const { branches, callersGroups } = await readProtections(tx, project.id);
+  const rules = branches.filter((rule) => rule.id === id);
+  if (!isGranted(tx, project.access_level, rules, 'unprotect', callersGroups)) throw forbidden(refusal);
 };
 
 const DESCRIPTIONS: Readonly<Record<number, string>> = {
