@@ -73,6 +73,29 @@ describe('an export', () => {
     await app().settle();
   });
 
+  it('is not asked for with another upload or description while one is running', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const url = `/projects/${project.id}/export`;
+    const { db } = app().hub.services;
+    const row = { project_id: project.id, description: 'Mine', upload_url: null, upload_method: null };
+    const { id } = await db.insertInto('project_exports').values(row).returning('id').executeTakeFirstOrThrow();
+    const post = async (body: Record<string, unknown>) => (await app().as(owner).post(url, body)).status;
+    await app().as(app().root).put('/application/settings', {
+      allow_local_requests_from_web_hooks_and_services: true,
+    });
+    expect(await post({})).toBe(202);
+    expect(await post({ description: 'Mine' })).toBe(202);
+    expect(await post({ description: 'Other' })).toBe(409);
+    expect(await post({ description: 'Mine', upload: { url: 'http://127.0.0.1:18080/x' } })).toBe(409);
+    const rows = await db.selectFrom('project_exports').select('id').where('project_id', '=', project.id).execute();
+    expect(rows).toEqual([{ id }]);
+    await app().as(app().root).put('/application/settings', {
+      allow_local_requests_from_web_hooks_and_services: false,
+    });
+    await db.deleteFrom('project_exports').where('id', '=', id).execute();
+  });
+
   it('that fails leaves the earlier one, and says why in GraphQL', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);

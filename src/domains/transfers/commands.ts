@@ -12,7 +12,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { encrypt, randomToken } from '#platform/secrets.ts';
+import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { exportQueued, importScheduled } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
@@ -27,10 +27,11 @@ export interface ExportOptions {
 }
 
 /**
- * Has the project exported (specification 1 §4.1). While an export is running, asking again changes nothing: that one
- * goes on.
+ * Has the project exported (specification 1 §4.1). While an export is running, asking for the same again changes
+ * nothing: that one goes on.
  *
- * @throws DomainError `not_found` when exports are turned off, `forbidden`, `invalid` for an upload URL that cannot be
+ * @throws DomainError `not_found` when exports are turned off, `forbidden`, `invalid` for an upload URL that cannot be,
+ * `conflict` where the one that is running goes elsewhere
  */
 export const scheduleExport = async (ctx: Context, project: ProjectRow, options: ExportOptions = {}): Promise<void> => {
   requireAbility(ctx, project, 'export');
@@ -51,10 +52,26 @@ export const scheduleExport = async (ctx: Context, project: ProjectRow, options:
       .onConflict((on) => on.doNothing())
       .returningAll()
       .executeTakeFirst();
-    if (!row) return;
+    if (!row) return requireSame(tx, project.id, options);
     tx.enqueue(exportProject, { export_id: row.id }, { key: exportKey(row.id) });
     await emitExport(tx, project, row, exportQueued);
   });
+};
+
+/** An upload or a description that was asked for must not be dropped without a word. */
+const requireSame = async (tx: Tx, projectId: number, { description, upload }: ExportOptions): Promise<void> => {
+  if (!upload && !description) return;
+  const running = await tx.db
+    .selectFrom('project_exports')
+    .select(['description', 'upload_url', 'upload_method'])
+    .where('project_id', '=', projectId)
+    .where('status', 'in', ['queued', 'started'])
+    .executeTakeFirst();
+  const url = running?.upload_url ? decrypt(tx.services.secretKey, running.upload_url) : null;
+  const isSame =
+    running?.description === (description || null) &&
+    (!upload || (url === upload.url && running.upload_method === (upload.http_method ?? 'PUT')));
+  if (!isSame) throw conflict('409 Conflict - another export of the project is running; ask again when it has ended');
 };
 
 export interface ImportOptions {

@@ -24,7 +24,8 @@ export const routes = [
     path: '/projects/:id/export',
     tag,
     summary: 'Export a project',
-    description: 'While an export of the project is running, asking again leaves that one as it is.',
+    description:
+      'While an export of the project is running, asking again leaves that one as it is; another upload or description is refused (409).',
     input: {
       id: idOrPath(),
       description: text({ max: 2_000 }).nullish(),
