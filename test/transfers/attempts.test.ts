@@ -30,6 +30,48 @@ const issues = (n: number) =>
     notes: [{ note: 'A note' }],
   }));
 
+describe('who imports', () => {
+  const lines = {
+    issues: [{ iid: 1, title: 'One', author_id: 5 }],
+    project_members: [{ access_level: 30, user_id: 5, user: { id: 5, username: 'x', public_email: '' } }],
+  };
+
+  it('and is blocked before it begins, imports nothing', async () => {
+    const owner = await app().make.user();
+    const { body } = await importArchive(app(), owner, await packProject(lines), { path: 'blocked' });
+    const { db } = app().hub.services;
+    await db.updateTable('users').set({ state: 'blocked' }).where('id', '=', owner.id).execute();
+    await runImport(app().context(), (await importOf(body.id)).id, run);
+    expect(await importOf(body.id)).toMatchObject({
+      status: 'failed',
+      import_error: 'The user who imported is no longer here.',
+    });
+    expect(await count('issues', body.id)).toBe(0);
+  });
+
+  it('and is no administrator any more, speaks for nobody else', async () => {
+    const admin = await app().make.user();
+    const other = await app().make.user();
+    const { db } = app().hub.services;
+    await db.updateTable('users').set({ is_admin: true }).where('id', '=', admin.id).execute();
+    const { email } = await db.selectFrom('users').select('email').where('id', '=', other.id).executeTakeFirstOrThrow();
+    const [member] = lines.project_members;
+    const archive = await packProject({
+      ...lines,
+      project_members: [{ ...member, user: { id: 5, username: 'x', public_email: email } }],
+    });
+    const authors = async (path: string, demote: boolean) => {
+      const { body } = await importArchive(app(), admin, archive, { path });
+      if (demote) await db.updateTable('users').set({ is_admin: false }).where('id', '=', admin.id).execute();
+      await runImport(app().context(), (await importOf(body.id)).id, run);
+      const rows = await db.selectFrom('issues').select('author_id').where('project_id', '=', body.id).execute();
+      return rows.map(({ author_id }) => author_id);
+    };
+    expect(await authors('as-admin', false)).toEqual([other.id]);
+    expect(await authors('demoted', true)).toEqual([admin.id]);
+  });
+});
+
 describe('a worker that only seemed dead', () => {
   it('can write no more to the import that another has taken up', async () => {
     const owner = await app().make.user();

@@ -49,16 +49,18 @@ const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
 
 const carryOut = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
   const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
-  if (!user) throw new TransferError('The user who imported is no longer here.');
+  if (user?.state !== 'active') throw new TransferError('The user who imported is no longer here.');
   if (row.storage_key === null) throw new TransferError('The archive is gone.');
-  const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin: row.by_administrator };
+  // Of a job that waited: who is no administrator any more speaks for nobody else.
+  const isAdmin = row.by_administrator && user.is_admin;
+  const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin };
   const archive = await unpack(ctx, row.storage_key, await getSettings(ctx), KNOWN);
   try {
     if (archive.unknown.length > 0) ctx.log.info({ relations: archive.unknown }, 'the archive holds unknown relations');
     const checkpoint = new Checkpoint(ctx, row, project, archive);
     await checkpoint.begin();
-    const known: ReadonlyMap<number, number> = row.by_administrator ? await readPeople(ctx, archive) : new Map();
-    const people = new ImportPeople({ id: user.id, name: user.name }, row.by_administrator, known);
+    const known: ReadonlyMap<number, number> = isAdmin ? await readPeople(ctx, archive) : new Map();
+    const people = new ImportPeople({ id: user.id, name: user.name }, isAdmin, known);
     await importRepository(ctx, project, archive, checkpoint);
     const place = {
       project_id: project.id,

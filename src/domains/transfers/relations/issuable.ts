@@ -172,7 +172,7 @@ export class IssuableWriter {
       try {
         this.#milestones.push({ row, milestone: readMilestone(batch, line.value.milestone) });
       } catch (error) {
-        batch.fail(line, error, CHILD_SOURCE);
+        batch.fail(line, error instanceof Refused ? new Refused(`milestone: ${error.message}`) : error, CHILD_SOURCE);
       }
     }
     for (const { key: name, kind } of RESOURCE_EVENTS) {
