@@ -82,7 +82,8 @@ describe('the delivery engine', () => {
       [302, 'The receiver redirects, which is not followed'],
       [204, null],
     ]);
-    expect((await hookOf(id)).recent_failures).toBe(0);
+    // Written behind the attempts.
+    await until('the failures are forgotten', async () => (await hookOf(id)).recent_failures === 0);
   });
 
   it('waits as long as Retry-After says', async () => {
@@ -195,6 +196,14 @@ describe('the delivery engine', () => {
     await until('the old one expired', async () => (await states(old)).expired === 1);
     await until('it is recorded', async () => (await states(young)).waiting === 1);
     await until('it is recorded', async () => (await states(rare)).waiting === 1);
+    const { rows } = await sql`
+      select state, finished_at is not null as finished from webhook_deliveries
+      where webhook_id in (${old}, ${young}, ${rare}) order by webhook_id`.execute(db());
+    expect(rows).toEqual([
+      { state: 'expired', finished: true },
+      { state: 'waiting', finished: false },
+      { state: 'waiting', finished: false },
+    ]);
   });
 
   it('is not held up by a hook or delivery that is deleted meanwhile', async () => {

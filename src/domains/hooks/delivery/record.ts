@@ -14,6 +14,9 @@ export interface Attempt {
   readonly delayMs: number;
 }
 
+const isOver = sql<boolean>`(given.attempt >= ${sql.lit(MIN_ATTEMPTS)}
+  and d.created_at + interval '${sql.raw(String(RETRY_HOURS))} hours' < now() + given.delay_ms * interval '1 ms')`;
+
 /**
  * Writes what came of many attempts in one statement: a log row each, and the deliveries done, waiting for their next
  * attempt, or given up after three days. What is no longer this process's to send (freed, its hook deleted) is left out.
@@ -29,16 +32,14 @@ export const recordAttempts = async (db: Database, processId: string, attempts: 
       update webhook_deliveries d set
         state = case
           when given.delivered then 'delivered'
-          when given.attempt >= ${sql.lit(MIN_ATTEMPTS)}
-            and d.created_at + interval '${sql.raw(String(RETRY_HOURS))} hours' < now() + given.delay_ms * interval '1 ms'
-            then 'expired'
+          when ${isOver} then 'expired'
           else 'waiting' end,
         attempts = given.attempt,
         claimed_by = null,
         next_attempt_at = now() + given.delay_ms * interval '1 ms',
         last_response_status = given.response_status,
         last_error = given.error,
-        finished_at = case when given.delivered then now() end
+        finished_at = case when given.delivered or ${isOver} then now() end
       from given
       where d.id = given.delivery_id and d.state = 'sending' and d.claimed_by = ${processId}
       returning d.id
