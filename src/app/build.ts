@@ -79,6 +79,7 @@ export const startHub = async ({
     const urls = { base: config.externalUrl ?? '' };
     const http = createHttpClient();
     closers.push(() => http.close());
+    const processId = randomUUID();
     const services: Services = {
       config,
       pool,
@@ -90,11 +91,11 @@ export const startHub = async ({
       storage: createStorage(
         config.storage === 's3' && config.s3Bucket !== null
           ? { kind: 's3', bucket: config.s3Bucket }
-          : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage') },
+          : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage'), writer: processId },
       ),
       git: createGit({ root: repositories, log }),
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
-      processId: randomUUID(),
+      processId,
     };
     closers.push(() => services.storage.close());
     closers.push(() => services.git.close());
@@ -111,6 +112,7 @@ export const startHub = async ({
     const eventLog = await startEventLog(services, listener);
     closers.push(() => eventLog.stop());
     const processes = await startProcesses({ services });
+    processes.onProcessDead((id) => services.storage.removeDraftsOf(id));
     closers.push(() => processes.stop());
 
     // The address is known before anything runs that writes it into bodies and records.

@@ -2,12 +2,13 @@ import { mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createStorage } from '#platform/storage/create-storage.ts';
 import { toStorageError } from '#platform/storage/meter.ts';
 import type { Storage } from '#platform/storage/storage.ts';
+import { until } from '../support/until.ts';
 
 let directory: string;
 let closeS3: (() => Promise<unknown>) | undefined;
@@ -203,6 +204,22 @@ describe('local storage', () => {
     await utimes(join(temporary, 'old'), hourAgo, hourAgo);
     expect(await store.sweepTemporary(60_000)).toBe(1);
     expect(await readdir(temporary)).toEqual(['new']);
+  });
+
+  test('removes what a dead process was writing, and nothing of others', async () => {
+    const at = join(directory, 'drafts');
+    const stores = ['one', 'two'].map((writer) => createStorage({ kind: 'local', directory: at, writer }));
+    const sources = stores.map(() => new PassThrough());
+    const [first, second] = stores.map((store, n) => store.write(`key${n}`, sources[n] ?? new PassThrough()));
+    const names = async () => (await readdir(join(at, 'tmp')).catch(() => [])).map((name) => name.split('.')[0]).sort();
+    for (const source of sources) source.write('x');
+    await until('both are written to', async () => (await names()).length === 2);
+    await stores[1]?.removeDraftsOf('one');
+    expect(await names()).toEqual(['two']);
+    for (const source of sources) source.end('y');
+    await expect(first).rejects.toThrow();
+    await second;
+    expect(await text((await stores[0]?.read('key1'))?.stream ?? Readable.from([]))).toBe('xy');
   });
 
   test('leaves no empty folders', async () => {

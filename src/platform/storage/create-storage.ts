@@ -1,9 +1,9 @@
-import { createLocalStorage } from './local-storage.ts';
+import { createLocalStorage, type LocalStorageOptions } from './local-storage.ts';
 import { createS3Storage } from './s3-storage.ts';
 import type { Storage } from './storage.ts';
 
 export type StorageConfig =
-  | { readonly kind: 'local'; readonly directory: string }
+  | ({ readonly kind: 'local' } & LocalStorageOptions)
   /** Region, endpoint and credentials come from the standard `AWS_*` variables. */
   | { readonly kind: 's3'; readonly bucket: string; readonly prefix?: string };
 

@@ -7,13 +7,20 @@ import { badRequest, notFound } from '#platform/errors.ts';
 import { createMeter, toStorageError } from './meter.ts';
 import { assertKey, type ListedFile, resolveRange, type Storage } from './storage.ts';
 
+export interface LocalStorageOptions {
+  readonly directory: string;
+  /** The process that writes: by its id the drafts of a dead one are found. */
+  readonly writer?: string;
+}
+
 /**
  * Files in a directory. Writes go to `tmp/`, are synced, and are then renamed into `files/`, so that a crash leaves
- * either the old file or the new one, and at worst a temporary file for the sweep.
+ * either the old file or the new one, and a temporary file that the others remove when they find the process dead.
  */
-export const createLocalStorage = (options: { readonly directory: string }): Storage => {
+export const createLocalStorage = (options: LocalStorageOptions): Storage => {
   const files = join(options.directory, 'files');
   const temporary = join(options.directory, 'tmp');
+  const draftPrefix = (writer: string) => `${writer}.`;
   const pathOf = (key: string) => {
     assertKey(key);
     return join(files, key);
@@ -21,7 +28,7 @@ export const createLocalStorage = (options: { readonly directory: string }): Sto
 
   return {
     async write(key, source, { maxBytes, signal } = {}) {
-      const draft = join(temporary, randomUUID());
+      const draft = join(temporary, draftPrefix(options.writer ?? 'unknown') + randomUUID());
       try {
         const path = pathOf(key);
         await mkdir(temporary, { recursive: true });
@@ -95,6 +102,12 @@ export const createLocalStorage = (options: { readonly directory: string }): Sto
         removed++;
       }
       return removed;
+    },
+
+    async removeDraftsOf(writer) {
+      for await (const name of namesIn(temporary)) {
+        if (name.startsWith(draftPrefix(writer))) await rm(join(temporary, name), { force: true });
+      }
     },
 
     close: async () => undefined,

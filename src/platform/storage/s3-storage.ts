@@ -108,6 +108,9 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
       }
     },
 
+    /** A broken-off upload shows nowhere; its parts go with the sweep. */
+    removeDraftsOf: async () => undefined,
+
     /** Parts of uploads that were never completed cost money until they are aborted. */
     async sweepTemporary(olderThanMs) {
       const { client, sdk } = await s3();

@@ -20,6 +20,8 @@ export interface Storage {
   ready(): Promise<void>;
   /** Removes what broken-off writes left behind, if it is older than that; returns how many there were. */
   sweepTemporary(olderThanMs: number): Promise<number>;
+  /** Removes what a process that died was writing. Safe to repeat. */
+  removeDraftsOf(writer: string): Promise<void>;
   close(): Promise<void>;
 }
 
