@@ -139,10 +139,15 @@ class BufferedTx {
 
   async flush(): Promise<void> {
     this.#open = false;
-    if (this.#events.length > 0) await insertEvents(this.#db, this.#events);
+    for (let i = 0; i < this.#events.length; i += EVENTS_PER_STATEMENT) {
+      await insertEvents(this.#db, this.#events.slice(i, i + EVENTS_PER_STATEMENT));
+    }
     if (this.#jobs.length > 0) await addJobs(this.#db, this.#jobs);
   }
 }
+
+/** A group may go with a hundred thousand projects, an event for each. */
+const EVENTS_PER_STATEMENT = 1_000;
 
 const insertEvents = (db: Database, events: readonly EventInsert[]) =>
   sql`

@@ -80,3 +80,10 @@ export const definitionsIn = (exports: Readonly<Record<string, unknown>>): AnyEv
     const definition = typeof value === 'object' && value !== null ? registry.get(value) : undefined;
     return definition ? [definition] : [];
   });
+
+/** A payload as `events` shows it: what stands under `hook_only` is for the bodies of hooks alone. */
+export const shownPayload = (payload: unknown): unknown => {
+  if (typeof payload !== 'object' || payload === null || !('hook_only' in payload)) return payload;
+  const { hook_only: _hidden, ...shown } = payload;
+  return shown;
+};

@@ -4,7 +4,7 @@ import { builder } from '#graphql/builder.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
 import { badRequest, notFound, unauthenticated } from '#platform/errors.ts';
 import type { LiveFilter } from '#platform/event-log/read.ts';
-import type { EventRow } from '#platform/events.ts';
+import { type EventRow, shownPayload } from '#platform/events.ts';
 
 const EventRef = builder.objectRef<EventRow>('Event').implement({
   description: 'Something that happened: one entry of the event log.',
@@ -28,7 +28,7 @@ const EventRef = builder.objectRef<EventRow>('Event').implement({
       description: 'The group or personal namespace concerned and its ancestors, outermost first.',
       resolve: (event) => [...event.namespace_ids],
     }),
-    payload: t.field({ type: 'JSON', resolve: (event) => event.payload }),
+    payload: t.field({ type: 'JSON', resolve: (event) => shownPayload(event.payload) }),
   }),
 });
 

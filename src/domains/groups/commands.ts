@@ -3,7 +3,7 @@ import pg from 'pg';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { scheduleProjectFilesRemoval } from '#domains/users/project-files.ts';
+import { dismissProjects } from '#domains/users/leaving-projects.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
@@ -193,7 +193,7 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath): Promise<void> => 
     const ids = await lockTree(tx, found.id);
     const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
     const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
-    const projects = await scheduleProjectFilesRemoval(tx, ids);
+    const projects = await dismissProjects(tx, ids);
     // Members of the removed groups lose what was shared with these.
     const sharing = await tx.db
       .selectFrom('namespace_shares')

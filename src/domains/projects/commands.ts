@@ -1,20 +1,19 @@
 import { sql } from 'kysely';
-import { OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { projectDeleted } from '#domains/users/events.ts';
+import { describeProjects, type ProjectPayload } from '#domains/users/project-payload.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { isoTime } from '#platform/time.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
-  type ProjectPayload,
   projectArchived,
   projectCreated,
-  projectDeleted,
   projectStarred,
   projectUnarchived,
   projectUnstarred,
@@ -152,11 +151,11 @@ export const deleteProject = async (ctx: Context, given: ProjectRow): Promise<vo
   requireAbility(ctx, given, 'remove_project');
   await ctx.transaction(async (tx) => {
     const project = await lockProject(tx, given.id);
-    const payload = await payloadOf(tx, project);
-    const storage_keys = await storedFiles(tx, project);
+    const [found] = await describeProjects(tx, { projectIds: [project.id] });
+    if (!found) throw notFound('Project');
     await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
-    tx.enqueue(removeFiles, { disk_paths: [project.disk_path], storage_keys });
-    tx.emit(projectDeleted, { ...about(project), payload });
+    tx.enqueue(removeFiles, { disk_paths: [found.disk_path], storage_keys: [...found.storage_keys] });
+    tx.emit(projectDeleted, { ...about(project), payload: found.payload });
   });
 };
 
@@ -308,38 +307,9 @@ const about = (project: ProjectRow) => ({
   subject: { type: 'Project', id: project.id },
 });
 
-const MAX_OWNERS = 100;
-
-/** With the owners, as the hook body names them. */
-export const payloadOf = async (tx: Tx, project: ProjectRow): Promise<ProjectPayload> => {
-  const { rows: owners } = await sql<{ name: string; email: string }>`
-    select u.name, coalesce(nullif(u.public_email, ''), '[REDACTED]') as email from users u
-    where u.id in (
-      select a.user_id from namespace_access a
-      where a.namespace_id = ${project.namespace_id} and a.access_level >= ${sql.lit(OWNER)} and a.expires_at > current_date
-      union
-      select m.user_id from members m where m.project_id = ${project.id} and m.access_level >= ${sql.lit(OWNER)}
-        and (m.expires_at is null or m.expires_at > current_date))
-    order by u.id limit ${sql.lit(MAX_OWNERS)}`.execute(tx.db);
-  const { id, name, path, full_path, namespace_id, visibility_level, created_at, updated_at } = project;
-  return {
-    id,
-    name,
-    path,
-    path_with_namespace: full_path,
-    namespace_id,
-    visibility_level,
-    created_at: isoTime(created_at),
-    updated_at: isoTime(updated_at),
-    owners,
-  };
-};
-
-const storedFiles = async (tx: Tx, project: ProjectRow): Promise<string[]> => {
-  const { rows } = await sql<{ key: string }>`
-    select storage_key as key from project_exports where project_id = ${project.id} and storage_key is not null
-    union select storage_key from project_imports where project_id = ${project.id} and storage_key is not null`.execute(
-    tx.db,
-  );
-  return [...rows.map((row) => row.key), ...(project.avatar_key === null ? [] : [project.avatar_key])];
+/** The project as events tell of it, with the owners for hook bodies. @throws DomainError `not_found` when it has gone */
+export const payloadOf = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>): Promise<ProjectPayload> => {
+  const [found] = await describeProjects(tx, { projectIds: [id] });
+  if (!found) throw notFound('Project');
+  return found.payload;
 };

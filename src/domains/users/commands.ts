@@ -8,9 +8,9 @@ import { conflict, forbidden, invalid } from '#platform/errors.ts';
 import { randomToken } from '#platform/secrets.ts';
 import { attributeErrors, columnsOf, passwordErrors, type UserAttributes } from './attributes.ts';
 import { userCreated, userDeleted, userUpdated } from './events.ts';
+import { dismissProjects } from './leaving-projects.ts';
 import { hashPassword } from './password.ts';
 import { requireAdministrator } from './policy.ts';
-import { scheduleProjectFilesRemoval } from './project-files.ts';
 import { getUser, type UserRow } from './queries.ts';
 
 export interface NewUser extends UserAttributes {
@@ -148,7 +148,7 @@ export const deleteUser = async (ctx: Context, id: number): Promise<void> => {
       .where('kind', '=', 'user')
       .forUpdate()
       .executeTakeFirst();
-    const projects = namespace ? await scheduleProjectFilesRemoval(tx, [namespace.id]) : [];
+    const projects = namespace ? await dismissProjects(tx, [namespace.id]) : [];
     // Memberships, access, tokens, the namespace and its projects go with it.
     await tx.db.deleteFrom('users').where('id', '=', id).execute();
     tx.emit(userDeleted, {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
+import { projectBody, projectPayload } from './project-payload.ts';
 
 const user = z.object({ id: z.number(), username: z.string(), name: z.string(), state: z.string() });
 
@@ -21,3 +22,9 @@ export const userDeleted = defineEvent(
     projects: z.array(z.object({ id: z.number(), full_path: z.string(), disk_path: z.string() })),
   }),
 );
+
+/** One for each project that went, on its own or with its user or group: so it is defined where all of them reach it. */
+export const projectDeleted = defineEvent('project.deleted', projectPayload, {
+  trigger: () => 'project_events',
+  body: projectBody('project_destroy'),
+});

@@ -1,0 +1,39 @@
+import type { Tx } from '#platform/context.ts';
+import { projectDeleted } from './events.ts';
+import { removeProjectFiles } from './jobs.ts';
+import { describeProjects } from './project-payload.ts';
+
+/** A project that is about to go with its namespace. */
+interface LeavingProject {
+  readonly id: number;
+  readonly namespace_id: number;
+  readonly full_path: string;
+  readonly disk_path: string;
+}
+
+const PROJECTS_PER_JOB = 1_000;
+
+/**
+ * Sees the projects of these namespaces off, whose rows the transaction is about to delete: tells of each, and has what
+ * they keep outside the database (repositories, archives, pictures) removed once it commits. Gives the projects.
+ */
+export const dismissProjects = async (tx: Tx, namespaceIds: readonly number[]): Promise<LeavingProject[]> => {
+  const projects = await describeProjects(tx, { namespaceIds });
+  for (let i = 0; i < projects.length; i += PROJECTS_PER_JOB) {
+    const chunk = projects.slice(i, i + PROJECTS_PER_JOB);
+    tx.enqueue(removeProjectFiles, {
+      disk_paths: chunk.map(({ disk_path }) => disk_path),
+      storage_keys: chunk.flatMap(({ storage_keys }) => storage_keys),
+    });
+  }
+  for (const { payload, namespace_ids } of projects) {
+    const subject = { type: 'Project', id: payload.id };
+    tx.emit(projectDeleted, { subject, project_id: payload.id, namespace_ids, payload });
+  }
+  return projects.map(({ payload, disk_path }) => ({
+    id: payload.id,
+    namespace_id: payload.namespace_id,
+    full_path: payload.path_with_namespace,
+    disk_path,
+  }));
+};

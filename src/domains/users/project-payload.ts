@@ -1,0 +1,90 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { OWNER, visibilityName } from '#domains/access/model.ts';
+import type { Tx } from '#platform/context.ts';
+import type { EventRow } from '#platform/events.ts';
+import { isoTime } from '#platform/time.ts';
+
+// What events tell of a project. It stands here, left of projects, because projects also go with their user or group.
+
+/** The project as it was then: bodies stay right when it has changed since, or is gone. */
+export const projectPayload = z.object({
+  id: z.number(),
+  name: z.string(),
+  path: z.string(),
+  path_with_namespace: z.string(),
+  namespace_id: z.number(),
+  visibility_level: z.number(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  /** Whoever may know of the project sees the event, but not who owns it. */
+  hook_only: z.object({ owners: z.array(z.object({ name: z.string(), email: z.string() })) }),
+});
+export type ProjectPayload = z.output<typeof projectPayload>;
+
+/** The body of project events (reference: webhooks §3). */
+export const projectBody =
+  (event_name: 'project_create' | 'project_destroy') =>
+  async (_ctx: unknown, _event: EventRow, payload: ProjectPayload): Promise<Record<string, unknown>> => ({
+    event_name,
+    created_at: isoTime(payload.created_at),
+    updated_at: isoTime(payload.updated_at),
+    name: payload.name,
+    path: payload.path,
+    path_with_namespace: payload.path_with_namespace,
+    project_id: payload.id,
+    project_namespace_id: payload.namespace_id,
+    owners: payload.hook_only.owners,
+    project_visibility: visibilityName(payload.visibility_level),
+  });
+
+interface Described {
+  readonly payload: ProjectPayload;
+  readonly namespace_ids: readonly number[];
+  readonly disk_path: string;
+  /** Where its files lie in storage: archives and pictures. */
+  readonly storage_keys: readonly string[];
+}
+
+const MAX_OWNERS = 100;
+
+/** The projects as events tell of them, by id in order; they stay as they are until the transaction ends. */
+export const describeProjects = async (
+  tx: Tx,
+  wanted: { readonly projectIds: readonly number[] } | { readonly namespaceIds: readonly number[] },
+): Promise<Described[]> => {
+  const chosen =
+    'projectIds' in wanted
+      ? sql`p.id = any (${wanted.projectIds}::bigint[])`
+      : sql`p.namespace_id = any (${wanted.namespaceIds}::bigint[])`;
+  const { rows } = await sql<
+    Omit<ProjectPayload, 'hook_only'> & Omit<Described, 'payload'> & { owners: ProjectPayload['hook_only']['owners'] }
+  >`
+    select p.id, p.name, p.path, p.full_path as path_with_namespace, p.namespace_id, p.visibility_level,
+      p.created_at, p.updated_at, p.disk_path, n.traversal_ids as namespace_ids,
+      array_remove(
+        array(select e.storage_key from project_exports e where e.project_id = p.id)
+        || array(select i.storage_key from project_imports i where i.project_id = p.id) || p.avatar_key, null) as storage_keys,
+      array(
+        select json_build_object('name', u.name, 'email', coalesce(nullif(u.public_email, ''), '[REDACTED]'))
+        from users u where u.id in (
+          select a.user_id from namespace_access a
+          where a.namespace_id = p.namespace_id and a.access_level >= ${sql.lit(OWNER)} and a.expires_at > current_date
+          union
+          select m.user_id from members m where m.project_id = p.id and m.access_level >= ${sql.lit(OWNER)}
+            and (m.expires_at is null or m.expires_at > current_date))
+        order by u.id limit ${sql.lit(MAX_OWNERS)}) as owners
+    from projects p join namespaces n on n.id = p.namespace_id
+    where ${chosen} order by p.id for update of p`.execute(tx.db);
+  return rows.map(({ owners, namespace_ids, disk_path, storage_keys, ...project }) => ({
+    payload: {
+      ...project,
+      created_at: isoTime(project.created_at),
+      updated_at: isoTime(project.updated_at),
+      hook_only: { owners },
+    },
+    namespace_ids,
+    disk_path,
+    storage_keys,
+  }));
+};
