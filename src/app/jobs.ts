@@ -1,12 +1,11 @@
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
-import { removeFiles } from '#domains/projects/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
-import { removeProjectFiles } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
+import { removeFiles } from '#platform/remove-files.ts';
 import { sweepStorage } from './housekeeping.ts';
 
 /** Every job, a line per domain. */
@@ -14,7 +13,6 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
   runnable(pruneJobs),
   runnable(sweepStorage),
-  runnable(removeProjectFiles),
   runnable(removeFiles),
   runnable(refreshStatistics),
   runnable(packRepository),

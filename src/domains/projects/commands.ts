@@ -10,6 +10,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { removeFiles } from '#platform/remove-files.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
   projectArchived,
@@ -20,7 +21,6 @@ import {
   projectUpdated,
 } from './events.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
-import { removeFiles } from './jobs.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
 import { requireAbility } from './policy.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { removeFiles } from '#domains/projects/jobs.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { removeFiles } from '#platform/remove-files.ts';
 import { failExport, runExport } from './exporting/run.ts';
 import { failImport } from './importing/finish.ts';
 import { runImport } from './importing/run.ts';

@@ -1,6 +1,6 @@
 import type { Tx } from '#platform/context.ts';
+import { removeFiles } from '#platform/remove-files.ts';
 import { projectDeleted } from './events.ts';
-import { removeProjectFiles } from './jobs.ts';
 import { describeProjects } from './project-payload.ts';
 
 /** A project that is about to go with its namespace. */
@@ -21,7 +21,7 @@ export const dismissProjects = async (tx: Tx, namespaceIds: readonly number[]): 
   const projects = await describeProjects(tx, { namespaceIds });
   for (let i = 0; i < projects.length; i += PROJECTS_PER_JOB) {
     const chunk = projects.slice(i, i + PROJECTS_PER_JOB);
-    tx.enqueue(removeProjectFiles, {
+    tx.enqueue(removeFiles, {
       disk_paths: chunk.map(({ disk_path }) => disk_path),
       storage_keys: chunk.flatMap(({ storage_keys }) => storage_keys),
     });

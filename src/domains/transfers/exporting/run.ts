@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { sql } from 'kysely';
-import { removeFiles } from '#domains/projects/jobs.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { createArchiveWriter } from '#platform/archive/write-archive.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { JobRun } from '#platform/jobs.ts';
+import { removeFiles } from '#platform/remove-files.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { exportFailed, exportFinished, exportProgressed } from '../events.ts';
 import {

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { defineJob } from '#platform/jobs.ts';
+import { defineJob } from './jobs.ts';
 
 /**
- * Removes what deleted projects kept outside the database: repositories, and files in storage. Added in the transaction
- * that deletes the rows; what is gone already is fine, so it may run again.
+ * The job `files.remove`: removes repositories, and files in storage, whose rows are gone. Added in the transaction that
+ * deletes the rows; what is gone already is fine, so it may run again.
  */
 export const removeFiles = defineJob({
-  name: 'projects.remove_files',
+  name: 'files.remove',
   input: z.object({ disk_paths: z.array(z.string()), storage_keys: z.array(z.string()) }),
   maxAttempts: 25,
   run: async (ctx, { disk_paths, storage_keys }) => {
