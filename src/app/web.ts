@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Registry, register } from 'prom-client';
-import { audienceOf } from '#domains/events/audience.ts';
+import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
@@ -76,7 +76,9 @@ const graphqlMount =
         const seeing = await audienceOf(ownContext, viewers, event);
         return new Set([...seeing].filter((index) => valid.has(index)));
       },
-      isStillValid: async (viewer) => (await stillValid(services, [viewer])).size > 0,
+      seenBy: async (viewer, events) =>
+        (await stillValid(services, [viewer])).has(0) ? eventsSeenBy(ownContext, viewer, events) : new Set(),
+      stillValid: (viewers) => stillValid(services, viewers),
       graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
       log: services.log,
     });

@@ -21,6 +21,7 @@ import type { Logger } from '#platform/log.ts';
 import { type Engine, type Prepared, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
 import { Frame } from './frame.ts';
+import { Doubts } from './live-doubts.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
 
 /** Which of the viewers (their indexes) may see the event now. Asked once per event for all of them. */
@@ -41,8 +42,10 @@ export interface LiveOptions {
   readonly engine: Engine;
   readonly feed: EventFeed;
   readonly mayStillSee: RightsCheck;
-  /** Whether the viewer could still come in: not with a token that was revoked meanwhile. */
-  readonly isStillValid: (viewer: Actor) => Promise<boolean>;
+  /** Which of the events (their indexes) the viewer may see now. Asked for a page of history. */
+  readonly seenBy: (viewer: Actor, events: readonly EventRow[]) => Promise<ReadonlySet<number>>;
+  /** Which of the viewers (their indexes) could still come in: not with a token that was revoked meanwhile. */
+  readonly stillValid: (viewers: readonly Actor[]) => Promise<ReadonlySet<number>>;
   /** A fresh context for a viewer, made for each execution. */
   readonly contextFor: (actor: Actor) => Context;
   readonly log: Logger;
@@ -81,6 +84,8 @@ interface Group {
 
 /** Characters of frames kept for a subscriber during its replay. */
 const MAX_WAITING = 2_000_000;
+/** What was found about a page of history holds for as long: a slow reader may take minutes for it. */
+const RIGHTS_MS = 250;
 /** Events a group may lag behind before its subscribers are sent away to resume. */
 const MAX_QUEUED = 10_000;
 
@@ -93,12 +98,19 @@ export class LiveHub {
   readonly #groups = new Map<string, Group>();
   readonly #viewers = new Map<string, Viewer>();
   readonly #shapes = new WeakMap<Prepared, Shape>();
+  readonly #doubts: Doubts<Group, Viewer>;
   #documents = 0;
   #batch: { event: EventRow; viewers: Set<Viewer>; allowed: Promise<ReadonlySet<Viewer>> } | null = null;
   #rightsTail: Promise<unknown> = Promise.resolve();
 
   constructor(options: LiveOptions) {
     this.#options = options;
+    this.#doubts = new Doubts({
+      stillValid: options.stillValid,
+      open: async (group, { actor }) => group.field.open(options.contextFor(actor), group.args),
+      expel: (group, viewer, over) => this.#expel(group, viewer, over),
+      log: options.log,
+    });
   }
 
   get size(): number {
@@ -145,6 +157,7 @@ export class LiveHub {
 
   /** Sends everyone away; they may resume elsewhere. */
   stop(): void {
+    this.#doubts.stop();
     for (const group of this.#groups.values()) {
       for (const member of [...group.members]) this.#drop(group, member);
     }
@@ -177,25 +190,15 @@ export class LiveHub {
     const frame = first ? await this.#execute(group, first.viewer.actor, event) : null;
     for (const member of frame ? seeing : []) if (frame) this.#send(group, member, frame);
 
-    const denied = new Set(members.filter((member) => !allowed.has(member.viewer)).map((member) => member.viewer));
-    for (const viewer of denied) {
-      if (await this.#mayFollow(group, viewer)) continue;
-      for (const member of [...group.members]) {
-        if (member.viewer !== viewer) continue;
-        this.#close(group, member);
-        member.sink.complete();
-      }
-    }
+    for (const member of members) if (!allowed.has(member.viewer)) this.#doubts.add(group, member.viewer);
   }
 
-  /** One event may be hidden from somebody who may follow the rest. */
-  async #mayFollow(group: Group, viewer: Viewer): Promise<boolean> {
-    try {
-      if (!(await this.#options.isStillValid(viewer.actor))) return false;
-      await group.field.open(this.#options.contextFor(viewer.actor), group.args);
-      return true;
-    } catch {
-      return false;
+  #expel(group: Group, viewer: Viewer, over: boolean): void {
+    for (const member of [...group.members]) {
+      if (member.viewer !== viewer) continue;
+      this.#close(group, member);
+      if (over) member.sink.complete();
+      else member.sink.drop();
     }
   }
 
@@ -245,10 +248,17 @@ export class LiveHub {
     const { actor } = member.viewer;
     try {
       for await (const events of feed.history(group.filter, after, member.from)) {
-        for (const event of events) {
+        let seen = new Set<EventRow>();
+        let askedAt = Number.NEGATIVE_INFINITY;
+        for (const [index, event] of events.entries()) {
           if (member.closed) return;
-          const allowed = await this.#options.mayStillSee([actor], event);
-          const frame = allowed.has(0) ? await this.#execute(group, actor, event) : null;
+          if (performance.now() - askedAt > RIGHTS_MS) {
+            askedAt = performance.now();
+            const rest = events.slice(index);
+            const indexes = await this.#options.seenBy(actor, rest);
+            seen = new Set(rest.filter((_, n) => indexes.has(n)));
+          }
+          const frame = seen.has(event) ? await this.#execute(group, actor, event) : null;
           if (!frame || member.closed) continue;
           member.sink.send(frame);
           await member.sink.ready();

@@ -8,7 +8,7 @@ import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, type GraphqlParams, Refused } from './engine.ts';
 import { sendGraphiql } from './graphiql.ts';
 import { LIMITS } from './limits.ts';
-import { LiveHub, type RightsCheck } from './live.ts';
+import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { readBody, readParams, readQuery } from './params.ts';
 import { answerByEvents, EventStreams } from './sse.ts';
 import { attachWebsocket } from './websocket.ts';
@@ -25,8 +25,10 @@ export interface GraphqlOptions {
   readonly feed: EventFeed;
   /** Who of the viewers may see an event. */
   readonly mayStillSee: RightsCheck;
-  /** Whether a subscriber could still come in as he did. */
-  readonly isStillValid: (viewer: Actor) => Promise<boolean>;
+  /** Which events of a page of history a viewer may see. */
+  readonly seenBy: LiveOptions['seenBy'];
+  /** Which subscribers could still come in as they did. */
+  readonly stillValid: LiveOptions['stillValid'];
   readonly graphiqlEnabled: () => Promise<boolean>;
   readonly log: Logger;
 }
@@ -47,7 +49,8 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     engine,
     feed: options.feed,
     mayStillSee: options.mayStillSee,
-    isStillValid: options.isStillValid,
+    seenBy: options.seenBy,
+    stillValid: options.stillValid,
     contextFor: options.contextFor,
     log,
   });

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { audienceOf } from '#domains/events/audience.ts';
+import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import { findEvents } from '../groups/find-events.ts';
@@ -23,11 +23,24 @@ beforeAll(async () => {
 
 const actorOf = ({ id, username }: TestUser): Actor => ({ ...anonymous, userId: id, username });
 
+/** Those asked about so far. */
+const everyEvent: EventRow[] = [];
+
 /** Who of owner, member, stranger and an anonymous caller sees the event. */
 const seenBy = async (event: EventRow | undefined): Promise<string[]> => {
   if (!event) throw new Error('there is no such event');
   const viewers = [actorOf(owner), actorOf(member), actorOf(stranger), anonymous];
   const seeing = await audienceOf(app().context(), viewers, event);
+  // History is asked about in pages: to each the same is shown, also among events of other places.
+  const page = [...everyEvent, event];
+  for (const [index, viewer] of viewers.entries()) {
+    const seen = await eventsSeenBy(app().context(), viewer, page);
+    expect(seen.has(page.length - 1)).toBe(seeing.has(index));
+    for (const [n, other] of everyEvent.entries()) {
+      expect(seen.has(n)).toBe((await audienceOf(app().context(), [viewer], other)).has(0));
+    }
+  }
+  everyEvent.push(event);
   return ['owner', 'member', 'stranger', 'anonymous'].filter((_, index) => seeing.has(index));
 };
 

@@ -211,6 +211,45 @@ describe('sharing', () => {
     expect(new Set(followers.map((follower) => JSON.stringify(follower.results))).size).toBe(1);
   });
 
+  it('holds nobody up for those who are not shown an event: they are asked about together', async () => {
+    const [one] = [follow(SHARED, { p: 1 }, 'user-1')];
+    const denied = Array.from({ length: 30 }, (_, i) => follow(SHARED, { p: 1 }, `user-${i + 2}`));
+    await joined(31);
+    for (let i = 0; i < 30; i++) live.blind.add(i + 2);
+    live.opened = 0;
+    live.validityChecks.length = 0;
+    const begun = performance.now();
+    for (let i = 0; i < 50; i++) {
+      server.feed.emit(1, i);
+      await until(() => one.texts().length === i + 1, 'a payload');
+    }
+    live.expelled.add(31);
+    server.feed.emit(1, 'last');
+    await until(() => denied[29]?.ended === 'complete', 'the end');
+    expect(denied.filter(({ ended }) => ended !== null)).toHaveLength(1);
+    // Two rounds a second, whatever the number of events.
+    const rounds = Math.ceil((performance.now() - begun) / 500) + 1;
+    expect(live.validityChecks.length).toBeLessThanOrEqual(rounds);
+    expect(live.opened).toBeLessThanOrEqual(30 * rounds);
+    expect(denied.flatMap((each) => each.texts())).toEqual([]);
+  });
+
+  it('asks for the rights to a page of history at once', async () => {
+    for (let i = 0; i < 40; i++) server.feed.emit(1, i);
+    live.rightsChecks.length = 0;
+    live.pages.length = 0;
+    const follower = follow(SHARED, { p: 1, after: encodeCursor([0]) });
+    await until(() => follower.texts().length === 40, 'the history');
+    expect(live.rightsChecks).toEqual([]);
+    // Once more only where a quarter of a second has gone by.
+    expect(live.pages.length).toBeLessThan(10);
+    live.blind.add(1);
+    const blind = follow(SHARED, { p: 1, after: encodeCursor([0]) }, 'user-1');
+    await joined(2);
+    await settle();
+    expect(blind.texts()).toEqual([]);
+  });
+
   it('executes for each viewer where the payload may depend on it', async () => {
     const followers = Array.from({ length: 6 }, (_, i) => follow(OWN, { p: 1 }, `user-${(i % 3) + 1}`));
     await joined(6);

@@ -11,6 +11,8 @@ import { type LiveFilter, matches } from '#platform/event-log/read.ts';
 import type { EventRow } from '#platform/events.ts';
 import { kitContext, userActor } from './support.ts';
 
+const PAGE = 8;
+
 /** A log in memory, with the guarantees of the real one. */
 class FakeFeed implements EventFeed {
   readonly events: EventRow[] = [];
@@ -27,10 +29,12 @@ class FakeFeed implements EventFeed {
 
   async *history(filter: LiveFilter, after: number, until: number): AsyncGenerator<EventRow[]> {
     if (after < this.prunedPosition) throw new DomainError('gone', 'The cursor is older than the events that are kept');
-    for (const event of this.events) {
-      if (event.position <= after || event.position > until || !matches(filter, event)) continue;
+    const wanted = this.events.filter(
+      (event) => event.position > after && event.position <= until && matches(filter, event),
+    );
+    for (let i = 0; i < wanted.length; i += PAGE) {
       await new Promise((resolve) => setImmediate(resolve));
-      yield [event];
+      yield wanted.slice(i, i + PAGE);
     }
   }
 
@@ -78,6 +82,9 @@ const OwnChange = changeFields('OwnChange', {});
 export const live = {
   executions: 0,
   rightsChecks: [] as number[],
+  validityChecks: [] as number[],
+  pages: [] as number[],
+  opened: 0,
   blind: new Set<number>(),
   expelled: new Set<number>(),
   revoked: new Set<number>(),
@@ -88,6 +95,7 @@ const declare = (name: string, type: typeof SharedChange) =>
     type,
     args: (t) => ({ project: t.int({ required: true }) }),
     open: (ctx, { project }) => {
+      live.opened++;
       if (project === 404 || live.expelled.has(ctx.actor.userId ?? 0)) throw notFound('Project');
       return { kinds: new Set(['thing.changed']), project_id: project };
     },
@@ -129,7 +137,14 @@ export const startServer = async () => {
       live.rightsChecks.push(viewers.length);
       return new Set([...viewers.keys()].filter((index) => !live.blind.has(viewers[index]?.userId ?? 0)));
     },
-    isStillValid: async ({ userId }) => !live.revoked.has(userId ?? 0),
+    seenBy: async ({ userId }, events) => {
+      live.pages.push(events.length);
+      return new Set(live.blind.has(userId ?? 0) ? [] : events.keys());
+    },
+    stillValid: async (viewers) => {
+      live.validityChecks.push(viewers.length);
+      return new Set([...viewers.keys()].filter((index) => !live.revoked.has(viewers[index]?.userId ?? 0)));
+    },
     graphiqlEnabled: async () => settings.graphiql,
     log: kitContext(anonymous).log,
   });

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import type { Context } from '#platform/context.ts';
+import type { Actor, Context } from '#platform/context.ts';
+import { namespaceLevel, projectLevel } from './policy.ts';
 
 /** Of the given users, those who hold at least `least` on the project: for approvers, assignees, and live events. */
 export const usersWithProjectLevel = async (
@@ -40,4 +41,34 @@ export const usersWithNamespaceLevel = async (
     .where(sql<boolean>`expires_at > current_date`)
     .execute();
   return new Set(rows.map((row) => row.user_id));
+};
+
+/** The levels that somebody holds on these projects; none where he holds none. */
+export const levelsOnProjects = async (
+  ctx: Context,
+  actor: Actor,
+  projectIds: readonly number[],
+): Promise<ReadonlyMap<number, number>> => {
+  if (projectIds.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('projects')
+    .select(['id', projectLevel(actor).as('level')])
+    .where(sql<boolean>`id = any (${projectIds}::bigint[])`)
+    .execute();
+  return new Map(rows.map(({ id, level }) => [id, level]));
+};
+
+/** The same on these namespaces. */
+export const levelsOnNamespaces = async (
+  ctx: Context,
+  actor: Actor,
+  namespaceIds: readonly number[],
+): Promise<ReadonlyMap<number, number>> => {
+  if (namespaceIds.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('namespaces')
+    .select(['id', namespaceLevel(actor, sql.ref('namespaces.id')).as('level')])
+    .where(sql<boolean>`id = any (${namespaceIds}::bigint[])`)
+    .execute();
+  return new Map(rows.map(({ id, level }) => [id, level]));
 };
