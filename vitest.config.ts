@@ -23,6 +23,9 @@ export default defineConfig({
     pool: 'forks',
     // Tests wait as much as they compute: on Postgres, on git, on processes. More than six would need more connections.
     maxWorkers: Math.min(availableParallelism() + 1, 6),
+    // A worker runs file after file with the modules it has: to import the hub costs more than most files. What a file
+    // leaves behind shows as a failure of another; `vitest run --isolate` then tells them apart.
+    isolate: false,
     // Node itself loads the source, as it does for the hub: the same resolution, and half the time of the module runner.
     experimental: { viteModuleRunner: false, nodeLoader: false },
   },

@@ -41,6 +41,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await stores.s3?.close();
   await closeS3?.();
+  for (const name of [...Object.keys(AWS), 'AWS_ENDPOINT_URL_S3', 'AWS_MAX_ATTEMPTS']) delete process.env[name];
   await rm(directory, { recursive: true, force: true });
 });
 
@@ -185,7 +186,8 @@ describe.each(['local', 's3'] as const)('%s storage', (kind) => {
     expect(source.destroyed).toBe(true);
   });
 
-  test('writers of one key do not mix', async () => {
+  // Of S3 this is its own promise, which the stand-in does not keep: it writes into the file in place.
+  test.runIf(kind === 'local')('writers of one key do not mix', async () => {
     const store = storage();
     const bodies = Array.from({ length: 8 }, (_, index) => `${index}`.repeat(200_000));
     await Promise.all(bodies.map((body) => store.write('race/key', Readable.from([body]))));
