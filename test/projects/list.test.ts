@@ -179,6 +179,43 @@ describe('lists of others', () => {
     expect(ids(await app().as(user).get(`/users/${id}/starred_projects`))).toEqual([own.id]);
   });
 
+  it('keeps a private profile closed in every list of both faces, but to himself and administrators', async () => {
+    const { make, as, root, anonymous } = app();
+    const closed = await make.user({ private_profile: true });
+    const member = await make.user();
+    const project = await make.project({ visibility: 'public' }, closed);
+    await make.projectMember(project, member, 30);
+    await as(closed).post(`/projects/${project.id}/star`);
+    const { data } = await as(root).graphql('query ($name: String!) { user(username: $name) { id } }', {
+      name: closed.username,
+    });
+    const query = `query ($id: UserID!, $path: ID!) {
+      namespace(fullPath: $path) { projects { count nodes { fullPath } } }
+      user(id: $id) { namespace { projects { nodes { fullPath } } } starredProjects { nodes { fullPath } } } }`;
+    const told = async (client: typeof anonymous) => {
+      const answer = await client.graphql(query, { id: data.user.id, path: closed.username });
+      return [
+        (await client.get(`/users/${closed.id}/projects`)).body.length,
+        (await client.get(`/users/${closed.id}/starred_projects`)).body.length,
+        answer.data.namespace.projects.nodes.length,
+        answer.data.namespace.projects.count,
+        answer.data.user.namespace.projects.nodes.length,
+        answer.data.user.starredProjects.nodes.length,
+      ];
+    };
+    expect(await told(as(closed))).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(await told(as(root))).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(await told(as(member))).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(await told(as(await make.user()))).toEqual([0, 0, 0, 0, 0, 0]);
+    // The project itself is as open as before.
+    expect(ids(await as(member).get('/projects?membership=1'))).toEqual([project.id]);
+    expect((await anonymous.get(`/projects/${project.id}`)).status).toBe(200);
+    const hidden = await anonymous.graphql('query ($path: ID!) { namespace(fullPath: $path) { projects { count } } }', {
+      path: closed.username,
+    });
+    expect(hidden.data.namespace.projects.count).toBe(0);
+  });
+
   it('lists the projects of a group, of its subgroups, and shared ones', async () => {
     const { make } = app();
     const owner = await make.user();

@@ -114,7 +114,10 @@ export const conditions = (
 
   if (given('ids')) add(sql`projects.id = any (${slot('ids')}::bigint[])`);
   if (given('full_paths')) add(sql`lower(projects.full_path) = any (${slot('full_paths')}::text[])`);
-  if (given('namespace_id')) add(placeCondition(filter, namespaceId));
+  if (given('namespace_id')) {
+    add(placeCondition(filter, namespaceId));
+    add(openProfile(actor, sql`(select n.owner_id from namespaces n where n.id = ${namespaceId}::bigint)`));
+  }
   if (given('archived')) add(filter.archived ? sql`projects.archived` : sql`not projects.archived`);
   if (filter.imported) {
     add(actor.userId === null ? nobody : sql`projects.imported and projects.creator_id = ${actor.userId}`);
@@ -139,7 +142,10 @@ export const conditions = (
     );
   }
   if (filter.starred) add(actor.userId === null ? nobody : starredBy(actor.userId));
-  if (given('starred_by')) add(starredBy(slot('starred_by')));
+  if (given('starred_by')) {
+    add(starredBy(slot('starred_by')));
+    add(openProfile(actor, sql`${slot('starred_by')}::bigint`));
+  }
   if (filter.search) add(searchCondition(filter));
   if (given('topics')) add(sql`projects.topics @> ${slot('topics')}::text[]`);
   if (filter.visibility) add(sql`projects.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
@@ -149,6 +155,16 @@ export const conditions = (
   if (given('marked_for_deletion_on'))
     add(sql`projects.marked_for_deletion_on = ${slot('marked_for_deletion_on')}::date`);
   return sql.join(all, sql` and `);
+};
+
+/**
+ * Who keeps his profile private is not asked for what he owns or has starred, but by himself and by administrators.
+ * Groups have no owner in this sense.
+ */
+const openProfile = (actor: Actor, userId: RawBuilder<unknown>): RawBuilder<unknown> => {
+  if (actor.isAdmin) return sql`true`;
+  const others = actor.userId === null ? sql`true` : sql`u.id <> ${actor.userId}`;
+  return sql`not exists (select 1 from users u where u.id = ${userId} and u.private_profile and ${others})`;
 };
 
 const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter, id: unknown): RawBuilder<unknown> => {

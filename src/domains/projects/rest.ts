@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
 import { findGroupByOldPath, getGroup } from '#domains/groups/queries.ts';
 import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
-import { userView, viewIncludes } from '#domains/users/policy.ts';
 import { findUser, findUserByUsername } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { listOfRows } from '#platform/db/list.ts';
@@ -190,8 +189,7 @@ export const routes = [
       const user = await findPerson(ctx, user_id);
       if (!user) throw notFound('User');
       const namespace_id = await personalNamespaceId(ctx, user.id);
-      const isClosed = user.private_profile && !viewIncludes(userView(ctx.actor, user), 'signed_in');
-      if (isClosed || namespace_id === null)
+      if (namespace_id === null)
         return readPage(
           listOfRows<never>([], () => 0),
           page,
@@ -213,12 +211,6 @@ export const routes = [
     run: async (ctx, { user_id, simple, ...filter }, page) => {
       const user = await findPerson(ctx, user_id);
       if (!user) throw notFound('User');
-      const isClosed = user.private_profile && !viewIncludes(userView(ctx.actor, user), 'signed_in');
-      if (isClosed)
-        return readPage(
-          listOfRows<never>([], () => 0),
-          page,
-        );
       return projectPage(ctx, { ...filter, starred_by: user.id }, page, { simple });
     },
   }),

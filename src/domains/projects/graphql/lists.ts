@@ -2,13 +2,10 @@ import { AccessLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.t
 import type { Visibility } from '#domains/access/model.ts';
 import { GroupRef, NamespaceRef } from '#domains/groups/graphql.ts';
 import { UserRef } from '#domains/users/graphql.ts';
-import { userView, viewIncludes } from '#domains/users/policy.ts';
-import { findUser } from '#domains/users/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
 import { selectedFields, selectedNodes } from '#graphql/lookahead.ts';
-import type { Context } from '#platform/context.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { PROJECT_ORDERS, type ProjectOrder } from '../filter.ts';
 import { findProject, listProjects, listProjectsBelow, type ProjectFilter } from '../queries.ts';
@@ -223,16 +220,13 @@ builder.interfaceField(UserRef, 'starredProjects', (t) =>
     {
       type: ProjectRef,
       args: { search: t.arg.string() },
-      resolve: async (user, args, ctx, info) =>
+      resolve: (user, args, ctx, info) =>
         listConnection(
           args,
           info,
           listProjects(
             ctx,
-            // A private profile says nothing of its stars.
-            (await hasOpenProfile(ctx, user.id))
-              ? { ...order(null), starred_by: user.id, search: args.search }
-              : { ...order(null), ids: [] },
+            { ...order(null), starred_by: user.id, search: args.search },
             projectParts(selectedNodes(info)),
           ),
         ),
@@ -240,8 +234,3 @@ builder.interfaceField(UserRef, 'starredProjects', (t) =>
     ProjectConnection,
   ),
 );
-
-const hasOpenProfile = async (ctx: Context, userId: number): Promise<boolean> => {
-  const user = await findUser(ctx, userId);
-  return user !== null && (!user.private_profile || viewIncludes(userView(ctx.actor, user), 'self'));
-};
