@@ -83,9 +83,10 @@ type LineSource = string | object;
 async function* gather(source: AsyncIterable<LineSource | readonly LineSource[]>): AsyncGenerator<Buffer> {
   let text = '';
   for await (const item of source) {
-    if (Array.isArray(item)) for (const line of item) text += toLine(line);
-    else text += toLine(item);
-    if (text.length >= CHUNK_CHARACTERS) {
+    // Within a batch too: all of it in one text may be more than a text can hold.
+    for (const line of Array.isArray(item) ? item : [item]) {
+      text += toLine(line);
+      if (text.length < CHUNK_CHARACTERS) continue;
       yield Buffer.from(text);
       text = '';
     }

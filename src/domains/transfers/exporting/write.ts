@@ -10,7 +10,10 @@ import { ARCHIVE_VERSION, type RelationCounts } from '../model.ts';
 import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
 import type { ChildReading, Relation } from '../relations/relation.ts';
 
-const PAGE = 1_000;
+/** Lines read at once: few to begin with, then as many as weigh so much. */
+const FIRST_PAGE = 100;
+const MAX_PAGE = 1_000;
+const PAGE_CHARACTERS = 8 * 1024 * 1024;
 
 export interface WriteOptions {
   /** In place of the project's own. */
@@ -69,22 +72,32 @@ async function* readLines(
   { onLines }: WriteOptions,
 ): AsyncGenerator<string[]> {
   const children = await presentChildren(db, projectId, reading.children);
-  const readPage = async (after: number) => (await reading.page(projectId, after, PAGE).execute(db)).rows;
+  let limit = FIRST_PAGE;
+  const readPage = async (after: number) => (await reading.page(projectId, after, limit).execute(db)).rows;
   let done = 0;
   for (let page = await readPage(0); page.length > 0; ) {
     ctx.signal.throwIfAborted();
     const ids = page.map(({ id }) => id);
     const found = await readChildren(db, children, ids);
     const last = ids.at(-1) ?? 0;
-    // The database reads on while this page is put together and written.
-    const next = page.length < PAGE ? Promise.resolve([]) : readPage(last);
+    const lines = page.map(({ id, line }) => withChildren(line, id, found));
+    const isLast = page.length < limit;
+    limit = nextLimit(limit, lines);
+    // The database reads on while this page is written.
+    const next = isLast ? Promise.resolve([]) : readPage(last);
     next.catch(() => undefined);
-    yield page.map(({ id, line }) => withChildren(line, id, found));
+    yield lines;
     done += page.length;
     await onLines(name, done);
     page = await next;
   }
 }
+
+const nextLimit = (limit: number, lines: readonly string[]): number => {
+  const characters = lines.reduce((sum, line) => sum + line.length, 0);
+  const fitting = Math.floor((PAGE_CHARACTERS * lines.length) / Math.max(1, characters));
+  return Math.max(1, Math.min(fitting, limit * 4, MAX_PAGE));
+};
 
 interface PresentChild {
   readonly child: ChildReading;
