@@ -98,7 +98,7 @@ export const fillProject = async (app: TestApp, projectId: number, author: TestU
       schedule as (insert into pipeline_schedules (project_id, description, ref, cron, owner_id, active)
         values (${p}, 'Nightly', 'main', '0 4 * * *', ${a}, false))
     select 1`.execute(db);
-  await sql`update projects set open_issues_count = 4, topics = '{one,two}', merge_method = 'ff', squash_option = 'always',
+  await sql`update projects set open_issues_count = 3, topics = '{one,two}', merge_method = 'ff', squash_option = 'always',
     wiki_access_level = 'disabled', build_timeout = 1200, auto_devops_enabled = true, ci_default_git_depth = 7
     where id = ${p}`.execute(db);
 };
