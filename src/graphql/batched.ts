@@ -63,3 +63,16 @@ export const batchedConnection = <Row, Args extends ConnectionArguments>(
       });
     });
 };
+
+/** The list, with something done for the rows of each page before they are resolved: `loader.ahead`. */
+export const readingAhead = <Row>(
+  list: BatchedList<Row>,
+  read: (rows: readonly Row[]) => Promise<unknown>,
+): BatchedList<Row> => ({
+  ...list,
+  rows: async (parentIds, window) => {
+    const found = await list.rows(parentIds, window);
+    await read([...found.values()].flat());
+    return found;
+  },
+});

@@ -120,16 +120,18 @@ export const listVisibleMergeRequests = (
 
 /**
  * The same below many parents at once: projects, whose rights (`read_merge_request`) are the caller's to check, or
- * groups or people, where only what the caller may see is listed. With `columns` only those are read of each row, and
+ * groups or people, where only what the caller may see is listed. With `wanted` columns only those are read of each row, and
  * nothing else of it may be used.
  */
 export const listMergeRequestsBelow = (
   ctx: Context,
   kind: 'project' | 'group' | 'subgroups' | 'author' | 'assignee' | 'reviewer',
   filter: MergeRequestFilter,
-  columns: readonly MergeRequestColumn[] = ALL_COLUMNS,
+  wanted: readonly MergeRequestColumn[] = ALL_COLUMNS,
 ): BatchedList<MergeRequestRow> => {
   const keys = sortKeys(filter);
+  // Cursors are made of what the list is sorted by.
+  const columns = [...wanted, 'id', filter.order_by ?? 'created_at'] as const;
   const query = matching(ctx, filter, columns);
   const below = (parentId: RawBuilder<number>) => {
     switch (kind) {
@@ -145,8 +147,14 @@ export const listMergeRequestsBelow = (
           from ${sql.table(`merge_request_${kind}s`)} held where held.user_id = ${parentId})`);
     }
   };
-  return batchedListOf(ctx.db, below, keys, filter.sort ?? 'desc');
+  // What most ask for: all of a project, which names nobody and nothing of this request.
+  const isPlain =
+    kind === 'project' && Object.entries(filter).every(([name, value]) => value == null || ORDER.has(name));
+  const shape = `merge_requests|${filter.order_by}|${columns.join()}`;
+  return batchedListOf(ctx.db, below, keys, filter.sort ?? 'desc', isPlain ? { ctx, shape } : undefined);
 };
+
+const ORDER: ReadonlySet<string> = new Set<keyof MergeRequestFilter>(['order_by', 'sort']);
 
 /**
  * The merge request of the project with this number.

@@ -1,7 +1,7 @@
 import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
-import { loader } from '#graphql/loaders.ts';
+import { type Loader, loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { createUser, deleteUser, updateUser } from './commands.ts';
@@ -35,7 +35,7 @@ import {
 export type UserNode = UserSummary | UserRow;
 
 /** The user with this id as nested objects show him, or null. Batched with all that are asked for at the same time. */
-export const loadUser: (ctx: Context, id: number) => Promise<UserSummary | null> = loader(userSummariesByIds);
+export const loadUser: Loader<number, UserSummary> = loader(userSummariesByIds);
 
 const loadRow = loader(usersByIds);
 const loadDetails = loader(userDetailsByIds);

@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
+import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
 import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
@@ -101,17 +102,22 @@ export const getCurrentUser = (ctx: Context): Promise<UserRow> => {
 
 /** The users with these ids, by id, as nested objects need them; those that do not exist are absent. */
 export const userSummariesByIds = async (
-  ctx: Pick<Context, 'db'>,
+  ctx: Pick<Context, 'db' | 'services' | 'actor'>,
   ids: readonly number[],
 ): Promise<Map<number, UserSummary>> => {
   if (ids.length === 0) return new Map();
-  const rows = await ctx.db
-    .selectFrom('users')
-    .select(userSummaryColumns)
-    .where(sql<boolean>`users.id = any (${ids}::bigint[])`)
-    .execute();
+  const statement = statements.get(
+    ctx,
+    'summaries',
+    () => sql`
+      select ${sql.join(userSummaryColumns.map((column) => sql.ref(column)))}
+      from users where id = any (${slot('ids')}::bigint[])`,
+  );
+  const rows = await runCompiled<UserSummary>(ctx, statement, { ids });
   return new Map(rows.map((row) => [row.id, row]));
 };
+
+const statements = new CompiledStatements();
 
 /** The users with these ids, whole, by id. */
 export const usersByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, UserRow>> => {

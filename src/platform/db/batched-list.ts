@@ -1,6 +1,8 @@
 import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import type { Context } from '../context.ts';
 import type { CursorValues } from '../cursor.ts';
 import type { SortDirection } from '../paging.ts';
+import { CompiledStatements, runCompiled, slot } from './compiled.ts';
 import { badCursor, isBadCursor, type SortKey, type Window, windowOf } from './list.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
@@ -28,11 +30,17 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   below: (parentId: RawBuilder<number>) => SelectQueryBuilder<DB, Tables, Row>,
   keys: readonly SortKey<Row>[],
   direction: SortDirection,
+  compiled?: CompiledAs,
 ): BatchedList<Row> => ({
   rows: async (parentIds, window) => {
     try {
-      const page = windowOf(below(PARENT), keys, direction, window);
-      const { rows } = await batchedRows<Row>(parentIds, sql`${page}`).execute(db);
+      const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
+      if (compiled && !window.after && !window.before) {
+        const shape = `${compiled.shape}|${direction}|${window.limit}|${window.offset ?? 0}|${window.backwards}`;
+        const statement = statements.get(compiled.ctx, shape, () => batchedRows<Row>(slot('parents'), page()));
+        return groupedByParent(await runCompiled<Row & OfParent>(compiled.ctx, statement, { parents: parentIds }));
+      }
+      const { rows } = await batchedRows<Row>(parentIds, page()).execute(db);
       return groupedByParent(rows);
     } catch (error) {
       throw isBadCursor(error, window) ? badCursor() : error;
@@ -49,6 +57,15 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   },
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
+
+/** Lets the statement be compiled once: only for what holds no value of this request, and says so by its shape. */
+export interface CompiledAs {
+  readonly ctx: Pick<Context, 'db' | 'services' | 'actor'>;
+  /** Names the statement among all batched lists. */
+  readonly shape: string;
+}
+
+const statements = new CompiledStatements();
 
 /** Stands for the id of each parent in turn, inside what `batchedRows` and `batchedCounts` are given. */
 export const PARENT: RawBuilder<number> = sql<number>`batch.parent_id`;

@@ -3,8 +3,8 @@ import { PipelineRef } from '#domains/ci/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { UserRef } from '#domains/users/graphql.ts';
-import { batchedConnection } from '#graphql/batched.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { batchedConnection, readingAhead } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
@@ -130,14 +130,22 @@ const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
 
 /** Of all parents on a level in one statement; of each row only the columns that are asked for. */
 const below = (kind: Parameters<typeof listMergeRequestsBelow>[1]) =>
-  batchedConnection((ctx, args: MergeRequestArguments, info) =>
-    listMergeRequestsBelow(
+  batchedConnection((ctx, args: MergeRequestArguments, info) => {
+    const selection = selectedNodes(info);
+    const list = listMergeRequestsBelow(
       ctx,
       kind === 'group' && args.includeSubgroups ? 'subgroups' : kind,
       filterOf(args),
-      mergeRequestColumns(selectedNodes(info)),
-    ),
-  );
+      mergeRequestColumns(selection),
+    );
+    if (!selection.author) return list;
+    return readingAhead(list, (rows) =>
+      loadUser.ahead(
+        ctx,
+        rows.flatMap(({ author_id }) => author_id ?? []),
+      ),
+    );
+  });
 const ofProject = below('project');
 const ofGroup = below('group');
 

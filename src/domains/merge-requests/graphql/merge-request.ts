@@ -103,15 +103,12 @@ const columnsOfField = new Map<string, readonly MergeRequestColumn[]>([
   ['downvotes', ['id']],
   ['userNotesCount', ['id']],
 ]);
-/** What sorting reads, whatever is selected. */
-const ORDER_COLUMNS = ['id', 'created_at', 'updated_at', 'title', 'merged_at', 'closed_at'] as const;
-
 const columnsOfSelection = new WeakMap<Selection, readonly MergeRequestColumn[] | undefined>();
 
 /** The columns to read for a selection; undefined for all. */
 export const mergeRequestColumns = (selection: Selection): readonly MergeRequestColumn[] | undefined => {
   if (columnsOfSelection.has(selection)) return columnsOfSelection.get(selection);
-  const columns = new Set<MergeRequestColumn>(ORDER_COLUMNS);
+  const columns = new Set<MergeRequestColumn>(['id']);
   let isKnown = true;
   for (const field of Object.keys(selection)) {
     const read = columnsOfField.get(field);
@@ -235,7 +232,7 @@ MergeRequestRef.implement({
       t.field({
         type: UserRef,
         nullable: true,
-        resolve: (row, _args, ctx) => (row[column] === null ? null : loadUser(ctx, row[column])),
+        resolve: (row, _args, ctx) => (row[column] === null ? null : loadUser.find(ctx, row[column])),
       });
     const people = (column: 'assignee_ids' | 'reviewer_ids' | 'approver_ids') =>
       t.connection(
