@@ -107,9 +107,43 @@ describe('POST /groups', () => {
       { name: 'a', path: 'a', default_branch_protection_defaults: { allowed_to_push: [{ access_level: 35 }] } },
       { message: { default_branch_protection_defaults: ['is invalid'] } },
     ],
+    [
+      { name: 'a', path: 'a', default_branch_protection_defaults: { allowed_to_push: 'Developers' } },
+      { message: { default_branch_protection_defaults: ['is invalid'] } },
+    ],
+    [
+      { name: 'a', path: 'a', default_branch_protection_defaults: { allow_force_push: 'perhaps' } },
+      { message: { default_branch_protection_defaults: ['is invalid'] } },
+    ],
   ])('refuses %j', async (body, expected) => {
     const answer = await app().as(app().root).post('/groups', body);
     expect([answer.status, answer.body]).toEqual([400, expected]);
+  });
+
+  it('keeps what of the protection of default branches is not given', async () => {
+    const group = await app().make.group();
+    const client = app().as(app().root);
+    const protection = {
+      allowed_to_push: [{ access_level: 30 }],
+      allow_force_push: true,
+      allowed_to_merge: [{ access_level: 30 }],
+      developer_can_initial_push: true,
+    };
+    const put = async (given: object) =>
+      (await client.put(`/groups/${group.id}`, { default_branch_protection_defaults: given })).body
+        .default_branch_protection_defaults;
+    expect(await put(protection)).toMatchObject(protection);
+    expect(await put({ allowed_to_push: [{ access_level: 40 }] })).toMatchObject({
+      ...protection,
+      allowed_to_push: [{ access_level: 40 }],
+    });
+    const form = new URLSearchParams({ 'default_branch_protection_defaults[allow_force_push]': 'false' });
+    const { body } = await client.put(`/groups/${group.id}`, form);
+    expect(body.default_branch_protection_defaults).toMatchObject({
+      ...protection,
+      allowed_to_push: [{ access_level: 40 }],
+      allow_force_push: false,
+    });
   });
 
   it('refuses a path that is taken by a group, a user or a project, in any case', async () => {

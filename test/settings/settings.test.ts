@@ -36,6 +36,14 @@ describe('instance settings', () => {
       restricted_visibility_levels: ['public'],
       default_branch_protection_defaults: { allow_force_push: true, allowed_to_push: [{ access_level: 30 }] },
     });
+    const partial = await admin().put(PATH, {
+      default_branch_protection_defaults: { developer_can_initial_push: true },
+    });
+    expect(partial.body.default_branch_protection_defaults).toMatchObject({
+      allow_force_push: true,
+      allowed_to_push: [{ access_level: 30 }],
+      developer_can_initial_push: true,
+    });
     const query = await admin().put(`${PATH}?restricted_visibility_levels[]=&max_import_size=0`);
     expect(query.body).toMatchObject({ restricted_visibility_levels: [], max_import_size: 0 });
     const alias = await admin().put(PATH, {

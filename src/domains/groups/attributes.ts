@@ -112,6 +112,19 @@ export const columnsOf = (attributes: GroupAttributes) => {
   };
 };
 
+/** A protection of which only some is given, with the rest as it stands. */
+export const mergedProtection = (
+  given: GroupAttributes['default_branch_protection_defaults'],
+  present: ProtectionDefaults,
+): GroupAttributes['default_branch_protection_defaults'] =>
+  given && {
+    allowed_to_push: given.allowed_to_push ?? [...present.allowed_to_push],
+    allow_force_push: given.allow_force_push ?? present.allow_force_push,
+    allowed_to_merge: given.allowed_to_merge ?? [...present.allowed_to_merge],
+    developer_can_initial_push: given.developer_can_initial_push ?? present.developer_can_initial_push,
+    code_owner_approval_required: given.code_owner_approval_required ?? present.code_owner_approval_required,
+  };
+
 /** How new projects' default branches are protected: as the group says, or while it has said nothing the instance. */
 export const protectionOf = (
   group: { readonly default_branch_protection_defaults: unknown },

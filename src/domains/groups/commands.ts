@@ -9,7 +9,14 @@ import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { isoTime } from '#platform/time.ts';
-import { attributeErrors, attributeNames, columnsOf, type GroupAttributes } from './attributes.ts';
+import {
+  attributeErrors,
+  attributeNames,
+  columnsOf,
+  type GroupAttributes,
+  mergedProtection,
+  protectionOf,
+} from './attributes.ts';
 import { type GroupPayload, groupCreated, groupDeleted, groupUpdated } from './events.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
@@ -97,6 +104,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttr
   const errors = attributeErrors(changes, { topLevel: found.parent_id === null });
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const { visibility } = changes;
+  const settings = await getSettings(ctx);
   if (visibility && visibilityLevel(visibility) !== found.visibility_level) await checkRestricted(ctx, visibility);
 
   return sayingTaken(() =>
@@ -117,7 +125,13 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttr
       await tx.db
         .updateTable('namespaces')
         .set({
-          ...columnsOf(changes),
+          ...columnsOf({
+            ...changes,
+            default_branch_protection_defaults: mergedProtection(
+              changes.default_branch_protection_defaults,
+              protectionOf(before, settings.default_branch_protection_defaults),
+            ),
+          }),
           name,
           path,
           ...(visibility ? { visibility_level: visibilityLevel(visibility) } : {}),

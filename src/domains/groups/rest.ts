@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
-import { notFound } from '#platform/errors.ts';
+import { invalid, notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { anyHash, boolean, commaList, date, type Input, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
@@ -299,6 +299,6 @@ export const routes = [
 
 function toProtection(given: object): GroupAttributes['default_branch_protection_defaults'] {
   const parsed = protectionHash.safeParse(given);
-  // What could not be read is left as it came: the domain says what is wrong with it.
-  return parsed.success ? parsed.data : { allowed_to_push: [] };
+  if (!parsed.success) throw invalid({ default_branch_protection_defaults: ['is invalid'] });
+  return parsed.data;
 }

@@ -22,10 +22,14 @@ export const updateSettings = async (
 ): Promise<StoredSettings> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   const wanted: Record<string, unknown> = {};
+  forgetSettings(ctx.services);
+  const present: Readonly<Record<string, unknown>> = { ...(await getSettings(ctx)) };
   for (const [name, value] of Object.entries(changes)) {
     const setting = aliases.get(name) ?? name;
     // The proper name wins over its alias when both are sent.
-    if (known.has(setting) && value !== undefined && !(setting !== name && setting in changes)) wanted[setting] = value;
+    if (known.has(setting) && value !== undefined && !(setting !== name && setting in changes)) {
+      wanted[setting] = isHash(value) && isHash(present[setting]) ? { ...present[setting], ...value } : value;
+    }
   }
   if (Object.keys(wanted).length === 0) throw badRequest('at least one known setting must be provided');
   const parsed = settingsSchema.partial().safeParse(wanted);
@@ -52,5 +56,9 @@ export const updateSettings = async (
   forgetSettings(ctx.services);
   return getSettings(ctx);
 };
+
+/** Of a setting with keys only those are changed that are given. */
+const isHash = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const describe = (issue: z.core.$ZodIssue): string => (issue.message ? issue.message.toLowerCase() : 'is invalid');
