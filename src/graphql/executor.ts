@@ -4,11 +4,13 @@ import {
   GraphQLError,
   type GraphQLField,
   type GraphQLFieldResolver,
+  type GraphQLLeafType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
   type GraphQLSchema,
   getArgumentValues,
+  getNullableType,
   isAbstractType,
   isLeafType,
   isListType,
@@ -120,6 +122,10 @@ class FieldPlan {
   readonly definition: GraphQLField<unknown, unknown> | undefined;
   readonly resolve: GraphQLFieldResolver<unknown, unknown> | undefined;
   readonly isNonNull: boolean;
+  /** The type of a field with a plain value, and null for others. */
+  readonly leaf: GraphQLLeafType | null;
+  /** Whether the resolver looks at how and where it is asked. */
+  readonly takesInfo: boolean;
   /** Read once for all requests where no variable is involved. */
   readonly constantArgs: Record<string, unknown> | undefined;
   readonly #below = new Map<GraphQLObjectType, SelectionPlan>();
@@ -134,6 +140,9 @@ class FieldPlan {
     this.definition = parentType.getFields()[this.name];
     this.resolve = this.definition?.resolve;
     this.isNonNull = this.definition !== undefined && isNonNullType(this.definition.type);
+    const type = this.definition && getNullableType(this.definition.type);
+    this.leaf = isLeafType(type) ? type : null;
+    this.takesInfo = this.resolve !== undefined && (this.resolve.length === 0 || this.resolve.length > 3);
     this.constantArgs =
       this.definition && (this.definition.args.length === 0 || nodes[0]?.arguments?.length === 0)
         ? this.#constants()
@@ -157,6 +166,11 @@ class FieldPlan {
     return Object.freeze(getArgumentValues(this.definition, node));
   }
 }
+
+const asyncHelpers = () => ({
+  promiseAll: <T>(values: readonly (PromiseLike<T> | T)[]) => Promise.all(values),
+  track: () => undefined,
+});
 
 /** As resolvers know it. Made for each call, so it is kept small: most is read from the run. */
 class Info implements GraphQLResolveInfo {
@@ -191,11 +205,14 @@ class Info implements GraphQLResolveInfo {
   get variableValues() {
     return this.#args.variableValues;
   }
-  getAbortSignal = () => this.#args.externalAbortSignal;
-  getAsyncHelpers = () => ({
-    promiseAll: <T>(values: readonly (PromiseLike<T> | T)[]) => Promise.all(values),
-    track: () => undefined,
-  });
+  // Bound, as graphql's are, but only made for who asks.
+  get getAbortSignal() {
+    const { externalAbortSignal } = this.#args;
+    return () => externalAbortSignal;
+  }
+  get getAsyncHelpers() {
+    return asyncHelpers;
+  }
 }
 
 const runFields = (
@@ -211,7 +228,11 @@ const runFields = (
     const { key } = field;
     let value: unknown = typename;
     try {
-      if (field.definition) value = runField(run, field, field.definition, parent, { prev: path, key, typename });
+      if (field.definition)
+        value =
+          field.leaf && !field.takesInfo
+            ? runLeaf(run, field, field.definition, field.leaf, parent, path, typename)
+            : runField(run, field, field.definition, parent, { prev: path, key, typename });
     } catch (error) {
       forget(pending);
       throw error;
@@ -229,6 +250,56 @@ const runFields = (
   return pending ? Promise.all(pending).then(() => result) : result;
 };
 
+/** `runField` for plain values that are there at once: nearly all fields, without a path or info for each. */
+const runLeaf = (
+  run: Run,
+  field: FieldPlan,
+  definition: GraphQLField<unknown, unknown>,
+  leaf: GraphQLLeafType,
+  parent: unknown,
+  parentPath: Path | undefined,
+  typename: string,
+): unknown => {
+  const path = (): Path => ({ prev: parentPath, key: field.key, typename });
+  let value: unknown;
+  try {
+    if (field.resolve) {
+      const args = argumentsOf(run, field, definition);
+      value = Reflect.apply(field.resolve, undefined, [parent, args, run.args.contextValue]);
+    } else value = propertyOf(run, field, definition, parent, path);
+    if (!isThenable(value)) return completeLeaf(field, leaf, value);
+  } catch (error) {
+    return failed(run, field, error, path());
+  }
+  const at = path();
+  return Promise.resolve(value).then(
+    (settled) => {
+      try {
+        return completeLeaf(field, leaf, settled);
+      } catch (error) {
+        return failed(run, field, error, at);
+      }
+    },
+    (error: unknown) => failed(run, field, error, at),
+  );
+};
+
+const completeLeaf = (field: FieldPlan, leaf: GraphQLLeafType, value: unknown): unknown => {
+  if (value instanceof Error) throw value;
+  if (value === null || value === undefined) return field.isNonNull ? present(field, null) : null;
+  const written = leaf.coerceOutputValue(value);
+  if (written === null || written === undefined) throw new Error(`Expected a value of ${leaf.name}, but found none`);
+  return written;
+};
+
+/** Null for the field, or on to its parent where that is not allowed. */
+const failed = (run: Run, field: FieldPlan, error: unknown, path: Path): null => {
+  const problem = located(error, field.nodes, path);
+  if (field.isNonNull) throw problem;
+  run.errors.push(problem);
+  return null;
+};
+
 /** Throws (or rejects) only where null would not be allowed. */
 const runField = (
   run: Run,
@@ -237,12 +308,7 @@ const runField = (
   parent: unknown,
   path: Path,
 ): unknown => {
-  const fail = (error: unknown): null => {
-    const problem = located(error, field.nodes, path);
-    if (field.isNonNull) throw problem;
-    run.errors.push(problem);
-    return null;
-  };
+  const fail = (error: unknown): null => failed(run, field, error, path);
   try {
     const value = field.resolve
       ? field.resolve(
@@ -251,7 +317,7 @@ const runField = (
           run.args.contextValue,
           new Info(run.args, field, definition, path),
         )
-      : propertyOf(run, field, definition, parent, path);
+      : propertyOf(run, field, definition, parent, () => path);
     const completed = isThenable(value)
       ? Promise.resolve(value).then((settled) => complete(run, field, definition.type, settled, path))
       : complete(run, field, definition.type, value, path);
@@ -282,7 +348,7 @@ const propertyOf = (
   field: FieldPlan,
   definition: GraphQLField<unknown, unknown>,
   parent: unknown,
-  path: Path,
+  path: () => Path,
 ): unknown => {
   const property: unknown = typeof parent === 'object' && parent !== null ? Reflect.get(parent, field.name) : undefined;
   if (typeof property !== 'function') return property;
@@ -290,7 +356,7 @@ const propertyOf = (
     parent,
     argumentsOf(run, field, definition),
     run.args.contextValue,
-    new Info(run.args, field, definition, path),
+    new Info(run.args, field, definition, path()),
   );
 };
 
