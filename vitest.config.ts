@@ -5,6 +5,8 @@ import { defineConfig } from 'vitest/config';
 // For the workers and the hubs they start: what was compiled once is not compiled again for each test file.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace-tests');
 
+const KITS = ['test/graphql/**/*.test.ts', 'test/rest/**/*.test.ts'];
+
 export default defineConfig({
   plugins: [
     {
@@ -16,7 +18,11 @@ export default defineConfig({
     },
   ],
   test: {
-    include: ['test/**/*.test.ts'],
+    projects: [
+      { extends: true, test: { name: 'hub', include: ['test/**/*.test.ts'], exclude: KITS } },
+      // These declare routes and types of their own, which the hub of another file must not meet.
+      { extends: true, test: { name: 'kits', include: KITS, isolate: true } },
+    ],
     globalSetup: ['test/support/global-setup.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -203,7 +203,7 @@ describe('POST /projects', () => {
       .where('subject_id', '=', project.id)
       .executeTakeFirstOrThrow();
     expect(event).toMatchObject({ actor_id: user.id, project_id: project.id });
-    expect(event.payload).toMatchObject({ name: 'Evented', owners: [{ email: '[REDACTED]' }] });
+    expect(event.payload).toMatchObject({ name: 'Evented', hook_only: { owners: [{ email: '[REDACTED]' }] } });
   });
 
   it('gives one of two who are quick the path', async () => {

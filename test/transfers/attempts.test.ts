@@ -135,10 +135,9 @@ describe('work that nobody does any more', () => {
     });
     expect((await app().as(owner).get(`/projects/${project.id}/export`)).body.export_status).toBe('none');
     expect((await importOf(waiting.body.id)).status).toBe('scheduled');
-    const { rows } =
-      await sql`select 1 from graphile_worker.jobs where task_identifier = 'files.remove'`.execute(
-        services.db,
-      );
+    const { rows } = await sql`select 1 from graphile_worker.jobs where task_identifier = 'files.remove'`.execute(
+      services.db,
+    );
     expect(rows.length).toBeGreaterThan(0);
   });
 
