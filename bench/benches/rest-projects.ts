@@ -1,10 +1,13 @@
-import { compare } from '../lib/compare.ts';
+import { compare, type Side } from '../lib/compare.ts';
 import { seed } from '../lib/data.ts';
-import { openHttp } from '../lib/http.ts';
+import { type Http, openHttp } from '../lib/http.ts';
 import type { Outcome } from '../lib/report.ts';
 import type { World } from '../lib/world.ts';
 
-/** `GET /projects`, 20 full records, as a user who sees 1,000 by his membership, with total. */
+/**
+ * `GET /projects`, 20 full records, as a user who sees 1,000 by his membership, with total. Beside it the same by keyset,
+ * which counts nothing, as the baseline does not either.
+ */
 export const restProjects = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   const hub = await database.startHub();
@@ -12,30 +15,29 @@ export const restProjects = async (world: World): Promise<Outcome> => {
   const bare = await database.startBaseline('rest.ts');
   const [toHub, toBare] = [openHttp(hub.url), openHttp(bare.url)];
   try {
-    const path = process.env.BENCH_PATH ?? '/api/v4/projects';
     const headers = { 'private-token': token };
-    const answer = await toHub.get(path, headers);
-    const rows = await toBare.get('/');
-    const ids = (text: string): string => JSON.stringify(JSON.parse(text).map(({ id }: { id: number }) => id));
-    if (ids(answer.text) !== ids(rows.text)) throw new Error('the two servers list different projects');
-    const outcome = await compare({
-      hub: {
-        name: 'hub',
-        send: () => toHub.drain({ method: 'GET', path, headers, leastBytes: answer.text.length * 0.9 }),
-        pid: hub.pid,
-      },
-      baseline: {
-        name: 'bare node:http',
-        send: () => toBare.drain({ method: 'GET', path: '/', headers: {}, leastBytes: rows.text.length * 0.9 }),
-        pid: bare.pid,
-      },
-      backends: database.backends,
-      atLeast: 0.75,
-    });
-    const sizes = `bodies: hub ${answer.text.length} bytes, bare ${rows.text.length} bytes`;
-    return { ...outcome, lines: [...outcome.lines, sizes] };
+    const sideOf = async (name: string, pid: number, http: Http, path: string): Promise<Side & { text: string }> => {
+      const { status, text } = await http.get(path, headers);
+      if (status !== 200) throw new Error(`${name} answered ${status}: ${text}`);
+      const leastBytes = text.length * 0.9;
+      return { name, pid, text, send: () => http.drain({ method: 'GET', path, headers, leastBytes }) };
+    };
+    const page = await sideOf('hub', hub.pid, toHub, '/api/v4/projects');
+    const keyset = await sideOf('hub by keyset', hub.pid, toHub, '/api/v4/projects?pagination=keyset&order_by=id');
+    const baseline = await sideOf('bare node:http', bare.pid, toBare, '/');
+    if (idsOf(page.text) !== idsOf(baseline.text)) throw new Error('the two servers list different projects');
+    const against = { baseline, backends: database.backends, atLeast: 0.75 };
+    const outcome = await compare({ ...against, hub: page });
+    const beside = await compare({ ...against, hub: keyset, rounds: 4 });
+    const sizes = `bodies: hub ${page.text.length} bytes, bare ${baseline.text.length} bytes`;
+    return { ...outcome, lines: [...outcome.lines, ...beside.lines, sizes] };
   } finally {
     await Promise.all([toHub.close(), toBare.close()]);
     await database.close();
   }
+};
+
+const idsOf = (text: string): string => {
+  const rows: readonly { readonly id: number }[] = JSON.parse(text);
+  return rows.map(({ id }) => id).join();
 };
