@@ -209,13 +209,18 @@ class Engine implements DeliveryEngine {
     const free = Math.min(CLAIM_AT_ONCE, MAX_IN_MEMORY - this.#lanes.size);
     if (free <= 0) return;
     const { processId } = this.#services;
-    const due = await claimDue(this.#db, processId, this.#lanes.room(), this.#lanes.freeByDefault, free);
+    const room = this.#lanes.room();
+    const due = await claimDue(this.#db, processId, room, this.#lanes.freeByDefault, free);
     let probes: Claimed[] = [];
     if (due.length === 0 || now >= this.#probeAt) {
       probes = await claimProbes(this.#db, processId, PROBES_AT_ONCE);
       this.#probeAt = now + this.#pollMs;
     }
     if (due.length + probes.length > 0) await this.#queue(due, probes);
+    this.#lanes.filled(
+      room,
+      due.map((each) => each.webhook_id),
+    );
     // There may be more than fitted into one round.
     if (due.length === free) this.#loop.wake();
   }

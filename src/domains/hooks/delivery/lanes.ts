@@ -92,6 +92,22 @@ export class Lanes {
     this.#pump(lane);
   }
 
+  /**
+   * Hooks that took all the room they were offered may have more waiting. Judged by the offer: while the deliveries were
+   * taken their lanes may have widened, or have emptied.
+   */
+  filled(offered: readonly Room[], taken: readonly number[]): void {
+    const room = new Map(offered.map(({ webhook_id, free }) => [webhook_id, free]));
+    let isRoom = false;
+    for (const [webhookId, { length }] of Map.groupBy(taken, (id) => id)) {
+      if (length < (room.get(webhookId) ?? this.freeByDefault)) continue;
+      const lane = this.#lanes.get(webhookId);
+      if (lane && freeIn(lane) < lane.width) lane.hungry = true;
+      else isRoom = true;
+    }
+    if (isRoom) this.#options.onRoom();
+  }
+
   /** Attempts have been written. Returns what waited for hooks that are blocked now: it is no longer here. */
   settle(attempts: readonly Recorded[], blocked: ReadonlySet<number>): string[] {
     const touched = new Set<Lane>();
