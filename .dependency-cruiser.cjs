@@ -23,12 +23,12 @@ module.exports = {
       name: 'platform-stands-alone',
       severity: 'error',
       from: { path: '^src/platform' },
-      to: { path: '^src/(app|rest|graphql|domains|cli)' },
+      to: { path: '^src/(app|rest|graphql|pages|domains|cli)' },
     },
     {
       name: 'kits-know-no-domain',
       severity: 'error',
-      from: { path: '^src/(rest|graphql)/' },
+      from: { path: '^src/(rest|graphql|pages)/' },
       to: { path: '^src/(app|domains|cli)' },
     },
     {
@@ -38,7 +38,7 @@ module.exports = {
       from: { path: CORE, pathNot: FACES },
       to: {
         path: [
-          '^src/(rest|graphql|app|cli)/',
+          '^src/(rest|graphql|pages|app|cli)/',
           '^src/domains/[^/]+/(rest|graphql|record|pages|git-http)\\.ts$',
           'node_modules/(fastify|@fastify|graphql|graphql-yoga|@pothos)/',
         ],

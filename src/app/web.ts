@@ -59,15 +59,15 @@ const graphqlMount =
       schema,
       contextOf: async ({ headers, url, method, ip, requestId, signal }) => {
         const sent = Object.fromEntries(new URL(url, 'http://local').searchParams);
+        const client = { ip, userAgent: headers['user-agent'] ?? null };
         const actor = await authenticate(services, readCredential(headers, sent), {
           method,
           route: '/api/graphql',
-          ip,
+          ...client,
           requestId,
-          userAgent: headers['user-agent'] ?? null,
           sudo: readSudo(headers, sent),
         });
-        return createContext({ actor, requestId, signal });
+        return createContext({ actor, requestId, client, signal });
       },
       contextFor: (actor) => createContext({ actor }),
       feed: eventLog.feed,

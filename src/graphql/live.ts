@@ -323,8 +323,8 @@ export class LiveHub {
   }
 
   #viewerOf(actor: Actor): Viewer {
-    const { userId, tokenId, isAdmin, isExternal, isSystem, scopes } = actor;
-    const key = JSON.stringify([userId, tokenId, isAdmin, isExternal, isSystem, scopes && [...scopes].sort()]);
+    const { userId, credential, isAdmin, isExternal, isSystem, scopes } = actor;
+    const key = JSON.stringify([userId, credential, isAdmin, isExternal, isSystem, scopes && [...scopes].sort()]);
     let viewer = this.#viewers.get(key);
     if (!viewer) {
       viewer = { key, actor, members: 0 };

@@ -21,8 +21,23 @@ export interface Actor {
   readonly isSystem: boolean;
   /** Null means unrestricted (password, session, the hub itself). */
   readonly scopes: ReadonlySet<string> | null;
-  readonly tokenId: number | null;
+  /** What the request came with; null for a password, a job of the hub, or nothing. */
+  readonly credential: ActorCredential | null;
 }
+
+/** A row that has to stay valid for the actor to go on: a personal access token, an OAuth access token, or a session. */
+export interface ActorCredential {
+  readonly kind: 'token' | 'oauth_token' | 'session';
+  readonly id: number;
+}
+
+/** Where a request came from; both null for jobs. */
+export interface Client {
+  readonly ip: string | null;
+  readonly userAgent: string | null;
+}
+
+export const noClient: Client = { ip: null, userAgent: null };
 
 export const anonymous: Actor = {
   userId: null,
@@ -31,7 +46,7 @@ export const anonymous: Actor = {
   isExternal: false,
   isSystem: false,
   scopes: null,
-  tokenId: null,
+  credential: null,
 };
 
 export const systemActor: Actor = { ...anonymous, isAdmin: true, isSystem: true };
@@ -63,6 +78,7 @@ export interface Context {
   readonly log: Logger;
   readonly signal: AbortSignal;
   readonly requestId: string;
+  readonly client: Client;
   /** The `X-Gitlab-Event-UUID` the request carried, if any: events caused by it continue that chain. */
   readonly chainId: string | null;
   /** Runs `run` in a transaction: its changes, events and jobs commit together or not at all. Inside a transaction it joins it. */

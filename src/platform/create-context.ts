@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import type { Actor, Context, Services, Tx } from './context.ts';
+import { type Actor, type Client, type Context, noClient, type Services, type Tx } from './context.ts';
 import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
@@ -13,6 +13,7 @@ export interface ContextOptions {
   /** Made up when absent. */
   readonly requestId?: string;
   readonly chainId?: string | null;
+  readonly client?: Client;
   readonly signal?: AbortSignal;
   /** Defaults to the process's logger with the request id bound. */
   readonly log?: Logger;
@@ -23,7 +24,14 @@ export type CreateContext = (options: ContextOptions) => Context;
 /** Makes the contexts of one process: one per request, job run, or batch of followed events. */
 export const createContextFactory =
   (services: Services): CreateContext =>
-  ({ actor, requestId = randomUUID(), chainId = null, signal = new AbortController().signal, log }) => {
+  ({
+    actor,
+    requestId = randomUUID(),
+    chainId = null,
+    client = noClient,
+    signal = new AbortController().signal,
+    log,
+  }) => {
     const context: Context = {
       actor,
       db: services.db,
@@ -33,6 +41,7 @@ export const createContextFactory =
       signal,
       requestId,
       chainId,
+      client,
       transaction: (run) => runTransaction(context, run),
     };
     return context;

@@ -1,6 +1,6 @@
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Actor, Context, Services } from '#platform/context.ts';
+import type { Actor, Client, Context, Services } from '#platform/context.ts';
 import { type Authenticate, readCredential, readSudo, requireAccess } from './auth.ts';
 import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
 import { type Parameters, parseForm } from './nested.ts';
@@ -23,6 +23,7 @@ interface ContextRequest {
   readonly actor: Actor;
   readonly requestId: string;
   readonly chainId: string | null;
+  readonly client: Client;
   readonly signal: AbortSignal;
 }
 
@@ -56,12 +57,12 @@ export const openContext = async (
   sent: Parameters,
 ): Promise<Context> => {
   const { headers } = request;
+  const client = { ip: request.ip, userAgent: headers['user-agent'] ?? null };
   const actor = await authenticate(readCredential(headers, sent), {
     method: request.method,
     route: request.routeOptions.url ?? '',
-    ip: request.ip,
+    ...client,
     requestId: request.id,
-    userAgent: headers['user-agent'] ?? null,
     sudo: readSudo(headers, sent),
   });
   request.userId = actor.userId;
@@ -69,6 +70,7 @@ export const openContext = async (
   return createContext({
     actor,
     requestId: request.id,
+    client,
     chainId: readChainId(headers['x-gitlab-event-uuid']),
     signal: request.abortController.signal,
   });

@@ -29,6 +29,7 @@ export const kitContext = (actor: Actor, signal: AbortSignal = new AbortControll
   log,
   signal,
   requestId: 'test-request',
+  client: { ip: null, userAgent: null },
   chainId: null,
   transaction: <T>(_run: (tx: Tx) => Promise<T>): Promise<T> => absent('transactions'),
 });

@@ -34,8 +34,20 @@ export interface TinyApp extends AsyncDisposable {
 }
 
 const users: Readonly<Record<string, Actor>> = {
-  'user-token': { ...anonymous, userId: 7, username: 'ada', scopes: new Set(['api']), tokenId: 1 },
-  'reader-token': { ...anonymous, userId: 8, username: 'bob', scopes: new Set(['read_api']), tokenId: 2 },
+  'user-token': {
+    ...anonymous,
+    userId: 7,
+    username: 'ada',
+    scopes: new Set(['api']),
+    credential: { kind: 'token', id: 1 },
+  },
+  'reader-token': {
+    ...anonymous,
+    userId: 8,
+    username: 'bob',
+    scopes: new Set(['read_api']),
+    credential: { kind: 'token', id: 2 },
+  },
   'admin-token': { ...anonymous, userId: 1, username: 'root', isAdmin: true },
 };
 

@@ -550,7 +550,7 @@ describe('the server', () => {
         isExternal: false,
         isSystem: false,
         scopes: null,
-        tokenId: null,
+        credential: null,
       }),
       createContext: createContextFactory(services),
       metrics: registry,

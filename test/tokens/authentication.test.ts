@@ -138,7 +138,7 @@ describe('git', () => {
   it('takes the password of the account, by name or address, unless a setting forbids it', async () => {
     for (const username of ['root', 'ROOT', 'root@localhost.localdomain']) {
       const actor = await authenticateGit(services(), { username, password: PASSWORD });
-      expect(actor).toMatchObject({ userId: app().root.id, scopes: null, tokenId: null });
+      expect(actor).toMatchObject({ userId: app().root.id, scopes: null, credential: null });
     }
     await app().as(app().root).put('/application/settings', { password_authentication_enabled_for_git: false });
     await expect(authenticateGit(services(), { username: 'root', password: PASSWORD })).rejects.toMatchObject({
@@ -191,7 +191,7 @@ describe('git', () => {
 describe('later on', () => {
   it('finds an actor by id while the account is open', async () => {
     const user = await app().make.user();
-    expect(await actorFor(services(), user.id)).toMatchObject({ userId: user.id, scopes: null, tokenId: null });
+    expect(await actorFor(services(), user.id)).toMatchObject({ userId: user.id, scopes: null, credential: null });
     await db().updateTable('users').set({ state: 'banned' }).where('id', '=', user.id).execute();
     expect(await actorFor(services(), user.id)).toBeNull();
     expect(await actorFor(services(), 999_999)).toBeNull();

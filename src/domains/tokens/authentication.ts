@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { verifyPassword } from '#domains/users/password.ts';
-import { type Actor, anonymous, type Services } from '#platform/context.ts';
+import { type Actor, type ActorCredential, anonymous, type Services } from '#platform/context.ts';
 import {
   type DomainError,
   forbidden,
@@ -93,7 +93,7 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
       valid.add(index);
       continue;
     }
-    const key = `${actor.userId}:${actor.tokenId}:${actor.isAdmin}:${actor.isExternal}`;
+    const key = `${actor.userId}:${actor.credential?.kind}:${actor.credential?.id}:${actor.isAdmin}:${actor.isExternal}`;
     const group = groups.get(key);
     if (group) group.indexes.push(index);
     else groups.set(key, { actor, indexes: [index] });
@@ -102,7 +102,7 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
   const asked = [...groups.values()];
   const { rows } = await services.pool.query<{ n: number }>(STILL_VALID, [
     asked.map(({ actor }) => actor.userId),
-    asked.map(({ actor }) => actor.tokenId),
+    asked.map(({ actor }) => (actor.credential?.kind === 'token' ? actor.credential.id : null)),
     asked.map(({ actor }) => actor.isAdmin),
     asked.map(({ actor }) => actor.isExternal),
   ]);
@@ -156,17 +156,21 @@ const actorOfToken = async (services: Services, value: string): Promise<Actor | 
   if (token.expired) throw invalidToken('Token is expired. You can either do re-authorization or token refresh.');
   if (token.state !== 'active') throw closedAccount(token.state);
   if (token.stale) noteUse(services, token.user_id, token.token_id);
-  return actorOfAccount(token, new Set(token.scopes), token.token_id);
+  return actorOfAccount(token, new Set(token.scopes), { kind: 'token', id: token.token_id });
 };
 
-const actorOfAccount = (account: Account, scopes: ReadonlySet<string> | null, tokenId: number | null): Actor => ({
+const actorOfAccount = (
+  account: Account,
+  scopes: ReadonlySet<string> | null,
+  credential: ActorCredential | null,
+): Actor => ({
   userId: account.user_id,
   username: account.username,
   isAdmin: account.is_admin,
   isExternal: account.external,
   isSystem: false,
   scopes,
-  tokenId,
+  credential,
 });
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -187,7 +191,7 @@ const actAs = async (services: Services, actor: Actor, sudo: string): Promise<Ac
   const [account] = rows;
   if (!account) throw notFound(`User with ID or username '${sudo.slice(0, 255)}'`);
   if (account.state !== 'active') throw closedAccount(account.state);
-  return actorOfAccount(account, actor.scopes, actor.tokenId);
+  return actorOfAccount(account, actor.scopes, actor.credential);
 };
 
 const FIND_ACCOUNT = `

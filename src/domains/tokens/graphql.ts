@@ -81,7 +81,7 @@ builder.queryField('personalAccessToken', (t) =>
     resolve: (_root, { id }, ctx) => {
       if (ctx.actor.userId === null) return null;
       if (id != null) return orNull(getToken(ctx, id));
-      return ctx.actor.tokenId === null ? null : getCurrentToken(ctx);
+      return ctx.actor.credential?.kind !== 'token' ? null : getCurrentToken(ctx);
     },
   }),
 );

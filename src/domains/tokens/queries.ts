@@ -6,9 +6,6 @@ import type { PersonalAccessTokens } from '#platform/db/tables.ts';
 import { badRequest, forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 
-/** A token as its owner sees it. Its value is stored nowhere. */
-export type TokenRow = Omit<Selectable<PersonalAccessTokens>, 'digest'>;
-
 export const tokenColumns = [
   'id',
   'user_id',
@@ -21,6 +18,9 @@ export const tokenColumns = [
   'last_used_at',
   'created_at',
 ] as const;
+
+/** A token as its owner sees it. Its value is stored nowhere. */
+export type TokenRow = Pick<Selectable<PersonalAccessTokens>, (typeof tokenColumns)[number]>;
 
 export interface TokenFilter {
   readonly user_id?: number | undefined;
@@ -82,11 +82,11 @@ export const getToken = async (ctx: Pick<Context, 'db' | 'actor'>, id: number): 
 
 /** The token that this request came with; throws `bad_request` when it came without one. */
 export const getCurrentToken = async (ctx: Context): Promise<TokenRow> => {
-  const { tokenId } = ctx.actor;
-  if (tokenId === null) throw badRequest('the request was not authenticated with a personal access token');
+  const { credential } = ctx.actor;
+  if (credential?.kind !== 'token') throw badRequest('the request was not authenticated with a personal access token');
   return ctx.db
     .selectFrom('personal_access_tokens')
     .select(tokenColumns)
-    .where('id', '=', tokenId)
+    .where('id', '=', credential.id)
     .executeTakeFirstOrThrow();
 };

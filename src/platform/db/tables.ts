@@ -48,6 +48,23 @@ export interface AwardEmoji {
   user_id: number;
 }
 
+export interface CustomAttributes {
+  id: Generated<number>;
+  key: string;
+  namespace_id: number | null;
+  project_id: number | null;
+  user_id: number | null;
+  value: string;
+}
+
+export interface Emails {
+  confirmed_at: string | null;
+  created_at: Generated<string>;
+  email: string;
+  id: Generated<number>;
+  user_id: number;
+}
+
 export interface EventCursors {
   name: string;
   position: Generated<number>;
@@ -271,6 +288,16 @@ export interface Labels {
   updated_at: Generated<string>;
 }
 
+export interface MailTokens {
+  created_at: Generated<string>;
+  digest: Buffer;
+  email: string;
+  expires_at: string;
+  id: Generated<number>;
+  purpose: string;
+  user_id: number;
+}
+
 export interface Members {
   access_level: number;
   created_at: Generated<string>;
@@ -492,16 +519,88 @@ export interface Notes {
   updated_by_id: number | null;
 }
 
+export interface OauthAccessTokens {
+  application_id: number | null;
+  code_challenge: string | null;
+  created_at: Generated<string>;
+  digest: Buffer;
+  expires_at: string | null;
+  family_id: string;
+  id: Generated<number>;
+  last_used_at: string | null;
+  redirect_uri: string | null;
+  refresh_digest: Buffer | null;
+  refreshed_at: string | null;
+  revoked_at: string | null;
+  scopes: string[];
+  user_id: number;
+}
+
+export interface OauthApplications {
+  confidential: Generated<boolean>;
+  created_at: Generated<string>;
+  id: Generated<number>;
+  name: string;
+  owner_id: number | null;
+  redirect_uris: Generated<string[]>;
+  scopes: Generated<string[]>;
+  secret_digest: Buffer;
+  trusted: Generated<boolean>;
+  uid: string;
+  updated_at: Generated<string>;
+}
+
+export interface OauthDeviceGrants {
+  application_id: number;
+  created_at: Generated<string>;
+  digest: Buffer;
+  expires_at: string;
+  id: Generated<number>;
+  interval_seconds: Generated<number>;
+  last_polled_at: string | null;
+  scopes: string[];
+  state: Generated<string>;
+  user_code_digest: Buffer;
+  user_id: number | null;
+}
+
+export interface OauthGrants {
+  application_id: number;
+  authenticated_at: string | null;
+  code_challenge: string | null;
+  created_at: Generated<string>;
+  digest: Buffer;
+  expires_at: string;
+  family_id: Generated<string>;
+  id: Generated<number>;
+  nonce: string | null;
+  redirect_uri: string;
+  scopes: string[];
+  used_at: string | null;
+  user_id: number;
+}
+
+export interface OauthSigningKeys {
+  created_at: Generated<string>;
+  id: Generated<number>;
+  kid: string;
+  private_jwk: Buffer;
+  public_jwk: Json;
+}
+
 export interface PersonalAccessTokens {
   created_at: Generated<string>;
   description: string | null;
   digest: Buffer;
   expires_at: string | null;
+  family_id: Generated<string>;
   id: Generated<number>;
   impersonation: Generated<boolean>;
   last_used_at: string | null;
   name: string;
   revoked: Generated<boolean>;
+  revoked_at: string | null;
+  rotated_at: string | null;
   scopes: string[];
   user_id: number;
 }
@@ -763,6 +862,17 @@ export interface Pushes {
   user_id: number | null;
 }
 
+export interface RateCounts {
+  count: number;
+  key: string;
+  resets_at: string;
+}
+
+export interface RecoveryCodes {
+  digest: Buffer;
+  user_id: number;
+}
+
 export interface Redirects {
   created_at: Generated<string>;
   namespace_id: number | null;
@@ -816,11 +926,44 @@ export interface ResourceEvents {
   user_id: number | null;
 }
 
+export interface Runners {
+  access_level: Generated<string>;
+  contacted_at: string | null;
+  created_at: Generated<string>;
+  creator_id: number | null;
+  description: Generated<string>;
+  digest: Buffer;
+  id: Generated<number>;
+  locked: Generated<boolean>;
+  maintenance_note: string | null;
+  maximum_timeout: number | null;
+  namespace_id: number | null;
+  paused: Generated<boolean>;
+  project_id: number | null;
+  run_untagged: Generated<boolean>;
+  runner_type: string;
+  tags: Generated<string[]>;
+  token_expires_at: string | null;
+  updated_at: Generated<string>;
+}
+
 export interface ScimIdentities {
   active: Generated<boolean>;
   extern_uid: string;
   group_id: number;
   id: Generated<number>;
+  user_id: number;
+}
+
+export interface Sessions {
+  authenticated_at: Generated<string>;
+  created_at: Generated<string>;
+  digest: Buffer;
+  expires_at: string;
+  id: Generated<number>;
+  ip: string | null;
+  last_used_at: Generated<string>;
+  user_agent: string | null;
   user_id: number;
 }
 
@@ -894,7 +1037,10 @@ export interface Users {
   name: string;
   note: string | null;
   organization: string | null;
+  otp_secret: Buffer | null;
+  otp_used_step: number | null;
   password_change_required: Generated<boolean>;
+  password_changed_at: string | null;
   password_hash: string | null;
   private_profile: Generated<boolean>;
   projects_limit: Generated<number>;
@@ -909,6 +1055,7 @@ export interface Users {
   timezone: string | null;
   twitter: Generated<string>;
   two_factor_enabled: Generated<boolean>;
+  unconfirmed_email: string | null;
   updated_at: Generated<string>;
   user_type: Generated<string>;
   username: string;
@@ -993,6 +1140,8 @@ export interface WebhookValues {
 export interface DB {
   application_settings: ApplicationSettings;
   award_emoji: AwardEmoji;
+  custom_attributes: CustomAttributes;
+  emails: Emails;
   event_cursors: EventCursors;
   event_failures: EventFailures;
   event_log: EventLog;
@@ -1012,6 +1161,7 @@ export interface DB {
   jobs: Jobs;
   label_links: LabelLinks;
   labels: Labels;
+  mail_tokens: MailTokens;
   members: Members;
   merge_request_approvals: MergeRequestApprovals;
   merge_request_assignees: MergeRequestAssignees;
@@ -1026,6 +1176,11 @@ export interface DB {
   namespace_shares: NamespaceShares;
   namespaces: Namespaces;
   notes: Notes;
+  oauth_access_tokens: OauthAccessTokens;
+  oauth_applications: OauthApplications;
+  oauth_device_grants: OauthDeviceGrants;
+  oauth_grants: OauthGrants;
+  oauth_signing_keys: OauthSigningKeys;
   personal_access_tokens: PersonalAccessTokens;
   pipeline_schedules: PipelineSchedules;
   pipelines: Pipelines;
@@ -1040,13 +1195,17 @@ export interface DB {
   protected_tags: ProtectedTags;
   protection_levels: ProtectionLevels;
   pushes: Pushes;
+  rate_counts: RateCounts;
+  recovery_codes: RecoveryCodes;
   redirects: Redirects;
   release_links: ReleaseLinks;
   release_milestones: ReleaseMilestones;
   releases: Releases;
   repository_upkeep: RepositoryUpkeep;
   resource_events: ResourceEvents;
+  runners: Runners;
   scim_identities: ScimIdentities;
+  sessions: Sessions;
   snippets: Snippets;
   stages: Stages;
   timelogs: Timelogs;
