@@ -1,0 +1,149 @@
+import type { Types } from '#graphql/builder.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { createUser, deleteUser, updateUser } from '../commands.ts';
+import { UserRef } from './user.ts';
+
+/** What administrators may set, at creation and later. */
+const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  admin: t.boolean(),
+  auditor: t.boolean(),
+  bio: t.string(),
+  canCreateGroup: t.boolean(),
+  colorSchemeId: t.int(),
+  commitEmail: t.string(),
+  discord: t.string(),
+  external: t.boolean(),
+  externUid: t.string(),
+  extraSharedRunnersMinutesLimit: t.int(),
+  jobTitle: t.string(),
+  linkedin: t.string(),
+  location: t.string(),
+  note: t.string(),
+  organization: t.string(),
+  privateProfile: t.boolean(),
+  projectsLimit: t.int(),
+  pronouns: t.string(),
+  provider: t.string(),
+  publicEmail: t.string(),
+  sharedRunnersMinutesLimit: t.int(),
+  skype: t.string(),
+  themeId: t.int(),
+  twitter: t.string(),
+  viewDiffsFileByFile: t.boolean(),
+  websiteUrl: t.string(),
+});
+
+interface AttributesInput {
+  admin?: boolean | null;
+  auditor?: boolean | null;
+  bio?: string | null;
+  canCreateGroup?: boolean | null;
+  colorSchemeId?: number | null;
+  commitEmail?: string | null;
+  discord?: string | null;
+  external?: boolean | null;
+  externUid?: string | null;
+  extraSharedRunnersMinutesLimit?: number | null;
+  jobTitle?: string | null;
+  linkedin?: string | null;
+  location?: string | null;
+  note?: string | null;
+  organization?: string | null;
+  privateProfile?: boolean | null;
+  projectsLimit?: number | null;
+  pronouns?: string | null;
+  provider?: string | null;
+  publicEmail?: string | null;
+  sharedRunnersMinutesLimit?: number | null;
+  skype?: string | null;
+  themeId?: number | null;
+  twitter?: string | null;
+  viewDiffsFileByFile?: boolean | null;
+  websiteUrl?: string | null;
+}
+
+const attributesOf = (input: AttributesInput) => ({
+  admin: input.admin ?? undefined,
+  auditor: input.auditor ?? undefined,
+  bio: input.bio,
+  can_create_group: input.canCreateGroup ?? undefined,
+  color_scheme_id: input.colorSchemeId,
+  commit_email: input.commitEmail,
+  discord: input.discord,
+  external: input.external ?? undefined,
+  extern_uid: input.externUid ?? undefined,
+  extra_shared_runners_minutes_limit: input.extraSharedRunnersMinutesLimit,
+  job_title: input.jobTitle,
+  linkedin: input.linkedin,
+  location: input.location,
+  note: input.note,
+  organization: input.organization,
+  private_profile: input.privateProfile,
+  projects_limit: input.projectsLimit ?? undefined,
+  pronouns: input.pronouns,
+  provider: input.provider ?? undefined,
+  public_email: input.publicEmail,
+  shared_runners_minutes_limit: input.sharedRunnersMinutesLimit,
+  skype: input.skype,
+  theme_id: input.themeId,
+  twitter: input.twitter,
+  view_diffs_file_by_file: input.viewDiffsFileByFile ?? undefined,
+  website_url: input.websiteUrl,
+});
+
+mutationField('userCreate', {
+  description: 'Creates a user. Administrators only.',
+  input: (t) => ({
+    email: t.string({ required: true }),
+    name: t.string({ required: true }),
+    username: t.string({ required: true }),
+    password: t.string(),
+    resetPassword: t.boolean(),
+    forceRandomPassword: t.boolean(),
+    ...attributeFields(t),
+  }),
+  payload: { user: UserRef },
+  run: async (ctx, input) => ({
+    user: await createUser(ctx, {
+      ...attributesOf(input),
+      email: input.email,
+      name: input.name,
+      username: input.username,
+      password: input.password ?? undefined,
+      reset_password: input.resetPassword ?? undefined,
+      force_random_password: input.forceRandomPassword ?? undefined,
+    }),
+  }),
+});
+
+mutationField('userUpdate', {
+  description: 'Changes a user. Administrators only.',
+  input: (t) => ({
+    id: t.field({ type: 'UserID', required: true }),
+    email: t.string(),
+    name: t.string(),
+    username: t.string(),
+    password: t.string(),
+    ...attributeFields(t),
+  }),
+  payload: { user: UserRef },
+  run: async (ctx, input) => ({
+    user: await updateUser(ctx, input.id, {
+      ...attributesOf(input),
+      email: input.email ?? undefined,
+      name: input.name ?? undefined,
+      username: input.username ?? undefined,
+      password: input.password ?? undefined,
+    }),
+  }),
+});
+
+mutationField('userDelete', {
+  description: 'Removes a user with the personal namespace and its projects. Administrators only.',
+  input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+  payload: {},
+  run: async (ctx, { id }) => {
+    await deleteUser(ctx, id);
+    return {};
+  },
+});
