@@ -1,0 +1,174 @@
+import { randomInt } from 'node:crypto';
+import { sql } from 'kysely';
+import { requireUser } from '#domains/users/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import type { Database } from '#platform/db/pool.ts';
+import { DomainError } from '#platform/errors.ts';
+import { hit } from '#platform/rate-limit.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+
+/** How long a device may wait for its user, and how often it may ask meanwhile. Both in seconds. */
+const LIFETIME = 300;
+const INTERVAL = 5;
+/** What each poll that comes too early adds to the interval (RFC 8628 §3.5). */
+const SLOWER_BY = 5;
+
+/** Consonants alone: nothing looks like something else, and no word comes about (RFC 8628 §6.1). */
+const ALPHABET = 'BCDFGHJKLMNPQRSTVWXZ';
+const CODE_LENGTH = 8;
+
+/** What a device is told (RFC 8628 §3.2): the one secret it polls with, and the code that it shows to its user. */
+export interface DeviceAuthorization {
+  readonly device_code: string;
+  /** As shown: `BCDF-GHJK`. */
+  readonly user_code: string;
+  readonly expires_in: number;
+  readonly interval: number;
+}
+
+/** Begins the device flow for an application, with scopes that it may ask for. */
+export const startDevice = async (
+  ctx: Context,
+  application: { readonly id: number },
+  scopes: readonly string[],
+): Promise<DeviceAuthorization> => {
+  const device_code = randomToken(43);
+  const userCode = Array.from({ length: CODE_LENGTH }, () => ALPHABET.charAt(randomInt(ALPHABET.length))).join('');
+  await ctx.db
+    .insertInto('oauth_device_grants')
+    .values({
+      application_id: application.id,
+      digest: digestToken(device_code),
+      user_code_digest: digestToken(userCode),
+      scopes: [...scopes],
+      interval_seconds: INTERVAL,
+      expires_at: sql`now() + ${sql.lit(LIFETIME)} * interval '1 second'`,
+    })
+    .execute();
+  return {
+    device_code,
+    user_code: `${userCode.slice(0, CODE_LENGTH / 2)}-${userCode.slice(CODE_LENGTH / 2)}`,
+    expires_in: LIFETIME,
+    interval: INTERVAL,
+  };
+};
+
+/** What waits behind a user code. */
+export interface DeviceRequest {
+  readonly id: number;
+  readonly application_id: number;
+  readonly scopes: readonly string[];
+}
+
+/**
+ * The request that waits for this code, or null: there is none, it ran out, or it was answered. Codes are short, so that
+ * tries are counted, for the account and for the address.
+ *
+ * @throws `unauthenticated`, `too_many_requests`
+ */
+export const findUserCode = async (ctx: Context, code: string): Promise<DeviceRequest | null> => {
+  await guard(ctx, requireUser(ctx));
+  const found = await waiting(ctx.db, code).executeTakeFirst();
+  return found ?? null;
+};
+
+/**
+ * The caller's answer to the request behind the code, once. Null as of `findUserCode`.
+ *
+ * @throws `unauthenticated`, `too_many_requests`
+ */
+export const decideDevice = async (ctx: Context, code: string, approve: boolean): Promise<DeviceRequest | null> => {
+  const userId = requireUser(ctx);
+  await guard(ctx, userId);
+  return ctx.transaction(async ({ db }) => {
+    const found = await waiting(db, code).forUpdate().executeTakeFirst();
+    if (!found) return null;
+    await db
+      .updateTable('oauth_device_grants')
+      .set({ state: approve ? 'approved' : 'denied', user_id: userId })
+      .where('id', '=', found.id)
+      .execute();
+    return found;
+  });
+};
+
+/** What a device hears when it asks: whose tokens it gets, or an error of RFC 8628 §3.5 and RFC 6749 §5.2. */
+export type DevicePoll =
+  | { readonly approved: { readonly user_id: number; readonly scopes: readonly string[] } }
+  | { readonly error: 'authorization_pending' | 'slow_down' | 'expired_token' | 'access_denied' | 'invalid_grant' };
+
+/**
+ * Answers a device that asks for its tokens. Approved is heard once: issue them in the same transaction. Errors are
+ * returned, not thrown, as that a device asked too early has to be kept.
+ */
+export const pollDevice = async (
+  { db }: Tx,
+  application: { readonly id: number },
+  deviceCode: string,
+): Promise<DevicePoll> => {
+  const grant = await db
+    .selectFrom('oauth_device_grants')
+    .select([
+      'id',
+      'application_id',
+      'user_id',
+      'scopes',
+      'state',
+      sql<boolean>`expires_at <= now()`.as('expired'),
+      sql<boolean>`coalesce(now() < last_polled_at + interval_seconds * interval '1 second', false)`.as('early'),
+    ])
+    .where('digest', '=', digestToken(deviceCode))
+    .forUpdate()
+    .executeTakeFirst();
+  if (!grant || grant.application_id !== application.id || grant.state === 'used') return { error: 'invalid_grant' };
+  if (grant.state === 'denied') return { error: 'access_denied' };
+  if (grant.expired) return { error: 'expired_token' };
+  const change = db.updateTable('oauth_device_grants').where('id', '=', grant.id);
+  if (grant.state === 'approved' && grant.user_id !== null) {
+    await change.set({ state: 'used' }).execute();
+    return { approved: { user_id: grant.user_id, scopes: grant.scopes } };
+  }
+  await change
+    .set((eb) => ({
+      last_polled_at: sql`now()`,
+      interval_seconds: eb('interval_seconds', '+', grant.early ? SLOWER_BY : 0),
+    }))
+    .execute();
+  return { error: grant.early ? 'slow_down' : 'authorization_pending' };
+};
+
+/** Removes requests that ran out a day ago. */
+export const removeExpiredDevices = async ({ db }: Pick<Context, 'db'>): Promise<void> => {
+  await db.deleteFrom('oauth_device_grants').where('expires_at', '<', sql<string>`now() - interval '1 day'`).execute();
+};
+
+const waiting = (db: Database, code: string) =>
+  db
+    .selectFrom('oauth_device_grants')
+    .select(['id', 'application_id', 'scopes'])
+    .where('user_code_digest', '=', digestToken(normalized(code)))
+    .where('state', '=', 'pending')
+    .where('expires_at', '>', sql<string>`now()`);
+
+/** Lower case, dashes and blanks are how people write. */
+const normalized = (code: string): string => code.replace(/[\s\p{Pd}]/gu, '').toUpperCase();
+
+const WINDOW_SECONDS = 300;
+const TRIES_PER_ACCOUNT = 20;
+const TRIES_PER_ADDRESS = 60;
+
+/** 20^8 codes, of which few wait at a time: this many tries come nowhere near one. */
+const guard = async ({ services, client }: Context, userId: number): Promise<void> => {
+  const seconds = WINDOW_SECONDS;
+  const guards = [
+    await hit(services, `device-code:user:${userId}`, { limit: TRIES_PER_ACCOUNT, seconds }),
+    ...(client.ip === null
+      ? []
+      : [await hit(services, `device-code:address:${client.ip}`, { limit: TRIES_PER_ADDRESS, seconds })]),
+  ];
+  const refused = guards.find(({ allowed }) => !allowed);
+  if (!refused) return;
+  throw new DomainError('too_many_requests', 'Too many codes were tried. Try again later.', {
+    retryAfterSeconds: refused.retryAfterSeconds,
+  });
+};
