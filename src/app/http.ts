@@ -5,6 +5,7 @@ import { Histogram, type Registry } from 'prom-client';
 import type { Context, Services } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
 import { mountApiDocs } from '#rest/api-docs.ts';
+import type { Credential } from '#rest/auth.ts';
 import { NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
 import { openContext, type RestDependencies, readQuery, registerRoutes } from '#rest/register.ts';
 import { sendError, sendJson } from '#rest/respond.ts';
@@ -25,8 +26,11 @@ export interface HttpOptions extends RestDependencies {
 
 export interface MountDependencies {
   readonly services: Services;
-  /** Authenticates the request by its headers and query and makes its context; throws as REST answers. */
-  contextOf(request: FastifyRequest): Promise<Context>;
+  /**
+   * Authenticates the request by its headers and query, or by the credential given, and makes its context; throws as REST
+   * answers.
+   */
+  contextOf(request: FastifyRequest, credential?: Credential): Promise<Context>;
 }
 
 export type Mount = (fastify: FastifyInstance, dependencies: MountDependencies) => Promise<void> | void;
@@ -89,7 +93,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   await registerRoutes(fastify, options.routes, options);
   const dependencies: MountDependencies = {
     services,
-    contextOf: (request) => openContext(request, options, readQuery(request)),
+    contextOf: (request, credential) => openContext(request, options, readQuery(request), credential),
   };
   for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
   await fastify.register(async (scope) => mountApiDocs(scope, { document: options.openApi }));

@@ -5,6 +5,8 @@ import { endAbandoned, exportProject, importProject, removeExpired } from '#doma
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
+import { defineMailDelivery } from '#platform/mail.ts';
+import { sweepRateCounts } from '#platform/rate-limit.ts';
 import { removeFiles } from '#platform/remove-files.ts';
 import { sweepStorage } from './housekeeping.ts';
 
@@ -13,7 +15,9 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
   runnable(pruneJobs),
   runnable(sweepStorage),
+  runnable(sweepRateCounts),
   runnable(removeFiles),
+  runnable(defineMailDelivery(async (ctx) => (await getSettings(ctx)).silent_mode_enabled)),
   runnable(refreshStatistics),
   runnable(packRepository),
   runnable(deleteMergedBranches),

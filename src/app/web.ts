@@ -9,7 +9,7 @@ import type { CreateContext } from '#platform/create-context.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
-import { readCredential, readSudo } from '#rest/auth.ts';
+import { readCaller, readSudo } from '#rest/auth.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
@@ -60,7 +60,7 @@ const graphqlMount =
       contextOf: async ({ headers, url, method, ip, requestId, signal }) => {
         const sent = Object.fromEntries(new URL(url, 'http://local').searchParams);
         const client = { ip, userAgent: headers['user-agent'] ?? null };
-        const actor = await authenticate(services, readCredential(headers, sent), {
+        const actor = await authenticate(services, readCaller({ method, headers }, sent, services), {
           method,
           route: '/api/graphql',
           ...client,

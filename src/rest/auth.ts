@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Actor } from '#platform/context.ts';
+import type { Actor, Services } from '#platform/context.ts';
+import { readCookie, sessionCookieName } from '#platform/cookies.ts';
+import { CSRF_HEADER, isCsrfToken } from '#platform/csrf.ts';
 import { forbidden, insufficientScope, unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
 import type { Parameters } from './nested.ts';
@@ -23,6 +25,8 @@ export type Credential =
   | { readonly kind: 'token'; readonly value: string }
   /** The password may be a token. */
   | { readonly kind: 'basic'; readonly username: string; readonly password: string }
+  /** The value of a signed-in person's cookie. */
+  | { readonly kind: 'session'; readonly value: string }
   /** Counts only where job tokens are welcome. */
   | { readonly kind: 'job_token'; readonly value: string };
 
@@ -73,6 +77,23 @@ export const readCredential = (headers: IncomingHttpHeaders, sent: Parameters): 
   const [first = NONE, ...others] = found;
   if (others.some((other) => !agree(first, other))) throw unauthenticated();
   return first;
+};
+
+/**
+ * As `readCredential`; without one, the session whose cookie the browser sent along. Browsers do that for any page that
+ * makes them ask: what changes something needs the CSRF token in `X-CSRF-Token` too, otherwise the cookie does not count.
+ */
+export const readCaller = (
+  { method, headers }: { readonly method: string; readonly headers: IncomingHttpHeaders },
+  sent: Parameters,
+  { secretKey, urls }: Pick<Services, 'secretKey' | 'urls'>,
+): Credential => {
+  const credential = readCredential(headers, sent);
+  if (credential.kind !== 'none' || headers.cookie === undefined) return credential;
+  const value = readCookie(headers, sessionCookieName(urls));
+  if (value === null || value.length > MAX_TOKEN_LENGTH) return NONE;
+  const counts = method === 'GET' || method === 'HEAD' || isCsrfToken(secretKey, value, headers[CSRF_HEADER]);
+  return counts ? { kind: 'session', value } : NONE;
 };
 
 /** The `Sudo` header or `sudo` parameter. */

@@ -1,7 +1,7 @@
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
-import { type Authenticate, readCredential, readSudo, requireAccess } from './auth.ts';
+import { type Authenticate, type Credential, readCaller, readSudo, requireAccess } from './auth.ts';
 import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
 import { type Parameters, parseForm } from './nested.ts';
 import { sendDownload, sendJson, sendNothing } from './respond.ts';
@@ -53,12 +53,13 @@ export const registerRoutes = async (
 /** Finds out who asks and makes the request's one context. `sent` may carry the credential too. */
 export const openContext = async (
   request: FastifyRequest,
-  { authenticate, createContext }: Pick<RestDependencies, 'authenticate' | 'createContext'>,
+  { services, authenticate, createContext }: Pick<RestDependencies, 'services' | 'authenticate' | 'createContext'>,
   sent: Parameters,
+  credential: Credential = readCaller(request, sent, services),
 ): Promise<Context> => {
   const { headers } = request;
   const client = { ip: request.ip, userAgent: headers['user-agent'] ?? null };
-  const actor = await authenticate(readCredential(headers, sent), {
+  const actor = await authenticate(credential, {
     method: request.method,
     route: request.routeOptions.url ?? '',
     ...client,

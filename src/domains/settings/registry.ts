@@ -68,6 +68,20 @@ export const settingsSchema = z.object({
     .boolean()
     .default(true)
     .describe('Whether personal access tokens must expire.'),
+  disable_personal_access_tokens: z
+    .boolean()
+    .default(false)
+    .describe('Whether no personal access token can be made or used. Tokens of administrators go on.'),
+  impersonation_enabled: z
+    .boolean()
+    .default(true)
+    .describe('Own setting: whether administrators can make impersonation tokens, and whether these count.'),
+  token_in_query_enabled: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Own setting: whether a token in the query (`access_token`, `private_token`, `job_token`) counts. Queries end up in logs and histories: turn it off where no old client needs it.',
+    ),
   project_export_enabled: z.boolean().default(true).describe('Whether projects can be exported.'),
   max_export_size: count(1_000_000).default(0).describe('Largest archive an export may make, in MiB; 0 is unlimited.'),
   max_import_size: count(1_000_000)

@@ -17,6 +17,7 @@ type Credential =
   | { readonly kind: 'none' }
   | { readonly kind: 'token'; readonly value: string }
   | { readonly kind: 'basic'; readonly username: string; readonly password: string }
+  | { readonly kind: 'session'; readonly value: string }
   | { readonly kind: 'job_token'; readonly value: string };
 
 /** What is known of a request before it is known whose it is. */
@@ -48,8 +49,11 @@ export const authenticate = async (
   }
   // Jobs, and so their tokens, are not here yet.
   if (credential.kind === 'job_token') throw unauthenticated();
-  const actor = await actorOfToken(services, credential.kind === 'basic' ? credential.password : credential.value);
-  if (!actor) throw unauthenticated();
+  const actor =
+    credential.kind === 'session'
+      ? ((await actorOfSession(services, credential.value)) ?? anonymous)
+      : await actorOfToken(services, credential.kind === 'basic' ? credential.password : credential.value);
+  if (!actor || (actor.userId === null && sudo !== null)) throw unauthenticated();
   return sudo === null ? actor : actAs(services, actor, sudo);
 };
 
@@ -82,8 +86,8 @@ export const actorFor = async (services: Services, userId: number): Promise<Acto
 };
 
 /**
- * Which of the actors (their indexes) could still come in as they once did: their token is neither revoked nor expired,
- * their account is open, and they are administrators or external users as they were then. One statement for all.
+ * Which of the actors (their indexes) could still come in as they once did: their token or session is neither revoked nor
+ * expired, their account is open, and they are administrators or external users as they were then. One statement for all.
  */
 export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
   const valid = new Set<number>();
@@ -100,11 +104,14 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
   }
   if (groups.size === 0) return valid;
   const asked = [...groups.values()];
+  const { impersonation_enabled: impersonation } = await getSettings({ services });
   const { rows } = await services.pool.query<{ n: number }>(STILL_VALID, [
     asked.map(({ actor }) => actor.userId),
-    asked.map(({ actor }) => (actor.credential?.kind === 'token' ? actor.credential.id : null)),
+    asked.map(({ actor }) => actor.credential?.kind ?? null),
+    asked.map(({ actor }) => actor.credential?.id ?? null),
     asked.map(({ actor }) => actor.isAdmin),
     asked.map(({ actor }) => actor.isExternal),
+    impersonation,
   ]);
   for (const { n } of rows) for (const index of asked[n - 1]?.indexes ?? []) valid.add(index);
   return valid;
@@ -112,15 +119,17 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
 
 // An administrator's token may stand for someone else (sudo).
 const STILL_VALID = `
-  select w.n from unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::boolean[])
-    with ordinality as w (user_id, token_id, is_admin, external, n)
+  select w.n from unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[])
+    with ordinality as w (user_id, kind, credential_id, admin, external, n)
   join users u on u.id = w.user_id
-  left join personal_access_tokens t on t.id = w.token_id
-  left join users o on o.id = t.user_id
-  where u.state = 'active' and u.is_admin = w.is_admin and u.external = w.external
-    and (w.token_id is null
-      or (not t.revoked and (t.expires_at is null or t.expires_at > current_date)
-        and o.state = 'active' and (o.id = u.id or o.is_admin)))`;
+  left join personal_access_tokens t on w.kind = 'token' and t.id = w.credential_id
+    and not t.revoked and (t.expires_at is null or t.expires_at > current_date) and ($6 or not t.impersonation)
+  left join oauth_access_tokens a on w.kind = 'oauth_token' and a.id = w.credential_id
+    and a.revoked_at is null and (a.expires_at is null or a.expires_at > now())
+  left join sessions s on w.kind = 'session' and s.id = w.credential_id and s.expires_at > now()
+  left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id)
+  where u.state = 'active' and u.is_admin = w.admin and u.external = w.external
+    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin)))`;
 
 interface Account {
   readonly user_id: number;
@@ -130,33 +139,65 @@ interface Account {
   readonly state: string;
 }
 
-interface TokenRow extends Account {
-  readonly token_id: number;
-  readonly scopes: string[];
+interface FoundRow extends Account {
+  readonly kind: ActorCredential['kind'];
+  readonly id: number;
+  /** Null for a session, which is not restricted. */
+  readonly scopes: string[] | null;
   readonly revoked: boolean;
   readonly expired: boolean;
+  readonly impersonation: boolean;
   /** Its use, or that the user is about, has not been noted lately. */
   readonly stale: boolean;
 }
 
 // On the way of every request: one round trip, by index. Expiry is the database's time, as all processes share it.
+const STALE = `(c.last_used_at is null or c.last_used_at < now() - interval '1 minute'
+      or u.last_activity_on is distinct from current_date)`;
+
 const FIND_TOKEN = `
-  select t.id as token_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
-    u.id as user_id, u.username, u.is_admin, u.external, u.state,
-    (t.last_used_at is null or t.last_used_at < now() - interval '1 minute'
-      or u.last_activity_on is distinct from current_date) as stale
-  from personal_access_tokens t join users u on u.id = t.user_id
-  where t.digest = $1`;
+  select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation,
+    u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale
+  from (
+    select 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
+      t.impersonation, t.last_used_at
+    from personal_access_tokens t where t.digest = $1
+    union all
+    select 'oauth_token', a.id, a.user_id, a.scopes, a.revoked_at is not null, coalesce(a.expires_at <= now(), false),
+      false, a.last_used_at
+    from oauth_access_tokens a where a.digest = $1
+  ) c join users u on u.id = c.user_id`;
+
+const FIND_SESSION = `
+  select 'session' as kind, c.id, null as scopes, false as revoked, false as expired, false as impersonation,
+    u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale
+  from sessions c join users u on u.id = c.user_id
+  where c.digest = $1 and c.expires_at > now()`;
 
 const actorOfToken = async (services: Services, value: string): Promise<Actor | null> => {
-  const { rows } = await services.pool.query<TokenRow>(FIND_TOKEN, [digestToken(value)]);
+  const { rows } = await services.pool.query<FoundRow>(FIND_TOKEN, [digestToken(value)]);
   const [token] = rows;
   if (!token) return null;
   if (token.revoked) throw invalidToken('Token was revoked. You have to re-authorize from the user.');
   if (token.expired) throw invalidToken('Token is expired. You can either do re-authorization or token refresh.');
+  if (token.impersonation && !(await getSettings({ services })).impersonation_enabled) {
+    throw invalidToken('Token is an impersonation token but impersonation was disabled.');
+  }
   if (token.state !== 'active') throw closedAccount(token.state);
-  if (token.stale) noteUse(services, token.user_id, token.token_id);
-  return actorOfAccount(token, new Set(token.scopes), { kind: 'token', id: token.token_id });
+  return actorOfRow(services, token);
+};
+
+/** A session that ended leaves its cookie in the browser: who comes with it is nobody, which is no error. */
+const actorOfSession = async (services: Services, value: string): Promise<Actor | null> => {
+  const { rows } = await services.pool.query<FoundRow>(FIND_SESSION, [digestToken(value)]);
+  const [session] = rows;
+  return session?.state === 'active' ? actorOfRow(services, session) : null;
+};
+
+const actorOfRow = (services: Services, row: FoundRow): Actor => {
+  const credential = { kind: row.kind, id: row.id };
+  if (row.stale) noteUse(services, row.user_id, credential);
+  return actorOfAccount(row, row.scopes && new Set(row.scopes), credential);
 };
 
 const actorOfAccount = (
@@ -198,30 +239,38 @@ const FIND_ACCOUNT = `
   select id as user_id, username, is_admin, external, state from users
   where case when $1::bigint is null then lower(username) = lower($2) else id = $1 end`;
 
-/** Marks of tokens whose use is being noted right now: a burst of requests writes it once. */
-const noting = new WeakMap<Services, Set<number>>();
+/** Marks of tokens and sessions whose use is being noted right now: a burst of requests writes it once. */
+const noting = new WeakMap<Services, Set<string>>();
 
-/** Notes when a token was last used (to the minute) and that its user is about (to the day), beside the request. */
-const noteUse = (services: Services, userId: number, tokenId: number): void => {
+/** Notes beside the request when a token or session was last used, and that its user is about (specification 2 §4.1). */
+const noteUse = (services: Services, userId: number, { kind, id }: ActorCredential): void => {
   let busy = noting.get(services);
   if (!busy) {
     busy = new Set();
     noting.set(services, busy);
   }
-  if (busy.has(tokenId)) return;
-  busy.add(tokenId);
+  const mark = `${kind} ${id}`;
+  if (busy.has(mark)) return;
+  busy.add(mark);
   services.pool
-    .query(NOTE_USE, [tokenId, userId])
+    .query(NOTE_USE[kind], [id, userId])
     .catch((error: unknown) => services.log.warn({ err: error }, 'the use of a token could not be noted'))
-    .finally(() => busy.delete(tokenId));
+    .finally(() => busy.delete(mark));
 };
 
-const NOTE_USE = `
+const noteUseIn = (table: string): string => `
   with used as (
-    update personal_access_tokens set last_used_at = now()
+    update ${table} set last_used_at = now()
     where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute'))
-  update users set last_activity_on = current_date
-  where id = $2 and last_activity_on is distinct from current_date`;
+  update users set last_activity_on = current_date, current_sign_in_at = now()
+  where id = $2 and (last_activity_on is distinct from current_date
+    or current_sign_in_at is null or current_sign_in_at < now() - interval '1 minute')`;
+
+const NOTE_USE: Readonly<Record<ActorCredential['kind'], string>> = {
+  token: noteUseIn('personal_access_tokens'),
+  oauth_token: noteUseIn('oauth_access_tokens'),
+  session: noteUseIn('sessions'),
+};
 
 const MAX_FAILED_ATTEMPTS = 10;
 const LOCK_INTERVAL = '10 minutes';

@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import type { Services } from './context.ts';
+import { defineJob } from './jobs.ts';
+import { digestToken } from './secrets.ts';
+
+export interface RateRule {
+  /** So many in `seconds`. */
+  readonly limit: number;
+  readonly seconds: number;
+}
+
+export interface RateCount {
+  /** False from the first one on that is above the limit. */
+  readonly allowed: boolean;
+  readonly limit: number;
+  /** How many there were in this while, this one included. */
+  readonly observed: number;
+  readonly remaining: number;
+  readonly resetsAt: Date;
+  /** Whole seconds, at least 1. */
+  readonly retryAfterSeconds: number;
+}
+
+/**
+ * Counts one more of `key` (such as `sign-in:<address>`), for all processes of the database together, and says whether it
+ * is still within the limit. A while begins with its first one; those above the limit count too but do not prolong it.
+ */
+export const hit = async ({ pool }: Pick<Services, 'pool'>, key: string, rule: RateRule): Promise<RateCount> => {
+  const { rows } = await pool.query<{ count: number; epoch: number; seconds: number }>(COUNT, [
+    storable(key),
+    rule.seconds,
+  ]);
+  const [row] = rows;
+  if (!row) throw new Error('a count was not returned');
+  return {
+    allowed: row.count <= rule.limit,
+    limit: rule.limit,
+    observed: row.count,
+    remaining: Math.max(0, rule.limit - row.count),
+    resetsAt: new Date(row.epoch * 1000),
+    retryAfterSeconds: Math.max(1, row.seconds),
+  };
+};
+
+// A while that has passed is overwritten by the next: nothing has to be removed for counts to be right.
+const COUNT = `
+  insert into rate_counts as c (key, count, resets_at) values ($1, 1, now() + make_interval(secs => $2))
+  on conflict (key) do update set
+    count = case when c.resets_at <= now() then 1 else least(c.count, 1000000000) + 1 end,
+    resets_at = case when c.resets_at <= now() then excluded.resets_at else c.resets_at end
+  returning count, ceil(extract(epoch from resets_at))::bigint as epoch,
+    ceil(extract(epoch from resets_at - now()))::integer as seconds`;
+
+/** Keys may hold what callers typed: only what is short and plain is stored as it is. */
+const storable = (key: string): string =>
+  /^[\w:.@/-]{1,200}$/.test(key) ? key : digestToken(key).toString('base64url');
+
+/** The job `rate_counts.sweep`: removes counts whose while has passed. */
+export const sweepRateCounts = defineJob({
+  name: 'rate_counts.sweep',
+  input: z.object({}).strict(),
+  maxAttempts: 3,
+  cron: '41 * * * *',
+  run: async ({ services: { pool } }) => {
+    await pool.query('delete from rate_counts where resets_at < now()');
+  },
+});
