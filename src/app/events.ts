@@ -1,3 +1,4 @@
+import * as customAttributes from '#domains/custom-attributes/events.ts';
 import * as groups from '#domains/groups/events.ts';
 import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
@@ -19,6 +20,7 @@ import { type AnyEventDefinition, definitionsIn } from '#platform/events.ts';
 /** Every event kind, a line per domain. */
 export const eventDefinitions: readonly AnyEventDefinition[] = [
   settings,
+  customAttributes,
   users,
   tokens,
   groups,

@@ -1,6 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { GUEST, OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
+import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
@@ -38,6 +39,7 @@ export interface GroupFilter {
   readonly sharedWithId?: number | undefined;
   /** Administrators only. */
   readonly repositoryStorage?: string | undefined;
+  readonly customAttributes?: Readonly<Record<string, string>> | undefined;
   readonly markedForDeletionOn?: string | undefined;
   readonly orderBy?: GroupOrder | undefined;
   readonly sort?: SortDirection | undefined;
@@ -163,6 +165,10 @@ const matchingGroups = (ctx: Context, filter: GroupFilter) => {
   if (filter.sharedWithId !== undefined) query = query.where(isSharedWith(sql`${filter.sharedWithId}::bigint`));
   if (actor.isAdmin && filter.repositoryStorage !== undefined) {
     query = query.where('namespaces.repository_storage', '=', filter.repositoryStorage);
+  }
+  if (actor.isAdmin && filter.customAttributes !== undefined) {
+    const wanted = JSON.stringify(filter.customAttributes);
+    query = query.where(hasCustomAttributes('groups', sql.ref('namespaces.id'), wanted));
   }
   if (filter.markedForDeletionOn !== undefined) {
     query = query.where(sql<boolean>`namespaces.marked_for_deletion_on = ${filter.markedForDeletionOn}::date`);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { OWNER, VISIBILITIES, visibilityName } from '#domains/access/model.ts';
+import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { avatarUrl } from '#domains/users/model.ts';
 import type { Context } from '#platform/context.ts';
@@ -73,6 +74,8 @@ const shape = {
   ldap_cn: z.string().nullable().optional(),
   ldap_access: z.int().nullable().optional(),
   statistics: groupStatisticsRecord.optional(),
+  /** Only to administrators who ask for them. */
+  custom_attributes: customAttributesField,
 };
 
 /** A group in lists (specification 3 §2.1). */

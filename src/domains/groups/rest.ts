@@ -1,5 +1,11 @@
 import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
+import {
+  customAttributeRoutes,
+  customAttributesFilter,
+  withCustomAttributes,
+} from '#domains/custom-attributes/rest.ts';
+import type { Context } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { anyHash, boolean, commaList, date, type Input, idOrPath, integer, oneOf, text } from '#rest/params.ts';
@@ -12,7 +18,7 @@ import {
   SHARED_RUNNERS_SETTINGS,
   SUBGROUP_CREATION_LEVELS,
 } from './model.ts';
-import { GROUP_ORDERS, type GroupFilter, getGroup, getNamespace, listGroups } from './queries.ts';
+import { GROUP_ORDERS, type GroupFilter, type GroupRow, getGroup, getNamespace, listGroups } from './queries.ts';
 import { groupDetailRecord, groupRecord, namespaceRecord, toGroupDetail, toGroups, toNamespaces } from './record.ts';
 import { shareGroup, unshareGroup } from './shares.ts';
 import { findNamespaceNamed, listNamespaces } from './summaries.ts';
@@ -27,6 +33,8 @@ const listInput = {
   order_by: oneOf(GROUP_ORDERS).default('name'),
   sort: oneOf(['asc', 'desc']).default('asc'),
   statistics: boolean().optional(),
+  with_custom_attributes: boolean().optional(),
+  custom_attributes: customAttributesFilter.optional(),
   owned: boolean().optional(),
   min_access_level: integer({ min: 0, max: 60 }).optional(),
   visibility: oneOf(VISIBILITIES).optional(),
@@ -47,7 +55,11 @@ const toFilter = (input: Input<typeof listInput>): GroupFilter => ({
   topLevelOnly: input.top_level_only,
   repositoryStorage: input.repository_storage,
   markedForDeletionOn: input.marked_for_deletion_on,
+  customAttributes: input.custom_attributes,
 });
+
+const groupRecords = async (ctx: Context, groups: readonly GroupRow[], input: Input<typeof listInput>) =>
+  withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes);
 
 const attributes = {
   description: text().nullish(),
@@ -118,6 +130,7 @@ const protectionHash = z.object({
 });
 
 export const routes = [
+  ...customAttributeRoutes('groups', idOrPath(), getGroup),
   listRoute({
     path: '/groups',
     tag: 'Groups',
@@ -128,7 +141,7 @@ export const routes = [
     input: listInput,
     run: async (ctx, input, page) => {
       const found = await readPage(listGroups(ctx, toFilter(input)), page);
-      return { ...found, items: await toGroups(ctx, found.items, input) };
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
   }),
   listRoute({
@@ -143,7 +156,7 @@ export const routes = [
       const group = await getGroup(ctx, id);
       const filter = { ...toFilter(input), parentId: group.id, searchPaths: true };
       const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await toGroups(ctx, found.items, input) };
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
   }),
   listRoute({
@@ -158,7 +171,7 @@ export const routes = [
       const group = await getGroup(ctx, id);
       const filter = { ...toFilter(input), ancestorId: group.id, searchPaths: true };
       const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await toGroups(ctx, found.items, input) };
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
   }),
   listRoute({
@@ -173,7 +186,7 @@ export const routes = [
       const group = await getGroup(ctx, id);
       const filter = { ...toFilter(input), sharedWithId: group.id, allAvailable: true };
       const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await toGroups(ctx, found.items) };
+      return { ...found, items: await groupRecords(ctx, found.items, { ...input, statistics: false }) };
     },
   }),
   route({

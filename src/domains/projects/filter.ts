@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { projectIsMine, projectIsVisible } from '#domains/access/policy.ts';
+import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
 import type { SortDirection } from '#platform/paging.ts';
@@ -58,6 +59,8 @@ export interface ProjectFilter {
   readonly repository_storage?: string | null | undefined;
   readonly with_issues_enabled?: boolean | null | undefined;
   readonly with_merge_requests_enabled?: boolean | null | undefined;
+  /** Administrators only: all of them, each with its value. */
+  readonly custom_attributes?: Readonly<Record<string, string>> | null | undefined;
   readonly marked_for_deletion_on?: string | null | undefined;
   readonly order_by?: ProjectOrder | null | undefined;
   readonly sort?: SortDirection | null | undefined;
@@ -80,6 +83,7 @@ const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'topics',
   'repository_storage',
   'marked_for_deletion_on',
+  'custom_attributes',
 ]);
 
 /** What of a filter decides the text of its statement. */
@@ -95,6 +99,7 @@ export const filterShape = (filter: ProjectFilter): string => {
 export const filterValues = (filter: ProjectFilter): SlotValues => ({
   ...filter,
   full_paths: filter.full_paths?.map((path) => path.toLowerCase()),
+  custom_attributes: filter.custom_attributes ? JSON.stringify(filter.custom_attributes) : null,
   search_pattern: filter.search ? `%${filter.search.replace(/[\\%_]/g, '\\$&')}%` : null,
 });
 
@@ -152,6 +157,9 @@ export const conditions = (
   if (given('repository_storage')) add(sql`projects.repository_storage = ${slot('repository_storage')}`);
   if (filter.with_issues_enabled) add(featureCondition(actor, 'issues_access_level'));
   if (filter.with_merge_requests_enabled) add(featureCondition(actor, 'merge_requests_access_level'));
+  if (actor.isAdmin && given('custom_attributes')) {
+    add(hasCustomAttributes('projects', sql.ref('projects.id'), slot('custom_attributes')));
+  }
   if (given('marked_for_deletion_on'))
     add(sql`projects.marked_for_deletion_on = ${slot('marked_for_deletion_on')}::date`);
   return sql.join(all, sql` and `);

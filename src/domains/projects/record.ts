@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { visibilityName } from '#domains/access/model.ts';
+import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import { namespaceAvatarUrl, namespaceWebUrl } from '#domains/groups/model.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
@@ -52,6 +53,8 @@ const simple = {
   star_count: z.int(),
   last_activity_at: z.string(),
   namespace,
+  /** Only to administrators who ask for them. */
+  custom_attributes: customAttributesField,
 };
 
 /** The record as anonymous callers see it, and with `simple` (specification 1 §2.7). */

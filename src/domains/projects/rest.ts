@@ -1,5 +1,10 @@
 import { z } from 'zod';
 import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
+import {
+  customAttributeRoutes,
+  customAttributesFilter,
+  withCustomAttributes,
+} from '#domains/custom-attributes/rest.ts';
 import { findGroupByOldPath, getGroup } from '#domains/groups/queries.ts';
 import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
 import { findUser, findUserByUsername } from '#domains/users/queries.ts';
@@ -94,6 +99,8 @@ const commonFilters = {
   owned: boolean().optional(),
   search: text({ max: 1_000 }).optional(),
   starred: boolean().optional(),
+  custom_attributes: customAttributesFilter.optional(),
+  with_custom_attributes: boolean().default(false),
   visibility: oneOf(VISIBILITIES).optional(),
   with_issues_enabled: boolean().optional(),
   with_merge_requests_enabled: boolean().optional(),
@@ -151,7 +158,7 @@ export const routes = [
       topic: commaList(text({ max: 255 })).optional(),
     },
     item: anyProjectRecord,
-    run: (ctx, { topic, statistics, simple, ...filter }, page) => {
+    run: (ctx, { topic, statistics, simple, with_custom_attributes, ...filter }, page) => {
       const { isAdmin } = ctx.actor;
       return projectPage(
         ctx,
@@ -165,7 +172,7 @@ export const routes = [
           repository_storage: isAdmin ? filter.repository_storage : undefined,
         },
         page,
-        { simple, extra: statistics ? ['statistics'] : [] },
+        { simple, with_custom_attributes, extra: statistics ? ['statistics'] : [] },
       );
     },
   }),
@@ -185,7 +192,7 @@ export const routes = [
       statistics: boolean().default(false),
     },
     item: anyProjectRecord,
-    run: async (ctx, { user_id, statistics, simple, ...filter }, page) => {
+    run: async (ctx, { user_id, statistics, simple, with_custom_attributes, ...filter }, page) => {
       const user = await findPerson(ctx, user_id);
       if (!user) throw notFound('User');
       const namespace_id = await personalNamespaceId(ctx, user.id);
@@ -196,7 +203,7 @@ export const routes = [
         );
       const extra: DetailPart[] = ['owner', 'runners_token'];
       if (statistics) extra.push('statistics');
-      return projectPage(ctx, { ...filter, namespace_id }, page, { simple, extra });
+      return projectPage(ctx, { ...filter, namespace_id }, page, { simple, with_custom_attributes, extra });
     },
   }),
 
@@ -208,10 +215,10 @@ export const routes = [
     paging: 'offset',
     input: { ...commonFilters, user_id: idOrPath(), order_by: oneOf(ORDERS).optional() },
     item: anyProjectRecord,
-    run: async (ctx, { user_id, simple, ...filter }, page) => {
+    run: async (ctx, { user_id, simple, with_custom_attributes, ...filter }, page) => {
       const user = await findPerson(ctx, user_id);
       if (!user) throw notFound('User');
-      return projectPage(ctx, { ...filter, starred_by: user.id }, page, { simple });
+      return projectPage(ctx, { ...filter, starred_by: user.id }, page, { simple, with_custom_attributes });
     },
   }),
 
@@ -230,9 +237,10 @@ export const routes = [
       include_subgroups: boolean().default(false),
     },
     item: anyProjectRecord,
-    run: async (ctx, { id, topic, simple, ...filter }, page) => {
+    run: async (ctx, { id, topic, simple, with_custom_attributes, ...filter }, page) => {
       const group = await getGroup(ctx, id);
-      return projectPage(ctx, { ...similarityOrName(filter), topics: topic, namespace_id: group.id }, page, { simple });
+      const wanted = { ...similarityOrName(filter), topics: topic, namespace_id: group.id };
+      return projectPage(ctx, wanted, page, { simple, with_custom_attributes });
     },
   }),
 
@@ -244,9 +252,10 @@ export const routes = [
     paging: 'offset',
     input: { ...commonFilters, id: idOrPath(), order_by: oneOf([...ORDERS, 'star_count']).optional() },
     item: anyProjectRecord,
-    run: async (ctx, { id, simple, ...filter }, page) => {
+    run: async (ctx, { id, simple, with_custom_attributes, ...filter }, page) => {
       const group = await getGroup(ctx, id);
-      return projectPage(ctx, { ...filter, namespace_id: group.id, with_shared: 'only' }, page, { simple });
+      const wanted = { ...filter, namespace_id: group.id, with_shared: 'only' as const };
+      return projectPage(ctx, wanted, page, { simple, with_custom_attributes });
     },
   }),
 
@@ -257,11 +266,17 @@ export const routes = [
     summary: 'Get a group',
     description: 'With its projects and those shared with it, at most 100 of each, unless `with_projects` is off.',
     auth: 'optional',
-    input: { id: idOrPath(), with_projects: boolean().default(true), statistics: boolean().default(false) },
+    input: {
+      id: idOrPath(),
+      with_projects: boolean().default(true),
+      statistics: boolean().default(false),
+      with_custom_attributes: boolean().default(false),
+    },
     response: groupWithProjects,
-    run: async (ctx, { id, with_projects, statistics }) => {
+    run: async (ctx, { id, with_projects, statistics, with_custom_attributes }) => {
       const group = await getGroup(ctx, id);
-      const record = await toGroupDetail(ctx, group, { statistics });
+      const detail = await toGroupDetail(ctx, group, { statistics });
+      const [record = detail] = await withCustomAttributes(ctx, 'groups', [detail], with_custom_attributes);
       if (!with_projects) return record;
       const [projects, shared_projects] = await Promise.all([
         projectRecordsOf(ctx, { namespace_id: group.id }),
@@ -277,13 +292,20 @@ export const routes = [
     tag,
     summary: 'Get a project',
     auth: 'optional',
-    input: { id: idOrPath(), statistics: boolean().default(false), simple: boolean().default(false) },
+    input: {
+      id: idOrPath(),
+      statistics: boolean().default(false),
+      simple: boolean().default(false),
+      with_custom_attributes: boolean().default(false),
+    },
     response: anyProjectRecord,
-    run: async (ctx, { id, statistics, simple }) => {
+    run: async (ctx, { id, statistics, simple, with_custom_attributes }) => {
       if (simple || isAnonymous(ctx)) return toSimpleProject(ctx, await getProject(ctx, id));
       const extra: DetailPart[] = ['owner', 'runners_token'];
       if (statistics) extra.push('statistics');
-      return toProjectRecord(ctx, await getProjectDetails(ctx, id, extra));
+      const full = toProjectRecord(ctx, await getProjectDetails(ctx, id, extra));
+      const [record = full] = await withCustomAttributes(ctx, 'projects', [full], with_custom_attributes);
+      return record;
     },
   }),
 
@@ -338,6 +360,7 @@ export const routes = [
   }),
 
   ...archiving(),
+  ...customAttributeRoutes('projects', idOrPath(), getProject),
 
   route({
     method: 'POST',
@@ -418,17 +441,24 @@ const projectPage = async (
   page: PageRequest,
   {
     simple = false,
+    with_custom_attributes = false,
     extra = [],
-  }: { readonly simple?: boolean | undefined; readonly extra?: readonly DetailPart[] } = {},
+  }: {
+    readonly simple?: boolean | undefined;
+    readonly with_custom_attributes?: boolean | undefined;
+    readonly extra?: readonly DetailPart[];
+  } = {},
 ): Promise<Page<z.output<typeof anyProjectRecord>>> => {
   // Only the id orders a keyset page.
   const filter: ProjectFilter = page.kind === 'keyset' ? { ...given, order_by: 'id' } : given;
   if (simple || isAnonymous(ctx)) {
     const found = await readPage(listProjects(ctx, filter), page);
-    return { ...found, items: found.items.map((row) => toSimpleProject(ctx, row)) };
+    const simpleRecords = found.items.map((row) => toSimpleProject(ctx, row));
+    return { ...found, items: await withCustomAttributes(ctx, 'projects', simpleRecords, with_custom_attributes) };
   }
   const found = await readPage(listProjectDetails(ctx, filter, extra), page);
-  return { ...found, items: found.items.map((row) => toProjectRecord(ctx, row)) };
+  const records = found.items.map((row) => toProjectRecord(ctx, row));
+  return { ...found, items: await withCustomAttributes(ctx, 'projects', records, with_custom_attributes) };
 };
 
 /** Without a search, similarity lists by name (specification 3 §4.1). */

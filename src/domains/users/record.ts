@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { isoDate, isoTime } from '#platform/time.ts';
 import { avatarUrl, commitEmail, isBot, isLocked, localTime, userWebUrl, workInformation } from './model.ts';
@@ -88,6 +89,8 @@ export const userAdministratorRecord = z
     created_by: userBasicRecord.nullable(),
     email_reset_offered_at: z.string().nullable(),
     provisioned_by_group_id: z.int().nullable(),
+    /** Only when asked for. */
+    custom_attributes: customAttributesField,
   })
   .meta({ id: 'UserForAdministrator' });
 

@@ -1,0 +1,52 @@
+import { sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import { invalid, notFound } from '#platform/errors.ts';
+import { customAttributeDeleted, customAttributeSet } from './events.ts';
+import { type CustomAttribute, MAX_LENGTH, OWNERS, type OwnerKind } from './model.ts';
+import { requireAdministrator } from './policy.ts';
+
+/**
+ * Sets the attribute of a user, group or project that exists, whether it had one of that key or not. Administrators only.
+ *
+ * @throws `invalid` by `key` and `value`
+ */
+export const setCustomAttribute = async (
+  ctx: Context,
+  kind: OwnerKind,
+  id: number,
+  { key, value }: CustomAttribute,
+): Promise<CustomAttribute> => {
+  requireAdministrator(ctx);
+  const problems = { key: problemsOf(key), value: problemsOf(value) };
+  const errors = Object.fromEntries(Object.entries(problems).filter(([, found]) => found.length > 0));
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+  const { column, subject } = OWNERS[kind];
+  await ctx.transaction(async (tx) => {
+    const owner = sql.ref(column);
+    await sql`
+      insert into custom_attributes (${owner}, key, value) values (${id}, ${key}, ${value})
+      on conflict (${owner}, key) where ${owner} is not null do update set value = excluded.value`.execute(tx.db);
+    tx.emit(customAttributeSet, { subject: { type: subject, id }, payload: { key } });
+  });
+  return { key, value };
+};
+
+/** Removes it. Administrators only; throws `not_found` (Custom Attribute). */
+export const deleteCustomAttribute = async (ctx: Context, kind: OwnerKind, id: number, key: string): Promise<void> => {
+  requireAdministrator(ctx);
+  const { column, subject } = OWNERS[kind];
+  await ctx.transaction(async (tx) => {
+    const { numDeletedRows } = await tx.db
+      .deleteFrom('custom_attributes')
+      .where(column, '=', id)
+      .where('key', '=', key)
+      .executeTakeFirst();
+    if (numDeletedRows === 0n) throw notFound('Custom Attribute');
+    tx.emit(customAttributeDeleted, { subject: { type: subject, id }, payload: { key } });
+  });
+};
+
+const problemsOf = (text: string): string[] => {
+  if (text.trim() === '') return ["can't be blank"];
+  return text.length > MAX_LENGTH ? [`is too long (maximum is ${MAX_LENGTH} characters)`] : [];
+};

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import type { Context } from '#platform/context.ts';
+import { anyHash, text } from '#rest/params.ts';
+import { type Route, route } from '#rest/route.ts';
+import { deleteCustomAttribute, setCustomAttribute } from './commands.ts';
+import type { CustomAttribute, OwnerKind } from './model.ts';
+import { customAttributesByIds, getCustomAttribute, listCustomAttributes } from './queries.ts';
+
+const tag = 'Custom attributes';
+
+const customAttributeRecord = z.object({ key: z.string(), value: z.string() }).meta({ id: 'CustomAttribute' });
+
+/** What `withCustomAttributes` may add to a record. */
+export const customAttributesField = z.array(customAttributeRecord).optional();
+
+/** The filter `custom_attributes[key]=value` of lists: all of them have to match. Values count as their text. */
+export const customAttributesFilter = anyHash().transform((given, ctx): Readonly<Record<string, string>> => {
+  const attributes: [string, string][] = [];
+  for (const [key, value] of Object.entries(given)) {
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+      if (!key.includes('\0') && key.isWellFormed() && text().safeParse(value).success) {
+        attributes.push([key, String(value)]);
+        continue;
+      }
+    }
+    ctx.issues.push({ code: 'custom', message: 'is invalid', input: given });
+    return z.NEVER;
+  }
+  return Object.fromEntries(attributes);
+});
+
+/** The records with `custom_attributes`, where an administrator asks for them; else as they are. */
+export const withCustomAttributes = async <R extends { readonly id: number }>(
+  ctx: Context,
+  kind: OwnerKind,
+  records: readonly R[],
+  wanted: boolean | undefined,
+): Promise<(R & { custom_attributes?: CustomAttribute[] })[]> => {
+  if (!wanted || !ctx.actor.isAdmin) return [...records];
+  const attributes = await customAttributesByIds(
+    ctx,
+    kind,
+    records.map(({ id }) => id),
+  );
+  return records.map((record) => ({ ...record, custom_attributes: attributes.get(record.id) ?? [] }));
+};
+
+/** The routes below `/users/:id`, `/groups/:id` or `/projects/:id`; `find` throws `not_found` where there is nothing. */
+export const customAttributeRoutes = <I>(
+  kind: OwnerKind,
+  id: z.ZodType<I>,
+  find: (ctx: Context, id: I) => Promise<{ readonly id: number }>,
+): Route[] => {
+  const one = { id, key: text() };
+  return [
+    route({
+      method: 'GET',
+      path: `/${kind}/:id/custom_attributes`,
+      tag,
+      summary: `List the custom attributes of a ${NOUNS[kind]}`,
+      admin: true,
+      input: { id },
+      response: z.array(customAttributeRecord),
+      run: async (ctx, input) => listCustomAttributes(ctx, kind, (await find(ctx, input.id)).id),
+    }),
+    route({
+      method: 'GET',
+      path: `/${kind}/:id/custom_attributes/:key`,
+      tag,
+      summary: `Get a custom attribute of a ${NOUNS[kind]}`,
+      admin: true,
+      input: one,
+      response: customAttributeRecord,
+      run: async (ctx, input) => getCustomAttribute(ctx, kind, (await find(ctx, input.id)).id, input.key),
+    }),
+    route({
+      method: 'PUT',
+      path: `/${kind}/:id/custom_attributes/:key`,
+      tag,
+      summary: `Set a custom attribute of a ${NOUNS[kind]}`,
+      admin: true,
+      input: { ...one, value: text() },
+      response: customAttributeRecord,
+      run: async (ctx, { key, value, ...input }) =>
+        setCustomAttribute(ctx, kind, (await find(ctx, input.id)).id, { key, value }),
+    }),
+    route({
+      method: 'DELETE',
+      path: `/${kind}/:id/custom_attributes/:key`,
+      tag,
+      summary: `Remove a custom attribute of a ${NOUNS[kind]}`,
+      admin: true,
+      input: one,
+      response: null,
+      run: async (ctx, input) => deleteCustomAttribute(ctx, kind, (await find(ctx, input.id)).id, input.key),
+    }),
+  ];
+};
+
+const NOUNS = { users: 'user', groups: 'group', projects: 'project' } as const;
