@@ -10,11 +10,89 @@ export const USER_STATES = [
   'ldap_blocked',
   'blocked_pending_approval',
 ] as const;
+export type UserState = (typeof USER_STATES)[number];
+
+/**
+ * What each state of an account lets its user do: null is everything; else nothing, and the sentence says why. Who is
+ * refused neither signs in, nor comes in with a session or token, over REST, GraphQL or git, nor is sent events any
+ * more. What he has made, his memberships and his tokens stay for the day when the account is opened again.
+ */
+const REFUSALS: Readonly<Record<UserState, string | null>> = {
+  active: null,
+  blocked: 'Your account has been blocked.',
+  ldap_blocked: 'Your account has been blocked.',
+  banned: 'Your account has been banned.',
+  deactivated: 'Your account has been deactivated by your administrator.',
+  blocked_pending_approval: 'Your account is pending approval from your administrator.',
+};
+
+/** Why the account is closed to its user, or null when it is open. */
+export const refusalOf = (user: { readonly state: string }): string | null => {
+  const state = USER_STATES.find((each) => each === user.state);
+  return state === undefined ? 'Your account is not active.' : REFUSALS[state];
+};
+
+interface StateMove {
+  readonly to: UserState;
+  readonly from: readonly UserState[];
+  /** Asking again for what is so already is no mistake. */
+  readonly again: boolean;
+  /** Said of an account in a state that the move does not lead from. */
+  readonly refusal: (state: string) => string;
+}
+
+/** How administrators move accounts between states (reference: conventions §8); `rejectUser` deletes instead. */
+export const STATE_MOVES = {
+  block: {
+    to: 'blocked',
+    from: ['active', 'deactivated', 'blocked_pending_approval'],
+    again: true,
+    refusal: (state) => `${words(state)} users cannot be modified by the API`,
+  },
+  unblock: {
+    to: 'active',
+    from: ['blocked'],
+    again: true,
+    refusal: (state) => `${words(state)} users cannot be unblocked by the API`,
+  },
+  ban: { to: 'banned', from: ['active'], again: false, refusal: (state) => `You cannot ban ${state} users.` },
+  unban: { to: 'active', from: ['banned'], again: false, refusal: (state) => `You cannot unban ${state} users.` },
+  activate: {
+    to: 'active',
+    from: ['deactivated'],
+    again: true,
+    refusal: () => 'A blocked user must be unblocked to be activated',
+  },
+  deactivate: {
+    to: 'deactivated',
+    from: ['active'],
+    again: true,
+    refusal: () => 'A blocked user cannot be deactivated by the API',
+  },
+  approve: {
+    to: 'active',
+    from: ['blocked_pending_approval'],
+    again: false,
+    refusal: () => 'The user you are trying to approve is not pending approval',
+  },
+} as const satisfies Readonly<Record<string, StateMove>>;
+
+export type StateMoveName = keyof typeof STATE_MOVES;
+
+/** `ldap_blocked` as sentences begin: `LDAP blocked`. */
+const words = (state: string): string => {
+  const text = state.replaceAll('_', ' ').replace(/^ldap/, 'LDAP');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+};
 
 export const USER_TYPES = ['human', 'project_bot', 'service_account', 'ghost', 'support_bot'] as const;
 export type UserType = (typeof USER_TYPES)[number];
 
 const BOTS: ReadonlySet<string> = new Set(['project_bot', 'service_account', 'support_bot']);
+const INTERNAL: ReadonlySet<string> = new Set(['ghost', 'support_bot']);
+
+/** Whether the account is the hub's own, and nobody's to close. */
+export const isInternal = (user: { readonly user_type: string }): boolean => INTERNAL.has(user.user_type);
 
 export const isBot = (user: { readonly user_type: string }): boolean => BOTS.has(user.user_type);
 
