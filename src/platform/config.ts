@@ -182,6 +182,29 @@ const Settings = z.object({
       allowed: 'the name of a bucket (3 to 63 lower-case letters, digits, dots and hyphens)',
       defaultText: 'none',
     }),
+  smtpUrl: z.string().refine(isSmtpUrl).nullable().default(null).register(infos, {
+    variable: 'MILLRACE_SMTP_URL',
+    flag: 'smtp-url',
+    value: 'URL',
+    description: 'Mail server that mails to users go through',
+    allowed: 'a URL of the form smtp://user:password@host:587 or smtps://user:password@host:465',
+    defaultText: 'none: mails are appended to `mail.log` in the data directory',
+    secret: true,
+  }),
+  mailFrom: z
+    .string()
+    .max(254)
+    .regex(/^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$/)
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_MAIL_FROM',
+      flag: 'mail-from',
+      value: 'ADDRESS',
+      description: 'Address that mails come from',
+      allowed: 'an e-mail address',
+      defaultText: "millrace at the external URL's host",
+    }),
 });
 
 /**
@@ -272,4 +295,9 @@ function isBaseUrl(text: string): boolean {
 
 function isPostgresUrl(text: string): boolean {
   return /^postgres(ql)?:\/\/\S*$/.test(text);
+}
+
+function isSmtpUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && /^smtps?:\/\/\S+$/.test(text) && url.hostname !== '' && /^\/?$/.test(url.pathname);
 }
