@@ -7,10 +7,12 @@ import * as labels from '#domains/labels/events.ts';
 import * as members from '#domains/members/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
+import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
 import * as settings from '#domains/settings/events.ts';
+import * as signIn from '#domains/sign-in/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
 import * as transfers from '#domains/transfers/events.ts';
 import * as users from '#domains/users/events.ts';
@@ -22,7 +24,9 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   settings,
   customAttributes,
   users,
+  signIn,
   tokens,
+  oauth,
   groups,
   projects,
   repositories,

@@ -20,6 +20,8 @@ export const protectionDefaults = z.object({
   code_owner_approval_required: z.boolean().default(false),
 });
 
+const isPathOrUrl = (value: string): boolean => /^\/(?![/\\])[!-~]*$/.test(value) || /^https?:\/\/[!-~]+$/.test(value);
+
 export const settingsSchema = z.object({
   default_project_visibility: z
     .enum(VISIBILITIES)
@@ -47,7 +49,89 @@ export const settingsSchema = z.object({
   can_create_group: z.boolean().default(true).describe('Whether new users may create top-level groups.'),
   user_default_external: z.boolean().default(false).describe('Whether new users are external.'),
   user_defaults_to_private_profile: z.boolean().default(false).describe('Whether new users have a private profile.'),
+  deactivate_dormant_users: z
+    .boolean()
+    .default(false)
+    .describe('Whether people who have not been about for a while are deactivated, every night.'),
+  deactivate_dormant_users_period: z
+    .int()
+    .min(90)
+    .max(3_650)
+    .default(90)
+    .describe('For how many days someone must not have been about to be deactivated, by that or by an administrator.'),
+  valid_runner_registrars: z
+    .array(z.enum(['group', 'project']))
+    .max(2)
+    .default(['group', 'project'])
+    .describe('For what others than administrators may create runners.'),
+  runner_token_expiration_interval: z
+    .int()
+    .min(7_200)
+    .max(1_000_000_000)
+    .nullable()
+    .default(null)
+    .describe('How long the token of a new runner of the whole hub is valid, in seconds; null is for good.'),
+  group_runner_token_expiration_interval: z
+    .int()
+    .min(7_200)
+    .max(1_000_000_000)
+    .nullable()
+    .default(null)
+    .describe('The same for runners of groups.'),
+  project_runner_token_expiration_interval: z
+    .int()
+    .min(7_200)
+    .max(1_000_000_000)
+    .nullable()
+    .default(null)
+    .describe('The same for runners of projects; the shorter of this and of what the project says.'),
   minimum_password_length: z.int().min(8).max(128).default(8).describe('Least length of a password.'),
+  password_authentication_enabled_for_web: z
+    .boolean()
+    .default(true)
+    .describe('Whether people sign in to the pages with a password.'),
+  max_login_attempts: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(10)
+    .describe('After so many wrong passwords or codes an account takes none for a while.'),
+  max_login_attempts_per_address: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .default(50)
+    .describe(
+      'Own setting: after so many wrong passwords or codes from one address, none is taken from it for a while.',
+    ),
+  failed_login_attempts_unlock_period_in_minutes: z
+    .int()
+    .min(1)
+    .max(10_080)
+    .default(10)
+    .describe('How long that while is, in minutes.'),
+  send_user_confirmation_email: z
+    .boolean()
+    .default(false)
+    .describe('Whether new accounts have to confirm their address before they can sign in.'),
+  session_expire_delay: z
+    .int()
+    .min(1)
+    .max(525_600)
+    .default(10_080)
+    .describe('A session that was not used for so many minutes ends.'),
+  after_sign_out_path: z
+    .string()
+    .max(2_000)
+    .refine((value) => value === '' || isPathOrUrl(value), 'is neither a path nor an http URL')
+    .default('')
+    .describe(
+      'Where people are led when they have signed out: a path of the hub or a URL; empty is the page to sign in.',
+    ),
+  notify_on_unknown_sign_in: z
+    .boolean()
+    .default(true)
+    .describe('Whether people get a mail when somebody signs in as them from an address that is new.'),
   password_authentication_enabled_for_git: z
     .boolean()
     .default(true)
@@ -81,6 +165,34 @@ export const settingsSchema = z.object({
     .default(true)
     .describe(
       'Own setting: whether a token in the query (`access_token`, `private_token`, `job_token`) counts. Queries end up in logs and histories: turn it off where no old client needs it.',
+    ),
+  user_oauth_applications: z
+    .boolean()
+    .default(true)
+    .describe('Whether users may register OAuth applications. Administrators always may.'),
+  oauth_access_token_lifetime: z
+    .int()
+    .min(60)
+    .max(2_592_000)
+    .default(7_200)
+    .describe('Own setting: how long an OAuth access token is valid, in seconds.'),
+  oauth_password_grant_enabled: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Own setting: whether applications may exchange a user name and password for a token. RFC 9700 advises against it: turn it off where no old client needs it.',
+    ),
+  oauth_plain_http_redirects_enabled: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Own setting: whether OAuth applications may have redirect URIs over plain http, for development. Those on loopback may always.',
+    ),
+  oauth_refresh_requires_code_verifier: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Own setting: whether an application without a secret sends its code verifier again with each refresh token. Turn it off for clients that follow RFC 6749 alone.',
     ),
   project_export_enabled: z.boolean().default(true).describe('Whether projects can be exported.'),
   max_export_size: count(1_000_000).default(0).describe('Largest archive an export may make, in MiB; 0 is unlimited.'),

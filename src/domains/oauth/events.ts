@@ -1,0 +1,33 @@
+import { z } from 'zod';
+import { defineEvent } from '#platform/events.ts';
+
+const application = z.object({
+  id: z.number(),
+  uid: z.string(),
+  name: z.string(),
+  owner_id: z.number().nullable(),
+  redirect_uris: z.array(z.string()),
+  scopes: z.array(z.string()),
+  confidential: z.boolean(),
+  trusted: z.boolean(),
+});
+
+const authorization = z.object({
+  /** Null for the password grant without a client. */
+  application_id: z.number().nullable(),
+  user_id: z.number(),
+  scopes: z.array(z.string()),
+});
+
+export const applicationCreated = defineEvent('oauth_application.created', application);
+export const applicationUpdated = defineEvent('oauth_application.updated', application);
+export const applicationDeleted = defineEvent('oauth_application.deleted', application);
+
+/** A user let an application in: it got its first tokens. Refreshing them is no event. */
+export const authorizationCreated = defineEvent('oauth_authorization.created', authorization);
+
+/** By the user, by the application itself, or because a code or refresh token was used twice. */
+export const authorizationRevoked = defineEvent(
+  'oauth_authorization.revoked',
+  authorization.omit({ scopes: true }).extend({ reason: z.enum(['user', 'application', 'reuse']) }),
+);

@@ -1,0 +1,193 @@
+import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { requireUser } from '#domains/users/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { type ApplicationRow, applicationsByIds } from './applications.ts';
+import { authorizationCreated, authorizationRevoked } from './events.ts';
+
+/** What a grant of tokens rests on. */
+export interface Issue {
+  /** Null: the password grant without a client. */
+  readonly applicationId: number | null;
+  readonly userId: number;
+  readonly scopes: readonly string[];
+  /** With a refresh token. The device flow and the password grant have none (specification 2 §2.3). */
+  readonly refreshable: boolean;
+  /** Tokens of one authorization share it and are revoked together; a new one begins when absent. */
+  readonly familyId?: string;
+  readonly codeChallenge?: string | null;
+  readonly redirectUri?: string | null;
+  /** They take the place of others of the family: no new authorization. */
+  readonly refreshed?: boolean;
+  /** `Bearer` for the device flow, `bearer` elsewhere. */
+  readonly tokenType?: 'bearer' | 'Bearer';
+}
+
+/** The answer of the token endpoint (specification 2 §2.3). The values are told once. */
+export interface TokenResponse {
+  readonly access_token: string;
+  readonly token_type: 'bearer' | 'Bearer';
+  /** Seconds. */
+  readonly expires_in: number;
+  readonly refresh_token?: string;
+  readonly scope: string;
+  /** Unix time. */
+  readonly created_at: number;
+  readonly id_token?: string;
+}
+
+/** Makes an access token, with a refresh token where asked for. In the transaction that uses up what they are given for. */
+export const issueTokens = async (tx: Tx, issue: Issue): Promise<TokenResponse> => {
+  const { oauth_access_token_lifetime: expires_in } = await getSettings(tx);
+  const access_token = randomToken(43);
+  const refresh_token = issue.refreshable ? randomToken(43) : null;
+  const { created_at } = await tx.db
+    .insertInto('oauth_access_tokens')
+    .values({
+      application_id: issue.applicationId,
+      user_id: issue.userId,
+      digest: digestToken(access_token),
+      refresh_digest: refresh_token === null ? null : digestToken(refresh_token),
+      scopes: [...issue.scopes],
+      code_challenge: issue.codeChallenge ?? null,
+      redirect_uri: issue.redirectUri ?? null,
+      family_id: issue.familyId ?? randomUUID(),
+      expires_at: sql`now() + make_interval(secs => ${expires_in})`,
+    })
+    .returning(sql<number>`extract(epoch from created_at)::bigint`.as('created_at'))
+    .executeTakeFirstOrThrow();
+  if (!issue.refreshed) {
+    tx.emit(authorizationCreated, {
+      ...about(issue.applicationId, issue.userId),
+      payload: { application_id: issue.applicationId, user_id: issue.userId, scopes: [...issue.scopes] },
+    });
+  }
+  return {
+    access_token,
+    token_type: issue.tokenType ?? 'bearer',
+    expires_in,
+    ...(refresh_token === null ? {} : { refresh_token }),
+    scope: issue.scopes.join(' '),
+    created_at,
+  };
+};
+
+/** Revokes whatever is left of one authorization, its code included. Says nothing when all was dead. */
+export const revokeFamily = async (tx: Tx, familyId: string, reason: 'application' | 'reuse'): Promise<void> => {
+  await tx.db
+    .updateTable('oauth_grants')
+    .set({ used_at: sql`now()` })
+    .where('family_id', '=', familyId)
+    .where('used_at', 'is', null)
+    .execute();
+  const [revoked] = await tx.db
+    .updateTable('oauth_access_tokens')
+    .set({ revoked_at: sql`now()` })
+    .where('family_id', '=', familyId)
+    .where('revoked_at', 'is', null)
+    .returning(['application_id', 'user_id'])
+    .execute();
+  if (!revoked) return;
+  const { application_id, user_id } = revoked;
+  tx.emit(authorizationRevoked, {
+    ...about(application_id, user_id),
+    payload: { application_id, user_id, reason },
+  });
+};
+
+/** An application that a user has let in. */
+export interface AuthorizedApplication {
+  readonly application: ApplicationRow;
+  /** All that its living tokens open together. */
+  readonly scopes: readonly string[];
+  /** Of the first of them. */
+  readonly created_at: string;
+  readonly last_used_at: string | null;
+}
+
+/** The applications that can call on the caller's behalf, newest first. @throws `unauthenticated` */
+export const authorizedApplications = async (ctx: Context): Promise<readonly AuthorizedApplication[]> => {
+  const userId = requireUser(ctx);
+  const { rows } = await sql<{
+    application_id: number;
+    scopes: string[];
+    created_at: string;
+    last_used_at: string | null;
+  }>`
+    select t.application_id, min(t.created_at) as created_at, max(t.last_used_at) as last_used_at,
+      array(select distinct s from oauth_access_tokens o, unnest(o.scopes) s
+        where o.user_id = ${userId} and o.application_id = t.application_id and ${isLiving('o')} order by s) as scopes
+    from oauth_access_tokens t
+    where t.user_id = ${userId} and t.application_id is not null and ${isLiving('t')}
+    group by t.application_id
+    order by min(t.created_at) desc`.execute(ctx.db);
+  const applications = await applicationsByIds(
+    ctx,
+    rows.map((row) => row.application_id),
+  );
+  return rows.flatMap(({ application_id, ...row }) => {
+    const application = applications.get(application_id);
+    return application ? [{ application, ...row }] : [];
+  });
+};
+
+/**
+ * Shuts an application out that the caller had let in: every token and code of it that is his.
+ *
+ * @throws `unauthenticated`, `not_found` (Application) where he never did
+ */
+export const revokeAuthorization = (ctx: Context, applicationId: number): Promise<void> =>
+  ctx.transaction(async (tx) => {
+    const userId = requireUser(tx);
+    const revoked = await tx.db
+      .updateTable('oauth_access_tokens')
+      .set({ revoked_at: sql`now()` })
+      .where('user_id', '=', userId)
+      .where('application_id', '=', applicationId)
+      .where('revoked_at', 'is', null)
+      .returning('id')
+      .execute();
+    // Codes, and answers to devices, that have not become tokens yet.
+    await tx.db
+      .updateTable('oauth_grants')
+      .set({ used_at: sql`now()` })
+      .where('user_id', '=', userId)
+      .where('application_id', '=', applicationId)
+      .where('used_at', 'is', null)
+      .execute();
+    await tx.db
+      .deleteFrom('oauth_device_grants')
+      .where('user_id', '=', userId)
+      .where('application_id', '=', applicationId)
+      .execute();
+    if (revoked.length === 0) throw notFound('Application');
+    tx.emit(authorizationRevoked, {
+      ...about(applicationId, userId),
+      payload: { application_id: applicationId, user_id: userId, reason: 'user' },
+    });
+  });
+
+/** Whether the user has let the application in, with all of these scopes, and that still holds. */
+export const isAuthorized = async (
+  { db }: Pick<Context, 'db'>,
+  { applicationId, userId, scopes }: { applicationId: number; userId: number; scopes: readonly string[] },
+): Promise<boolean> => {
+  const { rows } = await sql`
+    select from oauth_access_tokens t
+    where t.user_id = ${userId} and t.application_id = ${applicationId} and ${isLiving('t')}
+      and t.scopes @> ${[...scopes]}::text[] limit 1`.execute(db);
+  return rows.length > 0;
+};
+
+/** Not revoked, and either valid or still good for a refresh. */
+const isLiving = (table: 't' | 'o') =>
+  sql`${sql.ref(`${table}.revoked_at`)} is null
+    and (${sql.ref(`${table}.refresh_digest`)} is not null or ${sql.ref(`${table}.expires_at`)} > now())`;
+
+const about = (applicationId: number | null, userId: number) => ({
+  subject: applicationId === null ? { type: 'User', id: userId } : { type: 'OauthApplication', id: applicationId },
+  user_ids: [userId],
+});
