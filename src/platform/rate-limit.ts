@@ -42,6 +42,28 @@ export const hit = async ({ pool }: Pick<Services, 'pool'>, key: string, rule: R
   };
 };
 
+/** How `key` stands, as `hit` would say it without counting one more. */
+export const observe = async (
+  { pool }: Pick<Services, 'pool'>,
+  key: string,
+  { limit, seconds }: RateRule,
+): Promise<RateCount> => {
+  const { rows } = await pool.query<{ count: number; resets_at: string; seconds: number }>(OBSERVE, [storable(key)]);
+  const row = rows[0] ?? { count: 0, resets_at: Date.now() + seconds * 1_000, seconds };
+  return {
+    allowed: row.count <= limit,
+    limit,
+    observed: row.count,
+    remaining: Math.max(0, limit - row.count),
+    resetsAt: new Date(row.resets_at),
+    retryAfterSeconds: Math.max(1, row.seconds),
+  };
+};
+
+const OBSERVE = `
+  select count, resets_at, ceil(extract(epoch from resets_at - now()))::integer as seconds
+  from rate_counts where key = $1 and resets_at > now()`;
+
 // A while that has passed is overwritten by the next: nothing has to be removed for counts to be right.
 const COUNT = `
   insert into rate_counts as c (key, count, resets_at) values ($1, 1, now() + make_interval(secs => $2))

@@ -1,0 +1,5 @@
+import { pages as signIn } from '#domains/sign-in/pages.ts';
+import type { Page } from '#pages/page.ts';
+
+/** Every page, a line per domain. */
+export const pages: readonly Page[] = [...signIn];

@@ -1,0 +1,188 @@
+import ipaddr from 'ipaddr.js';
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { refusalOf } from '#domains/users/model.ts';
+import { verifyPassword } from '#domains/users/password.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
+import { hit, observe, type RateRule } from '#platform/rate-limit.ts';
+import { digestToken } from '#platform/secrets.ts';
+
+/** An account whose password was right. */
+export interface CheckedAccount {
+  readonly id: number;
+  readonly username: string;
+  readonly email: string;
+  readonly state: string;
+  readonly is_admin: boolean;
+  readonly external: boolean;
+  /** A second factor is still to be asked for; where that cannot be done, such accounts are to be refused. */
+  readonly two_factor_enabled: boolean;
+  /** A new password is to be chosen before anything else. */
+  readonly password_change_required: boolean;
+}
+
+interface PasswordOptions {
+  /** Lets a deactivated account pass, for signing in opens it again. */
+  readonly deactivatedToo?: boolean;
+}
+
+type Asking = Pick<Context, 'db' | 'services' | 'client'>;
+
+/**
+ * Whose login (user name, primary address, or another confirmed one) and password these are. Wrong ones count against
+ * the account and against the address they come from; so many of them, and all are refused for a while, right ones too.
+ * Nothing tells apart an unknown login from a wrong password: neither what is answered nor how long it takes.
+ *
+ * @throws `unauthenticated`; `too_many_requests` with `retryAfterSeconds`; `forbidden` with the reason for an account
+ * that is closed or has still to confirm its address, once the password was right
+ */
+export const checkPassword = async (
+  ctx: Asking,
+  { login, password }: { readonly login: string; readonly password: string },
+  { deactivatedToo = false }: PasswordOptions = {},
+): Promise<CheckedAccount> => {
+  const guard = await guardOf(ctx);
+  await guard.requireOpen();
+  const account = await findAccount(ctx, login);
+  const count = account ? countOfAccount(ctx, account.id) : countOfStranger(ctx, login, guard.rule);
+  await requireUnlocked(count);
+  if (!(await verifyPassword(account?.password_hash ?? null, password)) || !account) {
+    await Promise.all([count.fail(guard.rule), guard.fail()]);
+    throw unauthenticated();
+  }
+  // While it was being checked, others may have been found wrong: of many sent at once none may slip through.
+  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
+  const { password_hash: _, confirmed_at, ...checked } = account;
+  const { send_user_confirmation_email: confirming } = await getSettings(ctx);
+  const refusal = deactivatedToo && account.state === 'deactivated' ? null : refusalOf(account);
+  if (refusal !== null) throw forbidden(refusal);
+  if (confirming && confirmed_at === null) throw forbidden(UNCONFIRMED);
+  // With a second factor the count goes on until that was right too: or the password would buy ever new guesses at it.
+  if (!account.two_factor_enabled) await forgetFailures(ctx, account.id);
+  return checked;
+};
+
+/**
+ * Guards the guessing of something else that proves who somebody is, a code: `check` is asked only while the account is
+ * not locked, and what it answers counts as a password does.
+ *
+ * @throws `unauthenticated`, `too_many_requests`
+ */
+export const checkGuarded = async (ctx: Asking, userId: number, check: () => Promise<boolean>): Promise<void> => {
+  const guard = await guardOf(ctx);
+  const count = countOfAccount(ctx, userId);
+  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
+  if (await check()) return forgetFailures(ctx, userId);
+  await Promise.all([count.fail(guard.rule), guard.fail()]);
+  throw unauthenticated();
+};
+
+const UNCONFIRMED = 'You have to confirm your email address before continuing.';
+const MAX_LOGIN_LENGTH = 320;
+
+interface AccountRow extends CheckedAccount {
+  readonly password_hash: string | null;
+  readonly confirmed_at: string | null;
+}
+
+const findAccount = async ({ db }: Asking, login: string): Promise<AccountRow | null> => {
+  if (login === '' || login.length > MAX_LOGIN_LENGTH || login.includes('\0') || !login.isWellFormed()) return null;
+  const { rows } = await sql<AccountRow>`
+    select id, username, email, state, is_admin, external, two_factor_enabled, password_change_required, password_hash,
+      confirmed_at
+    from users
+    where user_type = 'human' and id in (
+      select id from users where lower(username) = lower(${login})
+      union all select id from users where lower(email) = lower(${login})
+      union all select user_id from emails where lower(email) = lower(${login}) and confirmed_at is not null)
+    order by lower(username) = lower(${login}) desc, lower(email) = lower(${login}) desc limit 1`.execute(db);
+  return rows[0] ?? null;
+};
+
+/** How many wrong ones there were for one login. */
+interface FailureCount {
+  /** Seconds until it is open again, or null when it is. */
+  lockedFor(): Promise<number | null>;
+  fail(rule: RateRule): Promise<void>;
+}
+
+const countOfAccount = ({ db }: Asking, userId: number): FailureCount => ({
+  lockedFor: async () => {
+    const { rows } = await sql<{ seconds: number }>`
+      select ceil(extract(epoch from locked_until - now()))::integer as seconds
+      from users where id = ${userId} and locked_until > now()`.execute(db);
+    return rows[0]?.seconds ?? null;
+  },
+  fail: async ({ limit, seconds }) => {
+    await sql`
+      update users set
+        -- after a lock has passed, counting begins anew
+        failed_attempts = case when locked_until <= now() then 1 else failed_attempts + 1 end,
+        locked_until = case
+          when (case when locked_until <= now() then 1 else failed_attempts + 1 end) >= ${limit}
+            then coalesce(nullif(greatest(locked_until, now()), now()), now() + make_interval(secs => ${seconds}))
+          when locked_until <= now() then null
+          else locked_until end
+      where id = ${userId}`.execute(db);
+  },
+});
+
+/** Logins that nobody has are locked in the same way, so that a lock does not tell that there is an account. */
+const countOfStranger = ({ services }: Asking, login: string, rule: RateRule): FailureCount => {
+  const key = `sign-in:login:${digestToken(login.toLowerCase()).toString('base64url')}`;
+  return {
+    lockedFor: async () => {
+      const { observed, retryAfterSeconds } = await observe(services, key, rule);
+      return observed >= rule.limit ? retryAfterSeconds : null;
+    },
+    fail: async () => {
+      await hit(services, key, rule);
+    },
+  };
+};
+
+const requireUnlocked = async (count: FailureCount): Promise<void> => {
+  const seconds = await count.lockedFor();
+  if (seconds !== null) throw tooMany(seconds);
+};
+
+const forgetFailures = async ({ db }: Asking, userId: number): Promise<void> => {
+  await sql`
+    update users set failed_attempts = 0, locked_until = null
+    where id = ${userId} and (failed_attempts > 0 or locked_until is not null)`.execute(db);
+};
+
+/** The guard per address: many accounts may be tried from one. */
+const guardOf = async ({ services, client }: Asking) => {
+  const settings = await getSettings({ services });
+  const seconds = settings.failed_login_attempts_unlock_period_in_minutes * 60;
+  const ofAddress = { limit: settings.max_login_attempts_per_address, seconds };
+  const key = client.ip === null ? null : `sign-in:address:${networkOf(client.ip)}`;
+  return {
+    rule: { limit: settings.max_login_attempts, seconds },
+    requireOpen: async (): Promise<void> => {
+      if (key === null) return;
+      const { observed, retryAfterSeconds } = await observe(services, key, ofAddress);
+      if (observed >= ofAddress.limit) throw tooMany(retryAfterSeconds);
+    },
+    fail: async (): Promise<void> => {
+      if (key !== null) await hit(services, key, ofAddress);
+    },
+  };
+};
+
+/** The address; of IPv6 the /64 that one customer has at least. */
+const networkOf = (ip: string): string => {
+  if (!ipaddr.isValid(ip)) return ip;
+  const address = ipaddr.process(ip);
+  return address instanceof ipaddr.IPv6
+    ? address.parts
+        .slice(0, 4)
+        .map((part) => part.toString(16))
+        .join(':')
+    : address.toString();
+};
+
+const tooMany = (retryAfterSeconds: number): DomainError =>
+  new DomainError('too_many_requests', 'There were too many failed attempts. Try again later.', { retryAfterSeconds });

@@ -1,0 +1,3 @@
+import type { Page } from '#pages/page.ts';
+
+export const pages: readonly Page[] = [];

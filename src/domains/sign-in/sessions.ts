@@ -1,0 +1,129 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { requireUser } from '#domains/users/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { sessionCreated, sessionRevoked } from './events.ts';
+
+/** A session as its person sees it. The cookie's value is nowhere: only its digest is kept. */
+export interface SessionRow {
+  readonly id: number;
+  readonly user_id: number;
+  readonly ip: string | null;
+  readonly user_agent: string | null;
+  /** When the person last proved who they are. */
+  readonly authenticated_at: string;
+  readonly last_used_at: string;
+  readonly expires_at: string;
+  readonly created_at: string;
+}
+
+const sessionColumns = [
+  'id',
+  'user_id',
+  'ip',
+  'user_agent',
+  'authenticated_at',
+  'last_used_at',
+  'expires_at',
+  'created_at',
+] as const;
+
+/** 43 characters carry 258 bits. */
+const VALUE_LENGTH = 43;
+const MAX_USER_AGENT = 500;
+
+/**
+ * Starts a session of somebody who has just proved who they are. `value` is for the cookie `sessionCookieName` and seen
+ * only here. It ends when it was not used for as long as the setting `session_expire_delay` says.
+ */
+export const startSession = async (
+  tx: Tx,
+  userId: number,
+): Promise<{ readonly id: number; readonly value: string }> => {
+  const { session_expire_delay: minutes } = await getSettings(tx);
+  const value = randomToken(VALUE_LENGTH);
+  const row = await tx.db
+    .insertInto('sessions')
+    .values({
+      user_id: userId,
+      digest: digestToken(value),
+      ip: tx.client.ip,
+      user_agent: tx.client.userAgent?.toWellFormed().slice(0, MAX_USER_AGENT) ?? null,
+      expires_at: sql`now() + make_interval(mins => ${minutes})`,
+    })
+    .returning(sessionColumns)
+    .executeTakeFirstOrThrow();
+  tx.emit(sessionCreated, { subject: subjectOf(row), user_ids: [userId], payload: described(row) });
+  return { id: row.id, value };
+};
+
+/** Ends the session that this request came with, if it came with one. */
+export const endSession = async (ctx: Context): Promise<void> => {
+  const { credential, userId } = ctx.actor;
+  if (credential?.kind !== 'session' || userId === null) return;
+  await ctx.transaction((tx) => revoke(tx, userId, { only: credential.id }));
+};
+
+/** The caller's sessions that have not ended, the one used last first. */
+export const listSessions = (ctx: Context): Promise<SessionRow[]> =>
+  ctx.db
+    .selectFrom('sessions')
+    .select(sessionColumns)
+    .where('user_id', '=', requireUser(ctx))
+    .where('expires_at', '>', sql<string>`now()`)
+    .orderBy('last_used_at', 'desc')
+    .orderBy('id', 'desc')
+    .execute();
+
+/** The session of this request; null when it came with something else. */
+export const findCurrentSession = async (ctx: Context): Promise<SessionRow | null> => {
+  const { credential } = ctx.actor;
+  if (credential?.kind !== 'session') return null;
+  const row = await ctx.db
+    .selectFrom('sessions')
+    .select(sessionColumns)
+    .where('id', '=', credential.id)
+    .executeTakeFirst();
+  return row ?? null;
+};
+
+/** Ends one of the caller's sessions, at once and in every process. Throws `not_found` for any other. */
+export const revokeSession = async (ctx: Context, id: number): Promise<void> => {
+  const userId = requireUser(ctx);
+  const ended = await ctx.transaction((tx) => revoke(tx, userId, { only: id }));
+  if (ended === 0) throw notFound('Session');
+};
+
+/** Ends all sessions of a user, but for one that may stay; says how many there were. */
+export const revokeSessionsOf = (tx: Tx, userId: number, exceptId?: number): Promise<number> =>
+  revoke(tx, userId, exceptId === undefined ? {} : { except: exceptId });
+
+/** Ends all sessions of the caller but the one of this request; says how many there were. */
+export const revokeOtherSessions = async (ctx: Context): Promise<number> => {
+  const userId = requireUser(ctx);
+  const { credential } = ctx.actor;
+  return ctx.transaction((tx) =>
+    revokeSessionsOf(tx, userId, credential?.kind === 'session' ? credential.id : undefined),
+  );
+};
+
+interface Which {
+  readonly only?: number;
+  readonly except?: number;
+}
+
+const revoke = async (tx: Tx, userId: number, { only, except }: Which): Promise<number> => {
+  let query = tx.db.deleteFrom('sessions').where('user_id', '=', userId);
+  if (only !== undefined) query = query.where('id', '=', only);
+  if (except !== undefined) query = query.where('id', '<>', except);
+  const ended = await query.returning(sessionColumns).execute();
+  for (const row of ended) {
+    tx.emit(sessionRevoked, { subject: subjectOf(row), user_ids: [userId], payload: described(row) });
+  }
+  return ended.length;
+};
+
+const subjectOf = ({ id }: SessionRow) => ({ type: 'Session', id });
+const described = ({ id, user_id, ip, user_agent }: SessionRow) => ({ id, user_id, ip, user_agent });

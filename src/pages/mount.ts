@@ -1,0 +1,166 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Context, Services } from '#platform/context.ts';
+import { readCookie, sessionCookieName } from '#platform/cookies.ts';
+import { isCsrfToken } from '#platform/csrf.ts';
+import { DomainError } from '#platform/errors.ts';
+import type { Credential } from '#rest/auth.ts';
+import { answerError } from '#rest/errors.ts';
+import { noParameters, type Parameters, parseForm } from '#rest/nested.ts';
+import { icon, stylesheet } from './assets.ts';
+import { html, layout } from './html.ts';
+import type { Page, PageResponse } from './page.ts';
+import { Visit } from './visit.ts';
+
+interface Dependencies {
+  readonly services: Services;
+  contextOf(request: FastifyRequest, credential: Credential): Promise<Context>;
+}
+
+const MAX_FORM_BYTES = 64 * 1024;
+const YEAR_SECONDS = 31_536_000;
+
+/** Serves the pages, and the few files that they need. They know people by the session cookie alone. */
+export const mountPages =
+  (pages: readonly Page[]) =>
+  (fastify: FastifyInstance, dependencies: Dependencies): void => {
+    fastify.removeAllContentTypeParsers();
+    fastify.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string', bodyLimit: MAX_FORM_BYTES },
+      (_request, text, done) => done(null, String(text)),
+    );
+    fastify.setErrorHandler((error, request, reply) => showError(dependencies, error, request, reply));
+    for (const page of pages) {
+      fastify.route<{ Params: Record<string, string>; Body: string | undefined }>({
+        method: page.method === 'GET' ? ['GET', 'HEAD'] : 'POST',
+        url: page.path,
+        handler: async (request, reply) => {
+          const ctx = await openContext(dependencies, request);
+          const visit = new Visit(ctx, { url: request.raw.url ?? '/', cookie: request.headers.cookie });
+          const answer = await answerOrExplain(request, ctx, visit, () => {
+            const sent = readParameters(request.raw.url ?? '', request.body);
+            if (page.method === 'POST') requireToken(ctx, visit, sent);
+            if (page.auth === 'required' && visit.session === null) return visit.redirect(signInPath(page, visit));
+            Object.assign(sent, request.params);
+            return page.handle(ctx, sent, visit);
+          });
+          return send(reply, visit, answer);
+        },
+      });
+    }
+    for (const { path, type, content } of [stylesheet, icon, { ...icon, path: '/favicon.ico' }]) {
+      fastify.route({
+        method: ['GET', 'HEAD'],
+        url: path,
+        handler: (_request, reply) =>
+          reply
+            .type(type)
+            .header('Cache-Control', `public, max-age=${YEAR_SECONDS}, immutable`)
+            .header('X-Content-Type-Options', 'nosniff')
+            .send(content),
+      });
+    }
+  };
+
+/** Whoever's session has ended, or whose account was closed, is a visitor: there has to be a page to sign in again. */
+const openContext = async ({ services, contextOf }: Dependencies, request: FastifyRequest): Promise<Context> => {
+  const value = readCookie(request.headers, sessionCookieName(services.urls));
+  if (value !== null) {
+    try {
+      return await contextOf(request, { kind: 'session', value });
+    } catch (error) {
+      if (!(error instanceof DomainError) || !REFUSALS.has(error.code)) throw error;
+    }
+  }
+  return contextOf(request, { kind: 'none' });
+};
+
+const REFUSALS: ReadonlySet<string> = new Set(['unauthenticated', 'invalid_token', 'forbidden']);
+
+const signInPath = (page: Page, visit: Visit): string =>
+  page.method === 'GET' ? `/users/sign_in?return_to=${encodeURIComponent(visit.url)}` : '/users/sign_in';
+
+const readParameters = (url: string, body: string | undefined): Parameters => {
+  const mark = url.indexOf('?');
+  const sent = mark < 0 ? noParameters() : parseForm(url.slice(mark + 1));
+  return body === undefined ? sent : Object.assign(sent, parseForm(body));
+};
+
+const requireToken = ({ services }: Context, visit: Visit, sent: Parameters): void => {
+  const { sessionValue } = visit;
+  if (sessionValue !== null && isCsrfToken(services.secretKey, sessionValue, sent.authenticity_token)) return;
+  throw new DomainError('unprocessable', 'This form is out of date. Go back, reload the page and try again.');
+};
+
+const answerOrExplain = async (
+  request: FastifyRequest,
+  ctx: Context,
+  visit: Visit,
+  run: () => Promise<PageResponse> | PageResponse,
+): Promise<PageResponse> => {
+  try {
+    return await run();
+  } catch (error) {
+    const { status, headers, unexpected } = answerError(error);
+    if (unexpected) ctx.log.error({ err: error, request_id: request.id }, 'a page failed');
+    return explain(visit, status, headers, error);
+  }
+};
+
+const explain = (
+  visit: Visit,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  error: unknown,
+): PageResponse => {
+  const [title, otherwise] = TITLES[status] ?? (status < 500 ? WRONG : FAILED);
+  const said = error instanceof DomainError ? error.message.replace(/^\d{3} [A-Z][\w ]*?(?: - |$)/, '') : '';
+  const body = html`<p>${said === '' ? otherwise : said}</p><p><a href="/">Go to the start page</a></p>`;
+  return visit.show(layout({ title, visit, body }), { status, headers });
+};
+
+const WRONG = ['That did not work', 'The request could not be understood.'] as const;
+const FAILED = ['Something went wrong', 'That is our fault, not yours. Try again in a moment.'] as const;
+const TITLES: Readonly<Record<number, readonly [string, string]>> = {
+  401: ['Please sign in', 'This page is for people who have signed in.'],
+  403: ['Not allowed', 'You may not do that.'],
+  404: ['Not found', 'There is nothing here, or nothing that you may see.'],
+  422: ['That did not work', 'That is not possible.'],
+  429: ['Too many attempts', 'Wait a while, then try again.'],
+  503: ['Not available', 'The hub cannot answer just now. Try again in a moment.'],
+};
+
+/** For what fails before there is a context, or because none can be made: the database is away, the form too large. */
+const showError = (
+  { services }: Dependencies,
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply => {
+  const { status, headers, unexpected } = answerError(error);
+  if (unexpected) services.log.error({ err: error, request_id: request.id }, 'a page failed');
+  const [title, text] = TITLES[status] ?? (status < 500 ? WRONG : FAILED);
+  setHeaders(reply);
+  for (const [name, value] of Object.entries(headers)) reply.header(name, value);
+  return reply
+    .code(status)
+    .type('text/html; charset=utf-8')
+    .header('Content-Security-Policy', "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'")
+    .send(
+      html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title} · Millrace</title><link rel="stylesheet" href="${stylesheet.path}"></head><body><main><h1>${title}</h1><p>${text}</p></main></body></html>`,
+    );
+};
+
+const send = (reply: FastifyReply, visit: Visit, { status, headers, body }: PageResponse): FastifyReply => {
+  setHeaders(reply);
+  for (const [name, value] of Object.entries(headers)) reply.header(name, value);
+  if (visit.setCookies.length > 0) reply.header('Set-Cookie', [...visit.setCookies]);
+  return reply.code(status).send(body);
+};
+
+const setHeaders = (reply: FastifyReply): void => {
+  reply.header('Cache-Control', 'no-store');
+  reply.header('Referrer-Policy', 'no-referrer');
+  reply.header('X-Content-Type-Options', 'nosniff');
+  reply.header('X-Frame-Options', 'DENY');
+};
