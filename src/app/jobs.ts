@@ -2,6 +2,7 @@ import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
+import { deactivateDormantUsers } from '#domains/users/jobs.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
@@ -18,6 +19,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(sweepRateCounts),
   runnable(removeFiles),
   runnable(defineMailDelivery(async (ctx) => (await getSettings(ctx)).silent_mode_enabled)),
+  runnable(deactivateDormantUsers),
   runnable(refreshStatistics),
   runnable(packRepository),
   runnable(deleteMergedBranches),

@@ -5,10 +5,11 @@ import { updateSettings } from './commands.ts';
 import { getSettingsAsAdministrator, type StoredSettings } from './queries.ts';
 import { type SettingName, settingsSchema } from './registry.ts';
 
-type Kind = 'Boolean' | 'Int' | 'String' | 'StringList' | 'JSON';
+type Kind = 'Boolean' | 'Int' | 'IntOrNull' | 'String' | 'StringList' | 'JSON';
 
 const kindOf = (setting: z.core.$ZodType): Kind => {
   if (setting instanceof z.ZodDefault) return kindOf(setting.def.innerType);
+  if (setting instanceof z.ZodNullable) return 'IntOrNull';
   if (setting instanceof z.ZodBoolean) return 'Boolean';
   if (setting instanceof z.ZodNumber) return 'Int';
   if (setting instanceof z.ZodArray) return 'StringList';
@@ -36,6 +37,8 @@ const SettingsRef = builder.objectRef<StoredSettings>('ApplicationSettings').imp
         t.boolean({ nullable: false, description, resolve: (row) => row[name] === true }),
       Int: (name: SettingName, description: string) =>
         t.int({ nullable: false, description, resolve: (row) => Number(row[name]) }),
+      IntOrNull: (name: SettingName, description: string) =>
+        t.int({ nullable: true, description, resolve: (row) => (row[name] === null ? null : Number(row[name])) }),
       String: (name: SettingName, description: string) =>
         t.string({ nullable: false, description, resolve: (row) => String(row[name]) }),
       StringList: (name: SettingName, description: string) =>
@@ -66,6 +69,7 @@ const inputFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'
   const make = {
     Boolean: (description: string) => t.boolean({ description }),
     Int: (description: string) => t.int({ description }),
+    IntOrNull: (description: string) => t.int({ description }),
     String: (description: string) => t.string({ description }),
     StringList: (description: string) => t.stringList({ description }),
     JSON: (description: string) => t.field({ type: 'JSON', description }),
@@ -79,9 +83,9 @@ mutationField('applicationSettingsUpdate', {
   payload: { applicationSettings: SettingsRef },
   run: async (ctx, input) => {
     const changes: Record<string, unknown> = {};
-    for (const { name, field } of settings) {
+    for (const { name, field, kind } of settings) {
       const value: unknown = Reflect.get(input, field);
-      if (value !== undefined && value !== null) changes[name] = value;
+      if (value !== undefined && (value !== null || kind === 'IntOrNull')) changes[name] = value;
     }
     return { applicationSettings: await updateSettings(ctx, changes) };
   },

@@ -11,6 +11,7 @@ const tag = 'Settings';
 /** The kind of parameter that a setting is sent as; what it may hold the registry decides. */
 const parameterOf = (setting: z.core.$ZodType): z.ZodType => {
   if (setting instanceof z.ZodDefault) return parameterOf(setting.def.innerType);
+  if (setting instanceof z.ZodNullable) return parameterOf(setting.def.innerType).nullable();
   if (setting instanceof z.ZodBoolean) return boolean();
   if (setting instanceof z.ZodNumber) return integer();
   if (setting instanceof z.ZodEnum) return oneOf(setting.options.map(String));

@@ -6,6 +6,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid } from '#platform/errors.ts';
 import { randomToken } from '#platform/secrets.ts';
+import { requireAnotherAdministrator } from './administrators.ts';
 import { attributeErrors, columnsOf, passwordErrors, type UserAttributes } from './attributes.ts';
 import { userCreated, userDeleted, userUpdated } from './events.ts';
 import { dismissProjects } from './leaving-projects.ts';
@@ -235,20 +236,6 @@ const renamePersonalNamespace = async (tx: Tx, { id, username, name }: UserRow):
 
 const dropRedirects = (tx: Tx, path: string) =>
   sql`delete from redirects where path = lower(${path}) or starts_with(path, lower(${path}) || '/')`.execute(tx.db);
-
-/** Locks all administrators: two who remove each other at once must not both succeed. */
-const requireAnotherAdministrator = async (tx: Tx, id: number): Promise<void> => {
-  const administrators = await tx.db
-    .selectFrom('users')
-    .select(['id', 'state'])
-    .where('is_admin', '=', true)
-    .orderBy('id')
-    .forUpdate()
-    .execute();
-  if (!administrators.some((each) => each.id !== id && each.state === 'active')) {
-    throw conflict('The last administrator has to stay one');
-  }
-};
 
 const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
   const { rows } = await sql`

@@ -4,6 +4,9 @@ import { projectBody, projectPayload } from './project-payload.ts';
 
 const user = z.object({ id: z.number(), username: z.string(), name: z.string(), state: z.string() });
 
+/** Who an event is about. */
+export type UserPayload = z.output<typeof user>;
+
 const value = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 
 export const userCreated = defineEvent('user.created', user);
@@ -21,6 +24,36 @@ export const userDeleted = defineEvent(
     namespace_id: z.number().nullable(),
     projects: z.array(z.object({ id: z.number(), full_path: z.string(), disk_path: z.string() })),
   }),
+);
+
+/** The moves of an account between states; `state` is the one it is in now. */
+export const userBlocked = defineEvent('user.blocked', user);
+export const userUnblocked = defineEvent('user.unblocked', user);
+export const userBanned = defineEvent('user.banned', user);
+export const userUnbanned = defineEvent('user.unbanned', user);
+export const userActivated = defineEvent('user.activated', user);
+export const userDeactivated = defineEvent('user.deactivated', user);
+export const userApproved = defineEvent('user.approved', user);
+/** Turned down while waiting for approval; `user.deleted` follows. */
+export const userRejected = defineEvent('user.rejected', user);
+/** Passwords count again before the time was over. */
+export const userUnlocked = defineEvent('user.unlocked', user);
+
+const follow = z.object({ id: z.number(), follower_id: z.number() });
+export const userFollowed = defineEvent('user.followed', follow);
+export const userUnfollowed = defineEvent('user.unfollowed', follow);
+
+const address = z.object({ user_id: z.number(), email: z.string() });
+
+export const emailAdded = defineEvent('email.added', address);
+export const emailRemoved = defineEvent('email.removed', address);
+/** `primary`: it is the account's own address now. */
+export const emailConfirmed = defineEvent('email.confirmed', address.extend({ primary: z.boolean() }));
+
+/** Never what it was or is. */
+export const passwordChanged = defineEvent(
+  'password.changed',
+  z.object({ user_id: z.number(), change_required: z.boolean() }),
 );
 
 /** One for each project that went, on its own or with its user or group: so it is defined where all of them reach it. */

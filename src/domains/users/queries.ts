@@ -17,7 +17,7 @@ export interface UserSummary {
   readonly public_email: string;
 }
 
-const userSummaryColumns = [
+export const userSummaryColumns = [
   'users.id',
   'users.username',
   'users.name',

@@ -6,6 +6,9 @@ import { listRoute, route } from '#rest/route.ts';
 import { createUser, deleteUser, updateUser } from './commands.ts';
 import { getCurrentUser, getUser, listUsers, USER_ORDERS } from './queries.ts';
 import { anyUserRecord, currentUserRecord, toUserRecordFor, toUserRecords, userAdministratorRecord } from './record.ts';
+import { activityRoutes } from './rest/activities.ts';
+import { followRoutes } from './rest/follows.ts';
+import { stateRoutes } from './rest/states.ts';
 
 const tag = 'Users';
 const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
@@ -151,6 +154,9 @@ export const routes = [
     response: null,
     run: (ctx, { id }) => deleteUser(ctx, id),
   }),
+  ...stateRoutes,
+  ...followRoutes,
+  ...activityRoutes,
 ];
 
 /** The specification's answer to every failure of an update. */

@@ -1,0 +1,146 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { forbidden } from '#platform/errors.ts';
+import type { EventDefinition } from '#platform/events.ts';
+import { requireAnotherAdministrator } from './administrators.ts';
+import { deleteUser } from './commands.ts';
+import {
+  type UserPayload,
+  userActivated,
+  userApproved,
+  userBanned,
+  userBlocked,
+  userDeactivated,
+  userRejected,
+  userUnbanned,
+  userUnblocked,
+  userUnlocked,
+} from './events.ts';
+import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
+import { requireAdministrator } from './policy.ts';
+import { getUser, type UserRow } from './queries.ts';
+
+const EVENTS = {
+  block: userBlocked,
+  unblock: userUnblocked,
+  ban: userBanned,
+  unban: userUnbanned,
+  activate: userActivated,
+  deactivate: userDeactivated,
+  approve: userApproved,
+} as const satisfies Readonly<Record<StateMoveName, EventDefinition<UserPayload>>>;
+
+/**
+ * Moves an account between states (reference: conventions §8; `STATE_MOVES` has the rules). Administrators only, and
+ * never themselves. Closing an account ends its sessions with the same commit; tokens, git and subscriptions are
+ * refused by its state from then on. Asking again for what is so already changes nothing, where the move allows that.
+ *
+ * @throws `not_found`, `forbidden` with the reason for a move that is none, `conflict` for the last administrator
+ */
+export const moveUser = async (ctx: Context, id: number, move: StateMoveName): Promise<UserRow> => {
+  requireAdministrator(ctx);
+  return ctx.transaction(async (tx) => {
+    const user = await lockUser(tx, id);
+    const { to, from, again, refusal } = STATE_MOVES[move];
+    const closes = refusalOf({ state: to }) !== null;
+    if (closes && id === ctx.actor.userId) throw forbidden(`The API initiating user cannot be ${to} by the API`);
+    if (closes && isInternal(user)) throw forbidden(`An internal user cannot be ${to} by the API`);
+    if (again && user.state === to) return user;
+    const allowed: readonly string[] = from;
+    if (!allowed.includes(user.state)) throw forbidden(refusal(user.state));
+    if (move === 'deactivate') await requireDormant(tx, user);
+    if (closes && user.is_admin) await requireAnotherAdministrator(tx, id);
+    return setState(tx, user, to, EVENTS[move]);
+  });
+};
+
+/**
+ * Turns down who waits for approval: the account is deleted. Administrators only.
+ *
+ * @throws `not_found`, `forbidden` when the account waits for nothing
+ */
+export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
+  requireAdministrator(ctx);
+  await ctx.transaction(async (tx) => {
+    const user = await lockUser(tx, id);
+    if (user.state !== 'blocked_pending_approval') throw forbidden('User does not have a pending request');
+    tell(tx, userRejected, user);
+    await deleteUser(tx, id);
+  });
+};
+
+/** Lets a password count again after too many wrong ones. Administrators only; again is fine. @throws `not_found` */
+export const unlockUser = async (ctx: Context, id: number): Promise<UserRow> => {
+  requireAdministrator(ctx);
+  return ctx.transaction(async (tx) => {
+    const user = await lockUser(tx, id);
+    await tx.db.updateTable('users').set({ failed_attempts: 0, locked_until: null }).where('id', '=', id).execute();
+    if (user.locked_until === null) return user;
+    const unlocked = { ...user, locked_until: null };
+    tell(tx, userUnlocked, unlocked);
+    return unlocked;
+  });
+};
+
+/** The day when the user was last about, or null. */
+const lastSeen = sql`greatest(last_activity_on, current_sign_in_at::date)`;
+
+/** Never used accounts count as dormant this many days after they were made. */
+const NEW_FOR_DAYS = 7;
+const BATCH = 500;
+
+/**
+ * Deactivates people (no administrators, no bots) who have not been about for as long as the settings say, or never
+ * since they were made a week ago. Does nothing unless `deactivate_dormant_users` is on.
+ */
+export const deactivateDormant = async (ctx: Context): Promise<void> => {
+  const settings = await getSettings(ctx);
+  if (!settings.deactivate_dormant_users) return;
+  for (let found = BATCH; found === BATCH; ) {
+    ctx.signal.throwIfAborted();
+    found = await ctx.transaction(async (tx) => {
+      const { rows } = await sql<{ id: number }>`
+        select id from users
+        where state = 'active' and user_type = 'human' and not is_admin
+          and (${lastSeen} <= current_date - ${settings.deactivate_dormant_users_period}::int
+            or ${lastSeen} is null and created_at < now() - make_interval(days => ${NEW_FOR_DAYS}))
+        order by id limit ${sql.lit(BATCH)} for update skip locked`.execute(tx.db);
+      for (const { id } of rows) await setState(tx, await getUser(tx, id), 'deactivated', userDeactivated);
+      return rows.length;
+    });
+  }
+};
+
+const lockUser = async (tx: Tx, id: number): Promise<UserRow> => {
+  await tx.db.selectFrom('users').select('id').where('id', '=', id).forUpdate().execute();
+  return getUser(tx, id);
+};
+
+const setState = async (
+  tx: Tx,
+  user: UserRow,
+  state: UserState,
+  event: EventDefinition<UserPayload>,
+): Promise<UserRow> => {
+  await tx.db.updateTable('users').set({ state, updated_at: sql`now()` }).where('id', '=', user.id).execute();
+  if (refusalOf({ state }) !== null) await tx.db.deleteFrom('sessions').where('user_id', '=', user.id).execute();
+  const moved = await getUser(tx, user.id);
+  tell(tx, event, moved);
+  return moved;
+};
+
+const tell = (tx: Tx, event: EventDefinition<UserPayload>, { id, username, name, state }: UserRow): void =>
+  tx.emit(event, { subject: { type: 'User', id }, user_ids: [id], payload: { id, username, name, state } });
+
+/** Throws `forbidden` for who has been about within the days of `deactivate_dormant_users_period`. */
+const requireDormant = async (tx: Tx, { id }: UserRow): Promise<void> => {
+  const { deactivate_dormant_users_period: days } = await getSettings(tx);
+  const { rows } = await sql`
+    select 1 from users where id = ${id}
+      and ${lastSeen} > current_date - ${days}::int`.execute(tx.db);
+  if (rows.length === 0) return;
+  throw forbidden(
+    `The user you are trying to deactivate has been active in the past ${days} days and cannot be deactivated`,
+  );
+};
