@@ -93,7 +93,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   await registerRoutes(fastify, options.routes, options);
   const dependencies: MountDependencies = {
     services,
-    contextOf: (request, credential) => openContext(request, options, readQuery(request), credential),
+    contextOf: (request, credential) => openContext(request, options, readQuery(request), null, credential),
   };
   for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
   await fastify.register(async (scope) => mountApiDocs(scope, { document: options.openApi }));

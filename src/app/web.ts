@@ -9,7 +9,7 @@ import type { CreateContext } from '#platform/create-context.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
-import { readCaller, readSudo } from '#rest/auth.ts';
+import { hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
@@ -66,6 +66,7 @@ const graphqlMount =
           ...client,
           requestId,
           sudo: readSudo(headers, sent),
+          tokenInQuery: hasCredential(sent),
         });
         return createContext({ actor, requestId, client, signal });
       },

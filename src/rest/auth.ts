@@ -16,6 +16,7 @@ export type Scope =
   | 'create_runner'
   | 'manage_runner'
   | 'k8s_proxy'
+  | 'self_rotate'
   | 'admin_mode'
   | 'sudo';
 
@@ -39,6 +40,8 @@ export interface RequestInfo {
   readonly userAgent: string | null;
   /** The id or user name whom an administrator wants to act as. */
   readonly sudo: string | null;
+  /** The query carries a credential, which ends up in logs and histories. */
+  readonly tokenInQuery: boolean;
 }
 
 /** Finds out who it is; the domain `tokens` provides it. Throws `unauthenticated` or `invalid_token` for a credential that does not count. */
@@ -95,6 +98,10 @@ export const readCaller = (
   const counts = method === 'GET' || method === 'HEAD' || isCsrfToken(secretKey, value, headers[CSRF_HEADER]);
   return counts ? { kind: 'session', value } : NONE;
 };
+
+/** Whether parameters carry a credential. */
+export const hasCredential = ({ private_token, access_token, job_token }: Parameters): boolean =>
+  private_token !== undefined || access_token !== undefined || job_token !== undefined;
 
 /** The `Sudo` header or `sudo` parameter. */
 export const readSudo = (headers: IncomingHttpHeaders, sent: Parameters): string | null => {

@@ -1,7 +1,7 @@
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
-import { type Authenticate, type Credential, readCaller, readSudo, requireAccess } from './auth.ts';
+import { type Authenticate, type Credential, hasCredential, readCaller, readSudo, requireAccess } from './auth.ts';
 import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
 import { type Parameters, parseForm } from './nested.ts';
 import { sendDownload, sendJson, sendNothing } from './respond.ts';
@@ -50,14 +50,17 @@ export const registerRoutes = async (
   });
 };
 
-/** Finds out who asks and makes the request's one context. `sent` may carry the credential too. */
+/** Finds out who asks and makes the request's one context. Query and body may carry the credential too. */
 export const openContext = async (
   request: FastifyRequest,
   { services, authenticate, createContext }: Pick<RestDependencies, 'services' | 'authenticate' | 'createContext'>,
-  sent: Parameters,
-  credential: Credential = readCaller(request, sent, services),
+  query: Parameters,
+  body: Parameters | null = null,
+  given?: Credential,
 ): Promise<Context> => {
   const { headers } = request;
+  const sent = body === null ? query : { ...query, ...body };
+  const credential = given ?? readCaller(request, sent, services);
   const client = { ip: request.ip, userAgent: headers['user-agent'] ?? null };
   const actor = await authenticate(credential, {
     method: request.method,
@@ -65,6 +68,7 @@ export const openContext = async (
     ...client,
     requestId: request.id,
     sudo: readSudo(headers, sent),
+    tokenInQuery: hasCredential(query),
   });
   request.userId = actor.userId;
   request.abortController ??= new AbortController();
@@ -97,9 +101,10 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     bodyLimit: route.maxBodyBytes ?? MAX_BODY_BYTES,
     handler: async (request, reply) => {
       const sent = readQuery(request);
-      const multipartBody = request.body === undefined || request.body === null ? isMultipart(request) : false;
-      if (!multipartBody && request.body) Object.assign(sent, request.body);
-      const ctx = await openContext(request, dependencies, sent);
+      const body = request.body ?? null;
+      const multipartBody = body === null && isMultipart(request);
+      const ctx = await openContext(request, dependencies, sent, body);
+      if (body !== null) Object.assign(sent, body);
       requireAccess(ctx.actor, route);
       let files: readonly SpooledFile[] = NO_FILES;
       try {

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { verifyPassword } from '#domains/users/password.ts';
-import { type Actor, type ActorCredential, anonymous, type Services } from '#platform/context.ts';
+import { type Actor, type ActorCredential, anonymous, type Services, systemActor } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
 import {
   type DomainError,
   forbidden,
@@ -11,6 +12,7 @@ import {
   unauthenticated,
 } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
+import { revokeFamily } from './commands.ts';
 
 /** What a request may carry; rest/auth.ts reads it. */
 type Credential =
@@ -29,6 +31,8 @@ interface AuthenticationRequest {
   readonly userAgent?: string | null;
   /** The id or name of the user whom an administrator wants to act as. */
   readonly sudo: string | null;
+  /** The query carries a credential, which a setting may forbid: queries end up in logs. */
+  readonly tokenInQuery?: boolean;
 }
 
 /**
@@ -41,8 +45,11 @@ interface AuthenticationRequest {
 export const authenticate = async (
   services: Services,
   credential: Credential,
-  { sudo }: AuthenticationRequest,
+  { sudo, route, tokenInQuery }: AuthenticationRequest,
 ): Promise<Actor> => {
+  if (tokenInQuery && !(await getSettings({ services })).token_in_query_enabled) {
+    throw invalidToken('Tokens are not accepted in the query.');
+  }
   if (credential.kind === 'none') {
     if (sudo !== null) throw unauthenticated();
     return anonymous;
@@ -52,7 +59,7 @@ export const authenticate = async (
   const actor =
     credential.kind === 'session'
       ? ((await actorOfSession(services, credential.value)) ?? anonymous)
-      : await actorOfToken(services, credential.kind === 'basic' ? credential.password : credential.value);
+      : await actorOfToken(services, credential.kind === 'basic' ? credential.password : credential.value, route);
   if (!actor || (actor.userId === null && sudo !== null)) throw unauthenticated();
   return sudo === null ? actor : actAs(services, actor, sudo);
 };
@@ -104,7 +111,9 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
   }
   if (groups.size === 0) return valid;
   const asked = [...groups.values()];
-  const { impersonation_enabled: impersonation } = await getSettings({ services });
+  const { impersonation_enabled: impersonation, disable_personal_access_tokens: disabled } = await getSettings({
+    services,
+  });
   const { rows } = await services.pool.query<{ n: number }>(STILL_VALID, [
     asked.map(({ actor }) => actor.userId),
     asked.map(({ actor }) => actor.credential?.kind ?? null),
@@ -112,6 +121,7 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
     asked.map(({ actor }) => actor.isAdmin),
     asked.map(({ actor }) => actor.isExternal),
     impersonation,
+    disabled,
   ]);
   for (const { n } of rows) for (const index of asked[n - 1]?.indexes ?? []) valid.add(index);
   return valid;
@@ -129,7 +139,8 @@ const STILL_VALID = `
   left join sessions s on w.kind = 'session' and s.id = w.credential_id and s.expires_at > now()
   left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id)
   where u.state = 'active' and u.is_admin = w.admin and u.external = w.external
-    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin)))`;
+    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin)
+      and (not $7 or t.impersonation is not false or o.is_admin)))`;
 
 interface Account {
   readonly user_id: number;
@@ -147,6 +158,8 @@ interface FoundRow extends Account {
   readonly revoked: boolean;
   readonly expired: boolean;
   readonly impersonation: boolean;
+  /** Of a token that was rotated into another: what they all have in common. */
+  readonly rotated_family: string | null;
   /** Its use, or that the user is about, has not been noted lately. */
   readonly stale: boolean;
 }
@@ -156,36 +169,54 @@ const STALE = `(c.last_used_at is null or c.last_used_at < now() - interval '1 m
       or u.last_activity_on is distinct from current_date)`;
 
 const FIND_TOKEN = `
-  select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation,
+  select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation, c.rotated_family,
     u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale
   from (
     select 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
-      t.impersonation, t.last_used_at
+      t.impersonation, case when t.rotated_at is not null then t.family_id end as rotated_family, t.last_used_at
     from personal_access_tokens t where t.digest = $1
     union all
     select 'oauth_token', a.id, a.user_id, a.scopes, a.revoked_at is not null, coalesce(a.expires_at <= now(), false),
-      false, a.last_used_at
+      false, null, a.last_used_at
     from oauth_access_tokens a where a.digest = $1
   ) c join users u on u.id = c.user_id`;
 
 const FIND_SESSION = `
   select 'session' as kind, c.id, null as scopes, false as revoked, false as expired, false as impersonation,
+    null as rotated_family,
     u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale
   from sessions c join users u on u.id = c.user_id
   where c.digest = $1 and c.expires_at > now()`;
 
-const actorOfToken = async (services: Services, value: string): Promise<Actor | null> => {
+const actorOfToken = async (services: Services, value: string, route = ''): Promise<Actor | null> => {
   const { rows } = await services.pool.query<FoundRow>(FIND_TOKEN, [digestToken(value)]);
   const [token] = rows;
   if (!token) return null;
-  if (token.revoked) throw invalidToken('Token was revoked. You have to re-authorize from the user.');
+  if (token.revoked) {
+    if (token.rotated_family !== null && ROTATING.has(route)) {
+      await revokeFamily(createContextFactory(services)({ actor: systemActor }), token.rotated_family);
+    }
+    throw invalidToken('Token was revoked. You have to re-authorize from the user.');
+  }
   if (token.expired) throw invalidToken('Token is expired. You can either do re-authorization or token refresh.');
-  if (token.impersonation && !(await getSettings({ services })).impersonation_enabled) {
-    throw invalidToken('Token is an impersonation token but impersonation was disabled.');
+  if (token.kind === 'token') {
+    const settings = await getSettings({ services });
+    if (token.impersonation && !settings.impersonation_enabled) {
+      throw invalidToken('Token is an impersonation token but impersonation was disabled.');
+    }
+    if (settings.disable_personal_access_tokens && !token.impersonation && !token.is_admin) {
+      throw invalidToken('Personal access tokens are disabled.');
+    }
   }
   if (token.state !== 'active') throw closedAccount(token.state);
   return actorOfRow(services, token);
 };
+
+/** Where a token that was rotated before tells that one of two holders of it is not its user. */
+const ROTATING: ReadonlySet<string> = new Set([
+  '/api/v4/personal_access_tokens/self/rotate',
+  '/api/v4/personal_access_tokens/:id/rotate',
+]);
 
 /** A session that ended leaves its cookie in the browser: who comes with it is nobody, which is no error. */
 const actorOfSession = async (services: Services, value: string): Promise<Actor | null> => {
@@ -258,9 +289,9 @@ const noteUse = (services: Services, userId: number, { kind, id }: ActorCredenti
     .finally(() => busy.delete(mark));
 };
 
-const noteUseIn = (table: string): string => `
+const noteUseIn = (table: string, also = ''): string => `
   with used as (
-    update ${table} set last_used_at = now()
+    update ${table} set last_used_at = now()${also}
     where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute'))
   update users set last_activity_on = current_date, current_sign_in_at = now()
   where id = $2 and (last_activity_on is distinct from current_date
@@ -269,7 +300,8 @@ const noteUseIn = (table: string): string => `
 const NOTE_USE: Readonly<Record<ActorCredential['kind'], string>> = {
   token: noteUseIn('personal_access_tokens'),
   oauth_token: noteUseIn('oauth_access_tokens'),
-  session: noteUseIn('sessions'),
+  // It lasts as long again as it was given at first.
+  session: noteUseIn('sessions', ', expires_at = now() + (expires_at - last_used_at)'),
 };
 
 const MAX_FAILED_ATTEMPTS = 10;

@@ -1,13 +1,14 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
+import type { Settings } from '#domains/settings/registry.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import { getUser } from '#domains/users/queries.ts';
 import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid } from '#platform/errors.ts';
+import { badRequest, forbidden, invalid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
-import { ADMINISTRATOR_SCOPES, daysAfter, mayGrant, TOKEN_SCOPES } from './model.ts';
+import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant, TOKEN_SCOPES } from './model.ts';
 import { getCurrentToken, getToken, type TokenRow, tokenColumns } from './queries.ts';
 
 export interface NewToken {
@@ -34,12 +35,43 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
   if (userId !== self && !ctx.actor.isAdmin) throw forbidden();
   const owner = await getUser(ctx, userId);
   const settings = await getSettings(ctx);
-  const day = today(ctx.clock);
-  const latest = daysAfter(day, settings.max_personal_access_token_lifetime);
-  const mayLast = input.expires_at === null && !settings.require_personal_access_token_expiry;
-  const expires_at = mayLast ? null : (input.expires_at ?? latest);
-  const scopes = [...new Set(input.scopes)];
+  if (settings.disable_personal_access_tokens && !owner.is_admin) throw forbidden(DISABLED);
   const available = TOKEN_SCOPES.filter((scope) => owner.is_admin || !ADMINISTRATOR_SCOPES.has(scope));
+  return insertChecked(ctx, owner.id, input, { settings, available, impersonation: false });
+};
+
+/**
+ * Makes a token with which administrators act as the user, who does not see it (specification 2 §4.1).
+ *
+ * @throws `forbidden`, also where the setting `impersonation_enabled` is off, `not_found` (User), `invalid` by attribute
+ */
+export const createImpersonationToken = async (
+  ctx: Context,
+  userId: number,
+  input: NewToken,
+): Promise<CreatedToken> => {
+  if (!ctx.actor.isAdmin) throw forbidden();
+  const owner = await getUser(ctx, userId);
+  const settings = await getSettings(ctx);
+  if (!settings.impersonation_enabled) throw forbidden('impersonation is disabled');
+  return insertChecked(ctx, owner.id, input, { settings, available: IMPERSONATION_SCOPES, impersonation: true });
+};
+
+const DISABLED = 'personal access tokens are disabled';
+
+const insertChecked = async (
+  ctx: Context,
+  user_id: number,
+  input: NewToken,
+  rules: {
+    readonly settings: Settings;
+    readonly available: readonly string[];
+    readonly impersonation: boolean;
+  },
+): Promise<CreatedToken> => {
+  const { settings, available, impersonation } = rules;
+  const { expires_at, problem } = lifetimeOf(ctx, settings, input.expires_at);
+  const scopes = [...new Set(input.scopes)];
 
   const errors: Record<string, string[]> = {};
   if (input.name.trim() === '') errors.name = ["can't be blank"];
@@ -49,23 +81,48 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
     if (input[field]?.includes('\0') || input[field]?.isWellFormed() === false) errors[field] = ['is invalid'];
   }
   if (scopes.length === 0) errors.scopes = ["can't be blank"];
-  else if (!scopes.every((scope) => available.some((each) => each === scope))) {
+  else if (!scopes.every((scope) => available.includes(scope))) {
     errors.scopes = ['can only contain available scopes'];
   } else if (!scopes.every((scope) => mayGrant(ctx.actor.scopes, scope))) {
     errors.scopes = ['can only contain what the token in use opens itself'];
   }
-  if (expires_at !== null && expires_at <= day) errors.expires_at = ['must be in the future'];
-  else if (expires_at !== null && expires_at > latest) errors.expires_at = [`must be on or before ${latest}`];
+  if (problem !== null) errors.expires_at = [problem];
   if (Object.keys(errors).length > 0) throw invalid(errors);
 
   const value = settings.personal_access_token_prefix + randomToken();
-  const row = await ctx.transaction((tx) => insertToken(tx, { ...input, user_id: userId, scopes, expires_at, value }));
+  const row = await ctx.transaction((tx) =>
+    insertToken(tx, { ...input, user_id, scopes, expires_at, value, impersonation }),
+  );
   return { ...row, token: value };
+};
+
+/**
+ * When a new token ends: as wanted, where the settings allow it; null is never, and what is left open is `days` from
+ * today, by default as late as they allow. `problem` says what is wrong with a wish.
+ */
+const lifetimeOf = (
+  ctx: Context,
+  settings: Settings,
+  wanted: string | null | undefined,
+  days: number = settings.max_personal_access_token_lifetime,
+): { readonly expires_at: string | null; readonly problem: string | null } => {
+  const day = today(ctx.clock);
+  const latest = daysAfter(day, settings.max_personal_access_token_lifetime);
+  const usual = daysAfter(day, Math.min(days, settings.max_personal_access_token_lifetime));
+  const mayLast = wanted === null && !settings.require_personal_access_token_expiry;
+  const expires_at = mayLast ? null : (wanted ?? usual);
+  if (expires_at === null) return { expires_at, problem: null };
+  const problem =
+    expires_at <= day ? 'must be in the future' : expires_at > latest ? `must be on or before ${latest}` : null;
+  return { expires_at, problem };
 };
 
 interface TokenToInsert extends NewToken {
   readonly user_id: number;
   readonly value: string;
+  readonly impersonation?: boolean;
+  /** Of the token that this one comes in place of. */
+  readonly family_id?: string;
 }
 
 /** Stores the digest of a token whose owner and scopes have been settled. */
@@ -79,10 +136,12 @@ export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRo
       scopes: [...input.scopes],
       digest: digestToken(input.value),
       expires_at: input.expires_at ?? null,
+      impersonation: input.impersonation ?? false,
+      ...(input.family_id === undefined ? {} : { family_id: input.family_id }),
     })
     .returning(tokenColumns)
     .executeTakeFirstOrThrow();
-  tx.emit(tokenCreated, { subject: subjectOf(row), user_ids: [row.user_id], payload: described(row) });
+  tx.emit(tokenCreated, told(row));
   return row;
 };
 
@@ -94,17 +153,83 @@ export const revokeCurrentToken = async (ctx: Context): Promise<TokenRow> => rev
 
 const revoke = (ctx: Context, { id }: TokenRow): Promise<TokenRow> =>
   ctx.transaction(async (tx) => {
-    const row = await tx.db
-      .selectFrom('personal_access_tokens')
-      .select(tokenColumns)
-      .where('id', '=', id)
-      .forUpdate()
-      .executeTakeFirstOrThrow();
+    const row = await lockToken(tx, id);
     if (row.revoked) return row;
-    await tx.db.updateTable('personal_access_tokens').set({ revoked: sql`true` }).where('id', '=', id).execute();
-    tx.emit(tokenRevoked, { subject: subjectOf(row), user_ids: [row.user_id], payload: described(row) });
+    await tx.db
+      .updateTable('personal_access_tokens')
+      .set({ revoked: true, revoked_at: sql`now()` })
+      .where('id', '=', id)
+      .execute();
+    tx.emit(tokenRevoked, told(row));
     return { ...row, revoked: true };
   });
 
-const subjectOf = ({ id }: TokenRow) => ({ type: 'PersonalAccessToken', id });
-const described = ({ id, user_id, name, scopes, expires_at }: TokenRow) => ({ id, user_id, name, scopes, expires_at });
+const ROTATED_TOKEN_DAYS = 7;
+
+/**
+ * Puts a new token in place of one, with its name, scopes and user, and revokes the old one. Without `expires_at` the new
+ * one ends in a week. Nobody gets hold of more than the token in use opens, unless it is that token that is rotated.
+ *
+ * @throws `not_found` (PersonalAccessToken), `forbidden`, `bad_request` for one that is revoked or expired, `invalid`
+ */
+export const rotateToken = async (
+  ctx: Context,
+  which: number | 'current',
+  wanted: { readonly expires_at?: string | null | undefined },
+): Promise<CreatedToken> => {
+  const { id } = which === 'current' ? await getCurrentToken(ctx) : await getToken(ctx, which);
+  const settings = await getSettings(ctx);
+  const { expires_at, problem } = lifetimeOf(ctx, settings, wanted.expires_at, ROTATED_TOKEN_DAYS);
+  if (problem !== null) throw invalid({ expires_at: [problem] });
+  const value = settings.personal_access_token_prefix + randomToken();
+  return ctx.transaction(async (tx) => {
+    const row = await lockToken(tx, id);
+    const { credential, scopes } = ctx.actor;
+    const isOwn = credential?.kind === 'token' && credential.id === id;
+    // Who came by sudo holds the administrator's token, and must not change it in another's name.
+    if (isOwn && row.user_id !== ctx.actor.userId) throw forbidden();
+    if (!isOwn && !row.scopes.every((scope) => mayGrant(scopes, scope))) throw forbidden(WIDER);
+    if (!isActive(row, today(ctx.clock))) throw badRequest('the token is revoked or expired');
+    await tx.db
+      .updateTable('personal_access_tokens')
+      .set({ revoked: true, revoked_at: sql`now()`, rotated_at: sql`now()` })
+      .where('id', '=', id)
+      .execute();
+    tx.emit(tokenRevoked, told(row));
+    const made = await insertToken(tx, { ...row, expires_at, value });
+    return { ...made, token: value };
+  });
+};
+
+const WIDER = 'the token opens more than the one in use';
+
+/**
+ * Revokes all tokens that were rotated into one another: somebody who held an old one has tried to rotate it again, so
+ * it had been copied, by him or by whoever holds the newest.
+ */
+export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
+  ctx.transaction(async (tx) => {
+    const rows = await tx.db
+      .updateTable('personal_access_tokens')
+      .set({ revoked: true, revoked_at: sql`now()` })
+      .where('family_id', '=', familyId)
+      .where('revoked', '=', false)
+      .returning(tokenColumns)
+      .execute();
+    for (const row of rows) tx.emit(tokenRevoked, told(row));
+  });
+
+const lockToken = (tx: Tx, id: number) =>
+  tx.db
+    .selectFrom('personal_access_tokens')
+    .select([...tokenColumns, 'family_id'])
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirstOrThrow();
+
+/** Of impersonation tokens administrators alone hear. */
+const told = ({ id, user_id, name, scopes, expires_at, impersonation }: TokenRow) => ({
+  subject: { type: 'PersonalAccessToken', id },
+  user_ids: impersonation ? [] : [user_id],
+  payload: { id, user_id, name, scopes, expires_at },
+});

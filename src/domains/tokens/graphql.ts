@@ -6,9 +6,9 @@ import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { today } from '#platform/clock.ts';
-import { createToken, revokeCurrentToken, revokeToken } from './commands.ts';
+import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken, rotateToken } from './commands.ts';
 import { isActive } from './model.ts';
-import { getCurrentToken, getToken, listTokens, type TokenRow } from './queries.ts';
+import { getCurrentToken, getToken, listImpersonationTokens, listTokens, type TokenRow } from './queries.ts';
 
 const TokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
   description: 'A token that acts for its user. Its value is told once, when it is made.',
@@ -19,6 +19,10 @@ const TokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
     scopes: t.exposeStringList('scopes', { nullable: { list: false, items: false } }),
     active: t.boolean({ nullable: false, resolve: (token, _args, ctx) => isActive(token, today(ctx.clock)) }),
     revoked: t.exposeBoolean('revoked', { nullable: false }),
+    impersonation: t.exposeBoolean('impersonation', {
+      nullable: false,
+      description: 'Made by an administrator to act as the user, who does not see it.',
+    }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: true }),
     expiresAt: t.expose('expires_at', { type: 'Date', nullable: true }),
@@ -72,6 +76,22 @@ builder.interfaceField(UserRef, 'personalAccessTokens', (t) =>
   ),
 );
 
+builder.interfaceField(UserRef, 'impersonationTokens', (t) =>
+  t.connection(
+    {
+      type: TokenRef,
+      nullable: true,
+      description: 'For administrators to see.',
+      args: { state: t.arg({ type: TokenState }) },
+      resolve: async (user, args, ctx, info) =>
+        ctx.actor.isAdmin
+          ? listConnection(args, info, await listImpersonationTokens(ctx, user.id, args.state ?? 'all'))
+          : null,
+    },
+    TokenConnection,
+  ),
+);
+
 builder.queryField('personalAccessToken', (t) =>
   t.field({
     type: TokenRef,
@@ -114,4 +134,38 @@ mutationField('personalAccessTokenRevoke', {
   run: async (ctx, { id }) => ({
     personalAccessToken: id == null ? await revokeCurrentToken(ctx) : await revokeToken(ctx, id),
   }),
+});
+
+mutationField('personalAccessTokenRotate', {
+  description: 'Revokes a token and makes a new one in its place; without an id the one of this request.',
+  input: (t) => ({
+    id: t.field({ type: 'PersonalAccessTokenID' }),
+    expiresAt: t.field({ type: 'Date', description: 'In a week by default.' }),
+  }),
+  payload: { personalAccessToken: TokenRef, token: 'String' },
+  run: async (ctx, { id, expiresAt }) => {
+    const { token, ...personalAccessToken } = await rotateToken(ctx, id ?? 'current', { expires_at: expiresAt });
+    return { personalAccessToken, token };
+  },
+});
+
+mutationField('impersonationTokenCreate', {
+  description: 'Makes a token with which administrators act as the user.',
+  input: (t) => ({
+    userId: t.field({ type: 'UserID', required: true }),
+    name: t.string({ required: true }),
+    description: t.string(),
+    scopes: t.stringList({ required: true }),
+    expiresAt: t.field({ type: 'Date', required: true }),
+  }),
+  payload: { personalAccessToken: TokenRef, token: 'String' },
+  run: async (ctx, { userId, expiresAt, name, description, scopes }) => {
+    const { token, ...personalAccessToken } = await createImpersonationToken(ctx, userId, {
+      name,
+      description,
+      scopes,
+      expires_at: expiresAt,
+    });
+    return { personalAccessToken, token };
+  },
 });

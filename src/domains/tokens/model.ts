@@ -5,11 +5,15 @@ export const TOKEN_SCOPES = [
   'read_user',
   'create_runner',
   'k8s_proxy',
+  'self_rotate',
   'read_repository',
   'write_repository',
   'admin_mode',
   'sudo',
 ] as const;
+
+/** What an impersonation token can open (specification 2 §5). */
+export const IMPERSONATION_SCOPES = ['api', 'read_user'] as const;
 
 /** Only administrators can use them, so only administrators get them. */
 export const ADMINISTRATOR_SCOPES: ReadonlySet<string> = new Set(['admin_mode', 'sudo']);

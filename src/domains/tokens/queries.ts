@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import { requireUser } from '#domains/users/policy.ts';
+import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { PersonalAccessTokens } from '#platform/db/tables.ts';
@@ -23,6 +24,8 @@ export const tokenColumns = [
 export type TokenRow = Pick<Selectable<PersonalAccessTokens>, (typeof tokenColumns)[number]>;
 
 export interface TokenFilter {
+  /** Those that administrators made to act as the user; else they are left out. */
+  readonly impersonation?: boolean | undefined;
   readonly user_id?: number | undefined;
   readonly revoked?: boolean | undefined;
   readonly state?: 'active' | 'inactive' | undefined;
@@ -39,13 +42,17 @@ export interface TokenFilter {
 
 /**
  * Personal access tokens: the caller's own; for administrators everyone's, or those of `user_id`. Impersonation tokens
- * are not among them. Throws `forbidden` when someone else asks for another's.
+ * are listed apart, for administrators alone. Throws `forbidden` when someone else asks for another's.
  */
 export const listTokens = (ctx: Context, filter: TokenFilter): List<TokenRow> => {
   const self = requireUser(ctx);
+  if (filter.impersonation && !ctx.actor.isAdmin) throw forbidden();
   const userId = filter.user_id ?? (ctx.actor.isAdmin ? null : self);
   if (userId !== null && userId !== self && !ctx.actor.isAdmin) throw forbidden();
-  let query = ctx.db.selectFrom('personal_access_tokens').select(tokenColumns).where('impersonation', '=', false);
+  let query = ctx.db
+    .selectFrom('personal_access_tokens')
+    .select(tokenColumns)
+    .where('impersonation', '=', filter.impersonation ?? false);
   if (userId !== null) query = query.where('user_id', '=', userId);
   if (filter.revoked !== undefined) query = query.where('revoked', '=', filter.revoked);
   const isUsable = sql<boolean>`(not revoked and (expires_at is null or expires_at > current_date))`;
@@ -77,6 +84,30 @@ export const getToken = async (ctx: Pick<Context, 'db' | 'actor'>, id: number): 
   if (!token || !(ctx.actor.isAdmin || (token.user_id === self && !token.impersonation))) {
     throw notFound('PersonalAccessToken');
   }
+  return token;
+};
+
+/** Impersonation tokens of a user, for administrators. Throws `forbidden`, `not_found` (User). */
+export const listImpersonationTokens = async (
+  ctx: Context,
+  userId: number,
+  state: 'all' | 'active' | 'inactive',
+): Promise<List<TokenRow>> => {
+  const { id } = await getUser(ctx, userId);
+  return listTokens(ctx, { user_id: id, impersonation: true, state: state === 'all' ? undefined : state });
+};
+
+/** One of them. Throws `forbidden`, `not_found` (ImpersonationToken). */
+export const getImpersonationToken = async (ctx: Context, userId: number, id: number): Promise<TokenRow> => {
+  if (!ctx.actor.isAdmin) throw forbidden();
+  const token = await ctx.db
+    .selectFrom('personal_access_tokens')
+    .select(tokenColumns)
+    .where('id', '=', id)
+    .where('user_id', '=', userId)
+    .where('impersonation', '=', true)
+    .executeTakeFirst();
+  if (!token) throw notFound('Impersonation Token');
   return token;
 };
 

@@ -24,6 +24,14 @@ export const tokenRecord = z
 /** With the value, which is told once. */
 export const createdTokenRecord = tokenRecord.extend({ token: z.string() }).meta({ id: 'CreatedPersonalAccessToken' });
 
+export const impersonationTokenRecord = tokenRecord
+  .extend({ impersonation: z.literal(true) })
+  .meta({ id: 'ImpersonationToken' });
+
+export const createdImpersonationTokenRecord = impersonationTokenRecord
+  .extend({ token: z.string() })
+  .meta({ id: 'CreatedImpersonationToken' });
+
 export const toToken = (ctx: Pick<Context, 'clock'>, row: TokenRow): z.output<typeof tokenRecord> => ({
   id: row.id,
   name: row.name,
@@ -41,3 +49,8 @@ export const toCreatedToken = (
   ctx: Pick<Context, 'clock'>,
   row: CreatedToken,
 ): z.output<typeof createdTokenRecord> => ({ ...toToken(ctx, row), token: row.token });
+
+export const toImpersonationToken = (
+  ctx: Pick<Context, 'clock'>,
+  row: TokenRow,
+): z.output<typeof impersonationTokenRecord> => ({ ...toToken(ctx, row), impersonation: true });

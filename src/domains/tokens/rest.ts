@@ -3,12 +3,24 @@ import { today } from '#platform/clock.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
-import { createToken, revokeCurrentToken, revokeToken } from './commands.ts';
-import { daysAfter, TOKEN_SCOPES } from './model.ts';
-import { getCurrentToken, getToken, listTokens } from './queries.ts';
-import { createdTokenRecord, toCreatedToken, tokenRecord, toToken } from './record.ts';
+import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken, rotateToken } from './commands.ts';
+import { daysAfter, IMPERSONATION_SCOPES, TOKEN_SCOPES } from './model.ts';
+import { getCurrentToken, getImpersonationToken, getToken, listImpersonationTokens, listTokens } from './queries.ts';
+import {
+  createdImpersonationTokenRecord,
+  createdTokenRecord,
+  impersonationTokenRecord,
+  toCreatedToken,
+  toImpersonationToken,
+  tokenRecord,
+  toToken,
+} from './record.ts';
 
 const tag = 'Personal access tokens';
+const impersonationTag = 'Impersonation tokens';
+
+const ROTATION =
+  'Revokes it and answers a new one in its place. Whoever authenticates here with a token that had been rotated revokes all that came of it.';
 
 export const routes = [
   listRoute({
@@ -65,6 +77,29 @@ export const routes = [
     run: async (ctx, { id }) => toToken(ctx, await getToken(ctx, id)),
   }),
   route({
+    method: 'POST',
+    path: '/personal_access_tokens/self/rotate',
+    tag,
+    summary: 'Rotate the token of this request',
+    description: ROTATION,
+    scopes: ['api', 'self_rotate'],
+    status: 200,
+    input: { expires_at: date().nullish() },
+    response: createdTokenRecord,
+    run: async (ctx, input) => toCreatedToken(ctx, await rotateToken(ctx, 'current', input)),
+  }),
+  route({
+    method: 'POST',
+    path: '/personal_access_tokens/:id/rotate',
+    tag,
+    summary: 'Rotate a personal access token',
+    description: ROTATION,
+    status: 200,
+    input: { id: integer(), expires_at: date().nullish() },
+    response: createdTokenRecord,
+    run: async (ctx, { id, ...input }) => toCreatedToken(ctx, await rotateToken(ctx, id, input)),
+  }),
+  route({
     method: 'DELETE',
     path: '/personal_access_tokens/:id',
     tag,
@@ -107,6 +142,61 @@ export const routes = [
     run: async (ctx, input) => {
       const expires_at = input.expires_at ?? daysAfter(today(ctx.clock), 1);
       return toCreatedToken(ctx, await createToken(ctx, requireUser(ctx), { ...input, expires_at }));
+    },
+  }),
+  listRoute({
+    path: '/users/:user_id/impersonation_tokens',
+    tag: impersonationTag,
+    summary: 'List the impersonation tokens of a user',
+    admin: true,
+    input: { user_id: integer(), state: oneOf(['all', 'active', 'inactive']).default('all') },
+    paging: 'offset',
+    item: impersonationTokenRecord,
+    run: async (ctx, { user_id, state }, page) => {
+      const { items, ...rest } = await readPage(await listImpersonationTokens(ctx, user_id, state), page);
+      return { ...rest, items: items.map((row) => toImpersonationToken(ctx, row)) };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/users/:user_id/impersonation_tokens',
+    tag: impersonationTag,
+    summary: 'Create an impersonation token',
+    admin: true,
+    input: {
+      user_id: integer(),
+      name: text(),
+      description: text().nullish(),
+      scopes: commaList(oneOf(IMPERSONATION_SCOPES)),
+      expires_at: date(),
+    },
+    response: createdImpersonationTokenRecord,
+    run: async (ctx, { user_id, ...input }) => {
+      const { token, ...row } = await createImpersonationToken(ctx, user_id, input);
+      return { ...toImpersonationToken(ctx, row), token };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/users/:user_id/impersonation_tokens/:impersonation_token_id',
+    tag: impersonationTag,
+    summary: 'Get an impersonation token',
+    admin: true,
+    input: { user_id: integer(), impersonation_token_id: integer() },
+    response: impersonationTokenRecord,
+    run: async (ctx, { user_id, impersonation_token_id }) =>
+      toImpersonationToken(ctx, await getImpersonationToken(ctx, user_id, impersonation_token_id)),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/users/:user_id/impersonation_tokens/:impersonation_token_id',
+    tag: impersonationTag,
+    summary: 'Revoke an impersonation token',
+    admin: true,
+    input: { user_id: integer(), impersonation_token_id: integer() },
+    response: null,
+    run: async (ctx, { user_id, impersonation_token_id }) => {
+      await revokeToken(ctx, (await getImpersonationToken(ctx, user_id, impersonation_token_id)).id);
     },
   }),
 ];
