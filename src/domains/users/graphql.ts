@@ -1,5 +1,8 @@
+import './graphql/activities.ts';
+import './graphql/follows.ts';
 import './graphql/lists.ts';
 import './graphql/mutations.ts';
+import './graphql/states.ts';
 
 // The front door: other domains add to these.
-export { loadUser, UserConnection, UserRef } from './graphql/user.ts';
+export { CurrentUserRef, loadUser, UserConnection, UserRef } from './graphql/user.ts';

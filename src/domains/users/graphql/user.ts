@@ -74,7 +74,12 @@ const wholeRow = (ctx: Context, user: UserNode): UserRow | Promise<UserRow | nul
   'email' in user ? user : loadRow(ctx, user.id);
 
 /** A value of the user's row, or null where the caller's view does not hold it. */
-const seen = async <T>(ctx: Context, user: UserNode, least: UserView, of: (row: UserRow) => T): Promise<T | null> => {
+export const seen = async <T>(
+  ctx: Context,
+  user: UserNode,
+  least: UserView,
+  of: (row: UserRow) => T,
+): Promise<T | null> => {
   const row = await wholeRow(ctx, user);
   return row && viewIncludes(userView(ctx.actor, row), least) ? of(row) : null;
 };

@@ -1,0 +1,31 @@
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { listActivities, type UserActivity } from '../activities.ts';
+import { UserRef } from './user.ts';
+
+const ActivityRef = builder.objectRef<UserActivity>('UserActivity').implement({
+  fields: (t) => ({
+    user: t.field({ type: UserRef, nullable: false, resolve: (activity) => activity }),
+    lastActivityOn: t.expose('last_activity_on', { type: 'Date', nullable: false }),
+  }),
+});
+
+const ActivityConnection = builder.connectionObject(
+  { type: ActivityRef, name: 'UserActivityConnection' },
+  { name: 'UserActivityEdge' },
+);
+
+builder.queryField('userActivities', (t) =>
+  t.connection(
+    {
+      type: ActivityRef,
+      nullable: true,
+      description:
+        'When people were last about, the longest ago first; those with private profiles for administrators alone. Null for anonymous callers.',
+      args: { from: t.arg({ type: 'Date', description: 'The first day; half a year ago by default.' }) },
+      resolve: (_root, args, ctx, info) =>
+        ctx.actor.userId === null ? null : listConnection(args, info, listActivities(ctx, args.from ?? undefined)),
+    },
+    ActivityConnection,
+  ),
+);

@@ -1,0 +1,39 @@
+import { mutationField } from '#graphql/mutation.ts';
+import { STATE_MOVES, type StateMoveName } from '../model.ts';
+import { moveUser, rejectUser, unlockUser } from '../states.ts';
+import { UserRef } from './user.ts';
+
+const move = (name: StateMoveName): void => {
+  const { from, to } = STATE_MOVES[name];
+  mutationField(`user${name.charAt(0).toUpperCase()}${name.slice(1)}`, {
+    description: `Moves an account from ${from.join(', ')} to ${to}. Administrators only.`,
+    input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+    payload: { user: UserRef },
+    run: async (ctx, { id }) => ({ user: await moveUser(ctx, id, name) }),
+  });
+};
+
+move('block');
+move('unblock');
+move('ban');
+move('unban');
+move('activate');
+move('deactivate');
+move('approve');
+
+mutationField('userReject', {
+  description: 'Turns down who waits for approval: the account is deleted. Administrators only.',
+  input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+  payload: {},
+  run: async (ctx, { id }) => {
+    await rejectUser(ctx, id);
+    return {};
+  },
+});
+
+mutationField('userUnlock', {
+  description: 'Lets passwords count again after too many wrong ones. Administrators only.',
+  input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+  payload: { user: UserRef },
+  run: async (ctx, { id }) => ({ user: await unlockUser(ctx, id) }),
+});
