@@ -3,6 +3,8 @@ import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes }
 import { getSettings } from '#domains/settings/queries.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
+import { answerMailRequest } from '#domains/users/mail-requests.ts';
+import { sweepMailTokens } from '#domains/users/mail-tokens.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
@@ -20,6 +22,8 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeFiles),
   runnable(defineMailDelivery(async (ctx) => (await getSettings(ctx)).silent_mode_enabled)),
   runnable(deactivateDormantUsers),
+  runnable(answerMailRequest),
+  runnable(sweepMailTokens),
   runnable(refreshStatistics),
   runnable(packRepository),
   runnable(deleteMergedBranches),

@@ -132,6 +132,14 @@ export const settingsSchema = z.object({
     .boolean()
     .default(true)
     .describe('Whether people get a mail when somebody signs in as them from an address that is new.'),
+  require_two_factor_authentication: z
+    .boolean()
+    .default(false)
+    .describe('Whether everyone has to have a second factor to use the pages.'),
+  require_admin_two_factor_authentication: z.boolean().default(false).describe('Whether administrators have to.'),
+  two_factor_grace_period: count(8_760)
+    .default(48)
+    .describe('How many hours people who have to have a second factor may still go without one.'),
   password_authentication_enabled_for_git: z
     .boolean()
     .default(true)

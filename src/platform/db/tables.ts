@@ -1055,6 +1055,7 @@ export interface Users {
   timezone: string | null;
   twitter: Generated<string>;
   two_factor_enabled: Generated<boolean>;
+  two_factor_grace_started_at: string | null;
   unconfirmed_email: string | null;
   updated_at: Generated<string>;
   user_type: Generated<string>;
@@ -1091,6 +1092,7 @@ export interface WebhookDeliveries {
   last_response_status: number | null;
   next_attempt_at: Generated<string>;
   payload_id: number;
+  retries_from: Generated<string>;
   state: Generated<string>;
   webhook_id: number;
 }

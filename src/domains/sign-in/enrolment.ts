@@ -1,0 +1,233 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { tellByMail } from '#domains/users/account-mails.ts';
+import { verifyPassword } from '#domains/users/password.ts';
+import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
+import { getUser } from '#domains/users/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badRequest, DomainError, forbidden, invalid } from '#platform/errors.ts';
+import { checkGuarded } from './credentials.ts';
+import { twoFactorDisabled, twoFactorEnabled } from './events.ts';
+import { revokeSessionsOf } from './sessions.ts';
+import {
+  countRecoveryCodes,
+  newSecret,
+  openSecret,
+  replaceRecoveryCodes,
+  sealSecret,
+  stepOf,
+  totpOf,
+  verifySecondFactor,
+} from './two-factor.ts';
+
+export type SecondFactor =
+  | { readonly enabled: true; readonly recoveryCodesLeft: number }
+  /** Not in force yet; `uri` is what the picture for the authenticator holds. */
+  | { readonly enabled: false; readonly secret: string; readonly uri: string };
+
+/** The caller's second factor or, where there is none, the secret to begin with: the same until it is in force. */
+export const getSecondFactor = async (ctx: Context): Promise<SecondFactor> => {
+  const userId = requireUser(ctx);
+  // Of two pages opened at once the first one's secret counts, for both.
+  const { rows } = await sql<{ username: string; two_factor_enabled: boolean; otp_secret: Buffer }>`
+    update users set otp_secret = coalesce(otp_secret, ${sealSecret(ctx, userId, newSecret())})
+    where id = ${userId} returning username, two_factor_enabled, otp_secret`.execute(ctx.db);
+  const [user] = rows;
+  if (!user) throw new Error('the caller has no account');
+  if (user.two_factor_enabled) {
+    return { enabled: true, recoveryCodesLeft: await countRecoveryCodes(ctx, userId) };
+  }
+  const secret = openSecret(ctx, userId, user.otp_secret);
+  return { enabled: false, secret, uri: totpOf(ctx, { username: user.username, secret }).toString() };
+};
+
+/** What changes a second factor: the account's password, and a code of the authenticator or a recovery code. */
+export interface Proof {
+  readonly password: string;
+  readonly code: string;
+}
+
+/**
+ * Puts the second factor in force by the first code of the secret that `getSecondFactor` showed. Ends all other
+ * sessions: they were begun with a password alone. Returns the recovery codes, which are shown this once.
+ *
+ * @throws `invalid` when it is in force already, or password or code are wrong; `too_many_requests`
+ */
+export const enableTwoFactor = (ctx: Context, { password, code }: Proof): Promise<readonly string[]> =>
+  proven(ctx, password, async (tx, userId) => {
+    const user = await lockFactor(tx, userId);
+    if (user.two_factor_enabled) throw invalid({ base: ['Two-factor authentication is enabled already'] });
+    const step = user.otp_secret && stepOf(tx, openSecret(tx, userId, user.otp_secret), code);
+    if (step === null) return null;
+    await tx.db
+      .updateTable('users')
+      .set({ two_factor_enabled: true, otp_used_step: step, two_factor_grace_started_at: null, updated_at: sql`now()` })
+      .where('id', '=', userId)
+      .execute();
+    const codes = await replaceRecoveryCodes(tx, userId);
+    const { credential } = ctx.actor;
+    await revokeSessionsOf(tx, userId, credential?.kind === 'session' ? credential.id : undefined);
+    tx.emit(twoFactorEnabled, eventFor(userId));
+    await tellByMail(tx, userId, {
+      subject: 'Two-factor authentication was enabled',
+      what: 'Signing in to your account asks for a code of your authenticator from now on.',
+    });
+    return codes;
+  });
+
+/** Makes new recovery codes; the old ones end. Throws as `disableTwoFactor` does. */
+export const regenerateRecoveryCodes = (ctx: Context, proof: Proof): Promise<readonly string[]> =>
+  proven(ctx, proof.password, async (tx, userId) => {
+    await requireInForce(tx, userId);
+    if (!(await verifySecondFactor(tx, userId, proof.code))) return null;
+    await tellByMail(tx, userId, {
+      subject: 'Your recovery codes were replaced',
+      what: 'New recovery codes were made for your account; the old ones do not count any more.',
+    });
+    return replaceRecoveryCodes(tx, userId);
+  });
+
+/**
+ * Ends the caller's second factor.
+ *
+ * @throws `invalid` when there is none, or password or code are wrong; `too_many_requests`
+ */
+export const disableTwoFactor = async (ctx: Context, proof: Proof): Promise<void> => {
+  await proven(ctx, proof.password, async (tx, userId) => {
+    await requireInForce(tx, userId);
+    if (!(await verifySecondFactor(tx, userId, proof.code))) return null;
+    await forgetFactor(tx, userId);
+    return true;
+  });
+};
+
+/**
+ * Ends the second factor of somebody who lost it (specification 2 §4.1). Administrators, and neither for themselves nor
+ * for one another.
+ *
+ * @throws `unauthenticated`, `forbidden`, `not_found` (User), `bad_request` when there is none
+ */
+export const disableTwoFactorOf = async (ctx: Context, userId: number): Promise<void> => {
+  requireAdministrator(ctx);
+  await ctx.transaction(async (tx) => {
+    const user = await getUser(tx, userId);
+    if (user.is_admin) throw forbidden('Two-factor authentication of administrators is not disabled here');
+    const { two_factor_enabled } = await lockFactor(tx, userId);
+    if (!two_factor_enabled) throw badRequest('Two-factor authentication is not enabled for this user');
+    await forgetFactor(tx, userId);
+  });
+};
+
+const forgetFactor = async (tx: Tx, userId: number): Promise<void> => {
+  await tx.db
+    .updateTable('users')
+    .set({
+      two_factor_enabled: false,
+      otp_secret: null,
+      otp_used_step: null,
+      two_factor_grace_started_at: null,
+      updated_at: sql`now()`,
+    })
+    .where('id', '=', userId)
+    .execute();
+  await tx.db.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+  tx.emit(twoFactorDisabled, eventFor(userId));
+  await tellByMail(tx, userId, {
+    subject: 'Two-factor authentication was disabled',
+    what: 'Signing in to your account asks for the password alone from now on.',
+  });
+};
+
+const eventFor = (userId: number) => ({
+  subject: { type: 'User', id: userId },
+  user_ids: [userId],
+  payload: { user_id: userId },
+});
+
+const lockFactor = (tx: Tx, userId: number) =>
+  tx.db
+    .selectFrom('users')
+    .select(['two_factor_enabled', 'otp_secret'])
+    .where('id', '=', userId)
+    .forUpdate()
+    .executeTakeFirstOrThrow();
+
+const requireInForce = async (tx: Tx, userId: number): Promise<void> => {
+  const { two_factor_enabled } = await lockFactor(tx, userId);
+  if (!two_factor_enabled) throw invalid({ base: ['Two-factor authentication is not enabled'] });
+};
+
+/**
+ * Runs a change that the caller's password and what `change` checks itself allow; it answers null for a wrong code. Wrong
+ * ones of both kinds count against the account, and nothing says which of the two it was.
+ */
+const proven = async <T>(
+  ctx: Context,
+  password: string,
+  change: (tx: Tx, userId: number) => Promise<T | null>,
+): Promise<T> => {
+  const userId = requireUser(ctx);
+  let done: T | null = null;
+  try {
+    await checkGuarded(ctx, userId, async () => {
+      const row = await ctx.db.selectFrom('users').select('password_hash').where('id', '=', userId).executeTakeFirst();
+      if (!(await verifyPassword(row?.password_hash ?? null, password))) return false;
+      done = await ctx.transaction((tx) => change(tx, userId));
+      return done !== null;
+    });
+  } catch (error) {
+    const refused = error instanceof DomainError && error.code === 'unauthenticated';
+    throw refused ? invalid({ base: ['The password or the code is not right'] }) : error;
+  }
+  if (done === null) throw new Error('a change was let pass that was not made');
+  return done;
+};
+
+export interface Demand {
+  /** Until when pages still open without a second factor; null when that time has passed. */
+  readonly graceUntil: Date | null;
+}
+
+/**
+ * Whether the settings ask the person of this session for a second factor that is not there; null when not. The grace
+ * that they give begins when this is first asked. Tokens are never asked: they are no sign-in.
+ */
+export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> => {
+  const { userId, isAdmin, credential } = ctx.actor;
+  if (userId === null || credential?.kind !== 'session') return null;
+  const settings = await getSettings(ctx);
+  const isAsked =
+    settings.require_two_factor_authentication || (settings.require_admin_two_factor_authentication && isAdmin);
+  if (!isAsked) return null;
+  const find = () =>
+    ctx.db
+      .selectFrom('users')
+      .select(['two_factor_enabled', 'two_factor_grace_started_at'])
+      .select(
+        sql<string>`two_factor_grace_started_at + make_interval(hours => ${settings.two_factor_grace_period})`.as(
+          'until',
+        ),
+      )
+      .select(
+        sql<boolean>`two_factor_grace_started_at + make_interval(hours => ${settings.two_factor_grace_period}) <= now()`.as(
+          'over',
+        ),
+      )
+      .where('id', '=', userId)
+      .executeTakeFirst();
+  let user = await find();
+  if (!user || user.two_factor_enabled) return null;
+  if (user.two_factor_grace_started_at === null) {
+    await sql`
+      update users set two_factor_grace_started_at = now()
+      where id = ${userId} and two_factor_grace_started_at is null`.execute(ctx.db);
+    user = await find();
+  }
+  return { graceUntil: !user || user.over ? null : new Date(user.until) };
+};
+
+/** Whether the person of this session has to enrol before any other page opens. */
+export const mustEnrol = async (ctx: Context): Promise<boolean> => {
+  const demand = await secondFactorDemand(ctx);
+  return demand !== null && demand.graceUntil === null;
+};

@@ -1,0 +1,99 @@
+import { randomInt } from 'node:crypto';
+import { sql } from 'kysely';
+import { Secret, TOTP } from 'otpauth';
+import type { Context, Tx } from '#platform/context.ts';
+import { decrypt, digestToken, encrypt } from '#platform/secrets.ts';
+
+const PERIOD = 30;
+const RECOVERY_CODES = 10;
+/** Neither 0 and o nor 1, i and l: they are copied from paper. */
+const LETTERS = 'abcdefghjkmnpqrstuvwxyz23456789';
+
+/** The secret that an authenticator holds, sealed for the one account. */
+export const sealSecret = (ctx: Pick<Context, 'services'>, userId: number, secret: string): Buffer =>
+  encrypt(ctx.services.secretKey, secret, `otp:${userId}`);
+
+export const openSecret = (ctx: Pick<Context, 'services'>, userId: number, sealed: Buffer): string =>
+  decrypt(ctx.services.secretKey, sealed, `otp:${userId}`);
+
+/** 160 random bits in base32, as authenticators take them. */
+export const newSecret = (): string => new Secret({ size: 20 }).base32;
+
+export const totpOf = (
+  ctx: Pick<Context, 'services'>,
+  { username, secret }: { readonly username: string; readonly secret: string },
+): TOTP =>
+  new TOTP({
+    issuer: 'Millrace',
+    label: `${username}@${new URL(ctx.services.urls.base).host}`,
+    secret,
+    algorithm: 'SHA1',
+    digits: 6,
+    period: PERIOD,
+  });
+
+/** The 30-second step of which the code is, within one of now; null for any other code. */
+export const stepOf = (ctx: Pick<Context, 'clock'>, secret: string, code: string): number | null => {
+  const token = code.replace(/\s/g, '');
+  if (!/^\d{6}$/.test(token)) return null;
+  const timestamp = ctx.clock.now().getTime();
+  const delta = new TOTP({ secret, period: PERIOD }).validate({ token, timestamp, window: 1 });
+  return delta === null ? null : TOTP.counter({ period: PERIOD, timestamp }) + delta;
+};
+
+/**
+ * Whether the code proves the user's second factor: six digits of the authenticator, each 30-second step once and at
+ * most one step off, or a recovery code, which is used up. Without a second factor in force: false. Guessing is the
+ * caller's to guard.
+ */
+export const verifySecondFactor = async (tx: Tx, userId: number, code: string): Promise<boolean> => {
+  const user = await tx.db
+    .selectFrom('users')
+    .select(['two_factor_enabled', 'otp_secret', 'otp_used_step'])
+    .where('id', '=', userId)
+    .forUpdate()
+    .executeTakeFirst();
+  if (!user?.two_factor_enabled) return false;
+  const step = user.otp_secret && stepOf(tx, openSecret(tx, userId, user.otp_secret), code);
+  if (step !== null) {
+    if (user.otp_used_step !== null && step <= user.otp_used_step) return false;
+    await tx.db.updateTable('users').set({ otp_used_step: step }).where('id', '=', userId).execute();
+    return true;
+  }
+  const used = await tx.db
+    .deleteFrom('recovery_codes')
+    .where('user_id', '=', userId)
+    .where('digest', '=', digestOfRecoveryCode(code))
+    .executeTakeFirst();
+  return used.numDeletedRows > 0n;
+};
+
+/** Makes ten new recovery codes in place of those there were. The only time that they are seen. */
+export const replaceRecoveryCodes = async (tx: Tx, userId: number): Promise<readonly string[]> => {
+  const codes = Array.from({ length: RECOVERY_CODES }, newRecoveryCode);
+  await tx.db.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+  await tx.db
+    .insertInto('recovery_codes')
+    .values(codes.map((code) => ({ user_id: userId, digest: digestOfRecoveryCode(code) })))
+    .execute();
+  return codes;
+};
+
+/** How many are left. */
+export const countRecoveryCodes = async (ctx: Pick<Context, 'db'>, userId: number): Promise<number> => {
+  const { count } = await ctx.db
+    .selectFrom('recovery_codes')
+    .select(sql<number>`count(*)`.as('count'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return count;
+};
+
+/** Five groups of five letters: 123 random bits. */
+const newRecoveryCode = (): string =>
+  Array.from({ length: 25 }, () => LETTERS[randomInt(LETTERS.length)])
+    .join('')
+    .replace(/(.{5})(?=.)/g, '$1-');
+
+/** Case, dashes and spaces do not count. */
+const digestOfRecoveryCode = (code: string): Buffer => digestToken(code.toLowerCase().replace(/[\s-]/g, ''));

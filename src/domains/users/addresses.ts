@@ -1,0 +1,25 @@
+import { sql } from 'kysely';
+import type { Context, Tx } from '#platform/context.ts';
+import { invalid } from '#platform/errors.ts';
+
+/**
+ * Refuses an address that is somebody else's: the primary one of another account, or confirmed by one. Holds the address
+ * until the transaction ends, so that of two who confirm it at once one is told.
+ *
+ * @throws `invalid` (email)
+ */
+export const requireFreeAddress = async (tx: Tx, email: string, userId: number | null): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended('email:' || lower(${email}), 0))`.execute(tx.db);
+  if (await isTaken(tx, email, userId)) throw invalid({ email: ['has already been taken'] });
+};
+
+/** Whether the address is the primary one of another account, or confirmed by one. */
+export const isTaken = async (ctx: Pick<Context, 'db'>, email: string, userId: number | null): Promise<boolean> => {
+  const { rows } = await sql<{ taken: boolean }>`
+    select exists (select 1 from users where lower(email) = lower(${email}) and id is distinct from ${userId}::bigint)
+      or exists (select 1 from emails where lower(email) = lower(${email}) and confirmed_at is not null
+        and user_id is distinct from ${userId}::bigint) as taken`.execute(ctx.db);
+  return rows[0]?.taken ?? false;
+};
+
+export const sameAddress = (left: string, right: string): boolean => left.toLowerCase() === right.toLowerCase();

@@ -1,0 +1,85 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { hit } from '#platform/rate-limit.ts';
+import { sendConfirmation } from './confirmation.ts';
+import { sendPasswordReset } from './password-reset.ts';
+
+const PURPOSES = ['confirm_email', 'reset_password'] as const;
+
+/** What somebody may ask for at one place, and for one address, within an hour. */
+const PER_PLACE = { limit: 30, seconds: 3_600 };
+const PER_ADDRESS = { limit: 5, seconds: 3_600 };
+
+/**
+ * Takes down that somebody wants a mail to an address: the link to confirm it or to set a password. Whether there is an
+ * account is looked up later, by the job: answers and their duration tell nothing.
+ *
+ * @throws `too_many_requests`, for known and unknown addresses alike
+ */
+export const requestMail = async (ctx: Context, purpose: (typeof PURPOSES)[number], email: string): Promise<void> => {
+  const counts = [
+    await hit(ctx.services, `mail-requests:${purpose}:ip:${ctx.client.ip ?? 'none'}`, PER_PLACE),
+    await hit(ctx.services, `mail-requests:${purpose}:email:${email.toLowerCase()}`, PER_ADDRESS),
+  ];
+  const refused = counts.filter((count) => !count.allowed);
+  if (refused.length > 0) {
+    throw new DomainError('too_many_requests', 'This was asked for too many times. Try again later.', {
+      retryAfterSeconds: Math.max(...refused.map((count) => count.retryAfterSeconds)),
+    });
+  }
+  await ctx.transaction(async (tx) => tx.enqueue(answerMailRequest, { purpose, email }));
+};
+
+/**
+ * The job `users.answer_mail_request`: sends the mail where there is an account to send it for, and only ever to the
+ * address as it is stored with the account.
+ */
+export const answerMailRequest = defineJob({
+  name: 'users.answer_mail_request',
+  input: z.object({ purpose: z.enum(PURPOSES), email: z.string().max(1_000) }),
+  maxAttempts: 5,
+  run: async (ctx, { purpose, email }) => {
+    const found = purpose === 'reset_password' ? await resettable(ctx, email) : await unconfirmed(ctx, email);
+    await ctx.transaction(async (tx) => {
+      for (const user of found) {
+        if (purpose === 'reset_password') await sendPasswordReset(tx, user);
+        else await sendConfirmation(tx, user.id, user.email);
+      }
+    });
+  },
+});
+
+interface Stored {
+  readonly id: number;
+  readonly username: string;
+  readonly email: string;
+}
+
+/** At most one account has the address confirmed. */
+const resettable = async ({ db }: Context, email: string): Promise<readonly Stored[]> => {
+  const { rows } = await sql<Stored>`
+    select u.id, u.username, a.email from (
+      select id as user_id, email from users where lower(email) = lower(${email}) and confirmed_at is not null
+      union all
+      select user_id, email from emails where lower(email) = lower(${email}) and confirmed_at is not null
+    ) as a join users u on u.id = a.user_id
+    where u.user_type = 'human' and u.state in ('active', 'deactivated')
+    limit 1`.execute(db);
+  return rows;
+};
+
+/** Several people may have added an address that nobody has confirmed. */
+const unconfirmed = async ({ db }: Context, email: string): Promise<readonly Stored[]> => {
+  const { rows } = await sql<Stored>`
+    select u.id, u.username, a.email from (
+      select id as user_id, email from users where lower(email) = lower(${email}) and confirmed_at is null
+      union all
+      select user_id, email from emails where lower(email) = lower(${email}) and confirmed_at is null
+    ) as a join users u on u.id = a.user_id
+    where u.user_type = 'human' and u.state in ('active', 'deactivated')
+    order by a.user_id limit 5`.execute(db);
+  return rows;
+};
