@@ -1,5 +1,6 @@
 import { pages as signIn } from '#domains/sign-in/pages.ts';
+import { pages as tokens } from '#domains/tokens/pages.ts';
 import type { Page } from '#pages/page.ts';
 
 /** Every page, a line per domain. */
-export const pages: readonly Page[] = [...signIn];
+export const pages: readonly Page[] = [...signIn, ...tokens];

@@ -8,6 +8,7 @@ import { routes as mergeRequests } from '#domains/merge-requests/rest.ts';
 import { routes as metadata } from '#domains/metadata/rest.ts';
 import { routes as milestones } from '#domains/milestones/rest.ts';
 import { routes as notes } from '#domains/notes/rest.ts';
+import { routes as oauth } from '#domains/oauth/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as releases } from '#domains/releases/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
@@ -23,6 +24,7 @@ export const routes: readonly Route[] = [
   ...settings,
   ...users,
   ...tokens,
+  ...oauth,
   ...groups,
   ...projects,
   ...repositories,

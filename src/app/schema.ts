@@ -9,6 +9,7 @@ import '#domains/metadata/graphql.ts';
 import '#domains/settings/graphql.ts';
 import '#domains/users/graphql.ts';
 import '#domains/tokens/graphql.ts';
+import '#domains/oauth/graphql.ts';
 import '#domains/groups/graphql.ts';
 import '#domains/projects/graphql.ts';
 import '#domains/repositories/graphql.ts';

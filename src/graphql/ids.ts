@@ -18,6 +18,7 @@ export const ID_SCALARS = {
   MilestoneID: ['Milestone'],
   NamespaceID: ['Namespaces::UserNamespace', 'Group', 'Namespace'],
   NoteID: ['Note', 'DiffNote', 'DiscussionNote'],
+  OauthApplicationID: ['OauthApplication'],
   PersonalAccessTokenID: ['PersonalAccessToken'],
   ProjectID: ['Project'],
   ReleaseID: ['Release'],

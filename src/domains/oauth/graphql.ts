@@ -1,0 +1,2 @@
+import './graphql/applications.ts';
+import './graphql/authorizations.ts';

@@ -1,0 +1,161 @@
+import { requireUser } from '#domains/users/policy.ts';
+import { choices } from '#pages/choices.ts';
+import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
+import { type Page, page } from '#pages/page.ts';
+import { pager } from '#pages/pager.ts';
+import { secret } from '#pages/secret.ts';
+import type { Visit } from '#pages/visit.ts';
+import { today } from '#platform/clock.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
+import { isoTime } from '#platform/time.ts';
+import { integer, list, text } from '#rest/params.ts';
+import { createToken, revokeToken } from './commands.ts';
+import { daysAfter } from './model.ts';
+import { listTokens, type TokenRow } from './queries.ts';
+import { ADMINISTRATORS_SCOPES, PERSONAL_SCOPES, scopeInWords } from './scopes.ts';
+
+const PATH = '/-/user_settings/personal_access_tokens';
+const DAYS_BY_DEFAULT = 30;
+const LABELS = { name: 'Name', description: 'Description', expires_at: 'Expires on', scopes: 'Scopes' };
+
+interface Draft {
+  readonly name: string;
+  readonly description: string;
+  readonly expires_at: string;
+  readonly scopes: readonly string[];
+}
+
+export const pages: readonly Page[] = [
+  page({
+    method: 'GET',
+    path: PATH,
+    auth: 'required',
+    input: { page: integer({ min: 1, max: 10_000 }).default(1) },
+    run: (ctx, input, visit) => show(ctx, visit, input),
+  }),
+  page({
+    method: 'POST',
+    path: PATH,
+    auth: 'required',
+    input: {
+      name: text().default(''),
+      description: text().default(''),
+      expires_at: text().default(''),
+      scopes: list(text()).default([]),
+    },
+    run: async (ctx, draft, visit) => {
+      try {
+        const created = await createToken(ctx, requireUser(ctx), {
+          ...draft,
+          description: draft.description || null,
+          expires_at: readDay(draft.expires_at),
+        });
+        return await show(ctx, visit, { page: 1, created });
+      } catch (error) {
+        if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
+        return await show(ctx, visit, { page: 1, draft, errors: error.details.fields ?? {} });
+      }
+    },
+  }),
+  page({
+    method: 'POST',
+    path: `${PATH}/:id/revoke`,
+    auth: 'required',
+    input: { id: integer() },
+    run: async (ctx, { id }, visit) => {
+      const { name } = await revokeToken(ctx, id);
+      return visit.redirect(PATH, { notice: `${name} was revoked.` });
+    },
+  }),
+];
+
+interface Shown {
+  readonly page: number;
+  readonly created?: { readonly name: string; readonly token: string };
+  readonly draft?: Draft;
+  readonly errors?: FormErrors;
+}
+
+const show = async (ctx: Context, visit: Visit, { page: number, created, draft, errors = {} }: Shown) => {
+  const active = listTokens(ctx, { user_id: requireUser(ctx), state: 'active' });
+  const { items, ...rest } = await readPage(active, offsetPage(number, DEFAULT_PER_PAGE));
+  const body = html`!${created ? secret({ id: 'token', label: `The new token, ${created.name}`, value: created.token }) : ''}
+!${errorSummary(errors, LABELS)}
+<p>A personal access token acts for you where a password cannot: with the API, and with Git over HTTPS. Whoever has one may do what its scopes say, so keep it secret.</p>
+<section aria-labelledby="active">
+<h2 id="active">Active tokens</h2>
+!${items.length === 0 ? html`<p class="empty">You have none.</p>` : tokenTable(visit, items)}
+!${pager(PATH, number, rest)}
+</section>
+<section aria-labelledby="new">
+<h2 id="new">New token</h2>
+!${tokenForm(ctx, visit, draft ?? newDraft(ctx), errors)}
+</section>`;
+  const status = draft ? 422 : 200;
+  return visit.show(layout({ title: 'Personal access tokens', visit, body, wide: true }), { status });
+};
+
+const newDraft = (ctx: Context): Draft => ({
+  name: '',
+  description: '',
+  expires_at: daysAfter(today(ctx.clock), DAYS_BY_DEFAULT),
+  scopes: [],
+});
+
+const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors): string =>
+  form(
+    visit,
+    PATH,
+    [
+      field({
+        name: 'name',
+        label: LABELS.name,
+        value: draft.name,
+        hint: 'What it is for, or where it is kept.',
+        errors,
+        required: true,
+        maxlength: 255,
+      }),
+      field({ name: 'description', label: LABELS.description, value: draft.description, errors, maxlength: 255 }),
+      field({
+        name: 'expires_at',
+        label: LABELS.expires_at,
+        type: 'date',
+        value: draft.expires_at,
+        hint: 'It ends as this day begins, UTC. Left empty: as late as the hub allows.',
+        errors,
+      }),
+      choices({
+        name: 'scopes',
+        legend: LABELS.scopes,
+        hint: 'Give no more than it needs.',
+        items: PERSONAL_SCOPES.filter((scope) => ctx.actor.isAdmin || !ADMINISTRATORS_SCOPES.has(scope)).map((scope) => ({
+          value: scope,
+          label: scope,
+          hint: scopeInWords(scope),
+        })),
+        chosen: draft.scopes,
+        errors,
+      }),
+      button('Create token'),
+    ].join('\n'),
+  );
+
+const tokenTable = (visit: Visit, tokens: readonly TokenRow[]): string =>
+  table(
+    'Active personal access tokens',
+    ['Name', 'Scopes', 'Created', 'Last used', 'Expires', 'Actions'],
+    tokens.map((token) => [
+      html`${token.name}!${token.description ? html`<p class="hint">${token.description}</p>` : ''}`,
+      html`${token.scopes.join(', ')}`,
+      time(isoTime(token.created_at)),
+      token.last_used_at === null ? 'never' : time(isoTime(token.last_used_at)),
+      token.expires_at === null ? 'never' : html`<time datetime="${token.expires_at}">${token.expires_at}</time>`,
+      form(visit, `${PATH}/${token.id}/revoke`, button('Revoke', { kind: 'danger', label: `Revoke ${token.name}` })),
+    ]),
+  );
+
+/** What is no day is left to the command to refuse. */
+const readDay = (given: string): string | undefined => (given === '' ? undefined : given);
