@@ -83,6 +83,12 @@ export const unlockUser = async (ctx: Context, id: number): Promise<UserRow> => 
   });
 };
 
+/** Opens a deactivated account again, whose person has come back: signing in is what was missing. */
+export const reactivateUser = async (tx: Tx, id: number): Promise<void> => {
+  const user = await lockUser(tx, id);
+  if (user.state === 'deactivated') await setState(tx, user, 'active', userActivated);
+};
+
 /** The day when the user was last about, or null. */
 const lastSeen = sql`greatest(last_activity_on, current_sign_in_at::date)`;
 
