@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { Histogram, type Registry } from 'prom-client';
 import type { Context, Services } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
+import { trustOf } from '#platform/trusted-proxies.ts';
 import { mountApiDocs } from '#rest/api-docs.ts';
 import type { Credential } from '#rest/auth.ts';
 import { NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
@@ -20,8 +21,6 @@ export interface HttpOptions extends RestDependencies {
   readonly readiness: Readonly<Record<string, () => Promise<void>>>;
   /** The OpenAPI document, made when first asked for. */
   readonly openApi: () => object;
-  /** Addresses or networks whose `X-Forwarded-For` is believed. */
-  readonly trustedProxies?: readonly string[];
 }
 
 export interface MountDependencies {
@@ -51,7 +50,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     exposeHeadRoutes: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
-    trustProxy: options.trustedProxies ? [...options.trustedProxies] : false,
+    trustProxy: services.config.trustedProxies.length > 0 ? trustOf(services.config.trustedProxies) : false,
     http: { maxHeaderSize: MAX_HEADER_BYTES },
     routerOptions: { maxParamLength: MAX_URL_LENGTH, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => {

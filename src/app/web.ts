@@ -9,6 +9,7 @@ import type { CreateContext } from '#platform/create-context.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
+import { callerAddress, trustOf } from '#platform/trusted-proxies.ts';
 import { hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
@@ -55,6 +56,7 @@ const graphqlMount =
   ({ services, createContext, eventLog }: Pick<WebOptions, 'services' | 'createContext' | 'eventLog'>): Mount =>
   async (fastify) => {
     const ownContext = createContext({ actor: systemActor });
+    const trusted = trustOf(services.config.trustedProxies);
     await mountGraphql(fastify, {
       schema,
       contextOf: async ({ headers, url, method, ip, requestId, signal }) => {
@@ -80,6 +82,7 @@ const graphqlMount =
       seenBy: async (viewer, events) =>
         (await stillValid(services, [viewer])).has(0) ? eventsSeenBy(ownContext, viewer, events) : new Set(),
       stillValid: (viewers) => stillValid(services, viewers),
+      addressOf: (request) => callerAddress(request, trusted),
       graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
       log: services.log,
     });

@@ -18,6 +18,8 @@ export interface WebsocketOptions {
   readonly engine: Engine;
   readonly hub: LiveHub;
   readonly contextOf: ContextOf;
+  /** Where a request came from, proxies of ours left out. */
+  readonly addressOf: (request: IncomingMessage) => string;
 }
 
 /** Frames that may wait for a slow reader before its socket is cut. */
@@ -26,7 +28,7 @@ const KEEP_ALIVE_MS = 12_000;
 
 /** graphql-transport-ws on the server's `path`; other upgrades are left to others. Returns what ends all sockets. */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
-  const { path, engine, hub, contextOf } = options;
+  const { path, engine, hub, contextOf, addressOf } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: LIMITS.bodyBytes,
@@ -63,7 +65,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
       schema: engine.schema,
       onConnect: async ({ extra, connectionParams }) => {
         try {
-          await contextOf(callerOf(extra.request, connectionParams, signalOf(extra.socket)));
+          await contextOf(callerOf(extra.request, connectionParams, addressOf, signalOf(extra.socket)));
           return true;
         } catch (error) {
           const { status, message } = rejectionOf(error);
@@ -80,7 +82,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
         }
         let ctx: Context;
         try {
-          ctx = await contextOf(callerOf(extra.request, connectionParams, signalOf(extra.socket)));
+          ctx = await contextOf(callerOf(extra.request, connectionParams, addressOf, signalOf(extra.socket)));
         } catch (error) {
           return [new GraphQLError(rejectionOf(error).message)];
         }
@@ -198,6 +200,7 @@ const isForeign = ({ headers }: IncomingMessage): boolean => {
 const callerOf = (
   request: IncomingMessage,
   connectionParams: Readonly<Record<string, unknown>> | undefined,
+  addressOf: WebsocketOptions['addressOf'],
   signal: AbortSignal,
 ): Caller => {
   const headers = { ...request.headers };
@@ -206,7 +209,7 @@ const callerOf = (
   );
   const nested = typeof given.headers === 'object' && given.headers !== null ? Object.entries(given.headers) : [];
   const credentials = { ...given, ...Object.fromEntries(nested.map(([name, value]) => [name.toLowerCase(), value])) };
-  for (const name of ['authorization', 'private-token'] as const) {
+  for (const name of ['authorization', 'private-token', 'x-csrf-token'] as const) {
     const value = credentials[name];
     if (typeof value === 'string' && value !== '') headers[name] = value;
   }
@@ -214,10 +217,11 @@ const callerOf = (
   if (typeof token === 'string' && token !== '') headers['private-token'] = token;
   return {
     transport: 'websocket',
-    method: 'GET',
+    // What comes by it may change something: a session's cookie alone does not do.
+    method: 'POST',
     headers,
     url: request.url ?? '/',
-    ip: request.socket.remoteAddress ?? '',
+    ip: addressOf(request),
     requestId: randomUUID(),
     signal,
   };

@@ -11,7 +11,7 @@ import { LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { readBody, readParams, readQuery } from './params.ts';
 import { answerByEvents, EventStreams } from './sse.ts';
-import { attachWebsocket } from './websocket.ts';
+import { attachWebsocket, type WebsocketOptions } from './websocket.ts';
 
 const PATH = '/api/graphql';
 const EXPLORER_PATH = '/-/graphql-explorer';
@@ -30,6 +30,7 @@ export interface GraphqlOptions {
   /** Which subscribers could still come in as they did. */
   readonly stillValid: LiveOptions['stillValid'];
   readonly graphiqlEnabled: () => Promise<boolean>;
+  readonly addressOf: WebsocketOptions['addressOf'];
   readonly log: Logger;
 }
 
@@ -119,7 +120,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     );
   });
 
-  const detach = attachWebsocket(fastify.server, { path: PATH, engine, hub, contextOf });
+  const detach = attachWebsocket(fastify.server, { path: PATH, engine, hub, contextOf, addressOf: options.addressOf });
   fastify.addHook('preClose', async () => {
     hub.stop();
     streams.close();

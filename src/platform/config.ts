@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { LOG_LEVELS } from './log.ts';
+import { isAddressRange } from './trusted-proxies.ts';
 
 /** What `--help` and error messages say about a setting. */
 export interface SettingInfo {
@@ -68,6 +69,19 @@ const Settings = z.object({
       description: 'URL under which clients reach the hub; links begin with it',
       allowed: 'an http or https URL without user, query and fragment',
       defaultText: 'from host and port',
+    }),
+  trustedProxies: z
+    .string()
+    .transform((text) => text.split(',').map((each) => each.trim()))
+    .refine((ranges) => ranges.every(isAddressRange))
+    .default([])
+    .register(infos, {
+      variable: 'MILLRACE_TRUSTED_PROXIES',
+      flag: 'trusted-proxies',
+      value: 'ADDRESSES',
+      description: 'Proxies in front of the hub: from these the address of the caller is taken out of X-Forwarded-For',
+      allowed: 'IP addresses and ranges such as 10.0.0.0/8, separated by commas',
+      defaultText: 'none',
     }),
   dataDir: z
     .string()

@@ -1,4 +1,4 @@
-import { type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
@@ -6,12 +6,16 @@ export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', '
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Structured logs on standard error, one JSON object a line; whatever carries a secret is replaced before it is written. */
-export const createLogger = (level: LogLevel): Logger =>
+export const createLogger = (
+  level: LogLevel,
+  destination: DestinationStream = pino.destination({ dest: 2, sync: true }),
+): Logger =>
   pino(
     {
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { err: describeError, error: describeError },
       redact: {
         paths: [
           'token',
@@ -29,5 +33,27 @@ export const createLogger = (level: LogLevel): Logger =>
         censor: '[REDACTED]',
       },
     },
-    pino.destination({ dest: 2, sync: true }),
+    destination,
   );
+
+const MAX_CAUSES = 5;
+
+/**
+ * Of an error only what is known to be fit for a log. Errors of Postgres carry the connection with its password and key,
+ * and the values of the row that failed; those of clients the whole request.
+ */
+const describeError = (error: unknown, depth = 0): unknown => {
+  if (!(error instanceof Error)) return error;
+  const { name, message, stack, cause } = error;
+  return {
+    type: name,
+    message,
+    stack,
+    ...('code' in error ? { code: error.code } : {}),
+    ...('severity' in error ? { severity: error.severity } : {}),
+    ...(cause !== undefined && depth < MAX_CAUSES ? { cause: describeError(cause, depth + 1) } : {}),
+    ...(error instanceof AggregateError && depth < MAX_CAUSES
+      ? { errors: error.errors.slice(0, MAX_CAUSES).map((each) => describeError(each, depth + 1)) }
+      : {}),
+  };
+};

@@ -7,6 +7,7 @@ test('without flags and variables the defaults hold', () => {
     host: '127.0.0.1',
     port: 8080,
     externalUrl: null,
+    trustedProxies: [],
     dataDir: resolve('.millrace'),
     role: 'all',
     adminToken: null,
@@ -24,6 +25,7 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
     host: '::',
     port: '0',
     'external-url': 'https://hub.example.com/',
+    'trusted-proxies': '10.0.0.0/8, ::1,192.0.2.7',
     'data-dir': '/srv/hub',
     role: 'worker',
     'admin-token': 'a-token-of-twenty-chars',
@@ -45,6 +47,7 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
   expect(byFlag).toMatchObject({
     port: 0,
     externalUrl: 'https://hub.example.com',
+    trustedProxies: ['10.0.0.0/8', '::1', '192.0.2.7'],
     dataDir: '/srv/hub',
     role: 'worker',
   });
@@ -71,6 +74,8 @@ describe('a bad value is refused by name', () => {
     ['MILLRACE_EXTERNAL_URL', 'ftp://hub.example.com', 'http or https'],
     ['MILLRACE_EXTERNAL_URL', 'https://u:p@hub.example.com', 'without user'],
     ['MILLRACE_EXTERNAL_URL', 'https://hub.example.com/?a=b', 'query'],
+    ['MILLRACE_TRUSTED_PROXIES', 'proxy.example.com', 'addresses and ranges'],
+    ['MILLRACE_TRUSTED_PROXIES', '10.0.0.0/33', 'addresses and ranges'],
     ['MILLRACE_ROLE', 'everything', 'all, web, worker'],
     ['MILLRACE_LOG_LEVEL', 'loud', 'trace, debug, info'],
     ['MILLRACE_STORAGE', 'gcs', 'local, s3'],

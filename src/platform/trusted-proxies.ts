@@ -1,0 +1,39 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP } from 'node:net';
+
+/** Whether an address belongs to a proxy whose `X-Forwarded-For` is believed. */
+export type Trust = (address: string) => boolean;
+
+/** Whether it is an address or a range such as `10.0.0.0/8`. */
+export const isAddressRange = (text: string): boolean => {
+  const [address = '', prefix, ...rest] = text.split('/');
+  const kind = isIP(address);
+  if (kind === 0 || rest.length > 0) return false;
+  return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (kind === 4 ? 32 : 128));
+};
+
+/** Trusts the proxies in these addresses and ranges, no one when there are none. */
+export const trustOf = (ranges: readonly string[]): Trust => {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [address = '', prefix] = range.split('/');
+    const kind = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+    if (prefix === undefined) list.addAddress(address, kind);
+    else list.addSubnet(address, Number(prefix), kind);
+  }
+  return (address) => {
+    const kind = isIP(address);
+    return kind !== 0 && list.check(address, kind === 6 ? 'ipv6' : 'ipv4');
+  };
+};
+
+/** Where a request came from: the last address in the chain of proxies that is none of ours. */
+export const callerAddress = ({ socket, headers }: IncomingMessage, trusted: Trust): string => {
+  const forwarded = [headers['x-forwarded-for']].flat().join(',').split(',');
+  let address = socket.remoteAddress ?? '';
+  for (const hop of forwarded.reverse()) {
+    if (!trusted(address) || isIP(hop.trim()) === 0) break;
+    address = hop.trim();
+  }
+  return address;
+};
