@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { MultipartFile } from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '#platform/context.ts';
-import { badParameters, DomainError } from '#platform/errors.ts';
+import { badParameters, DomainError, invalid } from '#platform/errors.ts';
 import { RestError } from './errors.ts';
 import { expandJson, insertParameter, noParameters, type Parameters, parseForm } from './nested.ts';
 import { type FileOptions, SpooledFile, UPLOAD_PREFIX } from './upload.ts';
@@ -95,6 +95,9 @@ const spool = async (part: MultipartFile, ctx: Context, options: FileOptions): P
   } catch (error) {
     // Storage says what is wrong with itself by DomainError; an error of the source is the sender's.
     if (part.file.errored && !(error instanceof DomainError)) throw malformed();
+    if (options.tooLarge !== undefined && error instanceof DomainError && error.code === 'too_large') {
+      throw invalid({ [part.fieldname]: [options.tooLarge] });
+    }
     throw error;
   }
 };

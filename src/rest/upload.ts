@@ -3,8 +3,10 @@ import type { Context } from '#platform/context.ts';
 import type { Storage } from '#platform/storage/storage.ts';
 
 export interface FileOptions {
-  /** More is refused with 413 while it arrives; null means no limit. A function is asked for each request. */
+  /** More is refused while it arrives; null means no limit. A function is asked for each request. */
   readonly maxBytes: number | null | ((ctx: Context) => number | null | Promise<number | null>);
+  /** What is wrong with a file that is larger, said as of a bad attribute (400); without it the answer is 413. */
+  readonly tooLarge?: string;
 }
 
 /** Where uploads wait while their request is checked. What a crash leaves here is old rubbish. */

@@ -1,3 +1,4 @@
+import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
@@ -11,6 +12,27 @@ const count = (max: number) => z.int().min(0).max(max);
 const protectionLevels = z
   .array(z.object({ access_level: z.union([z.literal(0), z.literal(30), z.literal(40), z.literal(60)]) }))
   .max(10);
+
+/** In the syntax of RE2, whose matching takes linear time. Empty is none. */
+const regularExpression = z
+  .string()
+  .max(1_000)
+  .refine((value) => {
+    try {
+      RE2JS.compile(value);
+      return true;
+    } catch {
+      return false;
+    }
+  }, 'is not a regular expression');
+const domains = z
+  .array(
+    z
+      .string()
+      .max(253)
+      .regex(/^[A-Za-z0-9.*-]+$/, 'is not a domain'),
+  )
+  .max(1_000);
 
 export const protectionDefaults = z.object({
   allowed_to_push: protectionLevels.default([{ access_level: 40 }]),
@@ -48,6 +70,22 @@ export const settingsSchema = z.object({
     .describe('How many projects a new user may own in his own namespace.'),
   can_create_group: z.boolean().default(true).describe('Whether new users may create top-level groups.'),
   user_default_external: z.boolean().default(false).describe('Whether new users are external.'),
+  user_default_internal_regex: regularExpression
+    .default('')
+    .describe('New users whose address matches this RE2 expression are not external although new users are.'),
+  updating_name_disabled_for_users: z
+    .boolean()
+    .default(false)
+    .describe('Whether only administrators change the names of users.'),
+  email_restrictions_enabled: z.boolean().default(false).describe('Whether `email_restrictions` counts.'),
+  email_restrictions: regularExpression
+    .default('')
+    .describe('New users must not have an address that matches this RE2 expression.'),
+  domain_allowlist: domains
+    .default([])
+    .describe('New users must have an address of one of these domains (`*` stands for any part); none allows all.'),
+  domain_denylist_enabled: z.boolean().default(false).describe('Whether `domain_denylist` counts.'),
+  domain_denylist: domains.default([]).describe('New users must not have an address of one of these domains.'),
   user_defaults_to_private_profile: z.boolean().default(false).describe('Whether new users have a private profile.'),
   deactivate_dormant_users: z
     .boolean()
@@ -245,6 +283,16 @@ export const settingsSchema = z.object({
     .max(365)
     .default(7)
     .describe('Own setting: how long deliveries are kept and can be resent.'),
+  web_hook_manual_limit: count(10_000)
+    .default(5)
+    .describe(
+      'Own setting: how many tests, and how many resends and replays, one user may ask of the hooks of one group or project in a minute; 0 is unlimited.',
+    ),
+  web_hook_calls_per_minute: count(10_000_000)
+    .default(0)
+    .describe(
+      'Own setting: how many calls of hooks events below one root namespace may cause in a minute; what is more is dropped and recorded. 0 is unlimited.',
+    ),
   event_retention_days: z
     .int()
     .min(1)

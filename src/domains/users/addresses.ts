@@ -9,8 +9,13 @@ import { invalid } from '#platform/errors.ts';
  * @throws `invalid` (email)
  */
 export const requireFreeAddress = async (tx: Tx, email: string, userId: number | null): Promise<void> => {
-  await sql`select pg_advisory_xact_lock(hashtextextended('email:' || lower(${email}), 0))`.execute(tx.db);
+  await holdAddress(tx, email);
   if (await isTaken(tx, email, userId)) throw invalid({ email: ['has already been taken'] });
+};
+
+/** Lets nobody else take the address until the transaction ends. */
+export const holdAddress = async (tx: Tx, email: string): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended('email:' || lower(${email}), 0))`.execute(tx.db);
 };
 
 /** Whether the address is the primary one of another account, or confirmed by one. */

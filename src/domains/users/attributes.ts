@@ -19,9 +19,18 @@ const isWebUrl = (value: string): boolean => {
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '';
 };
 
+const isTimeZone = (value: string): boolean => {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: value });
+    return true;
+  } catch {
+    return false;
+  }
+};
+
 /**
- * What administrators write of a user (specification 2 §4.1). All names are columns, but for `admin`, `auditor`,
- * `password` and the pair that makes an identity. Null, where taken, is the default.
+ * What administrators write of a user (specification 2 §4.1), and users of themselves. All names are columns, but for
+ * `admin`, `auditor`, `password` and the three that make an identity. Null, where taken, is the default.
  */
 const userAttributes = z
   .object({
@@ -60,12 +69,19 @@ const userAttributes = z
     view_diffs_file_by_file: z.boolean(),
     shared_runners_minutes_limit: limit.nullable(),
     extra_shared_runners_minutes_limit: limit.nullable(),
+    timezone: text(64)
+      .refine((value) => value === '' || isTimeZone(value), 'is not a time zone')
+      .nullable(),
     provider: text(255),
     extern_uid: text(255),
+    group_id_for_saml: z.int('is invalid').min(1, 'is invalid'),
   })
   .partial();
 
 export type UserAttributes = z.output<typeof userAttributes>;
+
+/** The provider of identities at the SAML provider of a group. */
+export const GROUP_SAML = 'group_saml';
 
 /** What is wrong with the attributes, by name; none when all is well. */
 export const attributeErrors = (attributes: UserAttributes): Record<string, string[]> => {
@@ -75,8 +91,14 @@ export const attributeErrors = (attributes: UserAttributes): Record<string, stri
     const message = issue.code === 'custom' || !('errors' in issue) ? issue.message : 'is invalid';
     errors[field] = [...(errors[field] ?? []), message];
   }
-  if ((attributes.provider === undefined) !== (attributes.extern_uid === undefined)) {
+  const { provider, extern_uid, group_id_for_saml } = attributes;
+  if (group_id_for_saml !== undefined) {
+    if (extern_uid === undefined) errors.group_id_for_saml = ['and extern_uid can only be given together'];
+    if (provider !== undefined && provider !== GROUP_SAML) errors.provider = [`is ${GROUP_SAML} for a group`];
+  } else if ((provider === undefined) !== (extern_uid === undefined)) {
     errors.extern_uid = ['and provider can only be given together'];
+  } else if (provider === GROUP_SAML) {
+    errors.group_id_for_saml = [`has to be given for ${GROUP_SAML}`];
   }
   return errors;
 };
@@ -94,6 +116,9 @@ export const columnsOf = (attributes: UserAttributes, privateByDefault: boolean)
     password: _password,
     provider: _provider,
     extern_uid: _externUid,
+    group_id_for_saml: _groupId,
+    // Where it may become the account's own is a matter of its own.
+    email: _email,
     ...columns
   } = attributes;
   return {
@@ -109,6 +134,7 @@ export const columnsOf = (attributes: UserAttributes, privateByDefault: boolean)
     discord: emptied(columns.discord),
     website_url: emptied(columns.website_url),
     job_title: emptied(columns.job_title),
+    timezone: columns.timezone === '' ? null : columns.timezone,
     // Empty is the primary address.
     commit_email: columns.commit_email === '' ? null : columns.commit_email,
   };

@@ -17,14 +17,8 @@ export const userUpdated = defineEvent(
   user.extend({ changes: z.record(z.string(), z.object({ previous: value, current: value })) }),
 );
 
-/** With the projects that went with the personal namespace, for whoever keeps something of theirs outside the database. */
-export const userDeleted = defineEvent(
-  'user.deleted',
-  user.extend({
-    namespace_id: z.number().nullable(),
-    projects: z.array(z.object({ id: z.number(), full_path: z.string(), disk_path: z.string() })),
-  }),
-);
+/** The projects in the personal namespace go with it, an event for each. */
+export const userDeleted = defineEvent('user.deleted', user.extend({ namespace_id: z.number().nullable() }));
 
 /** The moves of an account between states; `state` is the one it is in now. */
 export const userBlocked = defineEvent('user.blocked', user);

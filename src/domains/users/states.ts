@@ -20,6 +20,7 @@ import {
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
+import { lockUser } from './write.ts';
 
 const EVENTS = {
   block: userBlocked,
@@ -116,11 +117,6 @@ export const deactivateDormant = async (ctx: Context): Promise<void> => {
       return rows.length;
     });
   }
-};
-
-const lockUser = async (tx: Tx, id: number): Promise<UserRow> => {
-  await tx.db.selectFrom('users').select('id').where('id', '=', id).forUpdate().execute();
-  return getUser(tx, id);
 };
 
 const setState = async (

@@ -1,0 +1,61 @@
+import type { Context, Tx } from '#platform/context.ts';
+import { invalid, notFound } from '#platform/errors.ts';
+import { GROUP_SAML, type UserAttributes } from './attributes.ts';
+import { requireAdministrator } from './policy.ts';
+import { lockUser, writeUser } from './write.ts';
+
+/**
+ * Sets the user's identity at a provider, in place of the one he had there; `group_saml` has one for each group. Does
+ * nothing when none is given. A group has one SAML provider, which goes by the group's id.
+ *
+ * @throws `invalid` for a group that does not exist
+ */
+export const setIdentity = async (
+  tx: Tx,
+  user_id: number,
+  { provider, extern_uid, group_id_for_saml }: UserAttributes,
+): Promise<void> => {
+  if (extern_uid === undefined) return;
+  const saml_provider_id = group_id_for_saml ?? null;
+  if (saml_provider_id !== null) await requireGroup(tx, saml_provider_id);
+  const identity = { user_id, provider: provider ?? GROUP_SAML, saml_provider_id };
+  await tx.db
+    .deleteFrom('identities')
+    .where('user_id', '=', user_id)
+    .where('provider', '=', identity.provider)
+    .where('saml_provider_id', 'is not distinct from', saml_provider_id)
+    .execute();
+  await tx.db
+    .insertInto('identities')
+    .values({ ...identity, extern_uid })
+    .execute();
+};
+
+const requireGroup = async (tx: Tx, id: number): Promise<void> => {
+  const group = await tx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where('id', '=', id)
+    .where('kind', '=', 'group')
+    .executeTakeFirst();
+  if (!group) throw invalid({ group_id_for_saml: ['does not exist'] });
+};
+
+/**
+ * Removes what the user is at a provider: he can no longer come in through it. Administrators only.
+ *
+ * @throws `not_found` (User, Identity)
+ */
+export const deleteIdentity = async (ctx: Context, userId: number, provider: string): Promise<void> => {
+  requireAdministrator(ctx);
+  await ctx.transaction(async (tx) => {
+    const user = await lockUser(tx, userId);
+    const { numDeletedRows } = await tx.db
+      .deleteFrom('identities')
+      .where('user_id', '=', userId)
+      .where('provider', '=', provider)
+      .executeTakeFirst();
+    if (numDeletedRows === 0n) throw notFound('Identity');
+    await writeUser(tx, user, {}, { identity: { previous: provider, current: null } });
+  });
+};

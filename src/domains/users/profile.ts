@@ -1,0 +1,68 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { forbidden, invalid } from '#platform/errors.ts';
+import type { SentFile } from '#platform/picture.ts';
+import { attributeErrors, columnsOf, type UserAttributes } from './attributes.ts';
+import { storeAvatar } from './avatar.ts';
+import { requireConfirmedAddresses } from './own-addresses.ts';
+import { requireUser } from './policy.ts';
+import type { UserRow } from './queries.ts';
+import { lockUser, writeUser } from './write.ts';
+
+/** What people change about themselves. */
+export type ProfileAttributes = Pick<UserAttributes, (typeof PROFILE_ATTRIBUTES)[number]>;
+
+export const PROFILE_ATTRIBUTES = [
+  'name',
+  'bio',
+  'location',
+  'public_email',
+  'commit_email',
+  'skype',
+  'linkedin',
+  'twitter',
+  'discord',
+  'website_url',
+  'organization',
+  'job_title',
+  'pronouns',
+  'timezone',
+  'private_profile',
+  'theme_id',
+  'color_scheme_id',
+  'view_diffs_file_by_file',
+] as const;
+
+/**
+ * Changes the caller's own profile; what is undefined stays.
+ *
+ * @throws `unauthenticated`, `invalid` by attribute, `forbidden` for the name where `updating_name_disabled_for_users`
+ */
+export const updateProfile = async (ctx: Context, given: ProfileAttributes): Promise<UserRow> => {
+  const id = requireUser(ctx);
+  const entries = PROFILE_ATTRIBUTES.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]]));
+  const changes: ProfileAttributes = Object.fromEntries(entries);
+  const settings = await getSettings(ctx);
+  const errors = attributeErrors(changes);
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+  return ctx.transaction(async (tx) => {
+    const before = await lockUser(tx, id);
+    const renames = changes.name !== undefined && changes.name !== before.name;
+    if (renames && settings.updating_name_disabled_for_users && !ctx.actor.isAdmin) {
+      throw forbidden('Names are changed by administrators alone');
+    }
+    await requireConfirmedAddresses(tx, before, changes);
+    return writeUser(tx, before, columnsOf(changes, settings.user_defaults_to_private_profile));
+  });
+};
+
+/**
+ * Sets the caller's picture, or takes it away (null).
+ *
+ * @throws `unauthenticated`, `invalid` (avatar) for what is no PNG, JPEG, GIF or WebP of at most 200 KiB
+ */
+export const setAvatar = async (ctx: Context, file: SentFile | null): Promise<UserRow> => {
+  const id = requireUser(ctx);
+  const avatar_key = file && (await storeAvatar(ctx, file));
+  return ctx.transaction(async (tx) => writeUser(tx, await lockUser(tx, id), { avatar_key }));
+};
