@@ -1,6 +1,7 @@
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
 import { answerMailRequest } from '#domains/users/mail-requests.ts';
@@ -19,6 +20,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(pruneJobs),
   runnable(sweepStorage),
   runnable(sweepRateCounts),
+  runnable(sweepSessions),
   runnable(removeFiles),
   runnable(defineMailDelivery(async (ctx) => (await getSettings(ctx)).silent_mode_enabled)),
   runnable(deactivateDormantUsers),

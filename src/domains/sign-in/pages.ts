@@ -1,3 +1,5 @@
 import type { Page } from '#pages/page.ts';
+import { accountPages } from './pages/account.ts';
+import { signInPages } from './pages/sign-in.ts';
 
-export const pages: readonly Page[] = [];
+export const pages: readonly Page[] = [...signInPages, ...accountPages];

@@ -1,11 +1,198 @@
 import { sql } from 'kysely';
-import type { Tx } from '#platform/context.ts';
+import { z } from 'zod';
+import { getSettings } from '#domains/settings/queries.ts';
+import { tellByMail } from '#domains/users/account-mails.ts';
+import { passwordErrors } from '#domains/users/attributes.ts';
+import { refusalOf } from '#domains/users/model.ts';
+import { hashPassword, verifyPassword } from '#domains/users/password.ts';
+import { setPassword } from '#domains/users/set-password.ts';
+import { reactivateUser } from '#domains/users/states.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
+import { digestToken } from '#platform/secrets.ts';
+import { checkGuarded, checkPassword } from './credentials.ts';
+import { verifySecondFactor } from './two-factor.ts';
+import { endSession, revokeSessionsOf, startSession } from './sessions.ts';
+import { agentInWords } from './user-agent.ts';
+
+/**
+ * How far somebody has got: to a session, whose `value` is for the cookie, or to one more step. What `pending` says of
+ * that step is kept by the browser, sealed, and handed back with what the person typed.
+ */
+export type SignInStep =
+  | { readonly step: 'signed_in'; readonly value: string }
+  | { readonly step: 'second_factor' | 'new_password'; readonly pending: string };
+
+/** How long a step may take. */
+export const STEP_SECONDS = 600;
+
+/**
+ * Signs in by password. A deactivated account is opened again by it.
+ *
+ * @throws as `checkPassword`; `forbidden` where the setting `password_authentication_enabled_for_web` is off
+ */
+export const signIn = async (
+  ctx: Context,
+  credentials: { readonly login: string; readonly password: string },
+): Promise<SignInStep> => {
+  if (!(await getSettings(ctx)).password_authentication_enabled_for_web) throw forbidden(NO_PASSWORDS);
+  const account = await checkPassword(ctx, credentials, { deactivatedToo: true });
+  if (account.two_factor_enabled) return pendingStep(ctx, 'second_factor', account.id);
+  return afterProof(ctx, account.id);
+};
+
+export const NO_PASSWORDS = 'Signing in with a password is turned off here.';
+
+/**
+ * Goes on with a code of the authenticator or a recovery code. Null when the step has expired, or the password was
+ * changed meanwhile: signing in begins anew.
+ *
+ * @throws `unauthenticated` for a wrong code, `too_many_requests`
+ */
+export const signInBySecondFactor = async (ctx: Context, pending: string, code: string): Promise<SignInStep | null> => {
+  const userId = await readPending(ctx, 'second_factor', pending);
+  if (userId === null) return null;
+  await checkGuarded(ctx, userId, () => ctx.transaction((tx) => verifySecondFactor(tx, userId, code)));
+  return afterProof(ctx, userId);
+};
+
+/**
+ * Goes on with the new password that had to be chosen. Null as for `signInBySecondFactor`.
+ *
+ * @throws `invalid` by attribute
+ */
+export const signInWithNewPassword = async (
+  ctx: Context,
+  pending: string,
+  password: string,
+): Promise<SignInStep | null> => {
+  const userId = await readPending(ctx, 'new_password', pending);
+  if (userId === null) return null;
+  const digest = await digestOfNewPassword(ctx, userId, password);
+  await ctx.transaction(async (tx) => {
+    await setPassword(tx, userId, digest);
+    await revokeSessionsOf(tx, userId);
+  });
+  return { step: 'signed_in', value: await enter(ctx, userId) };
+};
+
+/**
+ * Changes the caller's password and ends his other sessions.
+ *
+ * @throws `invalid` by attribute, `too_many_requests` when wrong ones were tried before
+ */
+export const changeOwnPassword = async (
+  ctx: Context,
+  { current, password }: { readonly current: string; readonly password: string },
+): Promise<void> => {
+  const { userId, username, credential } = ctx.actor;
+  if (userId === null || username === null) throw unauthenticated();
+  await checkPassword(ctx, { login: username, password: current }).catch((error: unknown) => {
+    throw isUnauthenticated(error) ? invalid({ current_password: ['is not right'] }) : error;
+  });
+  const digest = await digestOfNewPassword(ctx, userId, password);
+  await ctx.transaction(async (tx) => {
+    await setPassword(tx, userId, digest);
+    await revokeSessionsOf(tx, userId, credential?.kind === 'session' ? credential.id : undefined);
+  });
+};
 
 /** Notes on the account that its person signed in now, from where the request came. */
 export const recordSignIn = async (tx: Tx, userId: number): Promise<void> => {
+  const { ip } = tx.client;
   await sql`
     update users set sign_in_count = sign_in_count + 1, last_activity_on = current_date,
-      last_sign_in_at = coalesce(current_sign_in_at, now()), last_sign_in_ip = coalesce(current_sign_in_ip, ${tx.client.ip}),
-      current_sign_in_at = now(), current_sign_in_ip = ${tx.client.ip}
+      last_sign_in_at = coalesce(current_sign_in_at, now()), last_sign_in_ip = coalesce(current_sign_in_ip, ${ip}),
+      current_sign_in_at = now(), current_sign_in_ip = ${ip}
     where id = ${userId}`.execute(tx.db);
 };
+
+/** Who has proved who they are is in, unless a new password has to be chosen first. */
+const afterProof = async (ctx: Context, userId: number): Promise<SignInStep> => {
+  const { password_change_required } = await ctx.db
+    .selectFrom('users')
+    .select('password_change_required')
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow();
+  if (password_change_required) return pendingStep(ctx, 'new_password', userId);
+  return { step: 'signed_in', value: await enter(ctx, userId) };
+};
+
+const enter = async (ctx: Context, userId: number): Promise<string> => {
+  // Another session of this browser, perhaps somebody else's, is over.
+  await endSession(ctx);
+  return ctx.transaction(async (tx) => {
+    await reactivateUser(tx, userId);
+    const { state } = await tx.db
+      .selectFrom('users')
+      .select('state')
+      .where('id', '=', userId)
+      .executeTakeFirstOrThrow();
+    const refusal = refusalOf({ state });
+    if (refusal !== null) throw forbidden(refusal);
+    await tellOfNewAddress(tx, userId);
+    await recordSignIn(tx, userId);
+    const { value } = await startSession(tx, userId);
+    return value;
+  });
+};
+
+const tellOfNewAddress = async (tx: Tx, userId: number): Promise<void> => {
+  const { ip, userAgent } = tx.client;
+  if (ip === null || !(await getSettings(tx)).notify_on_unknown_sign_in) return;
+  const { rows } = await sql<{ known: boolean }>`
+    select sign_in_count = 0 or ${ip} in (current_sign_in_ip, last_sign_in_ip)
+      or exists (select from sessions s where s.user_id = users.id and s.ip = ${ip}) as known
+    from users where id = ${userId}`.execute(tx.db);
+  if (rows[0]?.known) return;
+  const at = tx.clock.now().toISOString().slice(0, 16).replace('T', ' ');
+  await tellByMail(tx, userId, {
+    subject: 'Somebody signed in from a new address',
+    what: `your account was signed in to from an address that is new: ${ip} (${agentInWords(userAgent)}), on ${at} UTC.`,
+  });
+};
+
+const digestOfNewPassword = async (ctx: Context, userId: number, password: string): Promise<string> => {
+  const { minimum_password_length } = await getSettings(ctx);
+  const errors = passwordErrors(password, minimum_password_length);
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+  const { password_hash } = await passwordOf(ctx, userId);
+  if (password_hash !== null && (await verifyPassword(password_hash, password))) {
+    throw invalid({ password: ['must not be the one you have'] });
+  }
+  return hashPassword(password);
+};
+
+const passwordOf = (ctx: Context, userId: number) =>
+  ctx.db.selectFrom('users').select('password_hash').where('id', '=', userId).executeTakeFirstOrThrow();
+
+const pendingSchema = z.object({
+  step: z.enum(['second_factor', 'new_password']),
+  user_id: z.number(),
+  /** Milliseconds since 1970. */
+  until: z.number(),
+  /** Of the password that was right: once it has changed, the step leads nowhere. */
+  mark: z.string(),
+});
+type Pending = z.output<typeof pendingSchema>;
+
+const pendingStep = async (ctx: Context, step: Pending['step'], userId: number): Promise<SignInStep> => {
+  const until = ctx.clock.now().getTime() + STEP_SECONDS * 1_000;
+  const pending: Pending = { step, user_id: userId, until, mark: await markOf(ctx, userId) };
+  return { step, pending: JSON.stringify(pending) };
+};
+
+const readPending = async (ctx: Context, step: Pending['step'], text: string): Promise<number | null> => {
+  const pending = pendingSchema.parse(JSON.parse(text));
+  if (pending.step !== step || pending.until < ctx.clock.now().getTime()) return null;
+  return (await markOf(ctx, pending.user_id)) === pending.mark ? pending.user_id : null;
+};
+
+/** An account that is gone has the mark of no password, which nobody was given. */
+const markOf = async (ctx: Context, userId: number): Promise<string> => {
+  const row = await ctx.db.selectFrom('users').select('password_hash').where('id', '=', userId).executeTakeFirst();
+  return digestToken(row?.password_hash ?? '').toString('base64url');
+};
+
+const isUnauthenticated = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'unauthenticated';

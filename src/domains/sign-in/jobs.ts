@@ -1,0 +1,14 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { defineJob } from '#platform/jobs.ts';
+
+/** The job `sessions.sweep`: removes sessions that have ended by themselves. They counted no more before. */
+export const sweepSessions = defineJob({
+  name: 'sessions.sweep',
+  input: z.object({}).strict(),
+  maxAttempts: 3,
+  cron: '47 * * * *',
+  run: async ({ db }) => {
+    await db.deleteFrom('sessions').where('expires_at', '<=', sql<string>`now()`).execute();
+  },
+});

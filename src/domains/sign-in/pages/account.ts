@@ -1,0 +1,152 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import { getCurrentUser } from '#domains/users/queries.ts';
+import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
+import { type Page, type PageResponse, page } from '#pages/page.ts';
+import type { Visit } from '#pages/visit.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import { integer, text } from '#rest/params.ts';
+import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } from '../sessions.ts';
+import { changeOwnPassword } from '../sign-in.ts';
+import { agentInWords } from '../user-agent.ts';
+import { newPasswordFields } from './sign-in.ts';
+
+const SESSIONS = '/-/user_settings/active_sessions';
+const PASSWORD = '/-/user_settings/password';
+
+/** What a person can see to here; the pages of other domains among them. */
+const PLACES: readonly (readonly [string, string, string])[] = [
+  [PASSWORD, 'Password', 'Set a new one'],
+  ['/-/profile/two_factor_auth', 'Second factor', 'A code beside the password, and recovery codes'],
+  ['/-/profile/emails', 'E-mail addresses', 'Add, confirm and remove them'],
+  [SESSIONS, 'Active sessions', 'Where you are signed in'],
+  ['/-/user_settings/personal_access_tokens', 'Personal access tokens', 'For scripts and git'],
+  ['/-/user_settings/applications', 'Applications', 'Yours, and those you let in'],
+];
+
+export const accountPages: readonly Page[] = [
+  page({ method: 'GET', path: '/', auth: 'required', run: (ctx, _input, visit) => showHome(ctx, visit) }),
+  page({ method: 'GET', path: SESSIONS, auth: 'required', run: (ctx, _input, visit) => showSessions(ctx, visit) }),
+  page({
+    method: 'POST',
+    path: `${SESSIONS}/:id/revoke`,
+    auth: 'required',
+    input: { id: integer() },
+    run: async (ctx, { id }, visit) => {
+      await revokeSession(ctx, id);
+      return visit.redirect(SESSIONS, { notice: 'The session has ended.' });
+    },
+  }),
+  page({
+    method: 'POST',
+    path: `${SESSIONS}/revoke_others`,
+    auth: 'required',
+    run: async (ctx, _input, visit) => {
+      const ended = await revokeOtherSessions(ctx);
+      return visit.redirect(SESSIONS, {
+        notice: ended === 1 ? 'One other session has ended.' : `${ended} other sessions have ended.`,
+      });
+    },
+  }),
+  page({
+    method: 'GET',
+    path: PASSWORD,
+    auth: 'required',
+    run: (ctx, _input, visit) => showPassword(ctx, visit, {}),
+  }),
+  page({
+    method: 'POST',
+    path: PASSWORD,
+    auth: 'required',
+    input: {
+      current_password: text().default(''),
+      password: text().default(''),
+      password_confirmation: text().default(''),
+    },
+    run: async (ctx, { current_password: current, password, password_confirmation }, visit) => {
+      if (password !== password_confirmation) {
+        return showPassword(ctx, visit, { password_confirmation: ['is not the same password'] });
+      }
+      try {
+        await changeOwnPassword(ctx, { current, password });
+      } catch (error) {
+        if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
+        return showPassword(ctx, visit, error.details.fields ?? {});
+      }
+      return visit.redirect(PASSWORD, { notice: 'Your password was changed, and your other sessions have ended.' });
+    },
+  }),
+];
+
+const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
+  const { name, username, email, is_admin } = await getCurrentUser(ctx);
+  const body = html`<p class="who">You are signed in as <strong>${name}</strong> (@${username}, ${email})!${is_admin ? ', an administrator of this hub' : ''}.</p>
+<h2>Your account</h2>
+<ul class="places">
+!${PLACES.map(([path, label, what]) => html`<li><a href="${path}">${label}</a><span>${what}</span></li>`).join('\n')}
+</ul>
+<h2>The interface</h2>
+<ul class="places">
+<li><a href="/-/api-docs">REST</a><span>Every endpoint, described</span></li>
+<li><a href="/-/graphql-explorer">GraphQL</a><span>An explorer to try queries in</span></li>
+</ul>`;
+  return visit.show(layout({ title: 'Millrace', visit, body }));
+};
+
+const showSessions = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
+  const sessions = await listSessions(ctx);
+  const body = html`<p>Browsers in which you are signed in now. End those that you do not know, then <a href="${PASSWORD}">change your password</a>.</p>
+!${table(
+    'Active sessions',
+    ['Program', 'Address', 'Signed in', 'Last used', 'End'],
+    sessions.map((session) => sessionCells(visit, session)),
+  )}
+!${sessions.length > 1 ? form(visit, `${SESSIONS}/revoke_others`, button('End all other sessions', { kind: 'danger' })) : ''}`;
+  return visit.show(layout({ title: 'Active sessions', visit, body, wide: true }));
+};
+
+const sessionCells = (visit: Visit, session: SessionRow): readonly string[] => {
+  const program = agentInWords(session.user_agent);
+  return [
+    html`${program}`,
+    html`${session.ip ?? 'unknown'}`,
+    time(isoTime(session.created_at)),
+    time(isoTime(session.last_used_at)),
+    session.id === visit.session?.id
+      ? '<em>This session</em>'
+      : form(
+          visit,
+          `${SESSIONS}/${session.id}/revoke`,
+          button('End', {
+            kind: 'plain',
+            label: `End the session of ${program} at ${session.ip ?? 'an unknown address'}`,
+          }),
+        ),
+  ];
+};
+
+const LABELS = {
+  current_password: 'Present password',
+  password: 'New password',
+  password_confirmation: 'New password again',
+};
+
+const showPassword = async (ctx: Context, visit: Visit, errors: FormErrors): Promise<PageResponse> => {
+  const { minimum_password_length: least } = await getSettings(ctx);
+  const fields = html`!${field({
+    name: 'current_password',
+    label: LABELS.current_password,
+    type: 'password',
+    autocomplete: 'current-password',
+    required: true,
+    errors,
+  })}
+!${newPasswordFields(least, errors)}
+!${button('Change the password')}`;
+  const body = html`!${errorSummary(errors, LABELS)}
+!${form(visit, PASSWORD, fields)}
+<p class="aside">Your other sessions end when the password changes. Tokens and applications stay as they are.</p>`;
+  const status = Object.keys(errors).length > 0 ? 422 : 200;
+  return visit.show(layout({ title: 'Password', visit, body }), { status });
+};

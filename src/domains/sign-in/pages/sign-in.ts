@@ -1,0 +1,246 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import { button, errorSummary, type FormErrors, field, form, hidden, html, layout, notice } from '#pages/html.ts';
+import { localPath } from '#pages/local-path.ts';
+import { type Page, type PageResponse, page } from '#pages/page.ts';
+import type { Visit } from '#pages/visit.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { text } from '#rest/params.ts';
+import { endSession } from '../sessions.ts';
+import {
+  NO_PASSWORDS,
+  type SignInStep,
+  STEP_SECONDS,
+  signIn,
+  signInBySecondFactor,
+  signInWithNewPassword,
+} from '../sign-in.ts';
+
+const SIGN_IN = '/users/sign_in';
+const SECOND_FACTOR = '/users/sign_in/second_factor';
+const NEW_PASSWORD = '/users/sign_in/new_password';
+/** Cookies, sealed: how far somebody has got, and where they wanted to go. */
+const PENDING = 'millrace_sign_in';
+const RETURN_TO = 'millrace_return_to';
+
+export const signInPages: readonly Page[] = [
+  page({
+    method: 'GET',
+    path: SIGN_IN,
+    auth: 'optional',
+    input: { return_to: text().optional() },
+    run: (ctx, { return_to }, visit) =>
+      visit.session ? visit.redirect(localPath(return_to) ?? '/') : showSignIn(ctx, visit, { returnTo: return_to }),
+  }),
+  page({
+    method: 'POST',
+    path: SIGN_IN,
+    auth: 'optional',
+    input: { login: text().default(''), password: text().default(''), return_to: text().optional() },
+    run: async (ctx, { login, password, return_to: returnTo }, visit) => {
+      const errors: Record<string, string[]> = {};
+      if (login.trim() === '') errors.login = ["can't be blank"];
+      if (password === '') errors.password = ["can't be blank"];
+      if (Object.keys(errors).length > 0) return showSignIn(ctx, visit, { login, returnTo, errors, status: 422 });
+      try {
+        const step = await signIn(ctx, { login: login.trim(), password });
+        const target = localPath(returnTo);
+        if (target !== null && step.step !== 'signed_in') visit.seal(RETURN_TO, target, STEP_SECONDS);
+        return lead(visit, step, target);
+      } catch (error) {
+        return showSignIn(ctx, visit, { login, returnTo, ...refusalOf(error, 'Invalid login or password.') });
+      }
+    },
+  }),
+  page({
+    method: 'GET',
+    path: SECOND_FACTOR,
+    auth: 'optional',
+    run: (_ctx, _input, visit) =>
+      visit.readSealed(PENDING) === null ? begin(visit) : showSecondFactor(visit, { errors: {} }),
+  }),
+  page({
+    method: 'POST',
+    path: SECOND_FACTOR,
+    auth: 'optional',
+    input: { code: text({ max: 100 }).default('') },
+    run: async (ctx, { code }, visit) => {
+      const pending = visit.readSealed(PENDING);
+      if (pending === null) return begin(visit);
+      try {
+        const step = await signInBySecondFactor(ctx, pending, code);
+        return step === null ? begin(visit) : lead(visit, step, localPath(visit.readSealed(RETURN_TO)));
+      } catch (error) {
+        return showSecondFactor(visit, refusalOf(error, 'This code is not right.'));
+      }
+    },
+  }),
+  page({
+    method: 'GET',
+    path: NEW_PASSWORD,
+    auth: 'optional',
+    run: (ctx, _input, visit) =>
+      visit.readSealed(PENDING) === null ? begin(visit) : showNewPassword(ctx, visit, { errors: {} }),
+  }),
+  page({
+    method: 'POST',
+    path: NEW_PASSWORD,
+    auth: 'optional',
+    input: { password: text().default(''), password_confirmation: text().default('') },
+    run: async (ctx, { password, password_confirmation }, visit) => {
+      const pending = visit.readSealed(PENDING);
+      if (pending === null) return begin(visit);
+      if (password !== password_confirmation) {
+        return showNewPassword(ctx, visit, {
+          errors: { password_confirmation: ['is not the same password'] },
+          status: 422,
+        });
+      }
+      try {
+        const step = await signInWithNewPassword(ctx, pending, password);
+        return step === null ? begin(visit) : lead(visit, step, localPath(visit.readSealed(RETURN_TO)));
+      } catch (error) {
+        return showNewPassword(ctx, visit, refusalOf(error, 'That did not work.'));
+      }
+    },
+  }),
+  page({
+    method: 'POST',
+    path: '/users/sign_out',
+    auth: 'optional',
+    run: async (ctx, _input, visit) => {
+      await endSession(ctx);
+      visit.clearSessionCookie();
+      const { after_sign_out_path: target } = await getSettings(ctx);
+      return target === '' || target.startsWith('/')
+        ? visit.redirect(target || SIGN_IN, { notice: 'You have signed out.' })
+        : showSignedOut(visit, target);
+    },
+  }),
+];
+
+const lead = (visit: Visit, step: SignInStep, returnTo: string | null): PageResponse => {
+  if (step.step !== 'signed_in') {
+    visit.seal(PENDING, step.pending, STEP_SECONDS);
+    return visit.redirect(step.step === 'second_factor' ? SECOND_FACTOR : NEW_PASSWORD);
+  }
+  visit.forget(PENDING);
+  visit.forget(RETURN_TO);
+  visit.setSessionCookie(step.value);
+  return visit.redirect(returnTo ?? '/');
+};
+
+const begin = (visit: Visit): PageResponse => {
+  visit.forget(PENDING);
+  return visit.redirect(SIGN_IN, { notice: 'That took too long. Please sign in again.' });
+};
+
+interface Refusal {
+  readonly status?: number;
+  readonly errors: FormErrors;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What is said beside the form. What is not for the person to mend is thrown on. */
+const refusalOf = (error: unknown, wrong: string): Refusal => {
+  if (!(error instanceof DomainError)) throw error;
+  const { code, message, details } = error;
+  if (code === 'unauthenticated') return { status: 422, errors: { base: [wrong] } };
+  if (code === 'invalid') return { status: 422, errors: details.fields ?? { base: [message] } };
+  if (code === 'forbidden') return { status: 403, errors: { base: [message.replace(/^403 Forbidden - /, '')] } };
+  if (code !== 'too_many_requests') throw error;
+  const seconds = details.retryAfterSeconds ?? 5;
+  const minutes = Math.ceil(seconds / 60);
+  const when = seconds <= 60 ? 'in a minute' : `in ${minutes} minutes`;
+  return {
+    status: 429,
+    errors: { base: [`There were too many failed attempts. Try again ${when}.`] },
+    headers: { 'Retry-After': String(seconds) },
+  };
+};
+
+interface SignInForm extends Partial<Refusal> {
+  readonly login?: string;
+  readonly returnTo?: string | undefined;
+}
+
+const LOGIN_LABELS = { login: 'User name or e-mail address', password: 'Password' };
+
+const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promise<PageResponse> => {
+  const { errors = {}, login = '', status, headers } = shown;
+  const returnTo = localPath(shown.returnTo);
+  const { password_authentication_enabled_for_web: enabled } = await getSettings(ctx);
+  const fields = html`!${returnTo === null ? '' : hidden('return_to', returnTo)}
+!${field({ name: 'login', label: LOGIN_LABELS.login, value: login, autocomplete: 'username', required: true, autofocus: login === '', errors })}
+!${field({ name: 'password', label: LOGIN_LABELS.password, type: 'password', autocomplete: 'current-password', required: true, autofocus: login !== '', errors })}
+!${button('Sign in')}`;
+  const body = enabled
+    ? html`!${errorSummary(errors, LOGIN_LABELS)}
+!${form(visit, SIGN_IN, fields)}
+<p class="aside"><a href="/users/password/new">Forgot your password?</a></p>`
+    : notice('warning', NO_PASSWORDS);
+  return visit.show(layout({ title: 'Sign in', visit, body }), answer(status, headers));
+};
+
+const showSecondFactor = (visit: Visit, { errors, status, headers }: Refusal): PageResponse => {
+  const fields = html`!${field({
+    name: 'code',
+    label: 'Code',
+    hint: 'Six digits from your authenticator, or one of your recovery codes.',
+    autocomplete: 'one-time-code',
+    required: true,
+    autofocus: true,
+  })}
+!${button('Verify')}`;
+  const body = html`!${errorSummary(errors)}
+!${form(visit, SECOND_FACTOR, fields)}
+<p class="aside"><a href="${SIGN_IN}">Sign in as somebody else</a></p>`;
+  return visit.show(layout({ title: 'Prove that it is you', visit, body }), answer(status, headers));
+};
+
+const PASSWORD_LABELS = { password: 'New password', password_confirmation: 'New password again' };
+
+const showNewPassword = async (
+  ctx: Context,
+  visit: Visit,
+  { errors, status, headers }: Refusal,
+): Promise<PageResponse> => {
+  const { minimum_password_length: least } = await getSettings(ctx);
+  const body = html`<p>Your password was set by somebody else, or has to be renewed. Choose your own.</p>
+!${errorSummary(errors, PASSWORD_LABELS)}
+!${form(visit, NEW_PASSWORD, html`!${newPasswordFields(least, errors)}\n!${button('Set the password and sign in')}`)}`;
+  return visit.show(layout({ title: 'Choose a new password', visit, body }), answer(status, headers));
+};
+
+/** The two fields of a new password. */
+export const newPasswordFields = (least: number, errors: FormErrors): string =>
+  [
+    field({
+      name: 'password',
+      label: PASSWORD_LABELS.password,
+      type: 'password',
+      hint: `At least ${least} characters.`,
+      autocomplete: 'new-password',
+      required: true,
+      errors,
+    }),
+    field({
+      name: 'password_confirmation',
+      label: PASSWORD_LABELS.password_confirmation,
+      type: 'password',
+      autocomplete: 'new-password',
+      required: true,
+      errors,
+    }),
+  ].join('\n');
+
+/** Browsers hold a redirect that answers a form to `form-action`: to another host people are led by a refresh. */
+const showSignedOut = (visit: Visit, target: string): PageResponse => {
+  const body = html`<p>You have signed out. <a href="${target}">Go on to ${target}</a></p>`;
+  return visit.show(layout({ title: 'Signed out', visit, body }), { headers: { Refresh: `0; url=${target}` } });
+};
+
+const answer = (status: number | undefined, headers: Readonly<Record<string, string>> | undefined) => ({
+  ...(status === undefined ? {} : { status }),
+  ...(headers === undefined ? {} : { headers }),
+});
