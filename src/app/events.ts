@@ -11,6 +11,7 @@ import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
+import * as runners from '#domains/runners/events.ts';
 import * as settings from '#domains/settings/events.ts';
 import * as signIn from '#domains/sign-in/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
@@ -37,6 +38,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   notes,
   hooks,
   transfers,
+  runners,
 ].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */

@@ -12,7 +12,9 @@ import { routes as oauth } from '#domains/oauth/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as releases } from '#domains/releases/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
+import { routes as runners } from '#domains/runners/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
+import { routes as signIn } from '#domains/sign-in/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
 import { routes as transfers } from '#domains/transfers/rest.ts';
 import { routes as users } from '#domains/users/rest.ts';
@@ -23,6 +25,7 @@ export const routes: readonly Route[] = [
   ...metadata,
   ...settings,
   ...users,
+  ...signIn,
   ...tokens,
   ...oauth,
   ...groups,
@@ -38,4 +41,5 @@ export const routes: readonly Route[] = [
   ...mergeRequests,
   ...notes,
   ...releases,
+  ...runners,
 ].map(followingMoves);

@@ -8,6 +8,7 @@ import '#graphql/cost.ts';
 import '#domains/metadata/graphql.ts';
 import '#domains/settings/graphql.ts';
 import '#domains/users/graphql.ts';
+import '#domains/sign-in/graphql.ts';
 import '#domains/tokens/graphql.ts';
 import '#domains/oauth/graphql.ts';
 import '#domains/groups/graphql.ts';
@@ -23,6 +24,7 @@ import '#domains/ci/graphql.ts';
 import '#domains/merge-requests/graphql.ts';
 import '#domains/notes/graphql.ts';
 import '#domains/releases/graphql.ts';
+import '#domains/runners/graphql.ts';
 
 /** The GraphQL schema of the hub. */
 export const schema: GraphQLSchema = builder.toSchema();

@@ -27,6 +27,7 @@ const leastRoles = {
   change_visibility: () => OWNER,
   admin_member: () => OWNER,
   admin_hook: () => OWNER,
+  create_runner: () => OWNER,
   share_group: () => OWNER,
   read_uploads: () => MAINTAINER,
   import_projects: () => MAINTAINER,

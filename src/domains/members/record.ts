@@ -3,6 +3,7 @@ import { usersByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
+import { MEMBERSHIP_SOURCES, type Membership } from './memberships.ts';
 import type { MemberRow } from './queries.ts';
 
 /** A member: the user with the role (reference: neighbours B). */
@@ -29,6 +30,23 @@ export const projectShareRecord = z
     expires_at: z.string().nullable(),
   })
   .meta({ id: 'ProjectShare' });
+
+/** Where someone is a member (specification 2 §2.2): the role is a number, given as text. */
+export const membershipRecord = z
+  .object({
+    source_id: z.int(),
+    source_name: z.string(),
+    source_type: z.enum(MEMBERSHIP_SOURCES),
+    access_level: z.string(),
+  })
+  .meta({ id: 'Membership' });
+
+export const toMembership = ({ access_level, source_id, source_name, source_type }: Membership) => ({
+  source_id,
+  source_name,
+  source_type,
+  access_level: String(access_level),
+});
 
 type MemberRecord = z.output<typeof memberRecord>;
 

@@ -6,13 +6,14 @@ import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
-import { atLeastOneOf, boolean, commaList, date, exclusive, idOrPath, integer, text } from '#rest/params.ts';
+import { atLeastOneOf, boolean, commaList, date, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { addMember, removeMember, updateMember } from './commands.ts';
+import { listMemberships, MEMBERSHIP_SOURCES } from './memberships.ts';
 import { groupSource, type MemberSource, projectSource } from './model.ts';
 import { requireReadMembers } from './policy.ts';
 import { ALL, getMember, listMembers, type MemberRelation, type MemberRow } from './queries.ts';
-import { memberRecord, projectShareRecord, toMembers } from './record.ts';
+import { memberRecord, membershipRecord, projectShareRecord, toMembers, toMembership } from './record.ts';
 import { shareProject, unshareProject } from './shares.ts';
 
 const MAX_USERS = 100;
@@ -198,5 +199,19 @@ export const routes: readonly Route[] = [
     input: { id: idOrPath(), group_id: integer({ min: 1 }) },
     response: null,
     run: async (ctx, { id, group_id }) => unshareProject(ctx, await getProject(ctx, id), { id: group_id }),
+  }),
+  listRoute({
+    path: '/users/:id/memberships',
+    tag: 'Members',
+    summary: 'List where a user is a member',
+    description: 'Direct memberships alone.',
+    admin: true,
+    input: { id: integer({ min: 0 }), type: oneOf(MEMBERSHIP_SOURCES).optional() },
+    paging: 'offset',
+    item: membershipRecord,
+    run: async (ctx, { id, type }, page) => {
+      const { items, ...rest } = await readPage(await listMemberships(ctx, id, type), page);
+      return { ...rest, items: items.map(toMembership) };
+    },
   }),
 ];

@@ -71,6 +71,7 @@ const rules = {
   admin_hook: { role: MAINTAINER },
   read_runners_token: { role: MAINTAINER },
   admin_share: { role: MAINTAINER },
+  create_runner: { role: OWNER },
   change_visibility: { role: OWNER },
   archive_project: { role: OWNER },
   rename_project: { role: MAINTAINER },

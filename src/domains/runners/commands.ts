@@ -1,0 +1,156 @@
+import { sql } from 'kysely';
+import { OWNER } from '#domains/access/model.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
+import { projectScope } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import type { StoredSettings } from '#domains/settings/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badParameters, type FieldErrors, forbidden, invalid } from '#platform/errors.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { runnerCreated } from './events.ts';
+import {
+  type CreatedRunner,
+  MAX_DESCRIPTION,
+  MAX_MAINTENANCE_NOTE,
+  MAX_TAG,
+  MAX_TAGS,
+  RUNNER_TOKEN_PREFIX,
+  type RunnerAccessLevel,
+  type RunnerRow,
+  type RunnerType,
+} from './model.ts';
+import { runnerFields } from './queries.ts';
+
+export interface NewRunner {
+  readonly runner_type: RunnerType;
+  /** Needed for runners of a group, and for those of a project; ignored for others. */
+  readonly group_id?: number | null | undefined;
+  readonly project_id?: number | null | undefined;
+  readonly description?: string | null | undefined;
+  readonly maintenance_note?: string | null | undefined;
+  readonly paused?: boolean | undefined;
+  /** Takes the jobs of its own project alone; without a meaning for other runners, which are never locked. */
+  readonly locked?: boolean | undefined;
+  readonly run_untagged?: boolean | undefined;
+  readonly tag_list?: readonly string[] | undefined;
+  readonly access_level?: RunnerAccessLevel | undefined;
+  /** Seconds that a job may take. */
+  readonly maximum_timeout?: number | null | undefined;
+}
+
+/**
+ * Creates a runner of the whole hub (administrators), of a group or of a project (its owners), and the token by which
+ * it comes in (specification 2 §4.1). The setting `valid_runner_registrars` says for what owners may.
+ *
+ * @throws `parameters` when the target is not named, `not_found` for one that the caller may not know of, `forbidden`,
+ * `invalid` by attribute
+ */
+export const createRunner = async (ctx: Context, input: NewRunner): Promise<CreatedRunner> => {
+  const creator_id = requireUser(ctx);
+  const settings = await getSettings(ctx);
+  return ctx.transaction(async (tx) => {
+    const target = await targetOf(tx, input);
+    requireRegistrar(tx, settings, input.runner_type);
+    const tags = [...new Set((input.tag_list ?? []).map((tag) => tag.trim()).filter((tag) => tag !== ''))];
+    const errors = problemsOf(input, tags);
+    if (Object.keys(errors).length > 0) throw invalid(errors);
+    const token = RUNNER_TOKEN_PREFIX + randomToken();
+    const seconds = lifetimeOf(settings, target);
+    const runner = await tx.db
+      .insertInto('runners')
+      .values({
+        runner_type: input.runner_type,
+        namespace_id: target.kind === 'group' ? target.group.id : null,
+        project_id: target.kind === 'project' ? target.project.id : null,
+        creator_id,
+        digest: digestToken(token),
+        token_expires_at: seconds === null ? null : sql<string>`now() + make_interval(secs => ${seconds})`,
+        description: input.description ?? '',
+        maintenance_note: input.maintenance_note ?? null,
+        paused: input.paused ?? false,
+        locked: target.kind === 'project' && (input.locked ?? false),
+        run_untagged: input.run_untagged ?? true,
+        tags,
+        access_level: input.access_level ?? 'not_protected',
+        maximum_timeout: input.maximum_timeout ?? null,
+      })
+      .returning(runnerFields)
+      .executeTakeFirstOrThrow();
+    tell(tx, runner, target);
+    return { ...runner, token };
+  });
+};
+
+type Target =
+  | { readonly kind: 'instance' }
+  | { readonly kind: 'group'; readonly group: GroupRow }
+  | { readonly kind: 'project'; readonly project: ProjectRow };
+
+/** What the runner is to be of, which the caller has been found to own. */
+const targetOf = async (tx: Tx, { runner_type, group_id, project_id }: NewRunner): Promise<Target> => {
+  if (runner_type === 'instance_type') {
+    requireAdministrator(tx);
+    return { kind: 'instance' };
+  }
+  if (runner_type === 'group_type') {
+    if (group_id == null) throw badParameters('group_id is missing');
+    const group = await getGroup(tx, { id: group_id });
+    requireGroupAbility(tx, group, 'create_runner');
+    return { kind: 'group', group };
+  }
+  if (project_id == null) throw badParameters('project_id is missing');
+  const project = await getProject(tx, { id: project_id });
+  requireAbility(tx, project, 'create_runner');
+  return { kind: 'project', project };
+};
+
+const requireRegistrar = ({ actor }: Tx, settings: StoredSettings, type: RunnerType): void => {
+  if (actor.isAdmin || settings.valid_runner_registrars.some((kind) => type === `${kind}_type`)) return;
+  throw forbidden();
+};
+
+const problemsOf = (input: NewRunner, tags: readonly string[]): FieldErrors => {
+  const errors: Record<string, string[]> = {};
+  const texts = { description: MAX_DESCRIPTION, maintenance_note: MAX_MAINTENANCE_NOTE } as const;
+  for (const field of ['description', 'maintenance_note'] as const) {
+    const value = input[field] ?? '';
+    if ([...value].length > texts[field]) errors[field] = [`is too long (maximum is ${texts[field]} characters)`];
+    else if (!isStorable(value)) errors[field] = ['is invalid'];
+  }
+  if (tags.length > MAX_TAGS) errors.tag_list = [`has too many tags (maximum is ${MAX_TAGS})`];
+  else if (!tags.every((tag) => tag.length <= MAX_TAG && isStorable(tag))) errors.tag_list = ['is invalid'];
+  else if (tags.length === 0 && input.run_untagged === false) {
+    errors.tag_list = ['can not be empty when runner is not allowed to pick untagged jobs'];
+  }
+  if (input.maximum_timeout != null && input.maximum_timeout <= 0) errors.maximum_timeout = ['must be greater than 0'];
+  return errors;
+};
+
+const isStorable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
+
+/** The shortest of what the settings and the project say, in seconds; null is for good. */
+const lifetimeOf = (settings: StoredSettings, target: Target): number | null => {
+  const limits =
+    target.kind === 'instance'
+      ? [settings.runner_token_expiration_interval]
+      : target.kind === 'group'
+        ? [settings.group_runner_token_expiration_interval]
+        : [settings.project_runner_token_expiration_interval, target.project.runner_token_expiration_interval];
+  const seconds = limits.filter((each) => each !== null);
+  return seconds.length === 0 ? null : Math.min(...seconds);
+};
+
+const tell = (tx: Tx, runner: RunnerRow, target: Target): void => {
+  const { id, runner_type, namespace_id, project_id, description } = runner;
+  tx.emit(runnerCreated, {
+    ...(target.kind === 'group' ? { namespace_ids: target.group.traversal_ids } : {}),
+    ...(target.kind === 'project' ? projectScope(target.project) : {}),
+    min_access_level: OWNER,
+    subject: { type: 'Runner', id },
+    payload: { id, runner_type, namespace_id, project_id, description },
+  });
+};
