@@ -1,6 +1,6 @@
 /** Who may import whom: see docs/architecture.md. `npm run check:imports` runs it, test/architecture.test.ts plants violations. */
 const CORE = '^src/domains/[^/]+/(model|policy|queries|commands|events|webhook|jobs|[a-z-]+)\\.ts$';
-const FACES = '(^|/)(rest|graphql|record|pages|git-http)\\.ts$';
+const FACES = '(^|/)(rest|graphql|record|pages|endpoints|git-http)\\.ts$';
 
 module.exports = {
   forbidden: [
@@ -39,7 +39,7 @@ module.exports = {
       to: {
         path: [
           '^src/(rest|graphql|pages|app|cli)/',
-          '^src/domains/[^/]+/(rest|graphql|record|pages|git-http)\\.ts$',
+          '^src/domains/[^/]+/(rest|graphql|record|pages|endpoints|git-http)\\.ts$',
           'node_modules/(fastify|@fastify|graphql|graphql-yoga|@pothos)/',
         ],
       },
@@ -47,7 +47,7 @@ module.exports = {
     {
       name: 'faces-speak-no-sql',
       severity: 'error',
-      from: { path: '^src/domains/[^/]+/(rest|graphql|record|pages|git-http)\\.ts$' },
+      from: { path: '^src/domains/[^/]+/(rest|graphql|record|pages|endpoints|git-http)\\.ts$' },
       to: { path: 'node_modules/(kysely|pg)/' },
     },
     {

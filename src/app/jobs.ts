@@ -1,8 +1,10 @@
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
+import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
+import { dropUnclaimedAvatar } from '#domains/users/avatar.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
 import { answerMailRequest } from '#domains/users/mail-requests.ts';
 import { sweepMailTokens } from '#domains/users/mail-tokens.ts';
@@ -22,6 +24,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(sweepRateCounts),
   runnable(sweepSessions),
   runnable(removeFiles),
+  runnable(dropUnclaimedAvatar),
   runnable(defineMailDelivery(async (ctx) => (await getSettings(ctx)).silent_mode_enabled)),
   runnable(deactivateDormantUsers),
   runnable(answerMailRequest),
@@ -31,6 +34,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(deleteMergedBranches),
   runnable(settlePushes),
   runnable(sweepDeliveries),
+  runnable(sweepOAuth),
   runnable(exportProject),
   runnable(importProject),
   runnable(endAbandoned),

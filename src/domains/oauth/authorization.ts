@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { ADMINISTRATORS_SCOPES } from '#domains/tokens/scopes.ts';
+import { ADMINISTRATOR_SCOPES } from '#domains/tokens/model.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
@@ -66,7 +66,7 @@ export const readAuthorizationRequest = async (ctx: Context, query: string): Pro
     const wanted = readParameters(sent, application, repeated);
     const waiting = await whatSignInIsNeeded(ctx, sent, wanted);
     if (waiting) return { signIn: waiting };
-    if (!ctx.actor.isAdmin && wanted.scopes.some((scope) => ADMINISTRATORS_SCOPES.has(scope))) throw invalidScope();
+    if (!ctx.actor.isAdmin && wanted.scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) throw invalidScope();
     const consentNeeded = await isConsentNeeded(ctx, application, wanted);
     if (consentNeeded && wanted.prompt.has('none')) {
       throw new OAuthError('consent_required', 'The user has not authorized the application.');

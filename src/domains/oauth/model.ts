@@ -1,3 +1,8 @@
+import { TOKEN_SCOPES } from '#domains/tokens/model.ts';
+
+/** What an application may ask for: what a personal access token opens, and who the user is (OpenID Connect). */
+export const OAUTH_SCOPES = [...TOKEN_SCOPES, 'openid', 'profile', 'email'] as const;
+
 /** What is asked for when a request names no scope. */
 export const DEFAULT_SCOPE = 'api';
 

@@ -75,14 +75,20 @@ export const issueTokens = async (tx: Tx, issue: Issue): Promise<TokenResponse> 
   };
 };
 
-/** Revokes whatever is left of one authorization, its code included. Says nothing when all was dead. */
+/**
+ * Whatever turns one credential of an application and user into another, or revokes them, does so one after the other:
+ * nothing is issued from what is just being revoked.
+ */
+export const lockAuthorization = async (
+  { db }: Tx,
+  { application_id, user_id }: { readonly application_id: number | null; readonly user_id: number },
+): Promise<void> => {
+  const key = `oauth:${application_id ?? 0}:${user_id}`;
+  await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(db);
+};
+
+/** Revokes whatever is left of one authorization, under its lock. Says nothing where all was dead. */
 export const revokeFamily = async (tx: Tx, familyId: string, reason: 'application' | 'reuse'): Promise<void> => {
-  await tx.db
-    .updateTable('oauth_grants')
-    .set({ used_at: sql`now()` })
-    .where('family_id', '=', familyId)
-    .where('used_at', 'is', null)
-    .execute();
   const [revoked] = await tx.db
     .updateTable('oauth_access_tokens')
     .set({ revoked_at: sql`now()` })
@@ -142,6 +148,7 @@ export const authorizedApplications = async (ctx: Context): Promise<readonly Aut
 export const revokeAuthorization = (ctx: Context, applicationId: number): Promise<void> =>
   ctx.transaction(async (tx) => {
     const userId = requireUser(tx);
+    await lockAuthorization(tx, { application_id: applicationId, user_id: userId });
     const revoked = await tx.db
       .updateTable('oauth_access_tokens')
       .set({ revoked_at: sql`now()` })

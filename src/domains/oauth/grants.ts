@@ -1,0 +1,259 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { checkPassword } from '#domains/sign-in/credentials.ts';
+import { ADMINISTRATOR_SCOPES } from '#domains/tokens/model.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { digestToken } from '#platform/secrets.ts';
+import type { ApplicationRow } from './applications.ts';
+import { pollDevice } from './device.ts';
+import { makeIdToken } from './identity.ts';
+import { OAUTH_SCOPES, requestedScopes } from './model.ts';
+import { verifies } from './pkce.ts';
+import { invalidGrant, invalidScope, OAuthError } from './protocol-error.ts';
+import { issueTokens, lockAuthorization, revokeFamily, type TokenResponse } from './tokens.ts';
+
+/**
+ * Redeems a code (RFC 6749 §4.1.3): once, within ten minutes, by the application that it was made for, with the redirect
+ * URI and the verifier of the request. A code that comes a second time has been stolen, now or then: all that came of it
+ * is revoked.
+ *
+ * @throws OAuthError `invalid_grant`
+ */
+export const redeemCode = async (
+  ctx: Context,
+  application: ApplicationRow,
+  {
+    code,
+    redirectUri,
+    verifier,
+  }: { readonly code: string; readonly redirectUri: string; readonly verifier: string | null },
+): Promise<TokenResponse> => {
+  // Refused is returned, not thrown, so that what was revoked stays so.
+  const tokens = await ctx.transaction(async (tx): Promise<TokenResponse | null> => {
+    const found = await findGrant(tx, code);
+    if (!found || found.application_id !== application.id) return null;
+    await lockAuthorization(tx, found);
+    const grant = (await findGrant(tx, code)) ?? found;
+    if (grant.used) {
+      await revokeFamily(tx, grant.family_id, 'reuse');
+      return null;
+    }
+    if (grant.expired || !grant.active || grant.redirect_uri !== redirectUri) return null;
+    if (grant.code_challenge === null ? verifier !== null : !verifies(verifier ?? '', grant.code_challenge))
+      return null;
+    await tx.db.updateTable('oauth_grants').set({ used_at: sql`now()` }).where('id', '=', grant.id).execute();
+    const issued = await issueTokens(tx, {
+      applicationId: application.id,
+      userId: grant.user_id,
+      scopes: grant.scopes,
+      refreshable: true,
+      familyId: grant.family_id,
+      codeChallenge: grant.code_challenge,
+      redirectUri: grant.redirect_uri,
+    });
+    return withIdToken(tx, application, issued, {
+      userId: grant.user_id,
+      scopes: grant.scopes,
+      nonce: grant.nonce,
+      authTime: grant.auth_time,
+    });
+  });
+  if (!tokens) throw invalidGrant();
+  return tokens;
+};
+
+/**
+ * Exchanges a refresh token for a new pair (RFC 6749 §6); the old pair dies. One that was exchanged before has been
+ * stolen, now or then: the whole family is revoked. Of two exchanges at the same moment one wins, and the other is
+ * refused without harm, as a client in trouble with its network does that to itself.
+ *
+ * An application without a secret shows the verifier of its first request again, unless the setting
+ * `oauth_refresh_requires_code_verifier` lets it do without.
+ *
+ * @throws OAuthError `invalid_grant`, `invalid_scope`
+ */
+export const refreshTokens = async (
+  ctx: Context,
+  application: ApplicationRow,
+  sent: {
+    readonly refreshToken: string;
+    readonly redirectUri: string | null;
+    readonly verifier: string | null;
+    readonly scope: string | null;
+  },
+): Promise<TokenResponse> => {
+  const { oauth_refresh_requires_code_verifier: verifierNeeded } = await getSettings(ctx);
+  const tokens = await ctx.transaction(async (tx): Promise<TokenResponse | null> => {
+    const found = await findRefreshable(tx, sent.refreshToken);
+    if (!found || found.application_id !== application.id) return null;
+    await lockAuthorization(tx, found);
+    const old = (await findRefreshable(tx, sent.refreshToken)) ?? found;
+    if (old.refreshed && !old.just_now) await revokeFamily(tx, old.family_id, 'reuse');
+    if (old.refreshed || old.revoked || !old.active) return null;
+    if (sent.redirectUri !== null && sent.redirectUri !== old.redirect_uri) return null;
+    if (sent.verifier !== null) {
+      if (old.code_challenge === null || !verifies(sent.verifier, old.code_challenge)) return null;
+    } else if (verifierNeeded && !application.confidential && old.code_challenge !== null) {
+      throw invalidGrant('The code_verifier of the authorization request is missing.');
+    }
+    const scopes = sent.scope === null ? old.scopes : requestedScopes(sent.scope, old.scopes);
+    if (!scopes) throw invalidScope();
+    await tx.db
+      .updateTable('oauth_access_tokens')
+      // Not now(), which is when this transaction began: whoever began before this moment came at the same time.
+      .set({ refreshed_at: sql`clock_timestamp()`, revoked_at: sql`clock_timestamp()` })
+      .where('id', '=', old.id)
+      .execute();
+    return issueTokens(tx, {
+      applicationId: application.id,
+      userId: old.user_id,
+      scopes,
+      refreshable: true,
+      familyId: old.family_id,
+      codeChallenge: old.code_challenge,
+      redirectUri: old.redirect_uri,
+      refreshed: true,
+    });
+  });
+  if (!tokens) throw invalidGrant();
+  return tokens;
+};
+
+/** Whether the password grant is open: by its own setting, and as long as git takes passwords (specification 2 §4.2). */
+export const isPasswordGrantOpen = async (ctx: Pick<Context, 'services'>): Promise<boolean> => {
+  const settings = await getSettings(ctx);
+  return settings.oauth_password_grant_enabled && settings.password_authentication_enabled_for_git;
+};
+
+/**
+ * Exchanges a user's name and password for an access token (RFC 6749 §4.3), for an application or for nobody in
+ * particular. Guarded as signing in is; users with a second factor cannot, as it could not be asked for.
+ *
+ * @throws OAuthError `unsupported_grant_type`, `invalid_grant`, `invalid_scope`; `too_many_requests`
+ */
+export const grantByPassword = async (
+  ctx: Context,
+  application: ApplicationRow | null,
+  sent: { readonly username: string; readonly password: string; readonly scope: string | null },
+): Promise<TokenResponse> => {
+  if (!(await isPasswordGrantOpen(ctx))) throw unsupportedGrant();
+  const scopes = requestedScopes(sent.scope, application?.scopes ?? OAUTH_SCOPES);
+  if (!scopes || scopes.length === 0) throw invalidScope();
+  const account = await checkPassword(ctx, { login: sent.username, password: sent.password }).catch(
+    (error: unknown) => {
+      if (!(error instanceof DomainError)) throw error;
+      if (error.code === 'unauthenticated') throw invalidGrant();
+      if (error.code === 'forbidden') throw invalidGrant(error.message);
+      throw error;
+    },
+  );
+  // The same words as for a wrong password: or this would tell that it was right.
+  if (account.two_factor_enabled || account.password_change_required) throw invalidGrant();
+  if (!account.is_admin && scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) throw invalidScope();
+  return ctx.transaction((tx) =>
+    issueTokens(tx, { applicationId: application?.id ?? null, userId: account.id, scopes, refreshable: false }),
+  );
+};
+
+/** Answers a device that asks whether its user has let it in (RFC 8628 §3.4). @throws OAuthError as there */
+export const grantToDevice = async (
+  ctx: Context,
+  application: ApplicationRow,
+  deviceCode: string,
+): Promise<TokenResponse> => {
+  const answer = await ctx.transaction(async (tx) => {
+    const poll = await pollDevice(tx, application, deviceCode);
+    if ('error' in poll) return poll;
+    const { user_id: userId, scopes } = poll.approved;
+    await lockAuthorization(tx, { application_id: application.id, user_id: userId });
+    const issued = await issueTokens(tx, {
+      applicationId: application.id,
+      userId,
+      scopes,
+      refreshable: false,
+      tokenType: 'Bearer',
+    });
+    return withIdToken(tx, application, issued, { userId, scopes, nonce: null, authTime: null });
+  });
+  if ('error' in answer) throw new OAuthError(answer.error, DEVICE_ERRORS[answer.error]);
+  return answer;
+};
+
+export const unsupportedGrant = () =>
+  new OAuthError(
+    'unsupported_grant_type',
+    'The authorization grant type is not supported by the authorization server.',
+  );
+
+const DEVICE_ERRORS = {
+  authorization_pending: 'The user has not answered yet.',
+  slow_down: 'The device asks too often.',
+  expired_token: 'The device code has expired; begin anew.',
+  access_denied: 'The resource owner or authorization server denied the request.',
+  invalid_grant: invalidGrant().message,
+} as const;
+
+const withIdToken = async (
+  tx: Tx,
+  application: ApplicationRow,
+  issued: TokenResponse,
+  about: {
+    readonly userId: number;
+    readonly scopes: readonly string[];
+    readonly nonce: string | null;
+    readonly authTime: number | null;
+  },
+): Promise<TokenResponse> => {
+  if (!about.scopes.includes('openid')) return issued;
+  const id_token = await makeIdToken(tx, {
+    userId: about.userId,
+    clientId: application.uid,
+    accessToken: issued.access_token,
+    expiresIn: issued.expires_in,
+    nonce: about.nonce,
+    authTime: about.authTime,
+  });
+  return { ...issued, id_token };
+};
+
+const findGrant = ({ db }: Tx, code: string) =>
+  db
+    .selectFrom('oauth_grants as g')
+    .innerJoin('users as u', 'u.id', 'g.user_id')
+    .select([
+      'g.id',
+      'g.application_id',
+      'g.user_id',
+      'g.redirect_uri',
+      'g.scopes',
+      'g.code_challenge',
+      'g.nonce',
+      'g.family_id',
+      sql<number | null>`extract(epoch from g.authenticated_at)::bigint`.as('auth_time'),
+      sql<boolean>`g.used_at is not null`.as('used'),
+      sql<boolean>`g.expires_at <= now()`.as('expired'),
+      sql<boolean>`u.state = 'active'`.as('active'),
+    ])
+    .where('g.digest', '=', digestToken(code))
+    .executeTakeFirst();
+
+const findRefreshable = ({ db }: Tx, refreshToken: string) =>
+  db
+    .selectFrom('oauth_access_tokens as t')
+    .innerJoin('users as u', 'u.id', 't.user_id')
+    .select([
+      't.id',
+      't.application_id',
+      't.user_id',
+      't.redirect_uri',
+      't.scopes',
+      't.code_challenge',
+      't.family_id',
+      sql<boolean>`t.refreshed_at is not null`.as('refreshed'),
+      sql<boolean>`coalesce(t.refreshed_at > now(), false)`.as('just_now'),
+      sql<boolean>`t.revoked_at is not null`.as('revoked'),
+      sql<boolean>`u.state = 'active'`.as('active'),
+    ])
+    .where('t.refresh_digest', '=', digestToken(refreshToken))
+    .executeTakeFirst();

@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto';
+import { SignJWT } from 'jose';
+import { sql } from 'kysely';
+import { avatarUrl, userWebUrl } from '#domains/users/model.ts';
+import { getUser } from '#domains/users/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { SIGNING_ALGORITHM, signingKey } from './signing-keys.ts';
+
+/** What an id token is made of besides its user. */
+export interface IdTokenInput {
+  readonly userId: number;
+  /** The application, by its `client_id`. */
+  readonly clientId: string;
+  readonly accessToken: string;
+  /** Seconds. */
+  readonly expiresIn: number;
+  readonly nonce: string | null;
+  /** Unix time at which the user last proved who he is, where that is known. */
+  readonly authTime: number | null;
+}
+
+/** An id token (OpenID Connect Core §2), signed with the newest key. */
+export const makeIdToken = async (ctx: Context, input: IdTokenInput): Promise<string> => {
+  const { kid, key } = await signingKey(ctx);
+  const issuedAt = Math.floor(ctx.clock.now().getTime() / 1000);
+  return new SignJWT({
+    azp: input.clientId,
+    at_hash: halfHash(input.accessToken),
+    ...(input.nonce === null ? {} : { nonce: input.nonce }),
+    ...(input.authTime === null ? {} : { auth_time: input.authTime }),
+  })
+    .setProtectedHeader({ alg: SIGNING_ALGORITHM, kid, typ: 'JWT' })
+    .setIssuer(ctx.services.urls.base)
+    .setSubject(String(input.userId))
+    .setAudience(input.clientId)
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(issuedAt + input.expiresIn)
+    .sign(key);
+};
+
+/** Every claim that userinfo may tell, for discovery. */
+export const CLAIMS = [
+  'sub',
+  'name',
+  'nickname',
+  'preferred_username',
+  'profile',
+  'picture',
+  'website',
+  'zoneinfo',
+  'updated_at',
+  'groups',
+  'email',
+  'email_verified',
+] as const;
+
+export type Claims = Readonly<Partial<Record<(typeof CLAIMS)[number], unknown>> & { readonly sub: string }>;
+
+/** What the scopes tell of the user (OpenID Connect Core §5.1, §5.4), and the full paths of his groups. */
+export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet<string>): Promise<Claims> => {
+  const user = await getUser(ctx, userId);
+  return {
+    sub: String(user.id),
+    ...(scopes.has('profile')
+      ? {
+          name: user.name,
+          nickname: user.username,
+          preferred_username: user.username,
+          profile: userWebUrl(ctx, user),
+          picture: avatarUrl(ctx, user),
+          ...(user.website_url ? { website: user.website_url } : {}),
+          ...(user.timezone ? { zoneinfo: user.timezone } : {}),
+          updated_at: Math.floor(Date.parse(user.updated_at.replace(' ', 'T').replace(/\+00$/, 'Z')) / 1000),
+          groups: await groupPaths(ctx, userId),
+        }
+      : {}),
+    ...(scopes.has('email') ? { email: user.email, email_verified: user.confirmed_at !== null } : {}),
+  };
+};
+
+/** The left half of the digest by the algorithm that signs (§3.1.3.6). */
+const halfHash = (text: string): string =>
+  createHash('sha256').update(text, 'ascii').digest().subarray(0, 16).toString('base64url');
+
+/** The groups that the user is a member of, by himself or from above. */
+const groupPaths = async ({ db }: Context, userId: number): Promise<string[]> => {
+  const { rows } = await sql<{ full_path: string }>`
+    select distinct n.full_path from namespace_access a join namespaces n on n.id = a.namespace_id
+    where a.user_id = ${userId} and n.kind = 'group' and not a.via_share and a.expires_at > current_date
+    order by n.full_path`.execute(db);
+  return rows.map((row) => row.full_path);
+};
