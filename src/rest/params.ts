@@ -201,6 +201,17 @@ export const atLeastOneOf = <N extends string>(...names: readonly N[]): Rule<N> 
       : `${names.join(', ')} are missing, at least one parameter must be provided`,
 });
 
+/** All of them have to be given, or none. */
+export const allOrNoneOf = <N extends string>(...names: readonly N[]): Rule<N> => ({
+  names,
+  check: (given) => {
+    const present = names.filter((name) => given[name] !== undefined);
+    return present.length === 0 || present.length === names.length
+      ? null
+      : `${names.join(', ')} provide all or none of parameters`;
+  },
+});
+
 /** Compiles a shape once; the result parses what was sent, or throws `parameters` naming every problem (conventions §1). */
 export const inputParser = <S extends Shape>(shape: S, rules: readonly Rule<string>[] = []) => {
   const pick = picker(shape);

@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely';
-import type { Context } from '#platform/context.ts';
+import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
+import type { Actor, Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
@@ -175,6 +176,23 @@ export const userDetailsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
+/**
+ * Part of a name or user name, which the trigram index finds, or a whole address: one that the profile shows, for
+ * administrators any that is confirmed or the account's own. Addresses are looked up in the indexes they are unique by,
+ * for what a profile shows is one of them.
+ */
+const matches = (actor: Actor, search: string) => {
+  const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+  const shown = actor.isAdmin ? sql`true` : sql`lower(users.public_email) = lower(${search})`;
+  const addressed = search.includes('@')
+    ? sql`users.id = any (array(
+        select u.id from users u where lower(u.email) = lower(${search})
+        union select e.user_id from emails e where lower(e.email) = lower(${search}) and e.confirmed_at is not null
+      )) and ${shown}`
+    : sql`false`;
+  return sql<boolean>`(users.username ilike ${pattern} or users.name ilike ${pattern} or ${addressed})`;
+};
+
 export const USER_ORDERS = ['id', 'name', 'username', 'created_at', 'updated_at'] as const;
 type UserOrder = (typeof USER_ORDERS)[number];
 
@@ -204,6 +222,7 @@ export interface UserFilter {
   readonly extern_uid?: string | undefined;
   readonly saml_provider_id?: number | undefined;
   readonly skip_ldap?: boolean | undefined;
+  readonly custom_attributes?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
@@ -223,13 +242,7 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
     query = query.where(sql<boolean>`lower(users.username) = any (${wanted}::text[])`);
   }
   if (filter.ids !== undefined) query = query.where(sql<boolean>`users.id = any (${filter.ids}::bigint[])`);
-  if (filter.search) {
-    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
-    const email = actor.isAdmin
-      ? sql<boolean>`lower(users.email) = lower(${filter.search}) or lower(users.public_email) = lower(${filter.search})`
-      : sql<boolean>`lower(users.public_email) = lower(${filter.search})`;
-    query = query.where(sql<boolean>`(users.username ilike ${pattern} or users.name ilike ${pattern} or ${email})`);
-  }
+  if (filter.search) query = query.where(matches(actor, filter.search));
   if (filter.active) query = query.where('users.state', '=', 'active');
   if (filter.blocked) query = query.where('users.state', 'in', ['blocked', 'ldap_blocked']);
   if (filter.external) query = query.where('users.external', '=', true);
@@ -237,9 +250,9 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
   if (filter.humans) query = query.where('users.user_type', '=', 'human');
   if (filter.exclude_internal) query = query.where('users.user_type', 'not in', ['ghost', 'support_bot']);
   if (filter.without_project_bots) query = query.where('users.user_type', '<>', 'project_bot');
-  if (filter.created_after) query = query.where(sql<boolean>`users.created_at > ${filter.created_after}::timestamptz`);
+  if (filter.created_after) query = query.where(sql<boolean>`users.created_at >= ${filter.created_after}::timestamptz`);
   if (filter.created_before)
-    query = query.where(sql<boolean>`users.created_at < ${filter.created_before}::timestamptz`);
+    query = query.where(sql<boolean>`users.created_at <= ${filter.created_before}::timestamptz`);
   if (actor.isAdmin) {
     if (filter.admins) query = query.where('users.is_admin', '=', true);
     if (filter.auditors) query = query.where('users.is_auditor', '=', true);
@@ -265,6 +278,10 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
     if (filter.skip_ldap) {
       query = query.where(sql<boolean>`not exists (select 1 from identities i
         where i.user_id = users.id and i.provider like 'ldap%')`);
+    }
+    if (filter.custom_attributes !== undefined) {
+      const wanted = JSON.stringify(filter.custom_attributes);
+      query = query.where(hasCustomAttributes('users', sql.ref('users.id'), wanted));
     }
   }
   const order = filter.order_by ?? 'id';

@@ -213,7 +213,7 @@ const toAdministratorRecord = (
   // There are no plans here, nor trials of them; everyone who may sign in takes a seat.
   plan: null,
   trial: false,
-  using_license_seat: user.state === 'active' && !isBot(user),
+  using_license_seat: user.state === 'active' && user.user_type === 'human',
   created_by: creator ? toUserBasic(ctx, creator) : null,
   email_reset_offered_at: isoTime(user.email_reset_offered_at),
   provisioned_by_group_id: user.provisioned_by_group_id,

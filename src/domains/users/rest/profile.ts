@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { tooBig } from '#platform/picture.ts';
+import { boolean, fileUpload, integer, text } from '#rest/params.ts';
+import { route, streamRoute } from '#rest/route.ts';
+import { MAX_AVATAR_BYTES, openAvatar } from '../avatar.ts';
+import { avatarUrl } from '../model.ts';
+import { setAvatar, updateProfile } from '../profile.ts';
+import { anyUserRecord, toUserRecordFor } from '../record.ts';
+
+const tag = 'Users';
+
+/** A picture: PNG, JPEG, GIF or WebP of at most 200 KiB. */
+export const avatarUpload = fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) });
+
+/** What people do to their own accounts. */
+export const profileRoutes = [
+  route({
+    method: 'PUT',
+    path: '/user',
+    tag,
+    summary: 'Update your profile',
+    description:
+      "The hub's own endpoint, beside the mutation `profileUpdate`. Addresses have to be confirmed ones of yours.",
+    input: {
+      name: text().optional(),
+      bio: text().nullish(),
+      location: text().nullish(),
+      public_email: text().nullish(),
+      commit_email: text().nullish(),
+      skype: text().nullish(),
+      linkedin: text().nullish(),
+      twitter: text().nullish(),
+      discord: text().nullish(),
+      website_url: text().nullish(),
+      organization: text().nullish(),
+      job_title: text().nullish(),
+      pronouns: text().nullish(),
+      timezone: text().nullish(),
+      private_profile: boolean().optional(),
+      theme_id: integer().nullish(),
+      color_scheme_id: integer().nullish(),
+      view_diffs_file_by_file: boolean().optional(),
+    },
+    response: anyUserRecord,
+    run: async (ctx, changes) => toUserRecordFor(ctx, await updateProfile(ctx, changes)),
+  }),
+  route({
+    method: 'PUT',
+    path: '/user/avatar',
+    tag,
+    summary: 'Set your avatar',
+    description: 'A PNG, JPEG, GIF or WebP picture of at most 200 KiB, ideally 192 x 192 pixels. Empty takes it away.',
+    input: { avatar: avatarUpload.nullable() },
+    response: z.object({ avatar_url: z.string().nullable() }),
+    run: async (ctx, { avatar }) => ({ avatar_url: avatarUrl(ctx, await setAvatar(ctx, avatar)) }),
+  }),
+  streamRoute({
+    method: 'GET',
+    path: '/uploads/-/system/user/avatar/:id/:filename',
+    root: true,
+    tag,
+    summary: "Get a user's avatar",
+    auth: 'optional',
+    scopes: [],
+    input: { id: integer({ min: 0 }), filename: text() },
+    run: async (ctx, { id, filename }) => {
+      const { contentType, file } = await openAvatar(ctx, id, filename);
+      return {
+        stream: file.stream,
+        size: file.size,
+        contentType,
+        headers: {
+          // Whatever is in it, it is shown as a picture or not at all.
+          'Content-Security-Policy': "default-src 'none'; sandbox",
+          // Another picture has another name.
+          'Cache-Control': 'public, max-age=31536000, immutable',
+        },
+      };
+    },
+  }),
+];
