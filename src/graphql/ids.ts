@@ -9,6 +9,7 @@ export const ID_SCALARS = {
   CiPipelineID: ['Ci::Pipeline'],
   CiRunnerID: ['Ci::Runner'],
   CiStageID: ['Ci::Stage'],
+  EmailID: ['Email'],
   GroupID: ['Group'],
   IssueID: ['Issue', 'WorkItem'],
   JobArtifactID: ['Ci::JobArtifact'],

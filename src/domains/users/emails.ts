@@ -43,6 +43,10 @@ export const listEmails = async (ctx: Context, userId: number): Promise<List<Ema
   return listOf(ctx.db, query, [{ by: sql`emails.id`, of: (row) => row.id }], 'asc');
 };
 
+/** All of the caller's secondary addresses, for the page that shows them: there are few. */
+export const allEmailsOfCaller = async (ctx: Context): Promise<EmailRow[]> =>
+  (await listEmails(ctx, requireUser(ctx))).rows({ limit: MAX_ADDRESSES + 1 });
+
 /** One of them by its id; throws `not_found` (Email) for those of others too. */
 export const getEmail = async (ctx: Context, userId: number, id: number): Promise<EmailRow> => {
   await authorise(ctx, userId);

@@ -1,4 +1,5 @@
 import './graphql/activities.ts';
+import './graphql/emails.ts';
 import './graphql/follows.ts';
 import './graphql/lists.ts';
 import './graphql/mutations.ts';

@@ -1,0 +1,131 @@
+import { toDataURL } from 'qrcode';
+import { button, errorSummary, type FormErrors, field, form, html, layout, notice } from '#pages/html.ts';
+import { type Page, type PageResponse, page } from '#pages/page.ts';
+import type { Visit } from '#pages/visit.ts';
+import type { Context } from '#platform/context.ts';
+import { oneOf, text } from '#rest/params.ts';
+import {
+  type Demand,
+  disableTwoFactor,
+  enableTwoFactor,
+  getSecondFactor,
+  regenerateRecoveryCodes,
+  secondFactorDemand,
+} from '../enrolment.ts';
+import { answer, refusalOf } from './sign-in.ts';
+
+export const TWO_FACTOR = '/-/user_settings/two_factor';
+
+const proof = { current_password: text().default(''), code: text({ max: 100 }).default('') };
+
+export const twoFactorPages: readonly Page[] = [
+  page({
+    method: 'GET',
+    path: TWO_FACTOR,
+    auth: 'required',
+    run: (ctx, _input, visit) => showTwoFactor(ctx, visit, { errors: {} }),
+  }),
+  page({
+    method: 'POST',
+    path: TWO_FACTOR,
+    auth: 'required',
+    input: { ...proof, change: oneOf(['enable', 'regenerate', 'disable']) },
+    run: async (ctx, { current_password: password, code, change }, visit) => {
+      try {
+        if (change === 'disable') {
+          await disableTwoFactor(ctx, { password, code });
+          return visit.redirect(TWO_FACTOR, { notice: 'Two-factor authentication is disabled.' });
+        }
+        const run = change === 'enable' ? enableTwoFactor : regenerateRecoveryCodes;
+        return showRecoveryCodes(visit, await run(ctx, { password, code }));
+      } catch (error) {
+        return showTwoFactor(ctx, visit, refusalOf(error, 'The password or the code is not right'));
+      }
+    },
+  }),
+];
+
+const showTwoFactor = async (
+  ctx: Context,
+  visit: Visit,
+  { errors, status, headers }: ReturnType<typeof refusalOf>,
+): Promise<PageResponse> => {
+  const factor = await getSecondFactor(ctx);
+  const body = factor.enabled
+    ? inForce(visit, factor.recoveryCodesLeft, errors)
+    : enrolment(visit, {
+        secret: factor.secret,
+        picture: await toDataURL(factor.uri, { errorCorrectionLevel: 'M', margin: 4, scale: 5 }),
+        uri: factor.uri,
+        demand: await secondFactorDemand(ctx),
+        errors,
+      });
+  return visit.show(layout({ title: 'Two-factor authentication', visit, body }), answer(status, headers));
+};
+
+interface Enrolment {
+  readonly secret: string;
+  readonly uri: string;
+  /** A data URI. */
+  readonly picture: string;
+  readonly demand: Demand | null;
+  readonly errors: FormErrors;
+}
+
+const enrolment = (
+  visit: Visit,
+  { secret, uri, picture, demand, errors }: Enrolment,
+): string => html`!${demand === null ? '' : notice('warning', demandInWords(demand))}
+!${errorSummary(errors)}
+<p>With a second factor, signing in asks for a code of an authenticator app beside your password.</p>
+<ol>
+<li>Scan the picture with your app, <a href="${uri}">open it on this device</a>, or type the key.</li>
+<li>Type the code that the app shows.</li>
+</ol>
+<p><img src="${picture}" alt="QR code of the key below" class="qr" width="225" height="225"></p>
+<p>Key: <code id="otp-secret">${secret.replace(/(.{4})(?=.)/g, '$1 ')}</code></p>
+!${form(
+  visit,
+  TWO_FACTOR,
+  html`!${proofFields('Six digits from your authenticator.')}
+!${button('Enable', { name: 'change', value: 'enable' })}`,
+)}`;
+
+const demandInWords = ({ graceUntil }: Demand): string =>
+  graceUntil === null
+    ? 'This hub asks for a second factor: enable it to go on.'
+    : `This hub asks for a second factor: enable it before ${graceUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`;
+
+const inForce = (visit: Visit, left: number, errors: FormErrors): string => html`!${errorSummary(errors)}
+<p>Two-factor authentication is enabled: signing in asks for a code of your authenticator.</p>
+<p>!${html`${left === 1 ? 'One recovery code is' : `${left} recovery codes are`} left.`} Each signs you in once when your authenticator is not at hand.</p>
+<h2>Change it</h2>
+!${form(
+  visit,
+  TWO_FACTOR,
+  html`!${proofFields('Six digits from your authenticator, or a recovery code.')}
+!${button('Make new recovery codes', { kind: 'plain', name: 'change', value: 'regenerate' })}
+!${button('Disable', { kind: 'danger', name: 'change', value: 'disable' })}`,
+)}`;
+
+const proofFields = (hint: string): string =>
+  [
+    field({
+      name: 'current_password',
+      label: 'Your password',
+      type: 'password',
+      autocomplete: 'current-password',
+      required: true,
+    }),
+    field({ name: 'code', label: 'Code', autocomplete: 'one-time-code', hint, required: true, maxlength: 100 }),
+  ].join('\n');
+
+const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse => {
+  const body = html`!${notice('done', 'Two-factor authentication is enabled.')}
+<p>Keep these recovery codes in a safe place. Each signs you in once, when your authenticator is not at hand. They are shown this once; earlier ones do not count any more.</p>
+<ul class="codes" aria-label="Recovery codes">
+!${codes.map((code) => html`<li><code>${code}</code></li>`).join('\n')}
+</ul>
+<p><a href="/">I have kept them: go on</a></p>`;
+  return visit.show(layout({ title: 'Recovery codes', visit, body }));
+};

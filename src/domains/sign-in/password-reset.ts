@@ -1,0 +1,38 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import { passwordErrors } from '#domains/users/attributes.ts';
+import { findMailToken, takeMailToken } from '#domains/users/mail-tokens.ts';
+import { hashPassword, MAX_PASSWORD_LENGTH } from '#domains/users/password.ts';
+import { setPassword } from '#domains/users/set-password.ts';
+import type { Context } from '#platform/context.ts';
+import { invalid } from '#platform/errors.ts';
+import { revokeSessionsOf } from './sessions.ts';
+
+/** Whether the token of a mail still sets a password; uses nothing up. */
+export const canResetPassword = async (ctx: Context, token: string): Promise<boolean> =>
+  (await findMailToken(ctx, 'reset_password', token)) !== null;
+
+/**
+ * Sets the password of whoever the token was mailed to, once, and ends all their sessions. Tokens for tools go on. A
+ * second factor is still asked for when they sign in: nobody is signed in by this.
+ *
+ * @throws `invalid` for a token that is not good (reset_password_token), or by attribute
+ */
+export const resetPassword = async (ctx: Context, token: string, password: string): Promise<void> => {
+  const { minimum_password_length } = await getSettings(ctx);
+  // Looked at before the password is hashed: that costs, and anyone can send one.
+  if (!(await canResetPassword(ctx, token))) throw badToken();
+  const errors =
+    password.length > MAX_PASSWORD_LENGTH
+      ? { password: [`is too long (maximum is ${MAX_PASSWORD_LENGTH} characters)`] }
+      : passwordErrors(password, minimum_password_length);
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+  const digest = await hashPassword(password);
+  await ctx.transaction(async (tx) => {
+    const taken = await takeMailToken(tx, 'reset_password', token);
+    if (!taken) throw badToken();
+    await setPassword(tx, taken.user_id, digest);
+    await revokeSessionsOf(tx, taken.user_id);
+  });
+};
+
+const badToken = () => invalid({ reset_password_token: ['is invalid or has expired'] });

@@ -1,0 +1,17 @@
+import { integer } from '#rest/params.ts';
+import { route } from '#rest/route.ts';
+import { disableTwoFactorOf } from './enrolment.ts';
+
+export const routes = [
+  route({
+    method: 'PATCH',
+    path: '/users/:id/disable_two_factor',
+    tag: 'Users',
+    summary: "Disable a user's second factor",
+    description: 'For somebody who lost it; not for administrators, oneself among them (403). 400 where there is none.',
+    admin: true,
+    input: { id: integer({ min: 0 }) },
+    response: null,
+    run: (ctx, { id }) => disableTwoFactorOf(ctx, id),
+  }),
+];

@@ -1,0 +1,68 @@
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { addEmail, type EmailRow, getEmailById, listEmails, removeEmail, resendConfirmation } from '../emails.ts';
+import { requireUser } from '../policy.ts';
+import { UserRef } from './user.ts';
+
+const EmailRef = builder.objectRef<EmailRow>('Email').implement({
+  description: 'An address beside the primary one. It counts once it is confirmed.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: (email) => gid('Email', email.id) }),
+    email: t.exposeString('email', { nullable: false }),
+    confirmedAt: t.expose('confirmed_at', { type: 'Time', nullable: true }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+  }),
+});
+
+const EmailConnection = builder.connectionObject({ type: EmailRef, name: 'EmailConnection' }, { name: 'EmailEdge' });
+
+builder.interfaceField(UserRef, 'emails', (t) =>
+  t.connection(
+    {
+      type: EmailRef,
+      nullable: true,
+      description: "The user's own, and administrators', to see.",
+      resolve: async (user, args, ctx, info) => {
+        if (ctx.actor.userId === null || (ctx.actor.userId !== user.id && !ctx.actor.isAdmin)) return null;
+        return listConnection(args, info, await listEmails(ctx, user.id));
+      },
+    },
+    EmailConnection,
+  ),
+);
+
+mutationField('userEmailAdd', {
+  description:
+    'Adds an address and mails it a link that confirms it: for the caller or, by administrators, for another user.',
+  input: (t) => ({
+    email: t.string({ required: true }),
+    userId: t.field({ type: 'UserID' }),
+    skipConfirmation: t.boolean({ description: 'For administrators: the address counts as confirmed.' }),
+  }),
+  payload: { email: EmailRef },
+  run: async (ctx, input) => ({
+    email: await addEmail(ctx, input.userId ?? requireUser(ctx), {
+      email: input.email,
+      skip_confirmation: input.skipConfirmation ?? undefined,
+    }),
+  }),
+});
+
+mutationField('userEmailResendConfirmation', {
+  description: 'Mails the link of an address that is not confirmed yet once more.',
+  input: (t) => ({ id: t.field({ type: 'EmailID', required: true }) }),
+  payload: { email: EmailRef },
+  run: async (ctx, { id }) => ({ email: await resendConfirmation(ctx, id) }),
+});
+
+mutationField('userEmailRemove', {
+  description: 'Removes an address of the caller or, by administrators, of another user.',
+  input: (t) => ({ id: t.field({ type: 'EmailID', required: true }) }),
+  payload: {},
+  run: async (ctx, { id }) => {
+    await removeEmail(ctx, await getEmailById(ctx, id));
+    return {};
+  },
+});
