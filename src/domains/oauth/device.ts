@@ -47,7 +47,7 @@ export const startDevice = async (
     .execute();
   return {
     device_code,
-    user_code: `${userCode.slice(0, CODE_LENGTH / 2)}-${userCode.slice(CODE_LENGTH / 2)}`,
+    user_code: shownCode(userCode),
     expires_in: LIFETIME,
     interval: INTERVAL,
   };
@@ -149,6 +149,12 @@ const waiting = (db: Database, code: string) =>
     .where('user_code_digest', '=', digestToken(normalized(code)))
     .where('state', '=', 'pending')
     .where('expires_at', '>', sql<string>`now()`);
+
+/** A code as it is shown, `BCDF-GHJK`, however it was typed. */
+export const shownCode = (code: string): string => {
+  const plain = normalized(code);
+  return `${plain.slice(0, CODE_LENGTH / 2)}-${plain.slice(CODE_LENGTH / 2)}`;
+};
 
 /** Lower case, dashes and blanks are how people write. */
 const normalized = (code: string): string => code.replace(/[\s\p{Pd}]/gu, '').toUpperCase();

@@ -1,0 +1,35 @@
+import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
+import { html } from '#pages/html.ts';
+import type { Visit } from '#pages/visit.ts';
+import type { Context } from '#platform/context.ts';
+import type { ApplicationRow } from '../applications.ts';
+import { scopeList } from './scopes.ts';
+
+interface AskingOptions {
+  readonly visit: Visit;
+  readonly application: ApplicationRow;
+  readonly scopes: readonly string[];
+  /** More lines that tell who asks: a term, and what is said of it. */
+  readonly details: readonly (readonly [string, string])[];
+}
+
+/** Who asks, as whom one is signed in, and what is asked for: what a person has to know before letting an application in. */
+export const asking = async (ctx: Context, { visit, application, scopes, details }: AskingOptions): Promise<string> => {
+  const { owner_id } = application;
+  const owner = owner_id === null ? null : (await userSummariesByIds(ctx, [owner_id])).get(owner_id);
+  const lines = [['Registered by', registrant(owner)], ['Kind', kindOf(application)], ...details] as const;
+  return html`<p class="lead"><strong>${application.name}</strong> wants to act for you. You are signed in as <strong>@${visit.username ?? ''}</strong>.</p>
+<dl>
+!${lines.map(([term, said]) => html`<div><dt>${term}</dt><dd>${said}</dd></div>`).join('\n')}
+</dl>
+<h2>It would be able to</h2>
+!${scopeList(scopes)}`;
+};
+
+const registrant = (owner: UserSummary | null | undefined): string =>
+  owner ? `${owner.name} (@${owner.username})` : 'The administrators of this hub';
+
+const kindOf = ({ confidential }: ApplicationRow): string =>
+  confidential
+    ? 'Confidential: it proves who it is by a secret'
+    : 'Public: it runs on a device or in a browser, and cannot prove who it is';

@@ -1,0 +1,93 @@
+import { button, errorSummary, type FormErrors, field, form, hidden, html, layout, notice } from '#pages/html.ts';
+import { type Page, type PageResponse, page } from '#pages/page.ts';
+import type { Visit } from '#pages/visit.ts';
+import type { Context } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+import { oneOf, text } from '#rest/params.ts';
+import { applicationsByIds } from '../applications.ts';
+import { type DeviceRequest, decideDevice, findUserCode, shownCode } from '../device.ts';
+import { asking } from './asking.ts';
+
+const PATH = '/oauth/device';
+const code = () => text({ max: 100 }).default('');
+
+export const devicePages: readonly Page[] = [
+  page({
+    method: 'GET',
+    path: PATH,
+    auth: 'required',
+    input: { user_code: code() },
+    // Never more than filled in: a link alone neither tries a code nor lets a device in.
+    run: (_ctx, { user_code }, visit) => showEntry(visit, user_code),
+  }),
+  page({
+    method: 'POST',
+    path: PATH,
+    auth: 'required',
+    input: { user_code: code(), decision: oneOf(['approve', 'deny']).optional() },
+    run: async (ctx, { user_code, decision }, visit) => {
+      if (user_code.trim() === '') return showEntry(visit, '', { user_code: ["can't be blank"] });
+      if (decision === undefined) {
+        const request = await findUserCode(ctx, user_code);
+        return request ? showRequest(ctx, visit, request, user_code) : showEntry(visit, user_code, UNKNOWN);
+      }
+      const decided = await decideDevice(ctx, user_code, decision === 'approve');
+      return decided ? showDecided(visit, decision === 'approve') : showEntry(visit, user_code, UNKNOWN);
+    },
+  }),
+];
+
+const UNKNOWN: FormErrors = { user_code: ['is not known, or has run out. Look at your device for a new one'] };
+
+const showEntry = (visit: Visit, userCode: string, errors: FormErrors = {}): PageResponse => {
+  const wrong = Object.keys(errors).length > 0;
+  const body = html`!${errorSummary(errors, { user_code: 'Code' })}
+<p>A device or a program asked you to come here, and shows you a code.</p>
+!${form(
+    visit,
+    PATH,
+    [
+      field({
+        name: 'user_code',
+        label: 'Code',
+        value: userCode,
+        hint: 'Such as BCDF-GHJK. Dashes, blanks and capitals make no difference.',
+        errors,
+        autocomplete: 'off',
+        required: true,
+        autofocus: true,
+        maxlength: 100,
+      }),
+      button('Continue'),
+    ].join('\n'),
+  )}`;
+  return visit.show(layout({ title: 'Connect a device', visit, body }), { status: wrong ? 422 : 200 });
+};
+
+const showRequest = async (
+  ctx: Context,
+  visit: Visit,
+  { application_id, scopes }: DeviceRequest,
+  userCode: string,
+): Promise<PageResponse> => {
+  const application = (await applicationsByIds(ctx, [application_id])).get(application_id);
+  if (!application) throw notFound('Application');
+  const shown = shownCode(userCode);
+  const who = await asking(ctx, { visit, application, scopes, details: [['Code', shown]] });
+  const buttons = [
+    button('Authorize', { name: 'decision', value: 'approve' }),
+    button('Deny', { kind: 'plain', name: 'decision', value: 'deny' }),
+  ].join('\n');
+  const body = html`!${notice('warning', 'Go on only if you have the device at hand and it shows this very code. Did somebody send you the code or a link? Then deny it.')}
+!${who}
+!${form(visit, PATH, html`!${hidden('user_code', shown)}<div class="actions">!${buttons}</div>`)}
+<p class="hint">You can take it back at any time under <a href="/-/user_settings/applications">Applications</a>.</p>`;
+  return visit.show(layout({ title: `Authorize ${application.name}?`, visit, body }));
+};
+
+const showDecided = (visit: Visit, approved: boolean): PageResponse => {
+  const body = approved
+    ? html`!${notice('done', 'The device may act for you now.')}<p>Go back to it: it goes on by itself in a few seconds. You can close this page.</p>`
+    : html`!${notice('done', 'The device was turned away.')}<p>Nothing was allowed. You can close this page.</p>`;
+  return visit.show(layout({ title: approved ? 'Device connected' : 'Device denied', visit, body }));
+};
