@@ -67,10 +67,12 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.decorateRequest('abortController', null);
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('userId', null);
+  fastify.decorateRequest('response', null);
 
   const record = requestRecorder(log, options.metrics);
   fastify.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now();
+    request.response = reply.raw;
     // On the raw response: it is there too when a mount answers past Fastify.
     reply.raw.setHeader('X-Request-Id', request.id);
     reply.raw.once('close', () => {

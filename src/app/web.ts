@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Registry, register } from 'prom-client';
 import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { throttle } from '#domains/settings/throttles.ts';
 import { authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
@@ -38,6 +39,7 @@ export const serveWeb = ({
     services,
     createContext,
     authenticate: (credential, request) => authenticate(services, credential, request),
+    throttle: (request) => throttle(services, request),
     checkResponses,
     routes: faces ? routes : [],
     mounts: faces ? [graphqlMount({ services, createContext, eventLog }), ...mounts] : [],
@@ -59,17 +61,26 @@ const graphqlMount =
     const trusted = trustOf(services.config.trustedProxies);
     await mountGraphql(fastify, {
       schema,
-      contextOf: async ({ headers, url, method, ip, requestId, signal }) => {
-        const sent = Object.fromEntries(new URL(url, 'http://local').searchParams);
+      contextOf: async (caller) => {
+        const { headers, method, ip, requestId, signal, setHeader } = caller;
+        const sent = Object.fromEntries(new URL(caller.url, 'http://local').searchParams);
         const client = { ip, userAgent: headers['user-agent'] ?? null };
-        const actor = await authenticate(services, readCaller({ method, headers }, sent, services), {
-          method,
-          route: '/api/graphql',
-          ...client,
-          requestId,
-          sudo: readSudo(headers, sent),
-          tokenInQuery: hasCredential(sent),
-        });
+        const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });
+        let actor: Actor;
+        try {
+          actor = await authenticate(services, readCaller({ method, headers }, sent, services), {
+            method,
+            route: '/api/graphql',
+            ...client,
+            requestId,
+            sudo: readSudo(headers, sent),
+            tokenInQuery: hasCredential(sent),
+          });
+        } catch (error) {
+          await count(null);
+          throw error;
+        }
+        await count(actor);
         return createContext({ actor, requestId, client, signal });
       },
       contextFor: (actor) => createContext({ actor }),

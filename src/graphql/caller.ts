@@ -14,6 +14,8 @@ export interface Caller {
   readonly requestId: string;
   /** Aborts when the caller has gone. */
   readonly signal: AbortSignal;
+  /** On the answer, whatever becomes of it; in vain on a WebSocket. */
+  setHeader(name: string, value: string): void;
 }
 
 /**
@@ -25,6 +27,8 @@ export type ContextOf = (caller: Caller) => Promise<Context>;
 export interface Rejection {
   readonly status: number;
   readonly message: string;
+  /** When it is worth coming again. */
+  readonly retryAfterSeconds?: number;
 }
 
 /** How a caller is told that there is no context for it. Unexpected errors go on. */
@@ -32,7 +36,12 @@ export const rejectionOf = (error: unknown): Rejection => {
   if (isDatabaseAway(error)) return { status: 503, message: 'Service unavailable' };
   if (!(error instanceof DomainError)) throw error;
   const status = STATUSES[error.code] ?? 400;
-  return { status, message: status === 401 ? 'Invalid token' : error.message };
+  const { retryAfterSeconds } = error.details;
+  return {
+    status,
+    message: status === 401 ? 'Invalid token' : error.message,
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  };
 };
 
 const STATUSES: Partial<Record<DomainError['code'], number>> = {

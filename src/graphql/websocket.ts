@@ -224,5 +224,6 @@ const callerOf = (
     ip: addressOf(request),
     requestId: randomUUID(),
     signal,
+    setHeader: () => undefined,
   };
 };

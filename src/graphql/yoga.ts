@@ -81,7 +81,8 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         try {
           ctx = await contextOf(callerOf(request, reply));
         } catch (error) {
-          const { status, message } = rejectionOf(error);
+          const { status, message, retryAfterSeconds } = rejectionOf(error);
+          if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
           return answer(reply, status, [message]);
         }
 
@@ -283,5 +284,6 @@ const callerOf = (request: FastifyRequest, { raw }: FastifyReply): Caller => {
     ip: request.ip,
     requestId: request.id,
     signal: gone.signal,
+    setHeader: (name, value) => raw.setHeader(name, value),
   };
 };

@@ -30,6 +30,8 @@ export interface ErrorDetails {
   readonly scopes?: readonly string[];
   /** For `too_many_requests` and `unavailable`. */
   readonly retryAfterSeconds?: number;
+  /** For `too_many_requests`: said in plain text, as the administrators put it. */
+  readonly plain?: true;
 }
 
 export class DomainError extends Error {

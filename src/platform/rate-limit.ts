@@ -37,7 +37,7 @@ export const hit = async ({ pool }: Pick<Services, 'pool'>, key: string, rule: R
     limit: rule.limit,
     observed: row.count,
     remaining: Math.max(0, rule.limit - row.count),
-    resetsAt: new Date(row.epoch * 1000),
+    resetsAt: new Date(row.epoch * 1_000),
     retryAfterSeconds: Math.max(1, row.seconds),
   };
 };
@@ -48,20 +48,21 @@ export const observe = async (
   key: string,
   { limit, seconds }: RateRule,
 ): Promise<RateCount> => {
-  const { rows } = await pool.query<{ count: number; resets_at: string; seconds: number }>(OBSERVE, [storable(key)]);
-  const row = rows[0] ?? { count: 0, resets_at: Date.now() + seconds * 1_000, seconds };
+  const { rows } = await pool.query<{ count: number; epoch: number; seconds: number }>(OBSERVE, [storable(key)]);
+  const row = rows[0] ?? { count: 0, epoch: Date.now() / 1_000 + seconds, seconds };
   return {
     allowed: row.count <= limit,
     limit,
     observed: row.count,
     remaining: Math.max(0, limit - row.count),
-    resetsAt: new Date(row.resets_at),
+    resetsAt: new Date(row.epoch * 1_000),
     retryAfterSeconds: Math.max(1, row.seconds),
   };
 };
 
 const OBSERVE = `
-  select count, resets_at, ceil(extract(epoch from resets_at - now()))::integer as seconds
+  select count, ceil(extract(epoch from resets_at))::bigint as epoch,
+    ceil(extract(epoch from resets_at - now()))::integer as seconds
   from rate_counts where key = $1 and resets_at > now()`;
 
 // A while that has passed is overwritten by the next: nothing has to be removed for counts to be right.

@@ -18,6 +18,7 @@ export class RestError extends Error {
 
 export interface ErrorAnswer {
   readonly status: number;
+  /** A string is plain text. */
   readonly body: unknown;
   readonly headers: Readonly<Record<string, string>>;
   /** Not foreseen: to be logged, with its stack. */
@@ -62,7 +63,7 @@ const mappings = {
   too_large: messageAs(413),
   too_many_requests: (message, details) => ({
     status: 429,
-    body: { message: { error: message } },
+    body: details.plain ? message : { message: { error: message } },
     headers: retryAfter(details),
   }),
   unavailable: (message, details) => ({ status: 503, body: { message }, headers: retryAfter(details) }),

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
@@ -16,6 +17,8 @@ declare module 'fastify' {
     startedAt: number;
     /** For the access log. */
     userId: number | null;
+    /** The answer to come: headers set here stay, also when it becomes an error. */
+    response: ServerResponse | null;
   }
 }
 
@@ -27,9 +30,20 @@ interface ContextRequest {
   readonly signal: AbortSignal;
 }
 
+export type Throttle = (request: {
+  /** Null where the credential did not count. */
+  readonly actor: Actor | null;
+  readonly ip: string;
+  /** Pages and git; else REST and GraphQL. */
+  readonly web: boolean;
+  setHeader(name: string, value: string): void;
+}) => Promise<void>;
+
 export interface RestDependencies {
   readonly services: Services;
   readonly authenticate: Authenticate;
+  /** Counts the request; throws where its caller has made too many. */
+  readonly throttle?: Throttle;
   readonly createContext: (request: ContextRequest) => Context;
   /** Holds each answer against its record, 500 where it does not fit: for tests. */
   readonly checkResponses?: boolean;
@@ -53,23 +67,39 @@ export const registerRoutes = async (
 /** Finds out who asks and makes the request's one context. Query and body may carry the credential too. */
 export const openContext = async (
   request: FastifyRequest,
-  { services, authenticate, createContext }: Pick<RestDependencies, 'services' | 'authenticate' | 'createContext'>,
+  dependencies: Pick<RestDependencies, 'services' | 'authenticate' | 'throttle' | 'createContext'>,
   query: Parameters,
   body: Parameters | null = null,
   given?: Credential,
 ): Promise<Context> => {
-  const { headers } = request;
+  const { services, authenticate, throttle, createContext } = dependencies;
+  const { headers, ip } = request;
+  const route = request.routeOptions.url ?? '';
   const sent = body === null ? query : { ...query, ...body };
-  const credential = given ?? readCaller(request, sent, services);
-  const client = { ip: request.ip, userAgent: headers['user-agent'] ?? null };
-  const actor = await authenticate(credential, {
-    method: request.method,
-    route: request.routeOptions.url ?? '',
-    ...client,
-    requestId: request.id,
-    sudo: readSudo(headers, sent),
-    tokenInQuery: hasCredential(query),
-  });
+  const client = { ip, userAgent: headers['user-agent'] ?? null };
+  const count = (actor: Actor | null) =>
+    throttle?.({
+      actor,
+      ip,
+      web: !route.startsWith('/api/'),
+      setHeader: (name, value) => request.response?.setHeader(name, value),
+    });
+  let actor: Actor;
+  try {
+    actor = await authenticate(given ?? readCaller(request, sent, services), {
+      method: request.method,
+      route,
+      ...client,
+      requestId: request.id,
+      sudo: readSudo(headers, sent),
+      tokenInQuery: hasCredential(query),
+    });
+  } catch (error) {
+    // Whoever tries one credential after the other is a caller without one.
+    await count(null);
+    throw error;
+  }
+  await count(actor);
   request.userId = actor.userId;
   request.abortController ??= new AbortController();
   return createContext({

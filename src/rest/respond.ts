@@ -56,7 +56,10 @@ export const sendError = (reply: FastifyReply, error: unknown): ErrorAnswer => {
   for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
   // What is left of a body that was refused is not worth reading.
   if (!reply.request.raw.complete) reply.header('Connection', 'close');
-  sendJson(reply, answer.status, answer.body);
+  if (typeof answer.body === 'string') {
+    setCommonHeaders(reply);
+    reply.code(answer.status).type('text/plain; charset=utf-8').send(answer.body);
+  } else sendJson(reply, answer.status, answer.body);
   return answer;
 };
 

@@ -1,4 +1,5 @@
 import { getProject } from '#domains/projects/queries.ts';
+import { limitAction } from '#domains/settings/throttles.ts';
 import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
@@ -130,6 +131,7 @@ export const routes = [
     input: { id: idOrPath(), scope: statuses },
     item: jobRecord,
     run: async (ctx, { id, scope }, page) => {
+      await limitAction(ctx, 'project_jobs_api_rate_limit');
       const project = await getProject(ctx, id);
       const found = await readPage(listJobs(ctx, project, { statuses: scope, kinds: ['build'] }), page);
       return { ...found, items: await toJobs(ctx, project, found.items) };

@@ -7,6 +7,7 @@ import {
 } from '#domains/custom-attributes/rest.ts';
 import { findGroupByOldPath, getGroup } from '#domains/groups/queries.ts';
 import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
+import { limitAction } from '#domains/settings/throttles.ts';
 import { findUser, findUserByUsername } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { listOfRows } from '#platform/db/list.ts';
@@ -158,8 +159,9 @@ export const routes = [
       topic: commaList(text({ max: 255 })).optional(),
     },
     item: anyProjectRecord,
-    run: (ctx, { topic, statistics, simple, with_custom_attributes, ...filter }, page) => {
+    run: async (ctx, { topic, statistics, simple, with_custom_attributes, ...filter }, page) => {
       const { isAdmin } = ctx.actor;
+      if (isAnonymous(ctx)) await limitAction(ctx, 'projects_api_rate_limit_unauthenticated');
       return projectPage(
         ctx,
         {

@@ -4,6 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type ProjectAbility } from '#domains/projects/policy.ts';
 import { findMovedProject, findProject } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { throttle } from '#domains/settings/throttles.ts';
 import { authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
@@ -228,15 +229,31 @@ const requireScope = ({ scopes }: Actor, service: Service): void => {
 };
 
 const openContext = async (services: Services, request: FastifyRequest): Promise<Context> => {
-  const credential = readCredential(request.headers, {});
-  const actor =
-    credential.kind === 'basic'
-      ? await authenticateGit(services, credential)
-      : await authenticate(services, credential, { sudo: null });
+  const { ip } = request;
+  const client = { ip, userAgent: headerOf(request, 'user-agent') ?? null };
+  const count = (actor: Actor | null) =>
+    throttle(services, {
+      actor,
+      ip,
+      web: true,
+      setHeader: (name, value) => request.response?.setHeader(name, value),
+    });
+  let actor: Actor;
+  try {
+    const credential = readCredential(request.headers, {});
+    actor =
+      credential.kind === 'basic'
+        ? await authenticateGit(services, credential, client)
+        : await authenticate(services, credential, { sudo: null });
+  } catch (error) {
+    await count(null);
+    throw error;
+  }
+  await count(actor);
   request.userId = actor.userId;
   request.abortController ??= new AbortController();
   const { signal } = request.abortController;
-  return createContextFactory(services)({ actor, requestId: request.id, signal });
+  return createContextFactory(services)({ actor, requestId: request.id, client, signal });
 };
 
 /** `group/project` of `/group/project.git/...`; null when the URL names no repository. */
@@ -261,6 +278,7 @@ const STATUS: Readonly<Record<string, number>> = {
   insufficient_scope: 403,
   forbidden: 403,
   not_found: 404,
+  too_many_requests: 429,
   unavailable: 503,
 };
 const GIT_STATUS: Readonly<Record<string, number>> = { invalid: 400, missing: 404, too_large: 413, timeout: 504 };
@@ -282,6 +300,8 @@ const answerError = (services: Services, error: unknown, request: FastifyRequest
     services.log.error({ err: error, request_id: request.id }, 'git request failed');
   }
   if (known === 401) reply.header('WWW-Authenticate', REALM);
+  const retryAfter = error instanceof DomainError ? error.details.retryAfterSeconds : undefined;
+  if (retryAfter !== undefined) reply.header('Retry-After', retryAfter);
   const text = known === 503 ? AWAY : known === 500 || !(error instanceof Error) ? BROKEN : error.message;
   return noCache(reply).code(known).type('text/plain; charset=utf-8').send(`${text}\n`);
 };

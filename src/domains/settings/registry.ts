@@ -9,6 +9,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
  * this product's own say so.
  */
 const count = (max: number) => z.int().min(0).max(max);
+const throttled = (usual: number) => z.int().min(1).max(10_000_000).default(usual);
 const protectionLevels = z
   .array(z.object({ access_level: z.union([z.literal(0), z.literal(30), z.literal(40), z.literal(60)]) }))
   .max(10);
@@ -257,6 +258,58 @@ export const settingsSchema = z.object({
     .max(8_760)
     .default(24)
     .describe('Own setting: how long a finished export can be downloaded.'),
+  throttle_unauthenticated_api_enabled: z
+    .boolean()
+    .default(false)
+    .describe('Whether requests to REST and GraphQL without a credential that counts are throttled, by address.'),
+  throttle_unauthenticated_api_requests_per_period: throttled(3600).describe(
+    'How many of them are answered in a period.',
+  ),
+  throttle_unauthenticated_api_period_in_seconds: throttled(3600).describe('Length of that period, in seconds.'),
+  throttle_authenticated_api_enabled: z
+    .boolean()
+    .default(false)
+    .describe('Whether requests to REST and GraphQL of signed-in callers are throttled, by user.'),
+  throttle_authenticated_api_requests_per_period: throttled(7200).describe(
+    'How many of them are answered in a period.',
+  ),
+  throttle_authenticated_api_period_in_seconds: throttled(3600).describe('Length of that period, in seconds.'),
+  throttle_unauthenticated_web_enabled: z
+    .boolean()
+    .default(false)
+    .describe('Whether requests for pages and by git of visitors are throttled, by address.'),
+  throttle_unauthenticated_web_requests_per_period: throttled(3600).describe(
+    'How many of them are answered in a period.',
+  ),
+  throttle_unauthenticated_web_period_in_seconds: throttled(3600).describe('Length of that period, in seconds.'),
+  throttle_authenticated_web_enabled: z
+    .boolean()
+    .default(false)
+    .describe('Whether requests for pages and by git of signed-in people are throttled, by user.'),
+  throttle_authenticated_web_requests_per_period: throttled(7200).describe(
+    'How many of them are answered in a period.',
+  ),
+  throttle_authenticated_web_period_in_seconds: throttled(3600).describe('Length of that period, in seconds.'),
+  rate_limiting_response_text: z
+    .string()
+    .max(1_000)
+    .default('Retry later')
+    .describe('What a throttled request is answered, as plain text.'),
+  projects_api_rate_limit_unauthenticated: count(1_000_000)
+    .default(0)
+    .describe('How often an address without a credential may list all projects in ten minutes; 0 is unlimited.'),
+  project_jobs_api_rate_limit: count(1_000_000)
+    .default(0)
+    .describe("How often a user may list a project's jobs in a minute; 0 is unlimited."),
+  project_export_limit: count(1_000_000)
+    .default(0)
+    .describe('How many exports a user may start in a minute; 0 is unlimited.'),
+  project_download_export_limit: count(1_000_000)
+    .default(0)
+    .describe('How often a user may download the export of a project in a minute; 0 is unlimited.'),
+  project_import_limit: count(1_000_000)
+    .default(0)
+    .describe('How many imports a user may start in a minute; 0 is unlimited.'),
   receive_max_input_size: count(1_000_000)
     .default(0)
     .describe('Largest pack a push may bring, in MiB; 0 is unlimited.'),
@@ -313,4 +366,7 @@ export type SettingName = keyof Settings;
 export const settingAliases = {
   allow_local_requests_from_hooks_and_services: 'allow_local_requests_from_web_hooks_and_services',
   outbound_local_requests_allowlist_raw: 'outbound_local_requests_whitelist',
+  throttle_unauthenticated_enabled: 'throttle_unauthenticated_web_enabled',
+  throttle_unauthenticated_requests_per_period: 'throttle_unauthenticated_web_requests_per_period',
+  throttle_unauthenticated_period_in_seconds: 'throttle_unauthenticated_web_period_in_seconds',
 } as const satisfies Record<string, SettingName>;

@@ -1,7 +1,14 @@
-import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { verifyPassword } from '#domains/users/password.ts';
-import { type Actor, type ActorCredential, anonymous, type Services, systemActor } from '#platform/context.ts';
+import { checkPassword } from '#domains/sign-in/credentials.ts';
+import { refusalOf } from '#domains/users/model.ts';
+import {
+  type Actor,
+  type ActorCredential,
+  anonymous,
+  type Client,
+  type Services,
+  systemActor,
+} from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import {
   type DomainError,
@@ -66,20 +73,26 @@ export const authenticate = async (
 
 /**
  * Finds out who clones or pushes: the password is a token or, where the setting `password_authentication_enabled_for_git`
- * allows it, the account's own. Ten wrong ones close the account to passwords for ten minutes; tokens go on working, or
+ * allows it, the account's own. Guessing passwords is guarded as it is for signing in; tokens go on working meanwhile, or
  * anyone could shut anyone out.
  *
- * @throws as `authenticate`
+ * @throws as `authenticate`; `too_many_requests`
  */
 export const authenticateGit = async (
   services: Services,
   { username, password }: { readonly username: string; readonly password: string },
+  client: Client,
 ): Promise<Actor> => {
   const actor = await actorOfToken(services, password);
   if (actor) return actor;
   const { password_authentication_enabled_for_git: allowed } = await getSettings({ services });
   if (!allowed || username === '' || username.includes('\0')) throw unauthenticated();
-  return actorOfPassword(services, username, password);
+  const account = await checkPassword({ services, db: services.db, client }, { login: username, password });
+  // A second factor cannot be asked for here; such users take a token.
+  if (account.two_factor_enabled) throw unauthenticated();
+  if (account.password_change_required) throw forbidden('Your password has to be changed on the pages first.');
+  noteActivity(services, account.id);
+  return actorOfAccount({ ...account, user_id: account.id }, null, null);
 };
 
 /** The user as an actor without a token, or null when the account is closed or gone. */
@@ -245,15 +258,7 @@ const actorOfAccount = (
   credential,
 });
 
-const REASONS: Readonly<Record<string, string>> = {
-  blocked: 'Your account has been blocked.',
-  ldap_blocked: 'Your account has been blocked.',
-  banned: 'Your account has been banned.',
-  deactivated: 'Your account has been deactivated by your administrator.',
-  blocked_pending_approval: 'Your account is pending approval from your administrator.',
-};
-
-const closedAccount = (state: string): DomainError => forbidden(REASONS[state] ?? 'Your account is not active.');
+const closedAccount = (state: string): DomainError => forbidden(refusalOf({ state }) ?? 'Your account is not active.');
 
 const actAs = async (services: Services, actor: Actor, sudo: string): Promise<Actor> => {
   if (!actor.isAdmin) throw forbidden('Must be admin to use sudo');
@@ -274,81 +279,42 @@ const FIND_ACCOUNT = `
 const noting = new WeakMap<Services, Set<string>>();
 
 /** Notes beside the request when a token or session was last used, and that its user is about (specification 2 §4.1). */
-const noteUse = (services: Services, userId: number, { kind, id }: ActorCredential): void => {
+const noteUse = (services: Services, userId: number, { kind, id }: ActorCredential): void =>
+  note(services, `${kind} ${id}`, async () => {
+    // Sessions end when they were not used for so long.
+    const { session_expire_delay: minutes } = await getSettings({ services });
+    await services.pool.query(USED[kind], kind === 'session' ? [id, userId, minutes] : [id, userId]);
+  });
+
+/** The same for a password. */
+const noteActivity = (services: Services, userId: number): void =>
+  note(services, `user ${userId}`, () => services.pool.query(aboutOf('$1'), [userId]));
+
+const note = (services: Services, mark: string, write: () => Promise<unknown>): void => {
   let busy = noting.get(services);
   if (!busy) {
     busy = new Set();
     noting.set(services, busy);
   }
-  const mark = `${kind} ${id}`;
   if (busy.has(mark)) return;
   busy.add(mark);
-  services.pool
-    .query(NOTE_USE[kind], [id, userId])
-    .catch((error: unknown) => services.log.warn({ err: error }, 'the use of a token could not be noted'))
+  write()
+    .catch((error: unknown) => services.log.warn({ err: error }, 'the use of a credential could not be noted'))
     .finally(() => busy.delete(mark));
 };
 
-const noteUseIn = (table: string, also = ''): string => `
-  with used as (
-    update ${table} set last_used_at = now()${also}
-    where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute'))
+const aboutOf = (user: '$1' | '$2'): string => `
   update users set last_activity_on = current_date, current_sign_in_at = now()
-  where id = $2 and (last_activity_on is distinct from current_date
+  where id = ${user} and (last_activity_on is distinct from current_date
     or current_sign_in_at is null or current_sign_in_at < now() - interval '1 minute')`;
 
-const NOTE_USE: Readonly<Record<ActorCredential['kind'], string>> = {
-  token: noteUseIn('personal_access_tokens'),
-  oauth_token: noteUseIn('oauth_access_tokens'),
-  // It lasts as long again as it was given at first.
-  session: noteUseIn('sessions', ', expires_at = now() + (expires_at - last_used_at)'),
+const usedIn = (table: string, more = ''): string => `
+  with used as (
+    update ${table} set last_used_at = now()${more}
+    where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute'))${aboutOf('$2')}`;
+
+const USED: Readonly<Record<ActorCredential['kind'], string>> = {
+  token: usedIn('personal_access_tokens'),
+  oauth_token: usedIn('oauth_access_tokens'),
+  session: usedIn('sessions', ', expires_at = now() + make_interval(mins => $3)'),
 };
-
-const MAX_FAILED_ATTEMPTS = 10;
-const LOCK_INTERVAL = '10 minutes';
-
-interface PasswordRow extends Account {
-  readonly password_hash: string | null;
-  readonly locked: boolean;
-  readonly failed_attempts: number;
-  readonly two_factor_enabled: boolean;
-}
-
-const FIND_PASSWORD = `
-  select id as user_id, username, is_admin, external, state, password_hash, failed_attempts, two_factor_enabled,
-    coalesce(locked_until > now(), false) as locked
-  from users where lower(username) = lower($1) or lower(email) = lower($1)
-  order by (lower(username) = lower($1)) desc limit 1`;
-
-const actorOfPassword = async (services: Services, username: string, password: string): Promise<Actor> => {
-  const { rows } = await services.pool.query<PasswordRow>(FIND_PASSWORD, [username]);
-  const [account] = rows;
-  // A second factor cannot be asked for here; such users take a token.
-  const usable = account && !account.locked && !account.two_factor_enabled ? account.password_hash : null;
-  const right = await verifyPassword(usable, password);
-  if (!account || usable === null) throw unauthenticated();
-  if (!right) {
-    await countFailure(services, account.user_id);
-    throw unauthenticated();
-  }
-  if (account.state !== 'active') throw closedAccount(account.state);
-  if (account.failed_attempts > 0) {
-    await services.db
-      .updateTable('users')
-      .set({ failed_attempts: 0, locked_until: null })
-      .where('id', '=', account.user_id)
-      .execute();
-  }
-  return actorOfAccount(account, null, null);
-};
-
-const countFailure = (services: Services, userId: number): Promise<unknown> =>
-  sql`
-    update users set
-      -- after a lock has passed, counting begins anew
-      failed_attempts = case when locked_until <= now() then 1 else failed_attempts + 1 end,
-      locked_until = case
-        when locked_until <= now() then null
-        when failed_attempts + 1 >= ${sql.lit(MAX_FAILED_ATTEMPTS)} then coalesce(locked_until, now() + ${sql.lit(LOCK_INTERVAL)}::interval)
-        else locked_until end
-    where id = ${userId}`.execute(services.db);

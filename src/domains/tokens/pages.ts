@@ -131,11 +131,13 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
         name: 'scopes',
         legend: LABELS.scopes,
         hint: 'Give no more than it needs.',
-        items: PERSONAL_SCOPES.filter((scope) => ctx.actor.isAdmin || !ADMINISTRATORS_SCOPES.has(scope)).map((scope) => ({
-          value: scope,
-          label: scope,
-          hint: scopeInWords(scope),
-        })),
+        items: PERSONAL_SCOPES.filter((scope) => ctx.actor.isAdmin || !ADMINISTRATORS_SCOPES.has(scope)).map(
+          (scope) => ({
+            value: scope,
+            label: scope,
+            hint: scopeInWords(scope),
+          }),
+        ),
         chosen: draft.scopes,
         errors,
       }),

@@ -9,6 +9,7 @@ import { checkNameAndPath } from '#domains/projects/path.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -38,6 +39,7 @@ export const scheduleExport = async (ctx: Context, project: ProjectRow, options:
   if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
   const { upload } = options;
   if (upload) await checkUploadUrl(ctx, upload.url);
+  await limitAction(ctx, 'project_export_limit');
   await ctx.transaction(async (tx) => {
     const row = await tx.db
       .insertInto('project_exports')
@@ -94,6 +96,7 @@ export interface ImportOptions {
 export const scheduleImport = async (ctx: Context, options: ImportOptions): Promise<ProjectRow> => {
   const { userId } = ctx.actor;
   if (userId === null) throw unauthenticated();
+  await limitAction(ctx, 'project_import_limit');
   const namespace = await targetNamespace(ctx, options.namespace ?? null);
   requireTarget(ctx, namespace);
   const { path } = options;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context } from '#platform/context.ts';
 import { anyHash, boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.ts';
 import { route, streamRoute } from '#rest/route.ts';
@@ -57,7 +58,9 @@ export const routes = [
     summary: 'Download the exported archive',
     input: { id: idOrPath() },
     run: async (ctx, { id }) => {
-      const { key, filename, size } = await getExportFile(ctx, await getProject(ctx, id));
+      const project = await getProject(ctx, id);
+      const { key, filename, size } = await getExportFile(ctx, project);
+      await limitAction(ctx, 'project_download_export_limit', project.id);
       const open = async () => (await ctx.services.storage.read(key)).stream;
       return { stream: open, size, filename, contentType: ARCHIVE_TYPE };
     },

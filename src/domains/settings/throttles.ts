@@ -1,0 +1,70 @@
+import type { Actor, Context, Services } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { hit } from '#platform/rate-limit.ts';
+import { getSettings } from './queries.ts';
+
+/** A request before anything is done for it. */
+interface ThrottledRequest {
+  /** Null where the credential did not count. */
+  readonly actor: Actor | null;
+  readonly ip: string | null;
+  /** Pages and git; else REST and GraphQL. */
+  readonly web: boolean;
+  /** Says how the caller stands, on the answer. */
+  setHeader(name: string, value: string): void;
+}
+
+/**
+ * Counts the request against the throttle of its kind where that is turned on (reference: conventions §4): signed-in
+ * callers each by themselves, others by the address they come from.
+ *
+ * @throws `too_many_requests` with the text of the setting `rate_limiting_response_text`
+ */
+export const throttle = async (services: Services, { actor, ip, web, setHeader }: ThrottledRequest): Promise<void> => {
+  const settings = await getSettings({ services });
+  const userId = actor?.userId ?? null;
+  const name = `throttle_${userId === null ? 'unauthenticated' : 'authenticated'}_${web ? 'web' : 'api'}` as const;
+  if (!settings[`${name}_enabled`]) return;
+  const count = await hit(services, `${name}:${userId ?? ip ?? ''}`, {
+    limit: settings[`${name}_requests_per_period`],
+    seconds: settings[`${name}_period_in_seconds`],
+  });
+  setHeader('RateLimit-Name', name);
+  setHeader('RateLimit-Limit', String(count.limit));
+  setHeader('RateLimit-Observed', String(count.observed));
+  setHeader('RateLimit-Remaining', String(count.remaining));
+  setHeader('RateLimit-Reset', String(Math.floor(count.resetsAt.getTime() / 1_000)));
+  if (count.allowed) return;
+  setHeader('RateLimit-ResetTime', count.resetsAt.toUTCString());
+  const { retryAfterSeconds } = count;
+  throw new DomainError('too_many_requests', settings.rate_limiting_response_text, { retryAfterSeconds, plain: true });
+};
+
+/** Settings that limit one action, by the seconds they count over. */
+const ACTIONS = {
+  projects_api_rate_limit_unauthenticated: 600,
+  project_jobs_api_rate_limit: 60,
+  project_export_limit: 60,
+  project_download_export_limit: 60,
+  project_import_limit: 60,
+} as const;
+
+/**
+ * Counts an action of the caller against the setting that limits it; 0 is no limit. `about` are counted apart.
+ *
+ * @throws `too_many_requests`
+ */
+export const limitAction = async (
+  { services, actor, client }: Pick<Context, 'services' | 'actor' | 'client'>,
+  setting: keyof typeof ACTIONS,
+  about: number | null = null,
+): Promise<void> => {
+  const limit = (await getSettings({ services }))[setting];
+  if (limit === 0 || actor.isSystem) return;
+  const key = [setting, actor.userId ?? client.ip ?? '', ...(about === null ? [] : [about])].join(':');
+  const { allowed, retryAfterSeconds } = await hit(services, key, { limit, seconds: ACTIONS[setting] });
+  if (allowed) return;
+  throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
+    retryAfterSeconds,
+  });
+};
