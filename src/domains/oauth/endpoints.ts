@@ -7,6 +7,7 @@ import { authenticateClient } from './client-authentication.ts';
 import { providerMetadata } from './discovery.ts';
 import { sendPrivate, sendProblem, sendPublic } from './endpoints/answers.ts';
 import { allowOrigins, answerPreflight } from './endpoints/cross-origin.ts';
+import { authorizeDevice } from './endpoints/device.ts';
 import { hasClient, type Parameters, readClient, readQuery, registerBodies, required } from './endpoints/parameters.ts';
 import { grantTokens } from './endpoints/token.ts';
 import { claimsOf } from './identity.ts';
@@ -31,6 +32,11 @@ export const mountOAuth = (fastify: FastifyInstance, { services, contextOf }: De
   fastify.post('/oauth/token', { onRequest: allowOrigins }, async (request, reply) =>
     sendPrivate(reply, 200, await grantTokens(await byApplication(request), request.headers, bodyOf(request))),
   );
+
+  fastify.post('/oauth/authorize_device', { onRequest: allowOrigins }, async (request, reply) => {
+    const ctx = await byApplication(request);
+    return sendPrivate(reply, 200, await authorizeDevice(ctx, request.headers, bodyOf(request)));
+  });
 
   answerPreflight(fastify, '/oauth/revoke', ['POST']);
   fastify.post('/oauth/revoke', { onRequest: allowOrigins }, async (request, reply) => {
