@@ -82,6 +82,8 @@ interface Group {
   leave: () => void;
 }
 
+/** How often those who may no longer come in at all are looked for. */
+const VALIDITY_MS = 5_000;
 /** Characters of frames kept for a subscriber during its replay. */
 const MAX_WAITING = 2_000_000;
 /** What was found about a page of history holds for as long: a slow reader may take minutes for it. */
@@ -99,6 +101,7 @@ export class LiveHub {
   readonly #viewers = new Map<string, Viewer>();
   readonly #shapes = new WeakMap<Prepared, Shape>();
   readonly #doubts: Doubts<Group, Viewer>;
+  readonly #rounds: NodeJS.Timeout;
   #documents = 0;
   #batch: { event: EventRow; viewers: Set<Viewer>; allowed: Promise<ReadonlySet<Viewer>> } | null = null;
   #rightsTail: Promise<unknown> = Promise.resolve();
@@ -111,6 +114,7 @@ export class LiveHub {
       expel: (group, viewer, over) => this.#expel(group, viewer, over),
       log: options.log,
     });
+    this.#rounds = setInterval(() => void this.#endInvalid(), VALIDITY_MS).unref();
   }
 
   get size(): number {
@@ -157,6 +161,7 @@ export class LiveHub {
 
   /** Sends everyone away; they may resume elsewhere. */
   stop(): void {
+    clearInterval(this.#rounds);
     this.#doubts.stop();
     for (const group of this.#groups.values()) {
       for (const member of [...group.members]) this.#drop(group, member);
@@ -191,6 +196,21 @@ export class LiveHub {
     for (const member of frame ? seeing : []) if (frame) this.#send(group, member, frame);
 
     for (const member of members) if (!allowed.has(member.viewer)) this.#doubts.add(group, member.viewer);
+  }
+
+  /** Ends those whose token or session has run out or was revoked, where no event came that would have told. */
+  async #endInvalid(): Promise<void> {
+    const viewers = [...this.#viewers.values()].filter(({ actor }) => actor.userId !== null);
+    if (viewers.length === 0) return;
+    try {
+      const valid = await this.#options.stillValid(viewers.map(({ actor }) => actor));
+      for (const viewer of viewers.filter((_, index) => !valid.has(index))) {
+        for (const group of [...this.#groups.values()]) this.#expel(group, viewer, true);
+      }
+    } catch (error) {
+      // Each event asks again before it is shown.
+      this.#options.log.warn({ err: error }, 'it could not be found out whose subscriptions are over');
+    }
   }
 
   #expel(group: Group, viewer: Viewer, over: boolean): void {
