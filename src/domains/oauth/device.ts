@@ -1,9 +1,10 @@
 import { randomInt } from 'node:crypto';
 import { sql } from 'kysely';
+import { ADMINISTRATOR_SCOPES } from '#domains/tokens/model.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
-import { DomainError } from '#platform/errors.ts';
+import { DomainError, forbidden } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 
@@ -73,16 +74,22 @@ export const findUserCode = async (ctx: Context, code: string): Promise<DeviceRe
 };
 
 /**
- * The caller's answer to the request behind the code, once. Null as of `findUserCode`.
+ * The caller's answer to the request behind the code, once. Null as of `findUserCode`. Tokens cannot answer: they would
+ * make themselves more of what they are.
  *
- * @throws `unauthenticated`, `too_many_requests`
+ * @throws `unauthenticated`, `too_many_requests`, `forbidden`, also where an administrator alone may let in what is asked
  */
 export const decideDevice = async (ctx: Context, code: string, approve: boolean): Promise<DeviceRequest | null> => {
   const userId = requireUser(ctx);
+  const { credential, isAdmin } = ctx.actor;
+  if (credential !== null && credential.kind !== 'session') throw forbidden();
   await guard(ctx, userId);
   return ctx.transaction(async ({ db }) => {
     const found = await waiting(db, code).forUpdate().executeTakeFirst();
     if (!found) return null;
+    if (approve && !isAdmin && found.scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) {
+      throw forbidden('Only administrators can let an application do that.');
+    }
     await db
       .updateTable('oauth_device_grants')
       .set({ state: approve ? 'approved' : 'denied', user_id: userId })
@@ -114,6 +121,7 @@ export const pollDevice = async (
       'user_id',
       'scopes',
       'state',
+      sql<boolean>`exists (select from users u where u.id = user_id and u.state = 'active')`.as('active'),
       sql<boolean>`expires_at <= now()`.as('expired'),
       sql<boolean>`coalesce(now() < last_polled_at + interval_seconds * interval '1 second', false)`.as('early'),
     ])
@@ -126,6 +134,7 @@ export const pollDevice = async (
   const change = db.updateTable('oauth_device_grants').where('id', '=', grant.id);
   if (grant.state === 'approved' && grant.user_id !== null) {
     await change.set({ state: 'used' }).execute();
+    if (!grant.active) return { error: 'access_denied' };
     return { approved: { user_id: grant.user_id, scopes: grant.scopes } };
   }
   await change

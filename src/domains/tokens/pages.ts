@@ -12,9 +12,9 @@ import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { integer, list, text } from '#rest/params.ts';
 import { createToken, revokeToken } from './commands.ts';
-import { daysAfter } from './model.ts';
+import { ADMINISTRATOR_SCOPES, daysAfter, TOKEN_SCOPES } from './model.ts';
 import { listTokens, type TokenRow } from './queries.ts';
-import { ADMINISTRATORS_SCOPES, PERSONAL_SCOPES, scopeInWords } from './scopes.ts';
+import { scopeInWords } from './scopes.ts';
 
 const PATH = '/-/user_settings/personal_access_tokens';
 const DAYS_BY_DEFAULT = 30;
@@ -131,13 +131,11 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
         name: 'scopes',
         legend: LABELS.scopes,
         hint: 'Give no more than it needs.',
-        items: PERSONAL_SCOPES.filter((scope) => ctx.actor.isAdmin || !ADMINISTRATORS_SCOPES.has(scope)).map(
-          (scope) => ({
-            value: scope,
-            label: scope,
-            hint: scopeInWords(scope),
-          }),
-        ),
+        items: TOKEN_SCOPES.filter((scope) => ctx.actor.isAdmin || !ADMINISTRATOR_SCOPES.has(scope)).map((scope) => ({
+          value: scope,
+          label: scope,
+          hint: scopeInWords(scope),
+        })),
         chosen: draft.scopes,
         errors,
       }),

@@ -1,8 +1,9 @@
-import { OAUTH_SCOPES, scopeInWords } from '#domains/tokens/scopes.ts';
+import { scopeInWords } from '#domains/tokens/scopes.ts';
 import { choices } from '#pages/choices.ts';
 import { button, checkbox, type FormErrors, field, form } from '#pages/html.ts';
 import type { Visit } from '#pages/visit.ts';
 import { boolean, list, text } from '#rest/params.ts';
+import { OAUTH_SCOPES } from '../model.ts';
 
 /** What the form sends. */
 export const applicationInput = {
