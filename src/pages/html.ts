@@ -161,13 +161,26 @@ export const errorSummary = (errors: FormErrors, labels: Readonly<Record<string,
 const sentence = (label: string, problems: readonly string[]): string =>
   problems.map((problem) => (/^[A-Z]/.test(problem) ? problem : `${label} ${problem}`)).join(', ');
 
-/** A table; cells are HTML. `caption` is for those who do not see it. */
-export const table = (caption: string, headings: readonly string[], rows: readonly (readonly string[])[]): string =>
-  html`<div class="table" role="region" aria-label="${caption}" tabindex="0"><table>
+/**
+ * A table; cells are HTML. `caption` is for those who do not see it. Where there is little width, rows stand as blocks
+ * with each heading beside its cell; the roles keep it a table for screen readers then.
+ */
+export const table = (
+  caption: string,
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+): string => html`<table role="table">
 <caption>${caption}</caption>
-<thead><tr>!${headings.map((heading) => html`<th scope="col">${heading}</th>`).join('')}</tr></thead>
-<tbody>!${rows.map((cells) => `<tr>${cells.map((cell, n) => (n === 0 ? `<th scope="row">${cell}</th>` : `<td>${cell}</td>`)).join('')}</tr>`).join('\n')}</tbody>
-</table></div>`;
+<thead role="rowgroup"><tr role="row">!${headings.map((heading) => html`<th role="columnheader" scope="col">${heading}</th>`)}</tr></thead>
+<tbody role="rowgroup">!${rows.map((cells) => tableRow(headings, cells))}</tbody>
+</table>`;
+
+const tableRow = (headings: readonly string[], cells: readonly string[]): string =>
+  html`<tr role="row">!${cells.map((cell, n) =>
+    n === 0
+      ? html`<th role="rowheader" scope="row">!${cell}</th>`
+      : html`<td role="cell" data-label="${headings[n]}">!${cell}</td>`,
+  )}</tr>`;
 
 /** A time as text that machines read too: `21 Nov 2026, 01:42 UTC`. */
 export const time = (iso: string): string => {

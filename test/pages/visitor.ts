@@ -1,0 +1,147 @@
+import type { TestApp } from '../support/app.ts';
+import { PASSWORD } from '../support/app.ts';
+
+export interface ShownPage {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Where it leads, of a redirect. */
+  readonly location: string | null;
+  readonly html: string;
+  /** The text of the document: without tags, entities as what they stand for. */
+  readonly text: string;
+}
+
+interface Cookie {
+  readonly value: string;
+  /** The attributes as sent, lower-case. */
+  readonly attributes: readonly string[];
+}
+
+type Fields = Readonly<Record<string, string | readonly string[]>>;
+
+/** A person before a browser without scripts: keeps cookies, and sends forms with the hidden fields of the page shown. */
+export class Visitor {
+  readonly cookies = new Map<string, Cookie>();
+  readonly #url: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  #page: ShownPage | null = null;
+
+  constructor(url: string, headers: Readonly<Record<string, string>> = {}) {
+    this.#url = url;
+    this.#headers = headers;
+  }
+
+  /** The page shown last. */
+  get page(): ShownPage {
+    if (!this.#page) throw new Error('no page has been shown yet');
+    return this.#page;
+  }
+
+  get session(): string | undefined {
+    return [...this.cookies].find(([name]) => name.endsWith('millrace_session'))?.[1].value;
+  }
+
+  get cookieHeader(): string {
+    return [...this.cookies].map(([name, { value }]) => `${name}=${value}`).join('; ');
+  }
+
+  /** Shows a page; redirects are followed only on request. */
+  async get(path: string): Promise<ShownPage> {
+    return this.request('GET', path);
+  }
+
+  /** Sends fields with the CSRF token of the page shown (or one that is given), as a form with this action would. */
+  post(path: string, fields: Fields = {}): Promise<ShownPage> {
+    const body = new URLSearchParams();
+    const token = 'authenticity_token' in fields ? undefined : this.csrfToken;
+    if (token !== undefined) body.append('authenticity_token', token);
+    for (const [name, value] of Object.entries(fields)) {
+      for (const each of typeof value === 'string' ? [value] : value) body.append(name, each);
+    }
+    return this.request('POST', path, body);
+  }
+
+  /** Fills in the form of the page shown whose action is `action`: its hidden fields go along. */
+  submit(action: string, fields: Fields = {}): Promise<ShownPage> {
+    const form = new RegExp(`<form[^>]*action="${quoted(action)}"[^>]*>(.*?)</form>`, 's').exec(this.page.html)?.[1];
+    if (form === undefined) throw new Error(`the page shows no form ${action}: ${this.page.text}`);
+    const hidden: Record<string, string> = {};
+    for (const [, name = '', value = ''] of form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)) {
+      hidden[decoded(name)] = decoded(value);
+    }
+    return this.post(action, { ...hidden, ...fields });
+  }
+
+  async follow(): Promise<ShownPage> {
+    const { location } = this.page;
+    if (location === null) throw new Error(`this leads nowhere: ${this.page.text}`);
+    return this.get(location);
+  }
+
+  get csrfToken(): string | undefined {
+    const token = /name="authenticity_token" value="([^"]*)"/.exec(this.#page?.html ?? '')?.[1];
+    return token === undefined ? undefined : decoded(token);
+  }
+
+  async request(method: string, path: string, body?: URLSearchParams): Promise<ShownPage> {
+    const response = await fetch(this.#url + path, {
+      method,
+      redirect: 'manual',
+      headers: { ...this.#headers, ...(this.cookies.size > 0 ? { cookie: this.cookieHeader } : {}) },
+      ...(body ? { body } : {}),
+    });
+    for (const line of response.headers.getSetCookie()) this.#keep(line);
+    const html = await response.text();
+    this.#page = {
+      status: response.status,
+      headers: response.headers,
+      location: response.headers.get('location'),
+      html,
+      text: decoded(html.replace(/<[^>]*>/g, ' ')).replace(/\s+/g, ' '),
+    };
+    return this.#page;
+  }
+
+  /** Signs in on the page for it, and says what was answered. */
+  async signIn(login: string, password: string = PASSWORD): Promise<ShownPage> {
+    await this.get('/users/sign_in');
+    return this.submit('/users/sign_in', { login, password });
+  }
+
+  #keep(line: string): void {
+    const [pair = '', ...attributes] = line.split('; ');
+    const equals = pair.indexOf('=');
+    const name = pair.slice(0, equals);
+    const value = pair.slice(equals + 1);
+    if (value === '') this.cookies.delete(name);
+    else this.cookies.set(name, { value, attributes: attributes.map((each) => each.toLowerCase()) });
+  }
+}
+
+/** The digest of the tests' password, which users that sign in have: hashing it anew for each would cost much. */
+let digest: Promise<string> | null = null;
+
+/** A new user who can sign in by `PASSWORD`. */
+export const makePerson: (
+  app: TestApp,
+  attributes?: Parameters<TestApp['make']['user']>[0],
+) => ReturnType<TestApp['make']['user']> = async (app, attributes = {}) => {
+  digest ??= import('#domains/users/password.ts').then(({ hashPassword }) => hashPassword(PASSWORD));
+  return app.make.user({ password_hash: await digest, ...attributes });
+};
+
+/** A visitor who has signed in as a new user. */
+export const signedIn = async (
+  app: TestApp,
+  attributes?: Parameters<TestApp['make']['user']>[0],
+): Promise<{ readonly visitor: Visitor; readonly user: Awaited<ReturnType<typeof makePerson>> }> => {
+  const user = await makePerson(app, attributes);
+  const visitor = new Visitor(app.url);
+  const { status, text } = await visitor.signIn(user.username);
+  if (status !== 303) throw new Error(`could not sign in: ${text}`);
+  return { visitor, user };
+};
+
+const quoted = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
+const decoded = (text: string): string => text.replace(/&#(\d+);/g, (_, code) => String.fromCodePoint(Number(code)));

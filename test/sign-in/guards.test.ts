@@ -1,0 +1,126 @@
+import { Agent, fetch as fetchWith } from 'undici';
+import { afterAll, describe, expect, it } from 'vitest';
+import { makePerson, Visitor } from '../pages/visitor.ts';
+import { PASSWORD, useApp } from '../support/app.ts';
+
+const app = useApp();
+const db = () => app().hub.services.db;
+const visitor = () => new Visitor(app().url);
+const set = (settings: Record<string, unknown>) => app().as(app().root).put('/application/settings', settings);
+
+const elsewhere = new Agent({ connect: { localAddress: '127.0.0.2' } });
+afterAll(() => elsewhere.close());
+
+const fail = async (login: string, times: number) => {
+  const statuses: number[] = [];
+  for (let n = 0; n < times; n++) statuses.push((await visitor().signIn(login, 'wrong')).status);
+  return statuses;
+};
+
+/** As if a failed while, of an account and of addresses, had passed. */
+const letPass = async () => {
+  await db().deleteFrom('rate_counts').execute();
+};
+
+describe('guessing passwords', () => {
+  it('locks the account for a while, for right ones too, and says for how long', async () => {
+    await set({ max_login_attempts: 3, failed_login_attempts_unlock_period_in_minutes: 7 });
+    const user = await makePerson(app());
+    expect(await fail(user.username, 3)).toEqual([422, 422, 422]);
+    const locked = await visitor().signIn(user.username);
+    expect(locked).toMatchObject({ status: 429, text: expect.stringContaining('Try again in 7 minutes.') });
+    const seconds = Number(locked.headers.get('retry-after'));
+    expect(seconds).toBeGreaterThan(400);
+    expect(seconds).toBeLessThanOrEqual(420);
+    expect((await app().as(app().root).get(`/users/${user.id}`)).body).toMatchObject({ locked: true, state: 'active' });
+
+    // Tokens go on working: nobody can shut others out of what runs by itself.
+    expect((await app().as(user).get('/user')).status).toBe(200);
+
+    await db()
+      .updateTable('users')
+      .set({ locked_until: new Date(Date.now() - 1_000).toISOString() })
+      .where('id', '=', user.id)
+      .execute();
+    expect(await fail(user.username, 2)).toEqual([422, 422]);
+    expect((await visitor().signIn(user.username)).status).toBe(303);
+    // A right one begins the count anew.
+    expect(await fail(user.username, 2)).toEqual([422, 422]);
+    expect((await visitor().signIn(user.username)).status).toBe(303);
+    await letPass();
+  });
+
+  it('answers for a login that nobody has as for any other', async () => {
+    await set({ max_login_attempts: 3, failed_login_attempts_unlock_period_in_minutes: 7 });
+    expect(await fail('nobody-at-all', 4)).toEqual([422, 422, 422, 429]);
+    const { headers } = await visitor().signIn('NOBODY-at-all', 'wrong');
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(400);
+    await letPass();
+  });
+
+  it('finds none right among many that were sent at once', async () => {
+    await set({ max_login_attempts: 3 });
+    const user = await makePerson(app());
+    const visitors = await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        const each = visitor();
+        await each.get('/users/sign_in');
+        return each;
+      }),
+    );
+    const answers = await Promise.all(
+      visitors.map((each, n) =>
+        each.submit('/users/sign_in', { login: user.username, password: n === 11 ? PASSWORD : 'wrong' }),
+      ),
+    );
+    expect(answers.filter(({ status }) => status === 303)).toEqual([]);
+    expect(answers.some(({ status }) => status === 429)).toBe(true);
+    await letPass();
+  });
+
+  it('shuts one address out for all accounts, and no other address', async () => {
+    await set({ max_login_attempts: 50, max_login_attempts_per_address: 4 });
+    const user = await makePerson(app());
+    for (const login of ['one', 'two', 'three', 'four']) await fail(login, 1);
+    const refused = await visitor().signIn(user.username);
+    expect([refused.status, Number(refused.headers.get('retry-after')) > 0]).toEqual([429, true]);
+
+    const page = await fetchWith(`${app().url}/users/sign_in`, { dispatcher: elsewhere });
+    const token = /name="authenticity_token" value="([^"]*)"/.exec(await page.text())?.[1] ?? '';
+    const [cookie = ''] = page.headers.getSetCookie();
+    const answer = await fetchWith(`${app().url}/users/sign_in`, {
+      method: 'POST',
+      dispatcher: elsewhere,
+      redirect: 'manual',
+      headers: { cookie: cookie.split(';')[0] ?? '' },
+      body: new URLSearchParams({ authenticity_token: token, login: user.username, password: PASSWORD }),
+    });
+    expect(answer.status).toBe(303);
+    await set({ max_login_attempts: 10, max_login_attempts_per_address: 50 });
+    await letPass();
+  });
+
+  it('holds for the present password where a new one is set', async () => {
+    await set({ max_login_attempts: 3 });
+    const user = await makePerson(app());
+    const person = visitor();
+    await person.signIn(user.username);
+    const change = async (current_password: string) => {
+      await person.get('/-/user_settings/password');
+      return person.submit('/-/user_settings/password', {
+        current_password,
+        password: 'another-password',
+        password_confirmation: 'another-password',
+      });
+    };
+    for (let n = 0; n < 3; n++) {
+      expect(await change('wrong')).toMatchObject({
+        status: 422,
+        text: expect.stringContaining('Present password is not right'),
+      });
+    }
+    expect((await change(PASSWORD)).status).toBe(429);
+    await set({ max_login_attempts: 10 });
+    await letPass();
+  });
+});

@@ -1,0 +1,125 @@
+import { TOTP } from 'otpauth';
+import { describe, expect, it } from 'vitest';
+import { newSecret, replaceRecoveryCodes, sealSecret } from '#domains/sign-in/two-factor.ts';
+import { makePerson, Visitor } from '../pages/visitor.ts';
+import { PASSWORD, useApp } from '../support/app.ts';
+
+const app = useApp();
+const db = () => app().hub.services.db;
+const visitor = () => new Visitor(app().url);
+
+const makeCareful = async (attributes = {}) => {
+  const user = await makePerson(app(), { two_factor_enabled: true, ...attributes });
+  const secret = newSecret();
+  const recovery = await app()
+    .context()
+    .transaction(async (tx) => {
+      await tx.db
+        .updateTable('users')
+        .set({ otp_secret: sealSecret(tx, user.id, secret) })
+        .where('id', '=', user.id)
+        .execute();
+      return replaceRecoveryCodes(tx, user.id);
+    });
+  const totp = new TOTP({ secret });
+  return { user, recovery, code: () => totp.generate() };
+};
+
+const STEP = '/users/sign_in/second_factor';
+
+describe('the second step of signing in', () => {
+  it('asks for a code of the authenticator, which counts once', async () => {
+    const { user, code } = await makeCareful();
+    const person = visitor();
+    expect(await person.signIn(user.username)).toMatchObject({ status: 303, location: STEP });
+    const before = person.session;
+    // The password alone opens nothing.
+    expect((await person.get('/')).location).toContain('/users/sign_in');
+    expect((await person.get(STEP)).html).toContain('autocomplete="one-time-code"');
+    const used = code();
+    expect(await person.submit(STEP, { code: used })).toMatchObject({ status: 303, location: '/' });
+    expect(person.session).not.toBe(before);
+    expect((await person.follow()).text).toContain(user.username);
+
+    const again = visitor();
+    await again.signIn(user.username);
+    await again.follow();
+    expect(await again.submit(STEP, { code: used })).toMatchObject({
+      status: 422,
+      text: expect.stringContaining('This code is not right.'),
+    });
+  });
+
+  it('takes a recovery code once, however it is written, and leads where the person wanted to go', async () => {
+    const { user, recovery } = await makeCareful();
+    const [first = ''] = recovery;
+    const enter = async (code: string) => {
+      const person = visitor();
+      await person.get('/-/user_settings/active_sessions');
+      await person.follow();
+      await person.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+      await person.follow();
+      return person.submit(STEP, { code });
+    };
+    expect((await enter(first.toUpperCase().replaceAll('-', ' '))).location).toBe('/-/user_settings/active_sessions');
+    expect((await enter(first)).status).toBe(422);
+  });
+
+  it('begins anew without the first step, when it was forged or took too long, and when the password changed', async () => {
+    const { user, code } = await makeCareful();
+    const none = visitor();
+    expect((await none.get(STEP)).location).toBe('/users/sign_in');
+    await none.follow();
+    expect((await none.post(STEP, { code: code() })).location).toBe('/users/sign_in');
+
+    const forger = visitor();
+    forger.cookies.set('millrace_sign_in', {
+      value: Buffer.from(JSON.stringify({ step: 'second_factor', user_id: user.id })).toString('base64url'),
+      attributes: [],
+    });
+    expect((await forger.get(STEP)).location).toBe('/users/sign_in');
+
+    const late = visitor();
+    await late.signIn(user.username);
+    await late.follow();
+    await db().updateTable('users').set({ password_hash: 'another' }).where('id', '=', user.id).execute();
+    expect((await late.submit(STEP, { code: code() })).location).toBe('/users/sign_in');
+    expect((await late.get('/')).location).toContain('/users/sign_in');
+  });
+
+  it('guards codes as it does passwords, and the right password buys no new guesses', async () => {
+    const { user, code } = await makeCareful();
+    const person = visitor();
+    for (let n = 0; n < 10; n++) {
+      if (n % 4 === 0) {
+        await person.signIn(user.username);
+        await person.follow();
+      }
+      expect((await person.submit(STEP, { code: '000000x' })).status).toBe(422);
+    }
+    const locked = await person.submit(STEP, { code: code() });
+    expect([locked.status, Number(locked.headers.get('retry-after')) > 0]).toEqual([429, true]);
+    expect((await visitor().signIn(user.username)).status).toBe(429);
+  });
+
+  it('comes before the choice of a new password', async () => {
+    const { user, code } = await makeCareful({ password_change_required: true });
+    const person = visitor();
+    await person.signIn(user.username);
+    await person.follow();
+    const pending = person.cookies.get('millrace_sign_in');
+    expect((await person.submit(STEP, { code: code() })).location).toBe('/users/sign_in/new_password');
+
+    // What the first step gave does not open the third.
+    const sly = visitor();
+    await sly.get('/users/sign_in');
+    if (pending) sly.cookies.set('millrace_sign_in', pending);
+    await sly.get('/users/sign_in/new_password');
+    await sly.submit('/users/sign_in/new_password', {
+      password: 'stolen-account',
+      password_confirmation: 'stolen-account',
+    });
+    expect(sly.page.location).toBe('/users/sign_in');
+    expect((await visitor().signIn(user.username, 'stolen-account')).status).toBe(422);
+  });
+});

@@ -1,0 +1,198 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { sweepSessions } from '#domains/sign-in/jobs.ts';
+import { csrfToken } from '#platform/csrf.ts';
+import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
+import { PASSWORD, useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
+import { startProcess } from '../system/process.ts';
+
+const app = useApp();
+const db = () => app().hub.services.db;
+const SESSIONS = '/-/user_settings/active_sessions';
+
+const sessionsOf = (user: { readonly id: number }) =>
+  db().selectFrom('sessions').selectAll().where('user_id', '=', user.id).orderBy('id').execute();
+
+const chrome = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36' };
+const phone = {
+  'user-agent': 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Mobile Safari/604.1',
+};
+
+describe('sessions', () => {
+  it('are kept by a digest of the cookie alone', async () => {
+    const { visitor, user } = await signedIn(app());
+    const [row] = await sessionsOf(user);
+    expect(JSON.stringify(row)).not.toContain(visitor.session);
+    expect(row).toMatchObject({ ip: '127.0.0.1' });
+    const events = await db()
+      .selectFrom('events')
+      .selectAll()
+      .where('kind', '=', 'session.created')
+      .where('subject_id', '=', row?.id ?? 0)
+      .execute();
+    expect(events).toMatchObject([{ user_ids: [user.id], payload: { user_id: user.id, ip: '127.0.0.1' } }]);
+    expect(JSON.stringify(events)).not.toContain(visitor.session);
+  });
+
+  it('are shown to their person, who ends one or all others', async () => {
+    const user = await makePerson(app());
+    const browsers = [new Visitor(app().url, chrome), new Visitor(app().url, phone), new Visitor(app().url)] as const;
+    for (const browser of browsers) await browser.signIn(user.username);
+    const [first, second, third] = browsers;
+    const shown = await first.get(SESSIONS);
+    expect(shown.text).toContain('Chrome on Linux');
+    expect(shown.text).toContain('Safari on iOS');
+    expect(shown.html.match(/<em>This session<\/em>/g)).toHaveLength(1);
+    expect(shown.html).toContain('aria-label="End the session of Safari on iOS at 127.0.0.1"');
+
+    const [, ofSecond] = await sessionsOf(user);
+    expect(await first.submit(`${SESSIONS}/${ofSecond?.id}/revoke`)).toMatchObject({ status: 303, location: SESSIONS });
+    expect((await first.follow()).text).toContain('The session has ended.');
+    expect((await second.get(SESSIONS)).status).toBe(303);
+    expect((await third.get(SESSIONS)).status).toBe(200);
+
+    await first.get(SESSIONS);
+    await first.submit(`${SESSIONS}/revoke_others`);
+    expect((await first.follow()).text).toContain('One other session has ended.');
+    expect((await third.get(SESSIONS)).status).toBe(303);
+    expect((await first.get(SESSIONS)).status).toBe(200);
+  });
+
+  it('of others cannot be ended, nor told from those that are none', async () => {
+    const { user } = await signedIn(app());
+    const { visitor: stranger } = await signedIn(app());
+    const [theirs] = await sessionsOf(user);
+    await stranger.get(SESSIONS);
+    const refused = await stranger.post(`${SESSIONS}/${theirs?.id}/revoke`);
+    await stranger.get(SESSIONS);
+    const absent = await stranger.post(`${SESSIONS}/999999999/revoke`);
+    expect([refused.status, absent.status]).toEqual([404, 404]);
+    expect(refused.text).toBe(absent.text);
+    expect(await sessionsOf(user)).toHaveLength(1);
+  });
+
+  it('end when they were not used for as long as the setting says, and last as long again with each use', async () => {
+    await app().as(app().root).put('/application/settings', { session_expire_delay: 60 });
+    const { visitor, user } = await signedIn(app());
+    const age = (minutes: number) =>
+      sql`update sessions set last_used_at = last_used_at - make_interval(mins => ${minutes}),
+        expires_at = expires_at - make_interval(mins => ${minutes}) where user_id = ${user.id}`.execute(db());
+    await age(59);
+    expect((await visitor.get('/')).status).toBe(200);
+    await until('the use is noted', async () => {
+      const { rows } = await sql<{ left: number }>`
+        select extract(epoch from expires_at - now())::integer as left from sessions where user_id = ${user.id}`.execute(
+        db(),
+      );
+      return (rows[0]?.left ?? 0) > 3_500;
+    });
+    await age(61);
+    expect((await visitor.get('/')).status).toBe(303);
+    expect(await sessionsOf(user)).toHaveLength(1);
+    await sweepSessions.run(app().context(), {}, { attempt: 1, lastAttempt: false });
+    expect(await sessionsOf(user)).toHaveLength(0);
+    await app().as(app().root).put('/application/settings', { session_expire_delay: 10_080 });
+  });
+
+  it('end with the account, and with the other sessions when the password changes', async () => {
+    const { visitor, user } = await signedIn(app());
+    const other = new Visitor(app().url);
+    await other.signIn(user.username);
+    await visitor.get('/-/user_settings/password');
+    expect(
+      await visitor.submit('/-/user_settings/password', {
+        current_password: PASSWORD,
+        password: 'another-password',
+        password_confirmation: 'another-password',
+      }),
+    ).toMatchObject({ status: 303, location: '/-/user_settings/password' });
+    expect((await visitor.follow()).text).toContain('Your password was changed');
+    expect((await other.get('/')).status).toBe(303);
+    expect((await other.signIn(user.username)).status).toBe(422);
+
+    expect((await app().as(app().root).post(`/users/${user.id}/block`)).status).toBe(201);
+    expect((await visitor.get('/')).location).toContain('/users/sign_in');
+    // Whoever was shut out can still read why.
+    expect((await visitor.signIn(user.username, 'another-password')).text).toContain('Your account has been blocked.');
+  });
+
+  it('are refused at once in every process of the hub', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'millrace-second-'));
+    const { config, secretKey } = app().hub.services;
+    const process = startProcess({
+      DATABASE_URL: config.databaseUrl ?? '',
+      MILLRACE_DATA_DIR: dataDir,
+      MILLRACE_PORT: '0',
+      MILLRACE_ROLE: 'web',
+      MILLRACE_SECRET_KEY: secretKey.toString('base64'),
+    });
+    try {
+      const url = await process.url();
+      const { visitor } = await signedIn(app());
+      const cookie = visitor.cookieHeader;
+      const there = (path: string) => fetch(url + path, { headers: { cookie }, redirect: 'manual' });
+      expect((await there('/')).status).toBe(200);
+      expect((await there('/api/v4/user')).status).toBe(200);
+      await visitor.get('/');
+      await visitor.submit('/users/sign_out');
+      expect((await there('/')).status).toBe(303);
+      expect((await there('/api/v4/user')).status).toBe(401);
+    } finally {
+      process.child.kill('SIGKILL');
+      await process.ended;
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  }, 120_000);
+
+  it('tell of a sign-in from an address that is new by mail, unless that is turned off', async () => {
+    const user = await makePerson(app(), { sign_in_count: 3, current_sign_in_ip: '192.0.2.7' });
+    const mails = async () => {
+      await app().settle();
+      return readFile(join(app().hub.services.config.dataDir, 'mail.log'), 'utf8');
+    };
+    await new Visitor(app().url).signIn(user.username);
+    const log = await mails();
+    expect(log).toContain(`${user.username}@example.com`);
+    expect(log).toContain('from an address that is new: 127.0.0.1');
+    await new Visitor(app().url).signIn(user.username);
+    expect(await mails()).toBe(log);
+
+    await app().as(app().root).put('/application/settings', { notify_on_unknown_sign_in: false });
+    const other = await makePerson(app(), { sign_in_count: 3, current_sign_in_ip: '192.0.2.7' });
+    await new Visitor(app().url).signIn(other.username);
+    expect(await mails()).toBe(log);
+    await app().as(app().root).put('/application/settings', { notify_on_unknown_sign_in: true });
+  });
+});
+
+describe('the cookie on REST and GraphQL', () => {
+  it('reads as the person, and writes with the CSRF token alone', async () => {
+    const { visitor, user } = await signedIn(app());
+    const cookie = visitor.cookieHeader;
+    const token = csrfToken(app().hub.services.secretKey, visitor.session ?? '');
+    const { anonymous } = app();
+    expect((await anonymous.get('/user', { cookie })).body.username).toBe(user.username);
+    const project = { name: `by-cookie-${user.id}` };
+    for (const wrong of [
+      {},
+      { 'x-csrf-token': 'wrong' },
+      { 'x-csrf-token': csrfToken(app().hub.services.secretKey, 'x') },
+    ]) {
+      expect((await anonymous.post('/projects', project, { cookie, ...wrong })).status).toBe(401);
+    }
+    expect((await anonymous.post('/projects', project, { cookie, 'x-csrf-token': token })).status).toBe(201);
+
+    const ask = async (headers: Record<string, string>) =>
+      (await anonymous.post('/api/graphql', { query: '{ currentUser { username } }' }, headers)).body.data.currentUser;
+    expect(await ask({ cookie })).toBeNull();
+    expect(await ask({ cookie, 'x-csrf-token': token })).toEqual({ username: user.username });
+
+    await visitor.get('/');
+    await visitor.submit('/users/sign_out');
+    expect((await anonymous.get('/user', { cookie })).status).toBe(401);
+  });
+});
