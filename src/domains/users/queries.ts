@@ -177,20 +177,23 @@ export const userDetailsByIds = async (
 };
 
 /**
- * Part of a name or user name, which the trigram index finds, or a whole address: one that the profile shows, for
- * administrators any that is confirmed or the account's own. Addresses are looked up in the indexes they are unique by,
- * for what a profile shows is one of them.
+ * Part of a name or user name, or a whole address: one that the profile shows, for administrators any that is confirmed
+ * or the account's own. Addresses are looked up in the indexes they are unique by, for what a profile shows is one of them.
+ *
+ * Names of three letters and more are looked up by themselves, in the trigram index: statements are planned without
+ * knowing what is searched for, and a list that is sorted and cut off would rather be walked.
  */
 const matches = (actor: Actor, search: string) => {
   const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+  const named =
+    search.length < 3
+      ? sql`(users.username ilike ${pattern} or users.name ilike ${pattern})`
+      : sql`users.id = any (array(select u.id from users u where u.username ilike ${pattern} or u.name ilike ${pattern}))`;
+  if (!search.includes('@')) return sql<boolean>`${named}`;
   const shown = actor.isAdmin ? sql`true` : sql`lower(users.public_email) = lower(${search})`;
-  const addressed = search.includes('@')
-    ? sql`users.id = any (array(
-        select u.id from users u where lower(u.email) = lower(${search})
-        union select e.user_id from emails e where lower(e.email) = lower(${search}) and e.confirmed_at is not null
-      )) and ${shown}`
-    : sql`false`;
-  return sql<boolean>`(users.username ilike ${pattern} or users.name ilike ${pattern} or ${addressed})`;
+  return sql<boolean>`(${named} or ${shown} and users.id = any (array(
+    select u.id from users u where lower(u.email) = lower(${search})
+    union select e.user_id from emails e where lower(e.email) = lower(${search}) and e.confirmed_at is not null)))`;
 };
 
 export const USER_ORDERS = ['id', 'name', 'username', 'created_at', 'updated_at'] as const;
