@@ -45,7 +45,7 @@ describe('creating a user', () => {
       web_url: `${app().url}/${input.username}`,
       identities: [],
     });
-    expect(body.confirmed_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(body.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     const { db } = app().hub.services;
     const namespace = await db
       .selectFrom('namespaces')
@@ -223,7 +223,7 @@ describe('listing users', () => {
       name: 'Percent 100% Zoe',
       email: 'zoe@zoo.test',
     });
-    const other = await app().make.user({ public_email: 'open@zoo.test' });
+    const other = await app().make.user({ email: 'open@zoo.test', public_email: 'Open@zoo.test' });
     const ids = async (query: string, client = app().as(other)) =>
       (await client.get(`/users?search=${encodeURIComponent(query)}`)).body.map((user: { id: number }) => user.id);
     expect(await ids('able-zeb')).toEqual([one.id]);
@@ -334,7 +334,10 @@ describe('updating a user', () => {
     const taken = await admin().put(`/users/${user.id}`, { username: 'ROOT' });
     expect([taken.status, taken.body]).toEqual([404, { message: 'Username has already been taken' }]);
     const email = await admin().put(`/users/${user.id}`, { email: 'unknown@example.com' });
-    expect([email.status, email.body]).toEqual([404, { message: 'Email is not a confirmed address of the user' }]);
+    expect([email.status, email.body]).toEqual([
+      404,
+      { message: 'Email is not an address that was added to the account' },
+    ]);
     expect((await admin().put('/users/999999', { name: 'x' })).status).toBe(404);
     expect((await admin().get(`/users/${user.id}`)).body.username).toBe(user.username);
   });

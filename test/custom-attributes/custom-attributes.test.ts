@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+
+const app = useApp();
+const admin = () => app().as(app().root);
+
+const KINDS = ['users', 'groups', 'projects'] as const;
+type Kind = (typeof KINDS)[number];
+
+/** A new one, with somebody who may change everything else about it. */
+const make = async (kind: Kind) => {
+  const owner = await app().make.user();
+  if (kind === 'users') return { id: owner.id, owner };
+  const { id } = kind === 'groups' ? await app().make.group({}, owner) : await app().make.project({}, owner);
+  return { id, owner };
+};
+
+const ids = (body: readonly { readonly id: number }[]) => body.map(({ id }) => id);
+
+describe.each(KINDS)('custom attributes of %s', (kind) => {
+  it('are set, changed, read and removed', async () => {
+    const { id } = await make(kind);
+    const path = `/${kind}/${id}/custom_attributes`;
+    expect((await admin().get(path)).body).toEqual([]);
+    const set = await admin().put(`${path}/cost.centre`, { value: 'north' });
+    expect([set.status, set.body]).toEqual([200, { key: 'cost.centre', value: 'north' }]);
+    await admin().put(`${path}/cost.centre`, { value: 'south' });
+    await admin().put(`${path}/a%2Fb`, { value: 7 });
+    expect((await admin().get(path)).body).toEqual([
+      { key: 'a/b', value: '7' },
+      { key: 'cost.centre', value: 'south' },
+    ]);
+    expect((await admin().get(`${path}/cost.centre`)).body).toEqual({ key: 'cost.centre', value: 'south' });
+    expect((await admin().delete(`${path}/cost.centre`)).status).toBe(204);
+    const gone = await admin().get(`${path}/cost.centre`);
+    expect([gone.status, gone.body]).toEqual([404, { message: '404 Custom Attribute Not Found' }]);
+    expect((await admin().delete(`${path}/cost.centre`)).status).toBe(404);
+    expect((await admin().get(path)).body).toEqual([{ key: 'a/b', value: '7' }]);
+  });
+
+  it('tell administrators of changes, without the values', async () => {
+    const { id, owner } = await make(kind);
+    await admin().put(`/${kind}/${id}/custom_attributes/secret`, { value: 'the value' });
+    await admin().delete(`/${kind}/${id}/custom_attributes/secret`);
+    const events = await app()
+      .hub.services.db.selectFrom('events')
+      .select(['kind', 'payload', 'user_ids', 'namespace_ids', 'project_id'])
+      .where('subject_id', '=', id)
+      .where('kind', 'like', 'custom_attribute.%')
+      .orderBy('id')
+      .execute();
+    const none = { user_ids: [], namespace_ids: [], project_id: null, payload: { key: 'secret' } };
+    expect(events.slice(-2)).toMatchObject([
+      { ...none, kind: 'custom_attribute.set' },
+      { ...none, kind: 'custom_attribute.deleted' },
+    ]);
+    expect(owner.id).toBeGreaterThan(0);
+  });
+
+  it('refuse what is no key or value', async () => {
+    const { id } = await make(kind);
+    const path = `/${kind}/${id}/custom_attributes`;
+    expect((await admin().put(`${path}/k`, {})).body).toEqual({ error: 'value is missing' });
+    expect((await admin().put(`${path}/k`, { value: ['a'] })).body).toEqual({ error: 'value is invalid' });
+    expect((await admin().put(`${path}/k`, { value: ' ' })).body).toEqual({ message: { value: ["can't be blank"] } });
+    expect((await admin().put(`${path}/k`, { value: 'x'.repeat(256) })).status).toBe(400);
+    expect((await admin().put(`${path}/${'k'.repeat(256)}`, { value: 'x' })).status).toBe(400);
+    expect((await admin().put(`${path}/k`, { value: 'a\0b' })).status).toBe(400);
+    expect((await admin().get(path)).body).toEqual([]);
+    expect((await admin().get(`/${kind}/999999999/custom_attributes`)).status).toBe(404);
+    expect((await admin().put(`/${kind}/999999999/custom_attributes/k`, { value: 'x' })).status).toBe(404);
+  });
+
+  it('take the longest key and value there may be', async () => {
+    const { id } = await make(kind);
+    // Random enough that the index cannot press it.
+    const long = Array.from({ length: 255 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7919) % 20_000))).join('');
+    const path = `/${kind}/${id}/custom_attributes/${encodeURIComponent(long)}`;
+    expect((await admin().put(path, { value: long })).body).toEqual({ key: long, value: long });
+  });
+
+  it('are nothing to anyone but administrators, owners among them', async () => {
+    const { id, owner } = await make(kind);
+    const path = `/${kind}/${id}/custom_attributes`;
+    await admin().put(`${path}/k`, { value: 'v' });
+    const stranger = await app().make.user();
+    for (const client of [app().as(owner), app().as(stranger)]) {
+      expect((await client.get(path)).status).toBe(403);
+      expect((await client.get(`${path}/k`)).status).toBe(403);
+      expect((await client.put(`${path}/k`, { value: 'mine' })).status).toBe(403);
+      expect((await client.delete(`${path}/k`)).status).toBe(403);
+    }
+    expect((await app().anonymous.get(path)).status).toBe(401);
+    expect((await app().anonymous.put(`${path}/k`, { value: 'mine' })).status).toBe(401);
+    const own = await app().as(owner).get(`/${kind}/${id}?with_custom_attributes=true`);
+    expect(own.body).toMatchObject({ id });
+    expect(own.body).not.toHaveProperty('custom_attributes');
+    expect((await admin().get(path)).body).toEqual([{ key: 'k', value: 'v' }]);
+  });
+
+  it('stand in records when an administrator asks for them, and in no other', async () => {
+    const { id, owner } = await make(kind);
+    await admin().put(`/${kind}/${id}/custom_attributes/b`, { value: '2' });
+    await admin().put(`/${kind}/${id}/custom_attributes/a`, { value: '1' });
+    const attributes = [
+      { key: 'a', value: '1' },
+      { key: 'b', value: '2' },
+    ];
+    const one = await admin().get(`/${kind}/${id}?with_custom_attributes=true`);
+    expect(one.body).toMatchObject({ id, custom_attributes: attributes });
+    expect((await admin().get(`/${kind}/${id}`)).body).not.toHaveProperty('custom_attributes');
+    const query = `/${kind}?per_page=100&order_by=id&sort=desc`;
+    const find = (body: readonly { readonly id: number }[]) => body.find((each) => each.id === id);
+    expect(find((await admin().get(`${query}&with_custom_attributes=true`)).body)).toMatchObject({
+      custom_attributes: attributes,
+    });
+    expect(find((await admin().get(query)).body)).not.toHaveProperty('custom_attributes');
+    const byOwner = (await app().as(owner).get(`${query}&with_custom_attributes=true`)).body;
+    expect(find(byOwner)).not.toHaveProperty('custom_attributes');
+  });
+
+  it('find what has all of them, for administrators alone', async () => {
+    const { id, owner } = await make(kind);
+    const other = await make(kind);
+    const mark = `mark-${kind}`;
+    await admin().put(`/${kind}/${id}/custom_attributes/mark`, { value: mark });
+    await admin().put(`/${kind}/${id}/custom_attributes/size`, { value: '5' });
+    await admin().put(`/${kind}/${other.id}/custom_attributes/mark`, { value: mark });
+    const found = async (query: string, client = admin()) => ids((await client.get(`/${kind}?${query}`)).body);
+    expect((await found(`custom_attributes[mark]=${mark}`)).toSorted()).toEqual([id, other.id].toSorted());
+    expect(await found(`custom_attributes[mark]=${mark}&custom_attributes[size]=5`)).toEqual([id]);
+    expect(await found(`custom_attributes[mark]=${mark}&custom_attributes[size]=6`)).toEqual([]);
+    expect(await found('custom_attributes[mark]=other')).toEqual([]);
+    // The same statement serves other values.
+    expect(await found('custom_attributes[size]=5')).toEqual([id]);
+    // To others the filter is a parameter that does not exist: it must not tell what is noted.
+    const stranger = app().as(owner);
+    expect(await found('custom_attributes[mark]=other', stranger)).toEqual(await found('', stranger));
+    expect((await admin().get(`/${kind}?custom_attributes[mark][x]=1`)).status).toBe(400);
+    expect((await admin().get(`/${kind}?custom_attributes=1`)).status).toBe(400);
+  });
+
+  it('go with what they are noted on', async () => {
+    const { id } = await make(kind);
+    await admin().put(`/${kind}/${id}/custom_attributes/k`, { value: 'v' });
+    const { status } = await admin().delete(`/${kind}/${id}`);
+    expect([202, 204]).toContain(status);
+    expect((await admin().get(`/${kind}/${id}/custom_attributes`)).status).toBe(404);
+  });
+});
