@@ -10,7 +10,7 @@ import { sendPasswordReset } from './password-reset.ts';
 const PURPOSES = ['confirm_email', 'reset_password'] as const;
 
 /** What somebody may ask for at one place, and for one address, within an hour. */
-const PER_PLACE = { limit: 30, seconds: 3_600 };
+const PER_PLACE = { limit: 100, seconds: 3_600 };
 const PER_ADDRESS = { limit: 5, seconds: 3_600 };
 
 /**
