@@ -6,7 +6,9 @@ import { throttle } from '#domains/settings/throttles.ts';
 import { authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
+import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import type { CreateContext } from '#platform/create-context.ts';
+import { csrfToken } from '#platform/csrf.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
@@ -93,6 +95,10 @@ const graphqlMount =
       seenBy: async (viewer, events) =>
         (await stillValid(services, [viewer])).has(0) ? eventsSeenBy(ownContext, viewer, events) : new Set(),
       stillValid: (viewers) => stillValid(services, viewers),
+      csrfTokenOf: (headers) => {
+        const session = readCookie(headers, sessionCookieName(services.urls));
+        return session === null ? null : csrfToken(services.secretKey, session);
+      },
       addressOf: (request) => callerAddress(request, trusted),
       graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
       log: services.log,

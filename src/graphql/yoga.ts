@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ExecutionResult, GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
@@ -7,6 +8,7 @@ import type { Logger } from '#platform/log.ts';
 import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, type GraphqlParams, Refused } from './engine.ts';
 import { sendGraphiql } from './graphiql.ts';
+import { TOKEN_PATH } from './graphiql-session.ts';
 import { LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { readBody, readParams, readQuery } from './params.ts';
@@ -30,6 +32,8 @@ export interface GraphqlOptions {
   /** Which subscribers could still come in as they did. */
   readonly stillValid: LiveOptions['stillValid'];
   readonly graphiqlEnabled: () => Promise<boolean>;
+  /** The CSRF token that belongs to the session whose cookie came along, if one did. */
+  readonly csrfTokenOf: (headers: IncomingHttpHeaders) => string | null;
   readonly addressOf: WebsocketOptions['addressOf'];
   readonly log: Logger;
 }
@@ -116,6 +120,9 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         answer(reply.header('allow', 'GET, POST'), 405, ['GraphQL takes GET and POST requests']),
     });
 
+    scope.get(TOKEN_PATH, (request, reply) =>
+      reply.header('cache-control', 'no-store').send({ token: options.csrfTokenOf(request.headers) }),
+    );
     scope.get(EXPLORER_PATH, async (request, reply) =>
       (await graphiqlEnabled()) ? sendGraphiql(request, reply) : answer(reply, 404, ['The explorer is turned off']),
     );

@@ -146,6 +146,7 @@ export const startServer = async () => {
       return new Set([...viewers.keys()].filter((index) => !live.revoked.has(viewers[index]?.userId ?? 0)));
     },
     graphiqlEnabled: async () => settings.graphiql,
+    csrfTokenOf: ({ cookie }) => cookie ?? null,
     addressOf: ({ socket }) => socket.remoteAddress ?? '',
     log: kitContext(anonymous).log,
   });

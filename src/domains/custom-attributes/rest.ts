@@ -52,6 +52,7 @@ export const customAttributeRoutes = <I>(
   find: (ctx: Context, id: I) => Promise<{ readonly id: number }>,
 ): Route[] => {
   const one = { id, key: text() };
+  const scopes = kind === 'users' ? (['api', 'read_api', 'read_user'] as const) : (['api', 'read_api'] as const);
   return [
     route({
       method: 'GET',
@@ -59,6 +60,7 @@ export const customAttributeRoutes = <I>(
       tag,
       summary: `List the custom attributes of a ${NOUNS[kind]}`,
       admin: true,
+      scopes,
       input: { id },
       response: z.array(customAttributeRecord),
       run: async (ctx, input) => listCustomAttributes(ctx, kind, (await find(ctx, input.id)).id),
@@ -69,6 +71,7 @@ export const customAttributeRoutes = <I>(
       tag,
       summary: `Get a custom attribute of a ${NOUNS[kind]}`,
       admin: true,
+      scopes,
       input: one,
       response: customAttributeRecord,
       run: async (ctx, input) => getCustomAttribute(ctx, kind, (await find(ctx, input.id)).id, input.key),

@@ -206,6 +206,7 @@ export const routes: readonly Route[] = [
     summary: 'List where a user is a member',
     description: 'Direct memberships alone.',
     admin: true,
+    scopes: ['api', 'read_api', 'read_user'],
     input: { id: integer({ min: 0 }), type: oneOf(MEMBERSHIP_SOURCES).optional() },
     paging: 'offset',
     item: membershipRecord,

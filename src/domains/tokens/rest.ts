@@ -18,6 +18,7 @@ import {
 
 const tag = 'Personal access tokens';
 const impersonationTag = 'Impersonation tokens';
+const READ_USER = ['api', 'read_api', 'read_user'] as const;
 
 const ROTATION =
   'Revokes it and answers a new one in its place. Whoever authenticates here with a token that had been rotated revokes all that came of it.';
@@ -147,6 +148,7 @@ export const routes = [
   listRoute({
     path: '/users/:user_id/impersonation_tokens',
     tag: impersonationTag,
+    scopes: READ_USER,
     summary: 'List the impersonation tokens of a user',
     admin: true,
     input: { user_id: integer(), state: oneOf(['all', 'active', 'inactive']).default('all') },
@@ -180,6 +182,7 @@ export const routes = [
     method: 'GET',
     path: '/users/:user_id/impersonation_tokens/:impersonation_token_id',
     tag: impersonationTag,
+    scopes: READ_USER,
     summary: 'Get an impersonation token',
     admin: true,
     input: { user_id: integer(), impersonation_token_id: integer() },

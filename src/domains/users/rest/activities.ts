@@ -19,6 +19,7 @@ export const activityRoutes: readonly Route[] = [
     tag: 'Users',
     summary: 'List when people were last about',
     description: 'The longest ago first. People with private profiles are listed for administrators alone.',
+    scopes: ['api', 'read_api', 'read_user'],
     input: { from: date().optional().describe('The first day; half a year ago by default.') },
     paging: { keyset: { last_activity_on: 'date' }, sorts: ['asc'] },
     item: activityRecord,

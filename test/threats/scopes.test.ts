@@ -1,0 +1,219 @@
+import { createClient as createSseClient } from 'graphql-sse';
+import { createClient as createWsClient } from 'graphql-ws';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { routes } from '#app/routes.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import type { Route } from '#rest/route.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import type { TestProject } from '../support/factories.ts';
+
+// What a token of each scope opens, on every route (reference: conventions §5). The table is written from the reference
+// and not from the routes.
+
+const app = useApp();
+let user: TestUser;
+let project: TestProject;
+
+beforeAll(async () => {
+  user = await app().make.user();
+  project = await app().make.project({ visibility: 'private', initialize_with_readme: true }, user);
+});
+
+const NOTHING_THERE = '987654321';
+
+const isRead = ({ method }: Route) => method === 'GET';
+const isOf = ({ path, method }: Route, wanted: string, ...methods: readonly string[]) =>
+  path === wanted && methods.includes(method);
+
+/** Whatever a token is for, it may say what it is and end itself; pictures are anyone's. */
+const isForAll = (route: Route) =>
+  isOf(route, '/personal_access_tokens/self', 'GET', 'DELETE') || route.path.startsWith('/uploads/');
+
+/** `GET /user` and `GET /users...`, the people; lists of projects are no part of it. */
+const isAboutPeople = (route: Route) =>
+  isRead(route) && /^\/users?(\/|$)/.test(route.path) && !/projects$/.test(route.path);
+
+const OPENS: Readonly<Record<string, (route: Route) => boolean>> = {
+  api: () => true,
+  read_api: isRead,
+  read_user: (route) => isAboutPeople(route) || isOf(route, '/version', 'GET') || isOf(route, '/metadata', 'GET'),
+  read_repository: (route) => isRead(route) && route.path.startsWith('/projects/:id/repository/files/'),
+  write_repository: () => false,
+  create_runner: (route) => isOf(route, '/user/runners', 'POST'),
+  self_rotate: (route) => isOf(route, '/personal_access_tokens/self/rotate', 'POST'),
+  manage_runner: () => false,
+  k8s_proxy: () => false,
+  admin_mode: () => false,
+  sudo: () => false,
+  openid: () => false,
+  profile: () => false,
+  email: () => false,
+};
+
+const pathOf = (route: Route): string => route.path.replace(/[:*]([A-Za-z_]+)/g, NOTHING_THERE);
+
+const insertOauthToken = async (owner: TestUser, scopes: readonly string[]): Promise<string> => {
+  const value = randomToken(43);
+  await app()
+    .hub.services.db.insertInto('oauth_access_tokens')
+    .values({
+      user_id: owner.id,
+      digest: digestToken(value),
+      scopes: [...scopes],
+      family_id: crypto.randomUUID(),
+    })
+    .execute();
+  return value;
+};
+
+describe('every route of the API', () => {
+  const api = routes.filter(({ url }) => url.startsWith('/api/v4/'));
+
+  it.each(Object.entries(OPENS))('opens to the scope %s as the reference says', async (scope, opens) => {
+    const wrong: unknown[] = [];
+    for (const route of api) {
+      // Some end the token: each has one of its own. Personal tokens and those of applications are treated alike.
+      const oauth = route.path.length % 2 === 0;
+      const token = oauth ? await insertOauthToken(user, [scope]) : await newToken(user, [scope]);
+      const headers: Record<string, string> = oauth ? { authorization: `Bearer ${token}` } : { 'private-token': token };
+      const body = route.method === 'GET' ? undefined : {};
+      const { status, body: said } = await app().anonymous.request(route.method, pathOf(route), body, headers);
+      const isRefused = status === 403 && said.error === 'insufficient_scope';
+      if (isRefused === (opens(route) || isForAll(route)) || status >= 500)
+        wrong.push([route.method, route.path, status, said]);
+      if (isRefused && !route.scopes.includes('api')) wrong.push([route.path, 'does not open to api']);
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('refuses no scope where there is no token', async () => {
+    const { status, body } = await app().anonymous.get('/user');
+    expect([status, body]).toEqual([401, { message: '401 Unauthorized' }]);
+  });
+
+  it('treats HEAD as GET', async () => {
+    const head = async (scope: string) => (await app().as(user, [scope]).head('/projects')).status;
+    expect([await head('read_api'), await head('read_repository')]).toEqual([200, 403]);
+  });
+});
+
+const newToken = async (owner: TestUser, scopes: readonly string[]): Promise<string> => {
+  const value = `glpat-${randomToken()}`;
+  await app()
+    .hub.services.db.insertInto('personal_access_tokens')
+    .values({ user_id: owner.id, name: 'scoped', scopes: [...scopes], digest: digestToken(value) })
+    .execute();
+  return value;
+};
+
+const QUERY = '{ currentUser { username } }';
+const MUTATION = 'mutation { createIssue(input: { projectPath: "nothing/there", title: "x" }) { errors } }';
+const SUBSCRIPTION = 'subscription { events { cursor } }';
+
+describe('GraphQL', () => {
+  it.each(Object.keys(OPENS))('opens to the scope %s as the reference says', async (scope) => {
+    const [reads, writes] = [scope === 'api' || scope === 'read_api', scope === 'api'];
+    for (const token of [await newToken(user, [scope]), await insertOauthToken(user, [scope])]) {
+      const headers = { authorization: `Bearer ${token}` };
+      const isRefused = async (query: string) => {
+        const { body } = await app().anonymous.request('POST', '/api/graphql', { query }, headers);
+        return JSON.stringify(body).includes('INSUFFICIENT_SCOPE');
+      };
+      const byGet = await app().anonymous.get(`/api/graphql?query=${encodeURIComponent(QUERY)}`, headers);
+      expect([
+        scope,
+        await isRefused(QUERY),
+        await isRefused(MUTATION),
+        JSON.stringify(byGet.body).includes('INSUFFICIENT_SCOPE'),
+      ]).toEqual([scope, !reads, !writes, !reads]);
+    }
+  });
+
+  it('lets no other scope subscribe, by event streams or WebSockets, nor change anything by them', async () => {
+    const first = async (query: string, token: string, transport: 'sse' | 'ws'): Promise<string> => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const url = `${app().url}/api/graphql`;
+      const sink = {
+        next: (value: unknown) => resolve(JSON.stringify(value)),
+        error: (error: unknown) => resolve(JSON.stringify(error)),
+        complete: () => resolve('complete'),
+      };
+      if (transport === 'sse') {
+        createSseClient({ url, headers: { authorization: `Bearer ${token}` }, retryAttempts: 0 }).subscribe(
+          { query },
+          sink,
+        );
+      } else {
+        createWsClient({
+          url: url.replace('http', 'ws'),
+          webSocketImpl: WebSocket,
+          connectionParams: { authorization: `Bearer ${token}` },
+          retryAttempts: 0,
+        }).subscribe({ query }, sink);
+      }
+      return promise;
+    };
+    for (const transport of ['sse', 'ws'] as const) {
+      for (const token of [await newToken(user, ['read_user']), await insertOauthToken(user, ['openid'])]) {
+        expect(await first(SUBSCRIPTION, token, transport)).toContain('INSUFFICIENT_SCOPE');
+        expect(await first(QUERY, token, transport)).toContain('INSUFFICIENT_SCOPE');
+      }
+      const reader = await insertOauthToken(user, ['read_api']);
+      expect(await first(QUERY, reader, transport)).toContain(user.username);
+      expect(await first(MUTATION, reader, transport)).toContain('INSUFFICIENT_SCOPE');
+    }
+  });
+});
+
+describe('git', () => {
+  const asked = async (service: 'git-upload-pack' | 'git-receive-pack', name: string, password: string) => {
+    const response = await fetch(`${app().url}/${project.path_with_namespace}.git/info/refs?service=${service}`, {
+      headers: { authorization: `Basic ${btoa(`${name}:${password}`)}` },
+    });
+    await response.arrayBuffer();
+    return response.status;
+  };
+
+  it.each(Object.keys(OPENS))('opens to the scope %s as the reference says', async (scope) => {
+    const reads = ['api', 'read_repository', 'write_repository'].includes(scope);
+    const writes = ['api', 'write_repository'].includes(scope);
+    for (const token of [await newToken(user, [scope]), await insertOauthToken(user, [scope])]) {
+      expect([
+        scope,
+        await asked('git-upload-pack', 'oauth2', token),
+        await asked('git-receive-pack', 'oauth2', token),
+      ]).toEqual([scope, reads ? 200 : 403, writes ? 200 : 403]);
+    }
+  });
+
+  it('is refused with an unknown, revoked or expired token', async () => {
+    const token = await insertOauthToken(user, ['api']);
+    expect(await asked('git-upload-pack', 'oauth2', token)).toBe(200);
+    const change = (set: { revoked_at?: string; expires_at?: string }) =>
+      app()
+        .hub.services.db.updateTable('oauth_access_tokens')
+        .set(set)
+        .where('digest', '=', digestToken(token))
+        .execute();
+    await change({ expires_at: '2020-01-01T00:00:00Z' });
+    expect(await asked('git-upload-pack', 'oauth2', token)).toBe(401);
+    await change({ expires_at: '2999-01-01T00:00:00Z', revoked_at: '2020-01-01T00:00:00Z' });
+    expect(await asked('git-upload-pack', 'oauth2', token)).toBe(401);
+    expect(await asked('git-upload-pack', 'oauth2', randomToken(43))).toBe(401);
+  });
+});
+
+describe('sudo', () => {
+  it('needs its scope, an administrator, and what the route needs besides', async () => {
+    const ask = async (owner: TestUser, scopes: readonly string[], path: string) =>
+      (await app().anonymous.get(`${path}?sudo=${user.id}`, { 'private-token': await newToken(owner, scopes) })).status;
+    const { root } = app();
+    expect(await ask(root, ['api', 'sudo'], '/user')).toBe(200);
+    expect(await ask(root, ['api'], '/user')).toBe(403);
+    expect(await ask(root, ['sudo'], '/user')).toBe(403);
+    expect(await ask(user, ['api', 'sudo'], '/user')).toBe(403);
+    // Who is acted for is no administrator.
+    expect(await ask(root, ['api', 'sudo'], '/application/settings')).toBe(403);
+  });
+});
