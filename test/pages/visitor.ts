@@ -17,7 +17,8 @@ interface Cookie {
   readonly attributes: readonly string[];
 }
 
-type Fields = Readonly<Record<string, string | readonly string[]>>;
+/** Several values are several fields of one name. */
+type Fields = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** A person before a browser without scripts: keeps cookies, and sends forms with the hidden fields of the page shown. */
 export class Visitor {
@@ -56,7 +57,7 @@ export class Visitor {
     const token = 'authenticity_token' in fields ? undefined : this.csrfToken;
     if (token !== undefined) body.append('authenticity_token', token);
     for (const [name, value] of Object.entries(fields)) {
-      for (const each of typeof value === 'string' ? [value] : value) body.append(name, each);
+      for (const each of typeof value === 'string' ? [value] : (value ?? [])) body.append(name, each);
     }
     return this.request('POST', path, body);
   }

@@ -177,11 +177,12 @@ describe('the cookie on REST and GraphQL', () => {
     const { anonymous } = app();
     expect((await anonymous.get('/user', { cookie })).body.username).toBe(user.username);
     const project = { name: `by-cookie-${user.id}` };
-    for (const wrong of [
+    const wrongs: readonly Record<string, string>[] = [
       {},
       { 'x-csrf-token': 'wrong' },
       { 'x-csrf-token': csrfToken(app().hub.services.secretKey, 'x') },
-    ]) {
+    ];
+    for (const wrong of wrongs) {
       expect((await anonymous.post('/projects', project, { cookie, ...wrong })).status).toBe(401);
     }
     expect((await anonymous.post('/projects', project, { cookie, 'x-csrf-token': token })).status).toBe(201);

@@ -1,0 +1,89 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
+
+const findBrowser = (): string | null => {
+  const folders = ['/usr/bin', ...(process.env.PATH ?? '').split(delimiter)];
+  const candidates = [
+    process.env.CHROMIUM_PATH,
+    ...NAMES.flatMap((name) => folders.map((folder) => join(folder, name))),
+  ];
+  return candidates.find((path) => path !== undefined && existsSync(path)) ?? null;
+};
+
+const executablePath = findBrowser();
+if (executablePath === null) {
+  console.warn('No Chromium was found (CHROMIUM_PATH, /usr/bin/chromium): the tests in a browser are skipped.');
+}
+
+/** `describe` for tests that need a real browser; where there is none they are skipped. */
+export const describeInBrowser = describe.skipIf(executablePath === null);
+
+export interface Tab {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** Every request the browser made. Those to other origins than the hub's, and what `also` allows, fail the test. */
+  readonly requests: readonly string[];
+}
+
+interface TabOptions extends BrowserContextOptions {
+  /** The hub: relative paths are its, and no request may go elsewhere. */
+  readonly baseURL: string;
+  /** Origins that the test itself serves, such as an application's. */
+  readonly also?: readonly string[];
+}
+
+/** A browser for the tests of a file; `open` gives a fresh profile each time. Nothing leaves loopback. */
+export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
+  let browser: Browser | undefined;
+  const opened: { readonly context: BrowserContext; readonly strangers: string[]; readonly errors: string[] }[] = [];
+  beforeAll(async () => {
+    if (executablePath === null) return;
+    browser = await chromium.launch({
+      executablePath,
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-quic',
+        '--no-first-run',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+      ],
+    });
+  });
+  afterAll(async () => {
+    await browser?.close();
+    for (const { strangers, errors } of opened) {
+      expect(strangers, 'no request leaves the hub').toEqual([]);
+      expect(errors, 'the policy of the pages forbids nothing that they need').toEqual([]);
+    }
+  });
+  return {
+    open: async ({ also = [], ...options }) => {
+      if (!browser) throw new Error('there is no browser');
+      const context = await browser.newContext(options);
+      const origins = new Set([new URL(options.baseURL).origin, ...also]);
+      const requests: string[] = [];
+      const strangers: string[] = [];
+      const errors: string[] = [];
+      // Whatever is not for the hub is never sent.
+      await context.route(
+        (url) => !origins.has(url.origin) && url.protocol.startsWith('http'),
+        async (route) => {
+          strangers.push(route.request().url());
+          await route.abort();
+        },
+      );
+      context.on('request', (request) => requests.push(request.url()));
+      context.on('console', (message) => {
+        if (/content security policy/i.test(message.text())) errors.push(message.text());
+      });
+      opened.push({ context, strangers, errors });
+      return { context, requests, page: await context.newPage() };
+    },
+  };
+};

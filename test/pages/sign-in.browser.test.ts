@@ -1,0 +1,110 @@
+import type { Page } from 'playwright-core';
+import { expect, it } from 'vitest';
+import { PASSWORD, useApp } from '../support/app.ts';
+import { describeInBrowser, useBrowser } from './browser.ts';
+import { makePerson } from './visitor.ts';
+
+const app = useApp();
+const browser = useBrowser();
+
+/** Presses Tab until the element that has the focus is called `name`. */
+const tabTo = async (page: Page, name: string): Promise<void> => {
+  for (let n = 0; n < 30; n++) {
+    const focused = await page.evaluate(() => {
+      const element = document.activeElement;
+      const label = element instanceof HTMLInputElement ? element.labels?.[0]?.textContent : null;
+      return (label ?? element?.textContent ?? '').trim();
+    });
+    if (focused === name) return;
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`the keyboard does not reach ${name}`);
+};
+
+describeInBrowser('signing in, in a browser', () => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`works by keyboard alone, in ${colorScheme} colours`, async () => {
+      const user = await makePerson(app());
+      const { page, requests } = await browser.open({ baseURL: app().url, colorScheme });
+      await page.goto('/-/user_settings/active_sessions');
+      expect(new URL(page.url()).pathname).toBe('/users/sign_in');
+      expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in');
+
+      // The first field has the focus; Enter sends the form.
+      await page.keyboard.type(user.username);
+      await page.keyboard.press('Tab');
+      await page.keyboard.type('wrong');
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').waitFor();
+      expect(await page.getByRole('alert').textContent()).toContain('Invalid login or password.');
+      await page.keyboard.type(PASSWORD);
+      await page.keyboard.press('Enter');
+      await page.waitForURL('**/-/user_settings/active_sessions');
+      expect(await page.getByRole('row').filter({ hasText: 'This session' }).count()).toBe(1);
+      expect(await page.getByRole('navigation', { name: 'Account' }).textContent()).toContain(`@${user.username}`);
+
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Skip to the content');
+      await tabTo(page, 'Sign out');
+      await page.keyboard.press('Enter');
+      await page.getByText('You have signed out.').waitFor();
+      await page.goto('/');
+      expect(new URL(page.url()).pathname).toBe('/users/sign_in');
+
+      expect(requests.length).toBeGreaterThan(5);
+      expect(requests.filter((url) => !url.startsWith(app().url) && !url.startsWith('data:'))).toEqual([]);
+    });
+
+    it(`has text that stands out from its ground, in ${colorScheme} colours`, async () => {
+      const { page } = await browser.open({ baseURL: app().url, colorScheme });
+      await page.goto('/users/sign_in');
+      await page.getByLabel('User name').fill('nobody');
+      await page.getByLabel('Password').fill('wrong');
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByRole('alert').waitFor();
+      for (const selector of ['h1', 'label', 'button.primary', '.aside a', '.notice li']) {
+        expect([selector, (await contrastOf(page, selector)) >= 4.5]).toEqual([selector, true]);
+      }
+    });
+  }
+
+  it('fits a narrow screen, and has targets that fingers hit', async () => {
+    const user = await makePerson(app());
+    const { page } = await browser.open({ baseURL: app().url, viewport: { width: 320, height: 640 } });
+    await page.goto('/users/sign_in');
+    for (const role of ['textbox', 'button'] as const) {
+      const box = await page.getByRole(role).first().boundingBox();
+      expect(box?.height).toBeGreaterThanOrEqual(44);
+    }
+    await page.getByLabel('User name').fill(user.username);
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    for (const path of ['/', '/-/user_settings/active_sessions', '/-/user_settings/password']) {
+      await page.goto(path);
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      expect([path, width]).toEqual([path, 320]);
+    }
+  });
+});
+
+/** The contrast ratio of an element's text with what lies behind it (WCAG 2). */
+const contrastOf = (page: Page, selector: string): Promise<number> =>
+  page
+    .locator(selector)
+    .first()
+    .evaluate((element) => {
+      const luminance = (color: string): number => {
+        const [r = 0, g = 0, b = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => {
+          const value = Number(part) / 255;
+          return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      let ground: Element | null = element;
+      while (ground && /rgba\(0, 0, 0, 0\)|transparent/.test(getComputedStyle(ground).backgroundColor)) {
+        ground = ground.parentElement;
+      }
+      const front = luminance(getComputedStyle(element).color);
+      const back = luminance(getComputedStyle(ground ?? document.documentElement).backgroundColor);
+      return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+    });
