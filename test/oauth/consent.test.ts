@@ -1,0 +1,254 @@
+import { describe, expect, it } from 'vitest';
+import type { ApplicationInput } from '#domains/oauth/applications.ts';
+import { scopeInWords } from '#domains/tokens/scopes.ts';
+import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
+import { PASSWORD, useApp } from '../support/app.ts';
+import { apiStatus, makeApplication, pkce, post, REDIRECT_URI, redeem, tokensFor } from './flows.ts';
+
+const app = useApp();
+const db = () => app().hub.services.db;
+
+const PATH = '/oauth/authorize';
+const { verifier, challenge } = pkce();
+
+const prepare = async (input: Partial<ApplicationInput> = {}, parameters: Record<string, string> = {}) => {
+  const owner = await app().make.user();
+  const application = await makeApplication(app(), owner, input);
+  const query = new URLSearchParams({
+    client_id: application.uid,
+    redirect_uri: REDIRECT_URI,
+    response_type: 'code',
+    state: 'state <&> of "the" client',
+    scope: 'openid profile',
+    ...parameters,
+  });
+  return { application, owner, path: `${PATH}?${query}` };
+};
+
+const grantsOf = async (applicationId: number) =>
+  (await db().selectFrom('oauth_grants').select('id').where('application_id', '=', applicationId).execute()).length;
+
+describe('the page of consent', () => {
+  it('says who asks, for what, as whom, and where it leads', async () => {
+    const { path, owner, application } = await prepare({ name: 'Deploy <img src=x onerror=alert(1)> "bot"' });
+    const { visitor, user } = await signedIn(app());
+    const page = await visitor.get(path);
+    expect(page.status).toBe(200);
+    expect(page.text).toContain('Deploy <img src=x onerror=alert(1)> "bot"');
+    expect(page.html).not.toContain('<img');
+    expect(page.text).toContain(`@${owner.username}`);
+    expect(page.text).toContain(`@${user.username}`);
+    expect(page.text).toContain('Confidential');
+    expect(page.text).toContain('client.example');
+    for (const scope of ['openid', 'profile']) expect(page.text).toContain(scopeInWords(scope));
+    expect(page.text).not.toContain(scopeInWords('api'));
+    expect(page.html).toMatch(/<button[^>]*>Authorize<\/button>/);
+    expect(page.html).toMatch(/<button[^>]*>Deny<\/button>/);
+    expect(await grantsOf(application.id)).toBe(0);
+  });
+
+  it('leads back with a code, which becomes a token', async () => {
+    const { path, application } = await prepare();
+    const { visitor } = await signedIn(app());
+    await visitor.get(path);
+    const { status, location } = await visitor.submit(PATH, { decision: 'approve' });
+    expect(status).toBe(303);
+    const target = new URL(location ?? '');
+    expect(target.origin + target.pathname).toBe(REDIRECT_URI);
+    expect(target.searchParams.get('state')).toBe('state <&> of "the" client');
+    const tokens = await redeem(app(), application, target.searchParams.get('code') ?? '');
+    expect(tokens.status).toBe(200);
+    expect(tokens.body.scope).toBe('openid profile');
+  });
+
+  it('leads back with nothing but the refusal', async () => {
+    const { path, application } = await prepare();
+    const { visitor } = await signedIn(app());
+    await visitor.get(path);
+    const { status, location } = await visitor.submit(PATH, { decision: 'deny' });
+    expect(status).toBe(303);
+    const { searchParams } = new URL(location ?? '');
+    expect(searchParams.get('error')).toBe('access_denied');
+    expect(searchParams.get('state')).toBe('state <&> of "the" client');
+    expect(searchParams.get('code')).toBeNull();
+    expect(await grantsOf(application.id)).toBe(0);
+  });
+
+  it('is come back to by whoever signs in first', async () => {
+    const { path } = await prepare();
+    const user = await makePerson(app());
+    const visitor = new Visitor(app().url);
+    const sent = await visitor.get(path);
+    expect(sent.status).toBe(303);
+    expect(sent.location).toMatch(/^\/users\/sign_in\?return_to=/);
+    await visitor.follow();
+    await visitor.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    expect((await visitor.follow()).text).toContain('wants to act for you');
+    expect((await visitor.submit(PATH, { decision: 'approve' })).location).toContain('code=');
+  });
+
+  it('is signed in for anew where the application says so', async () => {
+    const { path } = await prepare({}, { prompt: 'login' });
+    const { visitor, user } = await signedIn(app());
+    const sent = await visitor.get(path);
+    expect(sent.location).toMatch(/^\/users\/sign_in\?return_to=.*&again=1$/);
+    expect((await visitor.follow()).status).toBe(200);
+    await visitor.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    expect((await visitor.follow()).text).toContain('wants to act for you');
+  });
+
+  it('is left out for a confidential application that was let in before, and for no other', async () => {
+    const known = await prepare();
+    const { visitor, user } = await signedIn(app());
+    await tokensFor(app(), user, known.application, { scope: 'openid profile' });
+    expect((await visitor.get(known.path)).location).toContain('code=');
+    expect((await visitor.get(`${known.path}&prompt=consent`)).status).toBe(200);
+    expect((await visitor.get(known.path.replace('openid+profile', 'openid+api'))).status).toBe(200);
+
+    const open = await prepare({ confidential: false }, { code_challenge: challenge, code_challenge_method: 'S256' });
+    await visitor.get(open.path);
+    const code = new URL((await visitor.submit(PATH, { decision: 'approve' })).location ?? '').searchParams.get('code');
+    const { body } = await post(app(), '/oauth/token', {
+      grant_type: 'authorization_code',
+      client_id: open.application.uid,
+      code: code ?? '',
+      redirect_uri: REDIRECT_URI,
+      code_verifier: verifier,
+    });
+    expect(await apiStatus(app(), body.access_token)).toBe(403);
+    expect((await visitor.get(open.path)).text).toContain('wants to act for you');
+  });
+
+  it('lets whoever signed in on the way leave by a page: browsers hold the redirect to the form of signing in', async () => {
+    const { path, application } = await prepare();
+    const user = await makePerson(app());
+    await tokensFor(app(), user, application, { scope: 'openid profile' });
+    const visitor = new Visitor(app().url);
+    await visitor.get(path);
+    await visitor.follow();
+    await visitor.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    const left = await visitor.follow();
+    expect(left.status).toBe(200);
+    expect(left.headers.get('refresh')).toMatch(/^0; url=https:\/\/client\.example\/callback\?code=/);
+  });
+});
+
+describe('a request for consent', () => {
+  it.each([
+    ['another redirect URI', { redirect_uri: 'https://evil.example/callback' }],
+    ['one that only begins the same', { redirect_uri: `${REDIRECT_URI}/x` }],
+    ['one with another case', { redirect_uri: REDIRECT_URI.toUpperCase() }],
+    ['no redirect URI', { redirect_uri: '' }],
+    ['an unknown client', { client_id: '<script>alert(1)</script>' }],
+  ])('with %s leads nowhere', async (_what, parameters) => {
+    const { path } = await prepare({}, parameters);
+    for (const visitor of [new Visitor(app().url), (await signedIn(app())).visitor]) {
+      const page = await visitor.get(path);
+      expect([page.status, page.location]).toEqual([400, null]);
+      expect(page.html).not.toMatch(/evil\.example|<script|http-equiv/);
+      expect(page.headers.get('refresh')).toBeNull();
+    }
+  });
+
+  it('is checked again when it is answered', async () => {
+    const { path, application } = await prepare();
+    const { visitor } = await signedIn(app());
+    await visitor.get(path);
+    const query = new URLSearchParams(path.slice(path.indexOf('?')));
+    query.set('redirect_uri', 'https://evil.example/');
+    const answer = await visitor.submit(PATH, { query: query.toString(), decision: 'approve' });
+    expect([answer.status, answer.location]).toEqual([400, null]);
+    expect(await grantsOf(application.id)).toBe(0);
+  });
+
+  it('is not answered by a forged form, by a token, or by whoever signed out meanwhile', async () => {
+    const { path, application } = await prepare();
+    const { visitor, user } = await signedIn(app());
+    const { visitor: attacker } = await signedIn(app());
+    await attacker.get(path);
+    const query = path.slice(path.indexOf('?') + 1);
+    for (const authenticity_token of ['', attacker.csrfToken ?? '']) {
+      const forged = await visitor.post(PATH, { query, decision: 'approve', authenticity_token });
+      expect(forged.status).toBe(422);
+    }
+    const byToken = await fetch(app().url + PATH, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { authorization: `Bearer ${await app().tokenOf(user)}` },
+      body: new URLSearchParams({ query, decision: 'approve' }),
+    });
+    expect(byToken.status).toBe(422);
+    await visitor.get(path);
+    await db().deleteFrom('sessions').where('user_id', '=', user.id).execute();
+    expect((await visitor.submit(PATH, { decision: 'approve' })).location).toMatch(/^\/users\/sign_in/);
+    expect(await grantsOf(application.id)).toBe(0);
+  });
+
+  it('is shown in no frame, kept in no cache, referred to by nothing, and read by no other origin', async () => {
+    const { path } = await prepare();
+    const { visitor } = await signedIn(app());
+    const { headers } = await visitor.get(path);
+    const policy = headers.get('content-security-policy');
+    expect(policy).toMatch(/default-src 'none'.*frame-ancestors 'none'/);
+    expect(policy).toContain("form-action 'self' https://client.example;");
+    expect(headers.get('x-frame-options')).toBe('DENY');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    const across = { headers: { origin: 'https://evil.example', 'access-control-request-method': 'POST' } };
+    for (const method of ['GET', 'OPTIONS']) {
+      const answer = await fetch(app().url + path, { ...across, method, redirect: 'manual' });
+      expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+    }
+  });
+
+  it.each([
+    ['http://127.0.0.1:4711/cb', 'http://127.0.0.1:4711', 'on your device'],
+    ['http://[::1]:4711/cb', 'http:', 'on your device'],
+    ['com.example.app:/cb', 'com.example.app:', 'on your device'],
+    ['https://client.example:8443/cb', 'https://client.example:8443', 'client.example:8443'],
+  ])('may lead to %s', async (uri, source, words) => {
+    const { path } = await prepare({ redirect_uris: [uri] }, { redirect_uri: uri });
+    const { visitor } = await signedIn(app());
+    const page = await visitor.get(path);
+    expect(page.headers.get('content-security-policy')).toContain(`form-action 'self' ${source};`);
+    expect(page.text).toContain(words);
+  });
+});
+
+describe('authorized applications', () => {
+  const SETTINGS = '/-/user_settings/applications';
+
+  it('are listed with what they may do, and shut out', async () => {
+    const { application } = await prepare({ name: 'Let-in' });
+    const { visitor, user } = await signedIn(app());
+    const { access_token } = await tokensFor(app(), user, application, { scope: 'api' });
+    expect(await apiStatus(app(), access_token)).toBe(200);
+    const list = await visitor.get(SETTINGS);
+    expect(list.text).toContain('Let-in');
+    expect(list.text).toContain(scopeInWords('api'));
+    expect(await visitor.submit(`${SETTINGS}/${application.id}/revoke`)).toMatchObject({
+      status: 303,
+      location: SETTINGS,
+    });
+    expect((await visitor.follow()).text).not.toContain('Let-in');
+    expect(await apiStatus(app(), access_token)).toBe(401);
+  });
+
+  it('are shut out over GraphQL, each by its own user alone', async () => {
+    const { application } = await prepare();
+    const [user, stranger] = [await app().make.user(), await app().make.user()];
+    const { access_token } = await tokensFor(app(), user, application);
+    const id = `gid://gitlab/OauthApplication/${application.id}`;
+    const revoke = `mutation ($id: OauthApplicationID!) { oauthAuthorizationRevoke(input: { id: $id }) { errors } }`;
+    expect((await app().as(stranger).graphql(revoke, { id })).errors).toHaveLength(1);
+    expect((await app().anonymous.graphql(revoke, { id })).errors).toHaveLength(1);
+    expect(await apiStatus(app(), access_token)).toBe(200);
+    const list = '{ currentUser { authorizedApplications { id name oauthApplication { id } } } }';
+    expect((await app().as(user).graphql(list)).data.currentUser.authorizedApplications).toEqual([
+      { id, name: application.name, oauthApplication: null },
+    ]);
+    expect((await app().as(user).graphql(revoke, { id })).data.oauthAuthorizationRevoke).toEqual({ errors: [] });
+    expect(await apiStatus(app(), access_token)).toBe(401);
+    expect((await app().as(user).graphql(list)).data.currentUser.authorizedApplications).toEqual([]);
+  });
+});
