@@ -3,6 +3,7 @@ import { collectDefaultMetrics, Registry, register } from 'prom-client';
 import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
+import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
 import { authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
@@ -13,7 +14,7 @@ import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
 import { callerAddress, trustOf } from '#platform/trusted-proxies.ts';
-import { hasCredential, readCaller, readSudo } from '#rest/auth.ts';
+import { type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
@@ -40,7 +41,7 @@ export const serveWeb = ({
   createHttp({
     services,
     createContext,
-    authenticate: (credential, request) => authenticate(services, credential, request),
+    authenticate: admit({ services, createContext }),
     throttle: (request) => throttle(services, request),
     checkResponses,
     routes: faces ? routes : [],
@@ -56,10 +57,22 @@ export const serveWeb = ({
     openApi: openApiDocument,
   });
 
+/** Who it is. Sessions whose person has to enrol a second factor first open the page for that, and no API. */
+const admit =
+  ({ services, createContext }: Pick<WebOptions, 'services' | 'createContext'>): Authenticate =>
+  async (credential, request) => {
+    const actor = await authenticate(services, credential, request);
+    if (actor.credential?.kind === 'session' && request.route.startsWith('/api/')) {
+      await requireEnrolled(createContext({ actor, requestId: request.requestId }));
+    }
+    return actor;
+  };
+
 const graphqlMount =
   ({ services, createContext, eventLog }: Pick<WebOptions, 'services' | 'createContext' | 'eventLog'>): Mount =>
   async (fastify) => {
     const ownContext = createContext({ actor: systemActor });
+    const admitted = admit({ services, createContext });
     const trusted = trustOf(services.config.trustedProxies);
     await mountGraphql(fastify, {
       schema,
@@ -70,7 +83,7 @@ const graphqlMount =
         const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });
         let actor: Actor;
         try {
-          actor = await authenticate(services, readCaller({ method, headers }, sent, services), {
+          actor = await admitted(readCaller({ method, headers }, sent, services), {
             method,
             route: '/api/graphql',
             ...client,

@@ -19,9 +19,12 @@ interface Dependencies {
 const MAX_FORM_BYTES = 64 * 1024;
 const YEAR_SECONDS = 31_536_000;
 
+/** Where somebody who has signed in is led instead of the page with this (declared) path; null lets them have it. */
+type Detour = (ctx: Context, path: string) => Promise<string | null>;
+
 /** Serves the pages, and the few files that they need. They know people by the session cookie alone. */
 export const mountPages =
-  (pages: readonly Page[]) =>
+  (pages: readonly Page[], detourFor: Detour) =>
   (fastify: FastifyInstance, dependencies: Dependencies): void => {
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser(
@@ -37,10 +40,12 @@ export const mountPages =
         handler: async (request, reply) => {
           const ctx = await openContext(dependencies, request);
           const visit = new Visit(ctx, { url: request.raw.url ?? '/', cookie: request.headers.cookie });
-          const answer = await answerOrExplain(request, ctx, visit, () => {
+          const answer = await answerOrExplain(request, ctx, visit, async () => {
             const sent = readParameters(request.raw.url ?? '', request.body);
             if (page.method === 'POST') requireToken(ctx, visit, sent);
             if (page.auth === 'required' && visit.session === null) return visit.redirect(signInPath(page, visit));
+            const detour = visit.session === null ? null : await detourFor(ctx, page.path);
+            if (detour !== null) return visit.redirect(detour);
             Object.assign(sent, request.params);
             return page.handle(ctx, sent, visit);
           });

@@ -226,8 +226,13 @@ export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> =
   return { graceUntil: !user || user.over ? null : new Date(user.until) };
 };
 
-/** Whether the person of this session has to enrol before any other page opens. */
+/** Whether the person of this session has to enrol before anything else opens. */
 export const mustEnrol = async (ctx: Context): Promise<boolean> => {
   const demand = await secondFactorDemand(ctx);
   return demand !== null && demand.graceUntil === null;
+};
+
+/** Refuses a session whose person has to enrol first; throws `forbidden`. */
+export const requireEnrolled = async (ctx: Context): Promise<void> => {
+  if (await mustEnrol(ctx)) throw forbidden('You have to enable two-factor authentication first');
 };

@@ -1,5 +1,16 @@
 import type { Page } from '#pages/page.ts';
+import type { Context } from '#platform/context.ts';
+import { mustEnrol } from './enrolment.ts';
 import { accountPages } from './pages/account.ts';
+import { passwordResetPages } from './pages/password-reset.ts';
 import { signInPages } from './pages/sign-in.ts';
+import { TWO_FACTOR, twoFactorPages } from './pages/two-factor.ts';
 
-export const pages: readonly Page[] = [...signInPages, ...accountPages];
+export const pages: readonly Page[] = [...signInPages, ...accountPages, ...passwordResetPages, ...twoFactorPages];
+
+/**
+ * Where somebody who has signed in is led instead of the page they wanted: to enrol a second factor where one is
+ * demanded. Signing out, mailed links and the like stay open.
+ */
+export const detourFor = async (ctx: Context, path: string): Promise<string | null> =>
+  path !== TWO_FACTOR && !path.startsWith('/users/') && (await mustEnrol(ctx)) ? TWO_FACTOR : null;

@@ -11,8 +11,8 @@ import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { checkGuarded, checkPassword } from './credentials.ts';
-import { verifySecondFactor } from './two-factor.ts';
 import { endSession, revokeSessionsOf, startSession } from './sessions.ts';
+import { verifySecondFactor } from './two-factor.ts';
 import { agentInWords } from './user-agent.ts';
 
 /**

@@ -5,7 +5,7 @@ import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { text } from '#rest/params.ts';
+import { boolean, text } from '#rest/params.ts';
 import { endSession } from '../sessions.ts';
 import {
   NO_PASSWORDS,
@@ -28,9 +28,12 @@ export const signInPages: readonly Page[] = [
     method: 'GET',
     path: SIGN_IN,
     auth: 'optional',
-    input: { return_to: text().optional() },
-    run: (ctx, { return_to }, visit) =>
-      visit.session ? visit.redirect(localPath(return_to) ?? '/') : showSignIn(ctx, visit, { returnTo: return_to }),
+    // An application may want its user to prove anew who they are.
+    input: { return_to: text().optional(), again: boolean().default(false) },
+    run: (ctx, { return_to, again }, visit) =>
+      visit.session && !again
+        ? visit.redirect(localPath(return_to) ?? '/')
+        : showSignIn(ctx, visit, { returnTo: return_to }),
   }),
   page({
     method: 'POST',
@@ -142,7 +145,7 @@ interface Refusal {
 }
 
 /** What is said beside the form. What is not for the person to mend is thrown on. */
-const refusalOf = (error: unknown, wrong: string): Refusal => {
+export const refusalOf = (error: unknown, wrong: string): Refusal => {
   if (!(error instanceof DomainError)) throw error;
   const { code, message, details } = error;
   if (code === 'unauthenticated') return { status: 422, errors: { base: [wrong] } };
@@ -240,7 +243,7 @@ const showSignedOut = (visit: Visit, target: string): PageResponse => {
   return visit.show(layout({ title: 'Signed out', visit, body }), { headers: { Refresh: `0; url=${target}` } });
 };
 
-const answer = (status: number | undefined, headers: Readonly<Record<string, string>> | undefined) => ({
+export const answer = (status: number | undefined, headers: Readonly<Record<string, string>> | undefined) => ({
   ...(status === undefined ? {} : { status }),
   ...(headers === undefined ? {} : { headers }),
 });
