@@ -187,8 +187,9 @@ describe('the delivery engine', () => {
     const insert = (id: number, days: number, made: number) =>
       sql`
       with payload as (insert into webhook_payloads (kind, trigger, chain_id, body) values ('a.b', 'push_events', '', '{}') returning id)
-      insert into webhook_deliveries (webhook_id, payload_id, attempts, created_at)
-      select ${id}, payload.id, ${made}, now() - make_interval(days => ${days}) from payload`.execute(db());
+      insert into webhook_deliveries (webhook_id, payload_id, attempts, created_at, retries_from)
+      select ${id}, payload.id, ${made}, now() - make_interval(days => ${days}), now() - make_interval(days => ${days})
+      from payload`.execute(db());
     await insert(old, 3, 12);
     await insert(young, 1, 12);
     await insert(rare, 4, 2);

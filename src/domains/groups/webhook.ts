@@ -2,6 +2,7 @@ import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import type { GroupPayload } from './events.ts';
+import type { GroupRow } from './queries.ts';
 
 /** The body of subgroup events (reference: webhooks §3), sent to the hooks of the groups above. */
 export const subgroupBody =
@@ -20,3 +21,11 @@ export const subgroupBody =
       parent_path: group.parent?.path ?? null,
       parent_full_path: group.parent?.full_path ?? null,
     });
+
+/** The group object of webhook bodies. */
+export const hookGroup = (group: Pick<GroupRow, 'id' | 'name' | 'path' | 'full_path'>) => ({
+  group_name: group.name,
+  group_path: group.path,
+  group_id: group.id,
+  full_path: group.full_path,
+});

@@ -3,27 +3,11 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
+import { type AttemptStatus, statusIn } from './attempts.ts';
 import type { DeliveryState } from './model.ts';
+import { triggerNamed } from './triggers.ts';
 
-/** One attempt to deliver, as it was kept: secrets are masked in it. */
-export interface AttemptRow {
-  readonly id: number;
-  readonly delivery_id: string;
-  readonly webhook_id: number;
-  readonly attempt: number;
-  readonly trigger: string;
-  readonly request_url: string;
-  readonly request_headers: unknown;
-  /** What was sent: the payload, or what a template made of it. Null where the payload is no longer kept. */
-  readonly request_body: string | null;
-  readonly response_status: number | null;
-  readonly response_headers: unknown;
-  readonly response_body: string | null;
-  readonly duration_ms: number;
-  readonly error: string | null;
-  readonly created_at: string;
-}
-
+/** What one event has to say to one hook, from the event on until it is delivered or given up. */
 export interface DeliveryRow {
   /** The Idempotency-Key of its attempts. */
   readonly id: string;
@@ -41,95 +25,6 @@ export interface DeliveryRow {
   readonly created_at: string;
   readonly finished_at: string | null;
 }
-
-/** A status code, or one of the classes that tools ask for. */
-export type AttemptStatus = number | 'successful' | 'client_failure' | 'server_failure';
-
-const attemptQuery = (ctx: Context) =>
-  ctx.db
-    .selectFrom('webhook_attempts')
-    .innerJoin('webhook_deliveries', 'webhook_deliveries.id', 'webhook_attempts.delivery_id')
-    .innerJoin('webhook_payloads', 'webhook_payloads.id', 'webhook_deliveries.payload_id')
-    .select([
-      'webhook_attempts.id',
-      'webhook_attempts.delivery_id',
-      'webhook_attempts.webhook_id',
-      'webhook_attempts.attempt',
-      'webhook_attempts.trigger',
-      'webhook_attempts.request_url',
-      'webhook_attempts.request_headers',
-      sql<string | null>`coalesce(webhook_attempts.request_body, webhook_payloads.body)`.as('request_body'),
-      'webhook_attempts.response_status',
-      'webhook_attempts.response_headers',
-      'webhook_attempts.response_body',
-      'webhook_attempts.duration_ms',
-      'webhook_attempts.error',
-      'webhook_attempts.created_at',
-    ]);
-
-export interface AttemptFilter {
-  readonly status?: AttemptStatus | undefined;
-}
-
-type AttemptTables = 'webhook_attempts' | 'webhook_deliveries' | 'webhook_payloads';
-
-const matchingAttempts = (ctx: Context, { status }: AttemptFilter) =>
-  status === undefined ? attemptQuery(ctx) : attemptQuery(ctx).where(hasStatus(status));
-
-const newestFirst: SortKey<AttemptRow>[] = [{ by: sql.ref('webhook_attempts.id'), of: (row) => row.id }];
-
-/** The attempts of a hook, newest first. For whom `getHook` let through. */
-export const listAttempts = (ctx: Context, webhookId: number, filter: AttemptFilter = {}): List<AttemptRow> =>
-  listOf<AttemptTables, AttemptRow>(
-    ctx.db,
-    matchingAttempts(ctx, filter).where('webhook_attempts.webhook_id', '=', webhookId),
-    newestFirst,
-    'desc',
-  );
-
-/** The same below each of many hooks. */
-export const listAttemptsBelow = (ctx: Context, filter: AttemptFilter = {}): BatchedList<AttemptRow> =>
-  batchedListOf<AttemptTables, AttemptRow>(
-    ctx.db,
-    (webhookId) => matchingAttempts(ctx, filter).where('webhook_attempts.webhook_id', '=', webhookId),
-    newestFirst,
-    'desc',
-  );
-
-/** By its id alone: whether the caller may know of it is said by its hook (`getHookById`). @throws `not_found` */
-export const getAttemptById = async (ctx: Context, id: number): Promise<AttemptRow> => {
-  const row = await attemptQuery(ctx).where('webhook_attempts.id', '=', id).executeTakeFirst();
-  if (!row) throw notFound('Hook event');
-  return row;
-};
-
-/** The last attempt of a delivery. @throws `not_found` */
-export const getNewestAttempt = async (ctx: Context, deliveryId: string): Promise<AttemptRow> => {
-  const row = await attemptQuery(ctx)
-    .where('webhook_attempts.delivery_id', '=', deliveryId)
-    .orderBy('webhook_attempts.id', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  if (!row) throw notFound('Hook event');
-  return row;
-};
-
-/** @throws `not_found` (Hook event) */
-export const getAttempt = async (ctx: Context, webhookId: number, id: number): Promise<AttemptRow> => {
-  const row = await attemptQuery(ctx)
-    .where('webhook_attempts.webhook_id', '=', webhookId)
-    .where('webhook_attempts.id', '=', id)
-    .executeTakeFirst();
-  if (!row) throw notFound('Hook event');
-  return row;
-};
-
-const STATUSES = { successful: [200, 299], client_failure: [400, 499], server_failure: [500, 599] } as const;
-
-const hasStatus = (status: AttemptStatus): RawBuilder<boolean> => {
-  const [from, to] = typeof status === 'number' ? [status, status] : STATUSES[status];
-  return sql<boolean>`webhook_attempts.response_status between ${from} and ${to}`;
-};
 
 const deliveryQuery = (ctx: Context) =>
   ctx.db
@@ -152,27 +47,57 @@ const deliveryQuery = (ctx: Context) =>
       'webhook_deliveries.finished_at',
     ]);
 
-/** All deliveries of each of many hooks, also those not sent yet or never, newest first. */
-export const listDeliveriesBelow = (
-  ctx: Context,
-  filter: { readonly states?: readonly DeliveryState[] | undefined } = {},
-): BatchedList<DeliveryRow> =>
-  batchedListOf<'webhook_deliveries' | 'webhook_payloads', DeliveryRow>(
+export interface DeliveryFilter {
+  readonly states?: readonly DeliveryState[] | undefined;
+  /** By either of its names: `push_events`, `push_hooks`. */
+  readonly trigger?: string | undefined;
+  readonly created_after?: string | undefined;
+  readonly created_before?: string | undefined;
+  /** What the last attempt was answered with. */
+  readonly status?: AttemptStatus | undefined;
+}
+
+type DeliveryTables = 'webhook_deliveries' | 'webhook_payloads';
+
+const matching = (ctx: Context, webhookId: number | RawBuilder<number>, filter: DeliveryFilter) => {
+  const { states, trigger, created_after, created_before, status } = filter;
+  let query = deliveryQuery(ctx).where('webhook_deliveries.webhook_id', '=', webhookId);
+  if (states !== undefined) query = query.where('webhook_deliveries.state', 'in', [...states]);
+  if (trigger !== undefined) query = query.where('webhook_payloads.trigger', '=', triggerNamed(trigger) ?? '');
+  if (created_after !== undefined) query = query.where('webhook_deliveries.created_at', '>', created_after);
+  if (created_before !== undefined) query = query.where('webhook_deliveries.created_at', '<', created_before);
+  if (status !== undefined) query = query.where(statusIn(sql.ref('webhook_deliveries.last_response_status'), status));
+  return query;
+};
+
+const newestFirst: SortKey<DeliveryRow>[] = [
+  { by: sql.ref('webhook_deliveries.created_at'), of: (row) => row.created_at },
+  { by: sql.ref('webhook_deliveries.id'), of: (row) => row.id },
+];
+
+/** All deliveries of a hook, also those not sent yet or never, newest first. For whom `getHook` let through. */
+export const listDeliveries = (ctx: Context, webhookId: number, filter: DeliveryFilter = {}): List<DeliveryRow> =>
+  listOf<DeliveryTables, DeliveryRow>(ctx.db, matching(ctx, webhookId, filter), newestFirst, 'desc');
+
+/** The same below each of many hooks. */
+export const listDeliveriesBelow = (ctx: Context, filter: DeliveryFilter = {}): BatchedList<DeliveryRow> =>
+  batchedListOf<DeliveryTables, DeliveryRow>(
     ctx.db,
-    (webhookId) => {
-      const query = deliveryQuery(ctx).where('webhook_deliveries.webhook_id', '=', webhookId);
-      return filter.states ? query.where('webhook_deliveries.state', 'in', [...filter.states]) : query;
-    },
-    [
-      { by: sql.ref('webhook_deliveries.created_at'), of: (row) => row.created_at },
-      { by: sql.ref('webhook_deliveries.id'), of: (row) => row.id },
-    ],
+    (webhookId) => matching(ctx, webhookId, filter),
+    newestFirst,
     'desc',
   );
 
-/** @throws `not_found` (Delivery) */
+/** By its id alone: whether the caller may know of it is said by its hook. @throws `not_found` (Delivery) */
 export const getDelivery = async (ctx: Context, id: string): Promise<DeliveryRow> => {
   const row = await deliveryQuery(ctx).where('webhook_deliveries.id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Delivery');
+  return row;
+};
+
+/** @throws `not_found` (Delivery) */
+export const getHookDelivery = async (ctx: Context, webhookId: number, id: string): Promise<DeliveryRow> => {
+  const row = await getDelivery(ctx, id);
+  if (row.webhook_id !== webhookId) throw notFound('Delivery');
   return row;
 };

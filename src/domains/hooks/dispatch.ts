@@ -6,6 +6,7 @@ import { defineFollower, type Follower } from '#platform/event-log/followers.ts'
 import { isUnavailable } from '#platform/event-log/unavailable.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
+import { allowedCalls } from './call-limit.ts';
 import { MAX_BODY_BYTES, wantsBranch } from './model.ts';
 import { isTrigger } from './triggers.ts';
 
@@ -58,6 +59,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         if (hearing.length === 0) continue;
         const chain_id = event.chain_id ?? randomUUID();
         wanted.push({
+          root: event.namespace_ids[0] ?? null,
           event_id: event.id,
           kind: event.kind,
           trigger,
@@ -66,7 +68,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
           hooks: hearing.map(({ id }) => ({ id, reason: built.failure ?? recursion.judge(event.chain_id, id) })),
         });
       }
-      if (wanted.length > 0) await insertDeliveries(tx, wanted);
+      if (wanted.length > 0) await insertDeliveries(tx, await withinLimit(tx, wanted));
     },
   });
 };
@@ -163,6 +165,8 @@ class Recursion {
 }
 
 interface Wanted {
+  /** The outermost namespace that it happened in. */
+  readonly root: number | null;
   readonly event_id: number;
   readonly kind: string;
   readonly trigger: string;
@@ -171,9 +175,26 @@ interface Wanted {
   readonly hooks: readonly { readonly id: number; readonly reason: string | null }[];
 }
 
+/** What is more than a root namespace may cause in a minute is dropped, and says so. */
+const withinLimit = async (tx: Tx, wanted: readonly Wanted[]): Promise<readonly Wanted[]> => {
+  const allowed = await allowedCalls(
+    tx,
+    wanted.map(({ root, hooks }) => ({ root, calls: hooks.filter(({ reason }) => reason === null).length })),
+  );
+  return wanted.map((each, n) => {
+    let left = allowed[n] ?? 0;
+    return {
+      ...each,
+      hooks: each.hooks.map((hook) => (hook.reason !== null || left-- > 0 ? hook : { ...hook, reason: OVER_LIMIT })),
+    };
+  });
+};
+
+const OVER_LIMIT = 'Dropped: too many hooks were called in this minute below the outermost group';
+
 /** In the order of the log: those of one hook become due one after the other. */
 const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promise<void> => {
-  const payloads = wanted.map(({ hooks: _, ...payload }) => payload);
+  const payloads = wanted.map(({ hooks: _, root: _root, ...payload }) => payload);
   const deliveries = wanted.flatMap(({ event_id, hooks }, n) =>
     hooks.map(({ id, reason }) => ({ event_id, webhook_id: id, reason, n })),
   );

@@ -1,6 +1,6 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import { type Context, type Services, systemActor } from '#platform/context.ts';
-import type { CreateContext } from '#platform/create-context.ts';
+import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
 import { createDatabase, createPool, type Database } from '#platform/db/pool.ts';
 import { Loop } from '#platform/event-log/loop.ts';
 import type { Processes } from '#platform/processes.ts';
@@ -122,8 +122,7 @@ class Engine implements DeliveryEngine {
     );
     this.#lanes = new Lanes({ send: (queued) => this.#send(queued), onRoom: () => this.#loop.wake() });
     this.#recorder = new Recorder({
-      ctx: this.#ctx,
-      db: this.#db,
+      ctx: createContextFactory({ ...services, db: this.#db })({ actor: systemActor, requestId: 'hooks.engine' }),
       processId: services.processId,
       onRecorded: (attempts, blocked) => {
         const released = this.#lanes.settle(attempts, blocked);

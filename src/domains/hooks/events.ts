@@ -27,3 +27,16 @@ export const webhookAlertStatusChanged = defineEvent(
     recent_failures: z.number(),
   }),
 );
+
+/** Attempts to deliver have been made: `webhook_attempts` by their ids. */
+export const webhookDeliveryUpdated = defineEvent(
+  'webhook.delivery_updated',
+  z.object({ id: z.number(), attempt_ids: z.array(z.number()) }),
+);
+
+/** Deliveries were set to be sent again, or not to be sent any more. */
+export const webhookDeliveriesReplayed = defineEvent('webhook.deliveries_replayed', hook.extend({ count: z.number() }));
+export const webhookDeliveryCanceled = defineEvent(
+  'webhook.delivery_canceled',
+  hook.extend({ delivery_id: z.string() }),
+);

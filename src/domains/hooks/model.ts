@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js';
+import type { Trigger } from './triggers.ts';
 
 export const BRANCH_FILTER_STRATEGIES = ['wildcard', 'regex', 'all_branches'] as const;
 
@@ -8,7 +9,8 @@ export type AlertStatus = (typeof ALERT_STATUSES)[number];
 export const DELIVERY_STATES = ['waiting', 'sending', 'held', 'delivered', 'expired', 'canceled', 'dropped'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-export const MAX_HOOKS_PER_GROUP = 50;
+/** How many hooks one group or project may have. */
+export const MAX_HOOKS = { group: 50, project: 100 } as const;
 export const MAX_BODY_BYTES = 25 * 1024 * 1024;
 
 interface Health {
@@ -67,3 +69,20 @@ export const retryDelayMs = (failures: number): number =>
 /** A delivery is given up after three days, if it had this many attempts. */
 export const MIN_ATTEMPTS = 10;
 export const RETRY_HOURS = 72;
+
+/** Those that a test can be asked of (specification 3 §4.5). */
+export const TEST_TRIGGERS = [
+  'push_events',
+  'tag_push_events',
+  'issues_events',
+  'confidential_issues_events',
+  'note_events',
+  'merge_requests_events',
+  'job_events',
+  'pipeline_events',
+  'wiki_page_events',
+  'releases_events',
+  'emoji_events',
+  'resource_access_token_events',
+] as const satisfies readonly Trigger[];
+export type TestTrigger = (typeof TEST_TRIGGERS)[number];

@@ -1,7 +1,37 @@
-import { OWNER } from '#domains/access/model.ts';
+import { MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { getPlace, type Place, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import { projectScope } from '#domains/projects/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { AddressPolicy } from '#platform/http-client/http-client.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+
+/** The group or project that a hook belongs to, as callers name it. */
+export interface HookPlace {
+  readonly kind: PlaceKind;
+  readonly id: IdOrPath;
+}
+
+/**
+ * The group or project, if the caller may administer its hooks: owners of a group, maintainers of a project.
+ *
+ * @throws `not_found` (Group, Project), `forbidden`
+ */
+export const getHookPlace = async (ctx: Context, { kind, id }: HookPlace): Promise<Place> => {
+  const place = await getPlace(ctx, kind, id);
+  requirePlaceAbility(ctx, place, 'admin_hook');
+  return place;
+};
+
+/** The least role that has to do with the hooks of a group or project. */
+export const LEAST_ROLES: Readonly<Record<PlaceKind, number>> = { group: OWNER, project: MAINTAINER };
+
+/** Hooks are the business of those who administer them: so are the events that tell of them. */
+export const hookScope = (place: Place, hookId: number) => ({
+  subject: { type: 'Webhook', id: hookId },
+  ...(place.kind === 'group' ? { namespace_ids: place.group.traversal_ids } : projectScope(place.project)),
+  min_access_level: LEAST_ROLES[place.kind],
+});
 
 /** Where hooks may reach, by the instance's settings. */
 export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<AddressPolicy> => {
@@ -11,6 +41,3 @@ export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<Add
     allowlist: settings.outbound_local_requests_whitelist,
   };
 };
-
-/** Hooks are their owners' business: so are the events that tell of them. */
-export const OWNER_SCOPE = { min_access_level: OWNER } as const;

@@ -1,13 +1,12 @@
 import { sql } from 'kysely';
-import { requireGroupAbility } from '#domains/groups/policy.ts';
-import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
+import type { Place, PlaceKind } from '#domains/planning/place.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
-import { notFound } from '#platform/errors.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
+import { DomainError, notFound } from '#platform/errors.ts';
+import { getHookPlace } from './policy.ts';
 
-/** A hook as its owners see it: of what is secret only whether and under which names it is there. */
+/** A hook as those who administer it see it: of what is secret only whether and under which names it is there. */
 export interface HookRow {
   readonly id: number;
   readonly namespace_id: number | null;
@@ -60,42 +59,56 @@ const hookQuery = (db: Context['db']) =>
       keysOf('url_variable').as('variable_keys'),
     ]);
 
-/** The group, if the caller may administer its hooks. @throws `not_found` (Group), `forbidden` */
-export const getHookGroup = async (ctx: Context, idOrPath: IdOrPath): Promise<GroupRow> => {
-  const group = await getGroup(ctx, idOrPath);
-  requireGroupAbility(ctx, group, 'admin_hook');
-  return group;
+const COLUMNS = { group: 'namespace_id', project: 'project_id' } as const;
+
+/** The column of `webhooks` that says whose a hook is, and what it holds. */
+export const placeColumn = (place: Place) =>
+  ({ column: COLUMNS[place.kind], id: place.kind === 'group' ? place.group.id : place.project.id }) as const;
+
+const hooksOf = (ctx: Context, place: Place) => {
+  const { column, id } = placeColumn(place);
+  return hookQuery(ctx.db).where(column, '=', id);
 };
 
-/** The group's own hooks, oldest first. For whom `getHookGroup` let through. */
-export const listHooks = (ctx: Context, group: Pick<GroupRow, 'id'>): List<HookRow> =>
-  listOf<'webhooks', HookRow>(ctx.db, hookQuery(ctx.db).where('namespace_id', '=', group.id), [byId], 'asc');
+/** The group's or project's own hooks, oldest first. For whom `getHookPlace` let through. */
+export const listHooks = (ctx: Context, place: Place): List<HookRow> =>
+  listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, place), [byId], 'asc');
 
-/** The hooks of each of many groups, oldest first. For groups whose hooks the caller may administer. */
-export const listHooksBelow = (ctx: Context): BatchedList<HookRow> =>
+/** The hooks of each of many groups or projects, oldest first. For those whose hooks the caller may administer. */
+export const listHooksBelow = (ctx: Context, kind: PlaceKind): BatchedList<HookRow> =>
   batchedListOf<'webhooks', HookRow>(
     ctx.db,
-    (groupId) => hookQuery(ctx.db).where('namespace_id', '=', groupId),
+    (placeId) => hookQuery(ctx.db).where(COLUMNS[kind], '=', placeId),
     [byId],
     'asc',
   );
 
-/** A hook of the group. @throws `not_found` (Hook) */
-export const getHook = async (ctx: Context, group: Pick<GroupRow, 'id'>, id: number): Promise<HookRow> => {
-  const hook = await hookQuery(ctx.db)
-    .where('webhooks.id', '=', id)
-    .where('namespace_id', '=', group.id)
-    .executeTakeFirst();
+/** A hook of the group or project. @throws `not_found` (Hook) */
+export const getHook = async (ctx: Context, place: Place, id: number): Promise<HookRow> => {
+  const hook = await hooksOf(ctx, place).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
   return hook;
 };
 
-/** A hook by its id alone, with its group. @throws `not_found` where the caller may not know of it, `forbidden` */
-export const getHookById = async (ctx: Context, id: number): Promise<{ group: GroupRow; hook: HookRow }> => {
+/** A hook by its id alone, with whose it is. @throws `not_found` where the caller may not know of it, `forbidden` */
+export const getHookById = async (ctx: Context, id: number): Promise<{ place: Place; hook: HookRow }> => {
   const hook = await hookQuery(ctx.db).where('webhooks.id', '=', id).executeTakeFirst();
-  if (hook?.namespace_id == null) throw notFound('Hook');
-  const group = await getHookGroup(ctx, { id: hook.namespace_id });
-  return { group, hook };
+  if (!hook) throw notFound('Hook');
+  const place = await getHookPlace(
+    ctx,
+    hook.namespace_id === null
+      ? { kind: 'project', id: { id: hook.project_id ?? 0 } }
+      : { kind: 'group', id: { id: hook.namespace_id } },
+  ).catch((error: unknown) => {
+    throw error instanceof DomainError && error.code === 'not_found' ? notFound('Hook') : error;
+  });
+  return { place, hook };
+};
+
+/** Hooks by their ids, by id. Rights are the caller's to check. */
+export const hooksByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, HookRow>> => {
+  const rows = await hookQuery(ctx.db).where(sql<boolean>`webhooks.id = any (${ids}::bigint[])`).execute();
+  return new Map(rows.map((row) => [row.id, row]));
 };
 
 const byId: SortKey<{ readonly id: number }> = { by: sql.ref('webhooks.id'), of: (row) => row.id };

@@ -92,6 +92,7 @@ export const TRIGGERS = [
     header: 'Subgroup Hook',
     event: 'subgroup_hooks',
     byDefault: false,
+    groupsOnly: true,
     says: 'A subgroup was created or removed.',
   },
   {
@@ -99,6 +100,7 @@ export const TRIGGERS = [
     header: 'Member Hook',
     event: 'member_hooks',
     byDefault: false,
+    groupsOnly: true,
     says: 'A member of the group was added, changed or removed.',
   },
   {
@@ -141,6 +143,7 @@ export const TRIGGERS = [
     header: 'Project Hook',
     event: 'project_hooks',
     byDefault: false,
+    groupsOnly: true,
     says: 'A project was created or removed.',
   },
   {
@@ -158,6 +161,8 @@ interface TriggerInfo {
   readonly event: `${string}_hooks`;
   /** Whether a hook made without saying so listens to it. */
   readonly byDefault: boolean;
+  /** A project hook cannot listen to it. */
+  readonly groupsOnly?: true;
   readonly says: string;
 }
 
@@ -168,7 +173,15 @@ export type Toggles = Readonly<Record<Trigger, boolean>>;
 
 export const isTrigger = (name: string): name is Trigger => byName.has(name);
 
+/** What a hook of a group, or of a project, can listen to. */
+export const triggersFor = (kind: 'group' | 'project'): readonly Trigger[] =>
+  TRIGGERS.filter((info) => kind === 'group' || !('groupsOnly' in info)).map(({ name }) => name);
+
 export const triggerInfo = (name: string): TriggerInfo | undefined => byName.get(name);
+
+/** The trigger that is called so: `push_events`, or as lists of deliveries name it `push_hooks`; null for none. */
+export const triggerNamed = (name: string): Trigger | null =>
+  TRIGGERS.find((info) => info.name === name || info.event === name)?.name ?? null;
 
 /** An object with an entry for each trigger: `eachTrigger(() => boolean().optional())`. */
 export const eachTrigger = <T>(make: (info: (typeof TRIGGERS)[number]) => T): Record<Trigger, T> => {

@@ -1,7 +1,7 @@
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { HOOK_PARTS, hookProject, hookRepository } from '#domains/projects/webhook.ts';
+import { HOOK_PARTS, type HookedProject, hookProject, hookRepository } from '#domains/projects/webhook.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
@@ -17,27 +17,35 @@ const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2 };
 /** The body of issue events (reference: webhooks §3); null when the project has gone since. */
 export const issueBody =
   (action: Action) =>
-  async (ctx: Context, event: EventRow, { issue, changes }: IssuePayload): Promise<Record<string, unknown> | null> => {
-    const project = await findProject(ctx, { id: issue.project_id }, HOOK_PARTS);
-    if (!project) return null;
-    const people = await userSummariesByIds(ctx, [...issue.assignee_ids, ...(event.actor_id ? [event.actor_id] : [])]);
-    const user = people.get(event.actor_id ?? 0);
-    const assignees = issue.assignee_ids.flatMap((id) => {
-      const assignee = people.get(id);
-      return assignee ? [hookUser(ctx, assignee)] : [];
-    });
-    return {
-      object_kind: issue.issue_type === 'issue' || issue.issue_type === 'incident' ? 'issue' : 'work_item',
-      event_type: issue.confidential ? 'confidential_issue' : 'issue',
-      user: user ? hookUser(ctx, user) : null,
-      project: hookProject(ctx, project),
-      object_attributes: { ...hookIssue(ctx, project, issue), action },
-      repository: hookRepository(ctx, project),
-      ...(assignees.length > 0 ? { assignees, assignee: assignees[0] } : {}),
-      labels: issue.labels,
-      changes: hookChanges(changes),
-    };
+  async (ctx: Context, event: EventRow, payload: IssuePayload): Promise<Record<string, unknown> | null> => {
+    const project = await findProject(ctx, { id: payload.issue.project_id }, HOOK_PARTS);
+    return project && issueBodyIn(ctx, project, { ...payload, action, actor_id: event.actor_id });
   };
+
+/** The same, where the project is known. */
+export const issueBodyIn = async (
+  ctx: Context,
+  project: HookedProject,
+  { issue, changes, action, actor_id }: IssuePayload & { readonly action: Action; readonly actor_id: number | null },
+): Promise<Record<string, unknown>> => {
+  const people = await userSummariesByIds(ctx, [...issue.assignee_ids, ...(actor_id ? [actor_id] : [])]);
+  const user = people.get(actor_id ?? 0);
+  const assignees = issue.assignee_ids.flatMap((id) => {
+    const assignee = people.get(id);
+    return assignee ? [hookUser(ctx, assignee)] : [];
+  });
+  return {
+    object_kind: issue.issue_type === 'issue' || issue.issue_type === 'incident' ? 'issue' : 'work_item',
+    event_type: issue.confidential ? 'confidential_issue' : 'issue',
+    user: user ? hookUser(ctx, user) : null,
+    project: hookProject(ctx, project),
+    object_attributes: { ...hookIssue(ctx, project, issue), action },
+    repository: hookRepository(ctx, project),
+    ...(assignees.length > 0 ? { assignees, assignee: assignees[0] } : {}),
+    labels: issue.labels,
+    changes: hookChanges(changes),
+  };
+};
 
 /** The attributes of an issue in webhook bodies: of its own events and of comments on it. */
 export const hookIssue = (ctx: Context, project: Pick<ProjectRow, 'full_path'>, issue: IssueSnapshot) => ({

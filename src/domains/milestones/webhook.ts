@@ -1,4 +1,5 @@
 import { findNamespace } from '#domains/groups/queries.ts';
+import { hookGroup } from '#domains/groups/webhook.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { HOOK_PARTS, hookProject } from '#domains/projects/webhook.ts';
 import type { Context } from '#platform/context.ts';
@@ -40,9 +41,5 @@ const hookOwner = async (ctx: Context, { project_id, group_id }: MilestonePayloa
     return project && { project: hookProject(ctx, project) };
   }
   const group = await findNamespace(ctx, { id: group_id ?? 0 });
-  return (
-    group && {
-      group: { group_name: group.name, group_path: group.path, group_id: group.id, full_path: group.full_path },
-    }
-  );
+  return group && { group: hookGroup(group) };
 };

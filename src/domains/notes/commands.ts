@@ -113,7 +113,11 @@ const about = async (tx: Tx, noteable: Noteable, note: NoteRow) => ({
   subject: { type: 'Note', id: note.id },
 });
 
-const payloadOf = ({ kind, id, iid, issue }: Noteable, note: NoteRow): NotePayload => ({
+/** The comment as events carry it. */
+export const payloadOf = (
+  { kind, id, iid, issue }: Pick<Noteable, 'kind' | 'id' | 'iid' | 'issue'>,
+  note: NoteRow,
+): NotePayload => ({
   id: note.id,
   project_id: note.project_id,
   noteable_kind: kind,

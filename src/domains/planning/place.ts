@@ -7,14 +7,14 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
-/** What labels and milestones belong to: a group, for everything below it, or one project. */
+/** What labels, milestones and hooks belong to: a group, for everything below it, or one project. */
 export type Place =
   | { readonly kind: 'group'; readonly group: GroupRow }
   | { readonly kind: 'project'; readonly project: ProjectRow };
 
 export type PlaceKind = Place['kind'];
 
-type PlaceAbility = 'read_label' | 'admin_label' | 'read_milestone' | 'admin_milestone';
+type PlaceAbility = 'read_label' | 'admin_label' | 'read_milestone' | 'admin_milestone' | 'admin_hook';
 
 /** The group or project as far as the caller may know of it. @throws DomainError `not_found` (Group, Project) */
 export const getPlace = async (ctx: Context, kind: PlaceKind, id: IdOrPath): Promise<Place> =>
@@ -24,7 +24,7 @@ export const getPlace = async (ctx: Context, kind: PlaceKind, id: IdOrPath): Pro
 export const requirePlaceAbility = (ctx: Context, place: Place, ability: PlaceAbility): void => {
   if (place.kind === 'project') requireAbility(ctx, place.project, ability);
   // Whoever may know of a group may read what it lends to its projects.
-  else if (ability === 'admin_label' || ability === 'admin_milestone') requireGroupAbility(ctx, place.group, ability);
+  else if (ability !== 'read_label' && ability !== 'read_milestone') requireGroupAbility(ctx, place.group, ability);
 };
 
 /** The columns that say whose a label or milestone is. */

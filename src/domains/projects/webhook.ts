@@ -29,7 +29,7 @@ export const HOOK_PARTS = [
 ] as const;
 
 /** The project object of webhook bodies, as pipelines and jobs have it: without the old names (reference: webhooks §3). */
-const hookProjectCore = (ctx: Context, project: HookedProject) => ({
+export const hookProjectCore = (ctx: Context, project: HookedProject) => ({
   id: project.id,
   name: project.name,
   description: project.description,

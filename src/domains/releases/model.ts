@@ -5,8 +5,10 @@ import type { ReleaseRow } from './queries.ts';
 
 const encoded = (tag: string): string => tag.split('/').map(encodeURIComponent).join('/');
 
-export const releaseWebUrl = (ctx: Pick<Context, 'services'>, release: ReleaseRow): string =>
-  `${projectWebUrl(ctx, { full_path: release.project_path })}/-/releases/${encodeURIComponent(release.tag)}`;
+export const releaseWebUrl = (
+  ctx: Pick<Context, 'services'>,
+  release: Pick<ReleaseRow, 'project_path' | 'tag'>,
+): string => `${projectWebUrl(ctx, { full_path: release.project_path })}/-/releases/${encodeURIComponent(release.tag)}`;
 
 export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encoded(tag)}`;
 

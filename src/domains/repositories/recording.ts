@@ -9,10 +9,11 @@ import { hookUser } from '#domains/users/webhook.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagPushed } from './events.ts';
-import { branchName, branchRef, commitWebUrl, type RefUpdate, TAGS, tagName } from './model.ts';
+import { branchName, branchRef, type RefUpdate, TAGS, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';
-import { matching, readProtections } from './protections.ts';
+import { matching, type Protections, readProtections } from './protections.ts';
 import { refreshStatistics } from './upkeep.ts';
+import { hookCommit } from './webhook.ts';
 
 /** What git knows of moved refs: read before the transaction, as it may take a while. */
 export interface Described {
@@ -25,8 +26,7 @@ const LISTED_COMMITS = 20;
 /** In a push of more branches than this (a mirror) their commits are not listed. */
 const MAX_LISTED_BRANCHES = 200;
 const CONCURRENCY = 4;
-/** What one commit may weigh in an event. */
-const MAX_MESSAGE = 64 * 1024;
+/** What one commit may list in an event. */
 const MAX_FILES = 1_000;
 
 export const describeUpdates = async (
@@ -71,12 +71,7 @@ const newCommits = async (
   ];
   const commits = found.commits.map(
     (commit): PushedCommit => ({
-      id: commit.id,
-      message: commit.message.slice(0, MAX_MESSAGE),
-      title: commit.title.slice(0, MAX_MESSAGE),
-      timestamp: commit.committed_date,
-      url: commitWebUrl(ctx, project, commit.id),
-      author: { name: commit.author_name, email: commit.author_email },
+      ...hookCommit(ctx, project, commit),
       added: files(commit.id, 'added'),
       modified: files(commit.id, 'modified'),
       removed: files(commit.id, 'removed'),
@@ -111,22 +106,10 @@ export const recordUpdates = async (tx: Tx, projectId: number, described: Descri
   const branchCount = updates.length - tagCount;
   for (const { ref, oldOid, newOid } of updates) {
     const tag = tagName(ref);
-    const pushed = described.commits.get(ref);
-    const tagged = described.tags.get(ref);
-    const name = tag ?? branchName(ref) ?? ref;
     const payload: MovedRef = {
-      ref,
-      before: oldOid,
-      after: newOid,
-      checkout_sha: newOid === null ? null : (tagged?.commit ?? newOid),
-      ref_protected: matching(tag === null ? protections.branches : protections.tags, name).length > 0,
-      message: newOid === null ? null : (tagged?.message ?? null),
-      commits: [...(pushed?.commits ?? [])],
-      total_commits_count: pushed ? pushed.total : 0,
+      ...toMovedRef(tx, project, described, { ref, oldOid, newOid }, protections),
       fires_hooks: (tag === null ? branchCount : tagCount) <= limit,
       user,
-      project: projectObject,
-      repository: hookPushRepository(tx, project),
     };
     tx.emit(tag === null ? pushReceived : tagPushed, { ...place, payload });
   }
@@ -142,6 +125,32 @@ export const recordUpdates = async (tx: Tx, projectId: number, described: Descri
   await sql`
     insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, 1)
     on conflict (project_id) do update set pushes_since_gc = repository_upkeep.pushes_since_gc + 1`.execute(tx.db);
+};
+
+/** A moved ref as its event carries it, whoever moved it. */
+export const toMovedRef = (
+  ctx: Context,
+  project: ProjectRow,
+  described: Described,
+  { ref, oldOid, newOid }: RefUpdate,
+  protections: Protections,
+): Omit<MovedRef, 'fires_hooks' | 'user'> => {
+  const tag = tagName(ref);
+  const pushed = described.commits.get(ref);
+  const tagged = described.tags.get(ref);
+  const name = tag ?? branchName(ref) ?? ref;
+  return {
+    ref,
+    before: oldOid,
+    after: newOid,
+    checkout_sha: newOid === null ? null : (tagged?.commit ?? newOid),
+    ref_protected: matching(tag === null ? protections.branches : protections.tags, name).length > 0,
+    message: newOid === null ? null : (tagged?.message ?? null),
+    commits: [...(pushed?.commits ?? [])],
+    total_commits_count: pushed ? pushed.total : 0,
+    project: hookProject(ctx, project),
+    repository: hookPushRepository(ctx, project),
+  };
 };
 
 /** Emptiness, default branch and readme as the repository now has them. The row is locked. */

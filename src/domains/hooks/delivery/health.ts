@@ -1,9 +1,10 @@
 import { sql } from 'kysely';
-import type { Context } from '#platform/context.ts';
+import type { Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { webhookAlertStatusChanged } from '../events.ts';
 import { type AlertStatus, alertStatus } from '../model.ts';
-import { OWNER_SCOPE } from '../policy.ts';
+import { LEAST_ROLES } from '../policy.ts';
+import { namespaceIdsOf } from './record.ts';
 
 /** What the attempts of a moment say about a hook. */
 export interface Findings {
@@ -16,6 +17,8 @@ export interface Findings {
   readonly probe: boolean;
   /** It answered 410. */
   readonly gone: boolean;
+  /** It succeeded at somebody's asking: that makes also a hook live that was disabled for good. */
+  readonly revives?: boolean;
 }
 
 interface Changed {
@@ -39,12 +42,11 @@ interface Changed {
  *
  * Returns the hooks that may not be sent to now.
  */
-export const applyFindings = (ctx: Context, findings: readonly Findings[]): Promise<ReadonlySet<number>> =>
-  ctx.transaction(async (tx) => {
-    const { rows } = await sql<Changed>`
+export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Promise<ReadonlySet<number>> => {
+  const { rows } = await sql<Changed>`
       with given as materialized (
         select * from json_to_recordset(${JSON.stringify(findings)}::json) as (
-          webhook_id bigint, succeeded boolean, failures int, probe boolean, gone boolean)
+          webhook_id bigint, succeeded boolean, failures int, probe boolean, gone boolean, revives boolean)
       ), hooks as materialized (
         select h.id, h.recent_failures, h.disabled_until, h.disabled_permanently, given.*,
           case when given.succeeded then 0 else h.recent_failures end as base
@@ -65,43 +67,42 @@ export const applyFindings = (ctx: Context, findings: readonly Findings[]): Prom
             then now() + least(interval '24 hours', interval '1 minute' * (2 ^ least(counted.failed - 4, 12)))
           when counted.succeeded then null
           else h.disabled_until end,
-        disabled_permanently = h.disabled_permanently or counted.gone or counted.failed >= 40
+        disabled_permanently = (h.disabled_permanently and counted.revives is not true) or counted.gone
+          or counted.failed >= 40
       from counted
       where h.id = counted.id
       returning h.id, h.namespace_id, h.project_id, h.name, h.url, h.recent_failures, h.disabled_permanently,
         h.disabled_until, counted.disabled_permanently as was_permanently, counted.disabled_until as was_until,
-        array(select unnest(n.traversal_ids) from namespaces n
-          where n.id = coalesce(h.namespace_id, (select p.namespace_id from projects p where p.id = h.project_id))
-        ) as namespace_ids`.execute(tx.db);
-    const live: number[] = [];
-    const blocked = new Set<number>();
-    for (const row of rows) {
-      const previous = alertStatus({ disabled_permanently: row.was_permanently, disabled_until: row.was_until });
-      const current: AlertStatus = alertStatus(row);
-      if (current === 'executable') live.push(row.id);
-      else blocked.add(row.id);
-      if (previous === current) continue;
-      tx.emit(webhookAlertStatusChanged, {
-        ...OWNER_SCOPE,
-        subject: { type: 'Webhook', id: row.id },
+        ${namespaceIdsOf} as namespace_ids`.execute(tx.db);
+  const live: number[] = [];
+  const blocked = new Set<number>();
+  for (const row of rows) {
+    const previous = alertStatus({ disabled_permanently: row.was_permanently, disabled_until: row.was_until });
+    const current: AlertStatus = alertStatus(row);
+    if (current === 'executable') live.push(row.id);
+    else blocked.add(row.id);
+    if (previous === current) continue;
+    tx.emit(webhookAlertStatusChanged, {
+      min_access_level: LEAST_ROLES[row.project_id === null ? 'group' : 'project'],
+      subject: { type: 'Webhook', id: row.id },
+      project_id: row.project_id,
+      namespace_ids: row.namespace_ids,
+      payload: {
+        id: row.id,
+        namespace_id: row.namespace_id,
         project_id: row.project_id,
-        namespace_ids: row.namespace_ids,
-        payload: {
-          id: row.id,
-          namespace_id: row.namespace_id,
-          project_id: row.project_id,
-          name: row.name,
-          url: row.url,
-          previous,
-          current,
-          disabled_until: row.disabled_until,
-          recent_failures: row.recent_failures,
-        },
-      });
-    }
-    if (live.length > 0) await releaseHeld(tx.db, live);
-    return blocked;
-  });
+        name: row.name,
+        url: row.url,
+        previous,
+        current,
+        disabled_until: row.disabled_until,
+        recent_failures: row.recent_failures,
+      },
+    });
+  }
+  if (live.length > 0) await releaseHeld(tx.db, live);
+  return blocked;
+};
 
 /**
  * Lets what was held for hooks flow again. In the transaction that made them live, after it: what is set aside

@@ -1,7 +1,10 @@
 import { sql } from 'kysely';
+import type { Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
+import { webhookDeliveryUpdated } from '../events.ts';
 import { MIN_ATTEMPTS, RETRY_HOURS } from '../model.ts';
+import { LEAST_ROLES } from '../policy.ts';
 import type { Outcome } from './send.ts';
 
 export interface Attempt {
@@ -15,14 +18,19 @@ export interface Attempt {
 }
 
 const isOver = sql<boolean>`(given.attempt >= ${sql.lit(MIN_ATTEMPTS)}
-  and d.created_at + interval '${sql.raw(String(RETRY_HOURS))} hours' < now() + given.delay_ms * interval '1 ms')`;
+  and d.retries_from + interval '${sql.raw(String(RETRY_HOURS))} hours' < now() + given.delay_ms * interval '1 ms')`;
 
 /**
  * Writes what came of many attempts in one statement: a log row each, and the deliveries done, waiting for their next
  * attempt, or given up after three days. What is no longer this process's to send (freed, its hook deleted) is left out.
+ * Returns the log rows by hook.
  */
-export const recordAttempts = async (db: Database, processId: string, attempts: readonly Attempt[]): Promise<void> => {
-  await sql`
+export const recordAttempts = async (
+  db: Database,
+  processId: string,
+  attempts: readonly Attempt[],
+): Promise<readonly RecordedHook[]> => {
+  const { rows } = await sql<RecordedHook>`
     with given as materialized (
       select * from json_to_recordset(${toJsonb(attempts.map(attemptRow))}::json) as (
         delivery_id uuid, webhook_id bigint, attempt int, trigger text, request_url text, request_headers jsonb,
@@ -43,13 +51,44 @@ export const recordAttempts = async (db: Database, processId: string, attempts: 
       from given
       where d.id = given.delivery_id and d.state = 'sending' and d.claimed_by = ${processId}
       returning d.id
+    ), logged as (
+      insert into webhook_attempts (delivery_id, webhook_id, attempt, trigger, request_url, request_headers,
+        request_body, response_status, response_headers, response_body, duration_ms, error)
+      select given.delivery_id, given.webhook_id, given.attempt, given.trigger, given.request_url, given.request_headers,
+        given.request_body, given.response_status, given.response_headers, given.response_body, given.duration_ms,
+        given.error
+      from given join done on done.id = given.delivery_id
+      returning id, webhook_id
     )
-    insert into webhook_attempts (delivery_id, webhook_id, attempt, trigger, request_url, request_headers, request_body,
-      response_status, response_headers, response_body, duration_ms, error)
-    select given.delivery_id, given.webhook_id, given.attempt, given.trigger, given.request_url, given.request_headers,
-      given.request_body, given.response_status, given.response_headers, given.response_body, given.duration_ms,
-      given.error
-    from given join done on done.id = given.delivery_id`.execute(db);
+    select h.id, h.project_id, ${namespaceIdsOf} as namespace_ids, logged.attempt_ids
+    from (select webhook_id, array_agg(id order by id) as attempt_ids from logged group by webhook_id) logged
+    join webhooks h on h.id = logged.webhook_id`.execute(db);
+  return rows;
+};
+
+/** A hook with where it belongs, and what was just logged of it. */
+export interface RecordedHook {
+  readonly id: number;
+  readonly project_id: number | null;
+  readonly namespace_ids: readonly number[];
+  readonly attempt_ids: readonly number[];
+}
+
+/** The namespaces that the hook `h` is in, outermost first. */
+export const namespaceIdsOf = sql<number[]>`(
+  select n.traversal_ids from namespaces n
+  where n.id = coalesce(h.namespace_id, (select p.namespace_id from projects p where p.id = h.project_id)))`;
+
+/** Lets those who watch know of new log rows: their ids alone, as they are read with the rights of whoever watches. */
+export const tellOfAttempts = (tx: Tx, hooks: readonly RecordedHook[]): void => {
+  for (const { id, project_id, namespace_ids, attempt_ids } of hooks)
+    tx.emit(webhookDeliveryUpdated, {
+      subject: { type: 'Webhook', id },
+      project_id,
+      namespace_ids,
+      min_access_level: LEAST_ROLES[project_id === null ? 'group' : 'project'],
+      payload: { id, attempt_ids: [...attempt_ids] },
+    });
 };
 
 export const attemptRow = ({ deliveryId, webhookId, attempt, trigger, outcome, delayMs }: Attempt) => ({

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '#platform/context.ts';
-import type { Database } from '#platform/db/pool.ts';
 import { applyFindings, type Findings } from './health.ts';
-import { type Attempt, recordAttempts } from './record.ts';
+import { type Attempt, recordAttempts, tellOfAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
   readonly probe: boolean;
@@ -11,8 +10,8 @@ export interface Recorded extends Attempt {
 }
 
 export interface RecorderOptions {
+  /** Whose transactions the engine writes with. */
   readonly ctx: Context;
-  readonly db: Database;
   readonly processId: string;
   /** Called when a group is written, with the hooks that may not be sent to now. */
   readonly onRecorded: (attempts: readonly Recorded[], blocked: ReadonlySet<number>) => void;
@@ -64,15 +63,18 @@ export class Recorder {
   }
 
   async #record(group: readonly Recorded[]): Promise<void> {
-    const { ctx, db, processId, onRecorded } = this.#options;
-    await this.#insist(() => recordAttempts(db, processId, group), 'attempts could not be recorded');
+    const { ctx, processId, onRecorded } = this.#options;
     const findings = findingsOf(group);
-    let blocked: ReadonlySet<number> = new Set();
-    if (findings.length > 0)
-      blocked =
-        (await this.#insist(() => applyFindings(ctx, findings), 'the health of hooks could not be recorded')) ??
-        blocked;
-    onRecorded(group, blocked);
+    // The log, what it says of the hooks, and the news of both: all or nothing.
+    const blocked = await this.#insist(
+      () =>
+        ctx.transaction(async (tx) => {
+          tellOfAttempts(tx, await recordAttempts(tx.db, processId, group));
+          return findings.length > 0 ? applyFindings(tx, findings) : new Set<number>();
+        }),
+      'attempts could not be recorded',
+    );
+    onRecorded(group, blocked ?? new Set());
   }
 
   /** The database may be away for a while: what was sent must still be known when it is back. */

@@ -1,0 +1,184 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type Selectable, sql, type Updateable } from 'kysely';
+import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import type { Webhooks } from '#platform/db/tables.ts';
+import { type FieldErrors, notFound, unprocessable } from '#platform/errors.ts';
+import { encrypt } from '#platform/secrets.ts';
+import { fillUrl, shownUrl } from './address.ts';
+import { addressProblem, type HookAttributes, isFilter, type KeyValue, problemsOf } from './attributes.ts';
+import { releaseHeld } from './delivery/health.ts';
+import { webhookUpdated } from './events.ts';
+import { hookScope } from './policy.ts';
+import { getHook, type HookRow, placeColumn } from './queries.ts';
+import { unseal, valuesOf } from './secrets.ts';
+import { eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
+
+export type ValueKind = 'header' | 'url_variable';
+
+export interface Change {
+  /** What is said of the hook, given its headers and variables as they are. */
+  readonly give: (known: readonly (KeyValue & { readonly kind: ValueKind })[]) => HookAttributes;
+  /** The one URL variable that is given, where the others are only repeated. */
+  readonly anew: string | null;
+}
+
+interface Plan {
+  readonly given: HookAttributes;
+  readonly url: string;
+  readonly variables: readonly KeyValue[];
+  /** It leads elsewhere than before: secrets that were given for there must not go along. */
+  readonly moved: boolean;
+  readonly isNew: boolean;
+}
+
+/** Where the hook will lead. A variable that makes it another server moves it as a new URL does. */
+const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, anew }: Change): Promise<Plan> => {
+  const knownUrl = before.sealed_url ? unseal(ctx, before.sealed_url) : before.url;
+  const values = await valuesOf(ctx, before.id);
+  const known = values.filter(({ kind }) => kind === 'url_variable');
+  const given = give(values);
+  refuse(problemsOf(given));
+  // Who sends back what he read does not mean to change the credentials that he did not see.
+  const url = given.url === undefined || given.url === before.url ? knownUrl : given.url;
+  const variables = (given.url_variables ?? (url === knownUrl ? known : [])).map(({ key, value }) => ({ key, value }));
+  const moved = url !== knownUrl || originOf(url, variables) !== originOf(knownUrl, known);
+  return {
+    given,
+    url,
+    variables: moved && anew !== null ? variables.filter(({ key }) => key === anew) : variables,
+    moved,
+    isNew: moved || given.url_variables !== undefined,
+  };
+};
+
+const originOf = (url: string, variables: readonly KeyValue[]): string | null =>
+  URL.parse(filledUrl(url, variables))?.origin ?? null;
+
+const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
+  fillUrl(url, new Map(variables.map(({ key, value }) => [key, value])));
+
+/** Changes the hook as `change` says of it; any change makes a disabled one live again. @throws `not_found` (Hook), `unprocessable` */
+export const changeHook = async (ctx: Context, place: Place, id: number, change: Change): Promise<HookRow> => {
+  const seen = await planChange(ctx, await findStored(ctx, place, id), change);
+  if (seen.isNew) refuse(await urlProblems(ctx, seen.url, seen.variables));
+  return ctx.transaction(async (tx) => {
+    const before = await lockHook(tx, place, id);
+    const { given, url, variables, moved, isNew } = await planChange(tx, before, change);
+    // Names are resolved before the row is locked, and once more only where somebody else changed it meanwhile.
+    if (isNew && !isDeepStrictEqual([url, variables], [seen.url, seen.variables]))
+      refuse(await urlProblems(tx, url, variables));
+    const changes: Updateable<Webhooks> = { ...columnsOf(place.kind, given, before), ...urlColumns(tx, url) };
+    if (given.token !== undefined || moved) changes.token = seal(tx, given.token);
+    if (given.signing_token !== undefined || moved) {
+      changes.signing_token = seal(tx, given.signing_token);
+      changes.previous_signing_token = null;
+      changes.previous_signing_token_until = null;
+    }
+    await saveHook(tx, id, { ...changes, recent_failures: 0, disabled_until: null, disabled_permanently: false });
+    if (moved || given.custom_headers !== undefined) await writeValues(tx, id, 'header', given.custom_headers ?? []);
+    if (isNew) await writeValues(tx, id, 'url_variable', variables);
+    await releaseHeld(tx.db, [id]);
+    const hook = await getHook(tx, place, id);
+    const changed = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+    tx.emit(webhookUpdated, { ...hookScope(place, id), payload: { ...described(hook), changed } });
+    return hook;
+  });
+};
+
+export const refuse = (problems: FieldErrors): void => {
+  if (Object.keys(problems).length > 0)
+    throw unprocessable(
+      Object.entries(problems)
+        .map(([field, sentences]) => (field === 'base' ? sentences.join(', ') : `${field} ${sentences.join(', ')}`))
+        .join(', '),
+      problems,
+    );
+};
+
+export const urlProblems = async (ctx: Context, url: string, variables: readonly KeyValue[]): Promise<FieldErrors> => {
+  const problem = await addressProblem(ctx, url, filledUrl(url, variables));
+  return problem === null ? {} : { url: [problem] };
+};
+
+/** What is told of the URL, and where it carries a password, the whole of it sealed. */
+export const urlColumns = (ctx: Context, url: string) => {
+  const shown = shownUrl(url);
+  return { url: shown, sealed_url: shown === url ? null : seal(ctx, url) };
+};
+
+export const seal = (ctx: Context, secret: string | null | undefined): Buffer | null =>
+  secret ? encrypt(ctx.services.secretKey, secret) : null;
+
+/** The plain columns. `before` is null for a new hook. */
+export const columnsOf = (kind: PlaceKind, given: HookAttributes, before: Selectable<Webhooks> | null) => {
+  const strategy = given.branch_filter_strategy ?? before?.branch_filter_strategy ?? 'wildcard';
+  const filter =
+    given.push_events_branch_filter === undefined
+      ? (before?.push_events_branch_filter ?? '')
+      : (given.push_events_branch_filter ?? '');
+  if (strategy !== 'all_branches' && !isFilter(strategy, filter)) refuse({ push_events_branch_filter: ['is invalid'] });
+  const toggles = given.toggles ?? {};
+  const known = triggersFor(kind);
+  const foreign = TRIGGERS.filter(({ name }) => toggles[name] && !known.includes(name)).map(({ name }) => name);
+  if (foreign.length > 0) refuse({ events: [`${foreign.join(', ')} cannot be told to a hook of a ${kind}`] });
+  const on = eachTrigger((info) => toggles[info.name] ?? before?.triggers.includes(info.name) ?? info.byDefault);
+  return {
+    name: given.name === undefined ? (before?.name ?? '') : (given.name ?? ''),
+    description: given.description === undefined ? (before?.description ?? '') : (given.description ?? ''),
+    custom_webhook_template:
+      given.custom_webhook_template === undefined
+        ? (before?.custom_webhook_template ?? null)
+        : given.custom_webhook_template || null,
+    enable_ssl_verification: given.enable_ssl_verification ?? before?.enable_ssl_verification ?? true,
+    branch_filter_strategy: strategy,
+    push_events_branch_filter: strategy === 'all_branches' ? null : filter,
+    triggers: known.filter((name) => on[name]),
+  };
+};
+
+const storedQuery = (ctx: Context, place: Place, id: number) => {
+  const owner = placeColumn(place);
+  return ctx.db.selectFrom('webhooks').selectAll().where('id', '=', id).where(owner.column, '=', owner.id);
+};
+
+const findStored = async (ctx: Context, place: Place, id: number): Promise<Selectable<Webhooks>> => {
+  const row = await storedQuery(ctx, place, id).executeTakeFirst();
+  if (!row) throw notFound('Hook');
+  return row;
+};
+
+export const lockHook = async (tx: Tx, place: Place, id: number): Promise<Selectable<Webhooks>> => {
+  const row = await storedQuery(tx, place, id).forNoKeyUpdate().executeTakeFirst();
+  if (!row) throw notFound('Hook');
+  return row;
+};
+
+export const saveHook = (tx: Tx, id: number, changes: Updateable<Webhooks>) =>
+  tx.db
+    .updateTable('webhooks')
+    .set({ ...changes, updated_at: sql`now()` })
+    .where('id', '=', id)
+    .execute();
+
+export const writeValues = async (tx: Tx, id: number, kind: ValueKind, values: readonly KeyValue[]): Promise<void> => {
+  await tx.db.deleteFrom('webhook_values').where('webhook_id', '=', id).where('kind', '=', kind).execute();
+  if (values.length === 0) return;
+  await tx.db
+    .insertInto('webhook_values')
+    .values(
+      values.map(({ key, value }) => ({ webhook_id: id, kind, key, value: encrypt(tx.services.secretKey, value) })),
+    )
+    .execute();
+};
+
+type Described = Pick<HookRow, 'id' | 'namespace_id' | 'project_id' | 'name' | 'url'>;
+
+/** What events tell of a hook. */
+export const described = ({ id, namespace_id, project_id, name, url }: Described) => ({
+  id,
+  namespace_id,
+  project_id,
+  name,
+  url,
+});

@@ -1,0 +1,192 @@
+import type { PlaceKind } from '#domains/planning/place.ts';
+import type { Types } from '#graphql/builder.ts';
+import { builder } from '#graphql/builder.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
+import { getAttemptById } from '../attempts.ts';
+import type { HookAttributes } from '../attributes.ts';
+import { createHook, deleteHook, enableHook, rotateSigningToken, updateHook } from '../commands.ts';
+import { getDelivery } from '../deliveries.ts';
+import { TEST_TRIGGERS } from '../model.ts';
+import type { HookPlace } from '../policy.ts';
+import { getHookById } from '../queries.ts';
+import { cancelDelivery, replayDeliveries } from '../replay.ts';
+import { resendAttemptById } from '../resend.ts';
+import { testHook } from '../testing.ts';
+import { TRIGGERS, type Trigger, triggerInfo } from '../triggers.ts';
+import {
+  BranchFilterStrategyEnum,
+  enumOf,
+  GroupWebhook,
+  ProjectWebhook,
+  WebhookDelivery,
+  WebhookEvent,
+  WebhookOutboxEntry,
+} from './types.ts';
+
+const TestEvent = enumOf('WebhookTestEvent', TEST_TRIGGERS, (name) => triggerInfo(name)?.says ?? '');
+
+const KeyValueInput = builder.inputType('WebhookKeyValueInput', {
+  fields: (t) => ({ key: t.string({ required: true }), value: t.string({ required: true }) }),
+});
+
+type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
+
+const attributeFields = (t: InputBuilder) => ({
+  name: t.string(),
+  description: t.string(),
+  events: t.field({ type: [WebhookEvent], description: 'All that it listens to.' }),
+  token: t.string({ description: 'A secret sent along with each delivery; never told again.' }),
+  signingToken: t.string({ description: '`whsec_` and base64; one is made where none is given.' }),
+  branchFilter: t.string(),
+  branchFilterStrategy: t.field({ type: BranchFilterStrategyEnum }),
+  enableSslVerification: t.boolean(),
+  customWebhookTemplate: t.string(),
+  customHeaders: t.field({ type: [KeyValueInput] }),
+  urlVariables: t.field({ type: [KeyValueInput] }),
+});
+
+interface AttributeInput {
+  readonly name?: string | null | undefined;
+  readonly description?: string | null | undefined;
+  readonly events?: readonly Trigger[] | null | undefined;
+  readonly token?: string | null | undefined;
+  readonly signingToken?: string | null | undefined;
+  readonly branchFilter?: string | null | undefined;
+  readonly branchFilterStrategy?: string | null | undefined;
+  readonly enableSslVerification?: boolean | null | undefined;
+  readonly customWebhookTemplate?: string | null | undefined;
+  readonly customHeaders?: readonly { readonly key: string; readonly value: string }[] | null | undefined;
+  readonly urlVariables?: readonly { readonly key: string; readonly value: string }[] | null | undefined;
+}
+
+const attributesOf = (input: AttributeInput): Omit<HookAttributes, 'url'> => ({
+  name: input.name,
+  description: input.description,
+  token: input.token,
+  signing_token: input.signingToken,
+  push_events_branch_filter: input.branchFilter,
+  branch_filter_strategy: input.branchFilterStrategy ?? undefined,
+  enable_ssl_verification: input.enableSslVerification ?? undefined,
+  custom_webhook_template: input.customWebhookTemplate,
+  custom_headers: input.customHeaders ?? undefined,
+  url_variables: input.urlVariables ?? undefined,
+  toggles: input.events ? togglesOf(input.events) : undefined,
+});
+
+const togglesOf = (events: readonly Trigger[]): NonNullable<HookAttributes['toggles']> =>
+  Object.fromEntries(TRIGGERS.map(({ name }) => [name, events.includes(name)]));
+
+/** Where a hook is, as commands want it. @throws `not_found` also where it is not of that kind */
+const placeOf = async (ctx: Context, id: number, kind?: PlaceKind): Promise<HookPlace> => {
+  const { place } = await getHookById(ctx, id);
+  if (kind !== undefined && place.kind !== kind) throw notFound('Hook');
+  return { kind: place.kind, id: { id: place.kind === 'group' ? place.group.id : place.project.id } };
+};
+
+const hookId = (t: InputBuilder) => ({ id: t.field({ type: 'WebHookID', required: true }) });
+
+const FACES = { group: GroupWebhook, project: ProjectWebhook } as const;
+
+for (const kind of ['group', 'project'] as const) {
+  const payload = { webhook: FACES[kind] };
+
+  mutationField(`${kind}WebhookCreate`, {
+    description: `Adds a hook to a ${kind}. The signing token made for it is told here alone.`,
+    input: (t) => ({
+      [`${kind}Path`]: t.id({ required: true }),
+      url: t.string({ required: true }),
+      ...attributeFields(t),
+    }),
+    payload: { ...payload, signingToken: 'String' },
+    run: async (ctx, { url, ...input }) => {
+      const path = String(Reflect.get(input, `${kind}Path`));
+      const { hook, signing_token } = await createHook(ctx, { kind, id: { path } }, { ...attributesOf(input), url });
+      return { webhook: hook, signingToken: signing_token };
+    },
+  });
+
+  mutationField(`${kind}WebhookUpdate`, {
+    description: 'Changes a hook. A new URL clears the secrets that do not come with it.',
+    input: (t) => ({ ...hookId(t), url: t.string(), ...attributeFields(t) }),
+    payload,
+    run: async (ctx, { id, url, ...input }) => {
+      const given = { ...attributesOf(input), url: url ?? undefined };
+      return { webhook: await updateHook(ctx, await placeOf(ctx, id, kind), id, given) };
+    },
+  });
+
+  mutationField(`${kind}WebhookDestroy`, {
+    description: 'Removes a hook with its deliveries.',
+    input: hookId,
+    payload: {},
+    run: async (ctx, { id }) => {
+      await deleteHook(ctx, await placeOf(ctx, id, kind), id);
+      return {};
+    },
+  });
+
+  mutationField(`${kind}WebhookTest`, {
+    description:
+      'Sends the hook a test of one kind of event at once, also when it is disabled: made of the newest data, or of a sample where there is none.',
+    input: (t) => ({ ...hookId(t), event: t.field({ type: TestEvent, required: true }) }),
+    payload: { ...payload, delivery: WebhookDelivery },
+    run: async (ctx, { id, event }) => {
+      const attemptId = await testHook(ctx, await placeOf(ctx, id, kind), id, event);
+      const { hook } = await getHookById(ctx, id);
+      return { webhook: hook, delivery: await getAttemptById(ctx, attemptId) };
+    },
+  });
+
+  mutationField(`${kind}WebhookEnable`, {
+    description: 'Makes a disabled hook live again: what waited for it is sent.',
+    input: hookId,
+    payload,
+    run: async (ctx, { id }) => ({ webhook: await enableHook(ctx, await placeOf(ctx, id, kind), id) }),
+  });
+
+  mutationField(`${kind}WebhookRotateSigningToken`, {
+    description: 'Makes a new signing token, told here alone. For 24 hours the old one signs as well.',
+    input: hookId,
+    payload: { signingToken: 'String' },
+    run: async (ctx, { id }) => ({ signingToken: await rotateSigningToken(ctx, await placeOf(ctx, id, kind), id) }),
+  });
+}
+
+mutationField('webhookDeliveryResend', {
+  description: 'Sends once more what an attempt sent, under the same idempotency key.',
+  input: (t) => ({ id: t.field({ type: 'WebHookLogID', required: true }) }),
+  payload: { delivery: WebhookDelivery },
+  run: async (ctx, { id }) => ({ delivery: await resendAttemptById(ctx, id) }),
+});
+
+mutationField('webhookDeliveriesReplay', {
+  description:
+    'Has deliveries of a hook sent again, under the same idempotency keys: all of a time that are over, or those that failed since a moment.',
+  input: (t) => ({
+    ...hookId(t),
+    createdAfter: t.field({ type: 'Time' }),
+    createdBefore: t.field({ type: 'Time' }),
+    failedSince: t.field({ type: 'Time' }),
+  }),
+  payload: { count: 'Int' },
+  run: async (ctx, { id, createdAfter, createdBefore, failedSince }) => {
+    if (Boolean(createdAfter) === Boolean(failedSince) || (failedSince && createdBefore))
+      throw badRequest('give createdAfter, with createdBefore or without, or failedSince');
+    const range = failedSince
+      ? { failed_since: failedSince }
+      : { created_after: createdAfter ?? '', created_before: createdBefore ?? null };
+    return { count: await replayDeliveries(ctx, await placeOf(ctx, id), id, range) };
+  },
+});
+
+mutationField('webhookDeliveryCancel', {
+  description: 'Takes back a delivery that waits to be sent, or is held.',
+  input: (t) => ({ idempotencyKey: t.string({ required: true }) }),
+  payload: { entry: WebhookOutboxEntry },
+  run: async (ctx, { idempotencyKey }) => {
+    const { webhook_id: id } = await getDelivery(ctx, idempotencyKey);
+    return { entry: await cancelDelivery(ctx, await placeOf(ctx, id), id, idempotencyKey) };
+  },
+});

@@ -1,0 +1,109 @@
+import { builder } from '#graphql/builder.ts';
+import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest } from '#platform/errors.ts';
+import { type AttemptRow, attemptsByIds } from '../attempts.ts';
+import { webhookAlertStatusChanged, webhookDeliveryUpdated } from '../events.ts';
+import type { AlertStatus } from '../model.ts';
+import { getHookPlace } from '../policy.ts';
+import { type HookRow, hooksByIds } from '../queries.ts';
+import { AlertStatusEnum, WebhookDelivery, WebhookRef } from './types.ts';
+
+const extensions = { viewerIndependent: true } as const;
+
+interface Update {
+  readonly cursor: string;
+  readonly at: string;
+  readonly webhook: HookRow;
+}
+
+const DeliveryUpdate = builder
+  .objectRef<Update & { readonly deliveries: readonly AttemptRow[] }>('WebhookDeliveryUpdate')
+  .implement({
+    description: 'Attempts to deliver to one hook that were just recorded.',
+    extensions,
+    fields: (t) => ({
+      cursor: t.exposeString('cursor', {
+        nullable: false,
+        description: 'Pass it as `after` to go on behind this one.',
+      }),
+      at: t.expose('at', { type: 'Time', nullable: false }),
+      webhook: t.expose('webhook', { type: WebhookRef, nullable: false }),
+      deliveries: t.field({
+        type: [WebhookDelivery],
+        nullable: { list: false, items: false },
+        description: 'Oldest first; many where much is delivered.',
+        resolve: ({ deliveries }) => [...deliveries],
+      }),
+      delivery: t.field({
+        type: WebhookDelivery,
+        nullable: true,
+        description: 'The newest of them.',
+        resolve: ({ deliveries }) => deliveries.at(-1) ?? null,
+      }),
+    }),
+  });
+
+interface AlertChange extends Update {
+  readonly previous: AlertStatus;
+  readonly current: AlertStatus;
+  readonly disabled_until: string | null;
+}
+
+const AlertStatusUpdate = builder.objectRef<AlertChange>('WebhookAlertStatusUpdate').implement({
+  description: 'A hook was disabled, or is live again.',
+  extensions,
+  fields: (t) => ({
+    cursor: t.exposeString('cursor', { nullable: false, description: 'Pass it as `after` to go on behind this one.' }),
+    at: t.expose('at', { type: 'Time', nullable: false }),
+    webhook: t.expose('webhook', { type: WebhookRef, nullable: false }),
+    previous: t.expose('previous', { type: AlertStatusEnum, nullable: false }),
+    alertStatus: t.expose('current', { type: AlertStatusEnum, nullable: false }),
+    disabledUntil: t.expose('disabled_until', { type: 'Time', nullable: true }),
+  }),
+});
+
+interface PlaceArguments {
+  readonly groupPath?: string | number | null | undefined;
+  readonly projectPath?: string | number | null | undefined;
+}
+
+/** Events of hooks go to those who administer them; those of a group hear of the hooks below it too. */
+const openFor = async (ctx: Context, kind: string, { groupPath, projectPath }: PlaceArguments) => {
+  if (Boolean(groupPath) === Boolean(projectPath)) throw badRequest('give groupPath or projectPath');
+  const place = await getHookPlace(
+    ctx,
+    groupPath
+      ? { kind: 'group', id: { path: String(groupPath) } }
+      : { kind: 'project', id: { path: String(projectPath) } },
+  );
+  const kinds = new Set([kind]);
+  return place.kind === 'group' ? { kinds, namespace_id: place.group.id } : { kinds, project_id: place.project.id };
+};
+
+const hookOf = async (ctx: Context, id: number) => (await hooksByIds(ctx, [id])).get(id) ?? null;
+
+subscriptionField('webhookDeliveryUpdated', {
+  description: 'Follows what is delivered to the hooks of a group and of all below it, or of a project.',
+  type: DeliveryUpdate,
+  args: (t) => ({ groupPath: t.id(), projectPath: t.id() }),
+  open: (ctx, args) => openFor(ctx, webhookDeliveryUpdated.kind, args),
+  resolve: async (event, _args, ctx) => {
+    const { id, attempt_ids } = webhookDeliveryUpdated.payload.parse(event.payload);
+    const [webhook, attempts] = await Promise.all([hookOf(ctx, id), attemptsByIds(ctx, attempt_ids)]);
+    const deliveries = attempt_ids.flatMap((each) => attempts.get(each) ?? []);
+    return webhook && { cursor: eventCursor(event), at: event.created_at, webhook, deliveries };
+  },
+});
+
+subscriptionField('webhookAlertStatusUpdated', {
+  description: 'Follows which hooks of a group and of all below it, or of a project, are disabled and live again.',
+  type: AlertStatusUpdate,
+  args: (t) => ({ groupPath: t.id(), projectPath: t.id() }),
+  open: (ctx, args) => openFor(ctx, webhookAlertStatusChanged.kind, args),
+  resolve: async (event, _args, ctx) => {
+    const payload = webhookAlertStatusChanged.payload.parse(event.payload);
+    const webhook = await hookOf(ctx, payload.id);
+    return webhook && { ...payload, cursor: eventCursor(event), at: event.created_at, webhook };
+  },
+});

@@ -1,0 +1,93 @@
+import { sql } from 'kysely';
+import type { Place } from '#domains/planning/place.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { DomainError, notFound, unprocessable } from '#platform/errors.ts';
+import { hit } from '#platform/rate-limit.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import { applyFindings } from './delivery/health.ts';
+import { type Attempt, attemptRow, tellOfAttempts } from './delivery/record.ts';
+import { type Outcome, type Outgoing, sendDelivery } from './delivery/send.ts';
+import { loadTargets } from './delivery/targets.ts';
+import { addressPolicy } from './policy.ts';
+import { type HookRow, placeColumn } from './queries.ts';
+
+const SECONDS = 60;
+
+/**
+ * Counts one more thing that the caller asks of the hooks of a group or project by hand (reference: webhooks §1). Tests
+ * and resends are counted apart.
+ *
+ * @throws `too_many_requests`
+ */
+export const limitManual = async (ctx: Context, place: Place, what: 'test' | 'resend'): Promise<void> => {
+  const { web_hook_manual_limit: limit } = await getSettings(ctx);
+  if (limit === 0) return;
+  const { id } = placeColumn(place);
+  const key = `hooks.${what}:${place.kind}:${id}:${ctx.actor.userId ?? 0}`;
+  const { allowed, retryAfterSeconds } = await hit(ctx.services, key, { limit, seconds: SECONDS });
+  if (!allowed)
+    throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
+      retryAfterSeconds,
+    });
+};
+
+/**
+ * Sends something now, while the caller waits, also when the hook is disabled.
+ *
+ * @throws `unprocessable` in silent mode or where the hook's secrets cannot be read, `unavailable` where the caller left
+ */
+export const sendNow = async (ctx: Context, hook: HookRow, outgoing: Outgoing): Promise<Outcome> => {
+  if ((await getSettings(ctx)).silent_mode_enabled) throw unprocessable('Silent mode is on: nothing is sent');
+  const target = (await loadTargets(ctx.services, ctx.db, [hook.id])).get(hook.id);
+  if (!target) throw notFound('Hook');
+  if (target instanceof Error) throw unprocessable(target.message);
+  const outcome = await sendDelivery(ctx.services, target, outgoing, await addressPolicy(ctx), ctx.signal);
+  if (outcome.aborted) throw new DomainError('unavailable', 'The request was given up');
+  return outcome;
+};
+
+/**
+ * Writes what came of it, and returns the id of the log row. A success ends the delivery, whatever state it was in, and
+ * makes the hook live; a failure leaves both as they were.
+ */
+export const recordNow = async (
+  tx: Tx,
+  place: Place,
+  attempt: Omit<Attempt, 'delayMs'>,
+  actorId: number | null,
+): Promise<number> => {
+  const { delivered, delay_ms: _, ...logged } = attemptRow({ ...attempt, delayMs: 0 });
+  const { rows } = await sql<{ id: number }>`
+    with done as (
+      update webhook_deliveries set
+        attempts = greatest(attempts, ${attempt.attempt}::int),
+        last_response_status = ${logged.response_status}::int,
+        last_error = ${logged.error}::text,
+        state = case when ${delivered}::boolean and state <> 'sending' then 'delivered' else state end,
+        finished_at = case when ${delivered}::boolean and state <> 'sending' then now() else finished_at end
+      where id = ${attempt.deliveryId}
+      returning id
+    )
+    insert into webhook_attempts (delivery_id, webhook_id, attempt, trigger, request_url, request_headers, request_body,
+      response_status, response_headers, response_body, duration_ms, error, requested_by_id)
+    select given.*, ${actorId}::bigint
+    from json_to_record(${toJsonb(logged)}::json) as given (delivery_id uuid, webhook_id bigint, attempt int, trigger text,
+      request_url text, request_headers jsonb, request_body text, response_status int, response_headers jsonb,
+      response_body text, duration_ms int, error text), done
+    returning id`.execute(tx.db);
+  const [row] = rows;
+  // Deleted while it was sent.
+  if (!row) throw notFound('Delivery');
+  tellOfAttempts(tx, [{ id: attempt.webhookId, ...whereabouts(place), attempt_ids: [row.id] }]);
+  if (delivered)
+    await applyFindings(tx, [
+      { webhook_id: attempt.webhookId, succeeded: true, failures: 0, probe: true, gone: false, revives: true },
+    ]);
+  return row.id;
+};
+
+const whereabouts = (place: Place) =>
+  place.kind === 'group'
+    ? { project_id: null, namespace_ids: place.group.traversal_ids }
+    : { project_id: place.project.id, namespace_ids: place.project.namespace.traversal_ids };

@@ -1,0 +1,95 @@
+import { sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+import { conflict, unprocessable } from '#platform/errors.ts';
+import { described } from './change.ts';
+import { type DeliveryRow, getHookDelivery } from './deliveries.ts';
+import { DELIVERIES_CHANNEL } from './dispatch.ts';
+import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from './events.ts';
+import { limitManual } from './manual.ts';
+import { getHookPlace, type HookPlace, hookScope } from './policy.ts';
+import { getHook } from './queries.ts';
+
+/** All that was told in a time, or what has failed since a moment. Times are ISO 8601. */
+export type ReplayRange =
+  | { readonly created_after: string; readonly created_before: string | null }
+  | { readonly failed_since: string };
+
+const MAX_REPLAYED = 100_000;
+
+/**
+ * Has deliveries sent again, in their order and under the same Idempotency-Key: those of a time that are over, however
+ * they ended; or those since a moment that were given up or still wait for another attempt after a failure. Their three
+ * days of retries begin anew. Returns how many.
+ *
+ * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where there are more than 100,000
+ */
+export const replayDeliveries = async (
+  ctx: Context,
+  at: HookPlace,
+  hookId: number,
+  range: ReplayRange,
+): Promise<number> => {
+  const place = await getHookPlace(ctx, at);
+  const hook = await getHook(ctx, place, hookId);
+  await limitManual(ctx, place, 'resend');
+  const wanted =
+    'failed_since' in range
+      ? sql`d.created_at >= ${range.failed_since}::timestamptz
+          and (d.state = 'expired' or (d.state = 'waiting' and d.attempts > 0))`
+      : sql`d.created_at >= ${range.created_after}::timestamptz
+          and d.created_at <= coalesce(${range.created_before}::timestamptz, now())
+          and d.state in ('delivered', 'expired', 'canceled', 'dropped')`;
+  return ctx.transaction(async (tx) => {
+    const { rows } = await sql<{ count: number }>`
+      with wanted as materialized (
+        select d.id, row_number() over (order by d.created_at, d.id) as n
+        from webhook_deliveries d
+        where d.webhook_id = ${hook.id} and ${wanted}
+          and exists (select from webhook_payloads p where p.id = d.payload_id and p.body is not null)
+        limit ${sql.lit(MAX_REPLAYED + 1)}
+      ), replayed as (
+        update webhook_deliveries d set state = 'waiting', finished_at = null, retries_from = now(),
+          next_attempt_at = now() + wanted.n * interval '1 microsecond'
+        from wanted where d.id = wanted.id and d.state <> 'sending'
+        returning 1
+      )
+      select count(*) as count, pg_notify(${DELIVERIES_CHANNEL}, '') from replayed`.execute(tx.db);
+    const count = rows[0]?.count ?? 0;
+    if (count > MAX_REPLAYED)
+      throw unprocessable(`There are more than ${MAX_REPLAYED} deliveries to replay: give a shorter time`);
+    tx.emit(webhookDeliveriesReplayed, { ...hookScope(place, hook.id), payload: { ...described(hook), count } });
+    return count;
+  });
+};
+
+/**
+ * Takes a delivery back that waits to be sent, or is held. One that was taken back before is fine.
+ *
+ * @throws `not_found`, `forbidden`, `conflict` where it is being sent, or is over
+ */
+export const cancelDelivery = async (
+  ctx: Context,
+  at: HookPlace,
+  hookId: number,
+  deliveryId: string,
+): Promise<DeliveryRow> => {
+  const place = await getHookPlace(ctx, at);
+  const hook = await getHook(ctx, place, hookId);
+  await getHookDelivery(ctx, hook.id, deliveryId);
+  await ctx.transaction(async (tx) => {
+    const { numUpdatedRows } = await tx.db
+      .updateTable('webhook_deliveries')
+      .set({ state: 'canceled', finished_at: sql`now()` })
+      .where('id', '=', deliveryId)
+      .where('state', 'in', ['waiting', 'held'])
+      .executeTakeFirst();
+    if (numUpdatedRows > 0n)
+      tx.emit(webhookDeliveryCanceled, {
+        ...hookScope(place, hook.id),
+        payload: { ...described(hook), delivery_id: deliveryId },
+      });
+  });
+  const delivery = await getHookDelivery(ctx, hook.id, deliveryId);
+  if (delivery.state !== 'canceled') throw conflict(`The delivery is ${delivery.state}`);
+  return delivery;
+};

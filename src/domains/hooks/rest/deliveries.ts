@@ -1,0 +1,177 @@
+import { z } from 'zod';
+import type { PlaceKind } from '#domains/planning/place.ts';
+import { badParameters } from '#platform/errors.ts';
+import { readPage } from '#platform/paging.ts';
+import { dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
+import { type AttemptStatus, getAttempt, listAttempts } from '../attempts.ts';
+import { getHookDelivery, listDeliveries } from '../deliveries.ts';
+import { DELIVERY_STATES } from '../model.ts';
+import { getHookPlace } from '../policy.ts';
+import { getHook } from '../queries.ts';
+import {
+  hookDeliveryRecord,
+  hookEventRecord,
+  hookStatisticsRecord,
+  toHookDelivery,
+  toHookEvent,
+  toHookStatistics,
+} from '../record.ts';
+import { cancelDelivery, type ReplayRange, replayDeliveries } from '../replay.ts';
+import { resendAttempt } from '../resend.ts';
+import { getHookStatistics } from '../statistics.ts';
+import { triggerNamed } from '../triggers.ts';
+
+const CLASSES = ['successful', 'client_failure', 'server_failure'] as const;
+
+const readStatus = (status: string | undefined): AttemptStatus | undefined => {
+  if (status === undefined || status === '') return undefined;
+  const named = CLASSES.find((each) => each === status);
+  if (named) return named;
+  if (/^[1-5]\d\d$/.test(status)) return Number(status);
+  throw badParameters('status does not have a valid value');
+};
+
+const readTrigger = (trigger: string | undefined): string | undefined => {
+  if (trigger === undefined || trigger === '') return undefined;
+  if (triggerNamed(trigger) === null) throw badParameters('trigger does not have a valid value');
+  return trigger;
+};
+
+const readRange = (after?: string, before?: string, failedSince?: string): ReplayRange => {
+  if (failedSince !== undefined) return { failed_since: failedSince };
+  if (after === undefined) throw badParameters('created_after is missing');
+  return { created_after: after, created_before: before ?? null };
+};
+
+const filters = {
+  status: text({ max: 20 }).optional().describe('A code, or `successful`, `client_failure`, `server_failure`.'),
+  trigger: text({ max: 50 }).optional().describe('Such as `push_hooks`, or `push_events`.'),
+  created_after: dateTime().optional(),
+  created_before: dateTime().optional(),
+};
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** What became of what a hook was told. */
+export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:id'): Route[] => {
+  const tag = kind === 'group' ? 'Group hooks' : 'Project hooks';
+  const path = `${at}/hooks/:hook_id` as const;
+  const hookInput = { id: idOrPath(), hook_id: integer() };
+  const one = { ...hookInput, delivery_id: text({ max: 36, pattern: UUID }) };
+  return [
+    listRoute({
+      path: `${path}/events`,
+      tag,
+      summary: 'List the attempts to deliver to a hook, newest first',
+      input: { ...hookInput, ...filters },
+      paging: 'offset',
+      item: hookEventRecord,
+      run: async (ctx, { id, hook_id, status, trigger, created_after, created_before }, page) => {
+        const filter = { status: readStatus(status), trigger: readTrigger(trigger), created_after, created_before };
+        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const found = await readPage(listAttempts(ctx, hook.id, filter), page);
+        return { ...found, items: found.items.map(toHookEvent) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/events/:hook_event_id`,
+      tag,
+      summary: 'Get an attempt to deliver',
+      description: 'Secrets are masked. Our own.',
+      input: { ...hookInput, hook_event_id: integer() },
+      response: hookEventRecord,
+      run: async (ctx, { id, hook_id, hook_event_id }) => {
+        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        return toHookEvent(await getAttempt(ctx, hook.id, hook_event_id));
+      },
+    }),
+    route({
+      method: 'POST',
+      path: `${path}/events/:hook_event_id/resend`,
+      tag,
+      summary: 'Send once more what an attempt sent',
+      input: { ...hookInput, hook_event_id: integer() },
+      response: z.object({ response_status: z.union([z.int(), z.literal('internal error')]) }).meta({ id: 'Resent' }),
+      run: async (ctx, { id, hook_id, hook_event_id }) => {
+        const outcome = await resendAttempt(ctx, { kind, id }, hook_id, hook_event_id);
+        return { response_status: outcome.status ?? ('internal error' as const) };
+      },
+    }),
+    listRoute({
+      path: `${path}/deliveries`,
+      tag,
+      summary: 'List all that a hook was or is to be told, newest first',
+      description: 'Also what waits, is held, or is never sent. Our own.',
+      input: { ...hookInput, ...filters, state: oneOf(DELIVERY_STATES).optional() },
+      paging: 'offset',
+      item: hookDeliveryRecord,
+      run: async (ctx, { id, hook_id, state, status, trigger, created_after, created_before }, page) => {
+        const filter = { status: readStatus(status), trigger: readTrigger(trigger), created_after, created_before };
+        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const states = state === undefined ? undefined : [state];
+        const found = await readPage(listDeliveries(ctx, hook.id, { ...filter, states }), page);
+        return { ...found, items: found.items.map(toHookDelivery) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/deliveries/:delivery_id`,
+      tag,
+      summary: 'Get a delivery by its idempotency key',
+      description: 'Our own.',
+      input: one,
+      response: hookDeliveryRecord,
+      run: async (ctx, { id, hook_id, delivery_id }) => {
+        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        return toHookDelivery(await getHookDelivery(ctx, hook.id, delivery_id));
+      },
+    }),
+    route({
+      method: 'POST',
+      path: `${path}/deliveries/:delivery_id/cancel`,
+      tag,
+      summary: 'Take back a delivery that waits or is held',
+      description: '409 where it is being sent, or is over. Our own.',
+      status: 200,
+      input: one,
+      response: hookDeliveryRecord,
+      run: async (ctx, { id, hook_id, delivery_id }) =>
+        toHookDelivery(await cancelDelivery(ctx, { kind, id }, hook_id, delivery_id)),
+    }),
+    route({
+      method: 'POST',
+      path: `${path}/deliveries/replay`,
+      tag,
+      summary: 'Have deliveries sent again',
+      description:
+        'All of a time that are over, however they ended; or with `failed_since` those that failed since then. Under the same idempotency keys. Our own.',
+      status: 202,
+      input: {
+        ...hookInput,
+        created_after: dateTime().optional(),
+        created_before: dateTime().optional(),
+        failed_since: dateTime().optional(),
+      },
+      rules: [exclusive('created_after', 'failed_since'), exclusive('created_before', 'failed_since')],
+      response: z.object({ count: z.int() }).meta({ id: 'HookReplay' }),
+      run: async (ctx, { id, hook_id, created_after, created_before, failed_since }) => {
+        const range = readRange(created_after, created_before, failed_since);
+        return { count: await replayDeliveries(ctx, { kind, id }, hook_id, range) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/statistics`,
+      tag,
+      summary: 'How deliveries to a hook fared in the last seven days',
+      description: 'The newest 10,000 attempts at most. Our own.',
+      input: hookInput,
+      response: hookStatisticsRecord,
+      run: async (ctx, { id, hook_id }) => {
+        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        return toHookStatistics(await getHookStatistics(ctx, hook.id));
+      },
+    }),
+  ];
+};

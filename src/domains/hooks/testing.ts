@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto';
+import type { Context } from '#platform/context.ts';
+import { unprocessable } from '#platform/errors.ts';
+import { limitManual, recordNow, sendNow } from './manual.ts';
+import type { TestTrigger } from './model.ts';
+import { getHookPlace, type HookPlace } from './policy.ts';
+import { getHook } from './queries.ts';
+import { jobSample, pipelineSample } from './samples/ci.ts';
+import { releaseSample, tokenSample, wikiSample } from './samples/others.ts';
+import { emojiSample, issueSample, mergeRequestSample, noteSample } from './samples/planning.ts';
+import { pushSample, samplePush, sampleTag, tagSample } from './samples/pushes.ts';
+import { type Scene, sceneOf } from './samples/scene.ts';
+
+const SAMPLES: Readonly<Record<TestTrigger, (scene: Scene) => Promise<Record<string, unknown> | null>>> = {
+  push_events: async (scene) => (await pushSample(scene)) ?? samplePush(scene),
+  tag_push_events: async (scene) => (await tagSample(scene)) ?? sampleTag(scene),
+  issues_events: (scene) => issueSample(scene, false),
+  confidential_issues_events: (scene) => issueSample(scene, true),
+  note_events: noteSample,
+  merge_requests_events: mergeRequestSample,
+  job_events: jobSample,
+  pipeline_events: pipelineSample,
+  wiki_page_events: wikiSample,
+  releases_events: releaseSample,
+  emoji_events: emojiSample,
+  resource_access_token_events: tokenSample,
+};
+
+/**
+ * Sends the hook what it would be told of such an event, made of the newest data of its group or project, or of a sample
+ * where there is none (reference: webhooks §4). At once, also when the hook is disabled, and never again; what came of it
+ * stands among its deliveries, and a success makes the hook live. Returns the id of the attempt.
+ *
+ * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` with what the receiver answered, or in silent mode
+ */
+export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger: TestTrigger): Promise<number> => {
+  const place = await getHookPlace(ctx, at);
+  const hook = await getHook(ctx, place, id);
+  await limitManual(ctx, place, 'test');
+  const body = JSON.stringify(await SAMPLES[trigger](await sceneOf(ctx, place)));
+  const deliveryId = randomUUID();
+  const chainId = randomUUID();
+  const sent = { id: deliveryId, attempt: 1, trigger, chainId, body: Buffer.from(body) };
+  const outcome = await sendNow(ctx, hook, sent);
+  const attemptId = await ctx.transaction(async (tx) => {
+    const payload = await tx.db
+      .insertInto('webhook_payloads')
+      .values({ kind: TEST_KIND, trigger, chain_id: chainId, body })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    await tx.db
+      .insertInto('webhook_deliveries')
+      .values({ id: deliveryId, webhook_id: hook.id, payload_id: payload.id, state: 'expired', finished_at: 'now()' })
+      .execute();
+    return recordNow(tx, place, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome }, ctx.actor.userId);
+  });
+  if (!outcome.delivered) throw unprocessable(outcome.error ?? 'The receiver did not take it');
+  return attemptId;
+};
+
+/** Stands where deliveries name the kind of their event. */
+const TEST_KIND = 'webhook.tested';

@@ -1,0 +1,176 @@
+import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
+import { type HookLabel, hookLabel } from '#domains/labels/webhook.ts';
+import { humanDuration } from '#domains/planning/time-tracking.ts';
+import { findProject } from '#domains/projects/queries.ts';
+import { type HookedProject, hookProject, hookRepository } from '#domains/projects/webhook.ts';
+import { hookCommit } from '#domains/repositories/webhook.ts';
+import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
+import { hookUser } from '#domains/users/webhook.ts';
+import type { Context } from '#platform/context.ts';
+import type { Commit } from '#platform/git/types.ts';
+import { isoTime } from '#platform/time.ts';
+import { detailedMergeStatus, mergeRequestWebUrl } from './model.ts';
+import {
+  headPipelinesByIds,
+  isFirstContribution,
+  type MergeRequestRow,
+  mergeRequestStatsByIds,
+  mergeRequestsByIds,
+} from './queries.ts';
+
+/** What bodies tell of a merge request's row. */
+export type HookedMergeRequest = Pick<
+  MergeRequestRow,
+  | 'id'
+  | 'iid'
+  | 'title'
+  | 'description'
+  | 'author_id'
+  | 'source_branch'
+  | 'target_branch'
+  | 'source_project_id'
+  | 'project_id'
+  | 'project_path'
+  | 'state'
+  | 'draft'
+  | 'merge_status'
+  | 'merge_commit_sha'
+  | 'merge_user_id'
+  | 'merge_when_pipeline_succeeds'
+  | 'merge_error'
+  | 'merge_params'
+  | 'prepared_at'
+  | 'milestone_id'
+  | 'time_estimate'
+  | 'created_at'
+  | 'updated_at'
+  | 'updated_by_id'
+  | 'last_edited_at'
+  | 'last_edited_by_id'
+>;
+
+/** What bodies of merge requests are made of. */
+export interface MergeRequestFacts {
+  readonly row: HookedMergeRequest;
+  /** The target; `source` is null where it is gone. */
+  readonly project: HookedProject;
+  readonly source: HookedProject | null;
+  readonly assignees: readonly UserSummary[];
+  readonly reviewers: readonly UserSummary[];
+  readonly labels: readonly HookLabel[];
+  readonly last_commit: Commit | null;
+  readonly total_time_spent: number;
+  readonly detailed_merge_status: string;
+  readonly blocking_discussions_resolved: boolean;
+  readonly first_contribution: boolean;
+  readonly head_pipeline_id: number | null;
+}
+
+type Action = 'open' | 'update' | 'close' | 'reopen' | 'merge' | 'approved' | 'unapproved' | 'approval' | 'unapproval';
+
+/** Read as the caller may; null where the merge request or its project is not there for him. */
+export const mergeRequestFacts = async (ctx: Context, id: number): Promise<MergeRequestFacts | null> => {
+  const row = (await mergeRequestsByIds(ctx, [id])).get(id);
+  const project = row && (await findProject(ctx, { id: row.project_id }));
+  if (!row || !project) return null;
+  const isElsewhere = row.source_project_id !== null && row.source_project_id !== project.id;
+  const head = row.diff_head_sha ?? '';
+  const [stats, labels, source, pipelines, [last_commit = null], first_contribution] = await Promise.all([
+    mergeRequestStatsByIds(ctx, [id]),
+    labelsByMergeRequestIds(ctx, [id]),
+    isElsewhere ? findProject(ctx, { id: row.source_project_id ?? 0 }) : project,
+    headPipelinesByIds(ctx, [id]),
+    ctx.services.git.readCommits(project.disk_path, /^[0-9a-f]{40}$/.test(head) ? [head] : []),
+    isFirstContribution(ctx, row),
+  ]);
+  const known = stats.get(id);
+  const { assignee_ids = [], reviewer_ids = [], unresolved_discussions = 0, total_time_spent = 0 } = known ?? {};
+  const people = await userSummariesByIds(ctx, [...new Set([...assignee_ids, ...reviewer_ids])]);
+  const among = (ids: readonly number[]) => ids.flatMap((each) => people.get(each) ?? []);
+  const pipeline = pipelines.get(id);
+  return {
+    row,
+    project,
+    source,
+    assignees: among(assignee_ids),
+    reviewers: among(reviewer_ids),
+    labels: (labels.get(id) ?? []).map(hookLabel),
+    last_commit,
+    total_time_spent,
+    detailed_merge_status: detailedMergeStatus(row, { unresolved_discussions }, project, pipeline?.status ?? null),
+    blocking_discussions_resolved: unresolved_discussions === 0,
+    first_contribution,
+    head_pipeline_id: pipeline?.id ?? null,
+  };
+};
+
+/** The body of merge request events (reference: webhooks §3). */
+export const mergeRequestBody = (
+  ctx: Context,
+  facts: MergeRequestFacts,
+  { user, action, changes = {} }: { user: UserSummary | null; action: Action; changes?: Record<string, unknown> },
+): Record<string, unknown> => ({
+  object_kind: 'merge_request',
+  event_type: 'merge_request',
+  user: user && hookUser(ctx, user),
+  project: hookProject(ctx, facts.project),
+  object_attributes: { ...hookMergeRequest(ctx, facts), action },
+  labels: facts.labels,
+  changes,
+  repository: hookRepository(ctx, facts.project),
+  ...(facts.assignees.length > 0 ? { assignees: facts.assignees.map((each) => hookUser(ctx, each)) } : {}),
+  ...(facts.reviewers.length > 0 ? { reviewers: facts.reviewers.map((each) => hookUser(ctx, each)) } : {}),
+});
+
+const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2, merged: 3, locked: 4 };
+
+/** The attributes of a merge request in webhook bodies: of its own events and of comments on it. */
+export const hookMergeRequest = (ctx: Context, facts: MergeRequestFacts) => {
+  const { row, project, source, assignees, reviewers, last_commit } = facts;
+  return {
+    id: row.id,
+    iid: row.iid,
+    title: row.title,
+    description: row.description,
+    author_id: row.author_id,
+    assignee_id: assignees[0]?.id ?? null,
+    assignee_ids: assignees.map(({ id }) => id),
+    reviewer_ids: reviewers.map(({ id }) => id),
+    source_branch: row.source_branch,
+    target_branch: row.target_branch,
+    source_project_id: row.source_project_id,
+    target_project_id: row.project_id,
+    source: source && hookProject(ctx, source),
+    target: hookProject(ctx, project),
+    last_commit: last_commit && hookCommit(ctx, project, last_commit),
+    state: row.state,
+    state_id: STATE_IDS[row.state] ?? 1,
+    draft: row.draft,
+    work_in_progress: row.draft,
+    merge_status: row.merge_status,
+    detailed_merge_status: facts.detailed_merge_status,
+    merge_commit_sha: row.merge_commit_sha,
+    merge_user_id: row.merge_user_id,
+    merge_when_pipeline_succeeds: row.merge_when_pipeline_succeeds,
+    merge_error: row.merge_error,
+    merge_params: row.merge_params,
+    blocking_discussions_resolved: facts.blocking_discussions_resolved,
+    first_contribution: facts.first_contribution,
+    prepared_at: isoTime(row.prepared_at),
+    milestone_id: row.milestone_id,
+    head_pipeline_id: facts.head_pipeline_id,
+    time_estimate: row.time_estimate,
+    total_time_spent: facts.total_time_spent,
+    time_change: 0,
+    human_time_estimate: humanDuration(row.time_estimate),
+    human_total_time_spent: humanDuration(facts.total_time_spent),
+    human_time_change: null,
+    labels: facts.labels,
+    url: mergeRequestWebUrl(ctx, row),
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
+    updated_by_id: row.updated_by_id,
+    last_edited_at: isoTime(row.last_edited_at),
+    last_edited_by_id: row.last_edited_by_id,
+  };
+};

@@ -1,0 +1,40 @@
+import { type HookedProject, hookProject } from '#domains/projects/webhook.ts';
+import { hookCommit } from '#domains/repositories/webhook.ts';
+import type { Context } from '#platform/context.ts';
+import type { Commit } from '#platform/git/types.ts';
+import { hookTime } from '#platform/time.ts';
+import { releaseWebUrl } from './model.ts';
+import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
+
+/** What the body of a release is made of. */
+export interface ReleaseFacts {
+  readonly release: Omit<ReleaseRow, 'disk_path'>;
+  readonly links: readonly Pick<ReleaseLinkRow, 'id' | 'name' | 'url' | 'link_type'>[];
+  readonly project: HookedProject;
+  readonly commit: Commit | null;
+}
+
+/** The body of release events (reference: webhooks §3). */
+export const releaseBody = (
+  ctx: Context,
+  { release, links, project, commit }: ReleaseFacts,
+  action: 'create' | 'update' | 'delete',
+): Record<string, unknown> => ({
+  id: release.id,
+  object_kind: 'release',
+  created_at: hookTime(release.created_at),
+  description: release.description,
+  name: release.name ?? release.tag,
+  released_at: hookTime(release.released_at),
+  tag: release.tag,
+  project: hookProject(ctx, project),
+  url: releaseWebUrl(ctx, release),
+  action,
+  assets: {
+    count: links.length,
+    links: links.map(({ id, link_type, name, url }) => ({ id, link_type, name, url, external: true })),
+    // Archives of the source are not served here.
+    sources: [],
+  },
+  commit: commit && hookCommit(ctx, project, commit),
+});
