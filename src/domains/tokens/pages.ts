@@ -1,3 +1,4 @@
+import { getSettings } from '#domains/settings/queries.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import { choices } from '#pages/choices.ts';
 import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
@@ -10,8 +11,8 @@ import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
-import { integer, list, text } from '#rest/params.ts';
-import { createToken, revokeToken } from './commands.ts';
+import { date, integer, list, text } from '#rest/params.ts';
+import { createToken, revokeToken, rotateToken } from './commands.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, TOKEN_SCOPES } from './model.ts';
 import { listTokens, type TokenRow } from './queries.ts';
 import { scopeInWords } from './scopes.ts';
@@ -23,7 +24,7 @@ const LABELS = { name: 'Name', description: 'Description', expires_at: 'Expires 
 interface Draft {
   readonly name: string;
   readonly description: string;
-  readonly expires_at: string;
+  readonly expires_at?: string | null | undefined;
   readonly scopes: readonly string[];
 }
 
@@ -42,7 +43,7 @@ export const pages: readonly Page[] = [
     input: {
       name: text().default(''),
       description: text().default(''),
-      expires_at: text().default(''),
+      expires_at: date().nullish(),
       scopes: list(text()).default([]),
     },
     run: async (ctx, draft, visit) => {
@@ -50,7 +51,7 @@ export const pages: readonly Page[] = [
         const created = await createToken(ctx, requireUser(ctx), {
           ...draft,
           description: draft.description || null,
-          expires_at: readDay(draft.expires_at),
+          expires_at: draft.expires_at ?? undefined,
         });
         return await show(ctx, visit, { page: 1, created });
       } catch (error) {
@@ -58,6 +59,13 @@ export const pages: readonly Page[] = [
         return await show(ctx, visit, { page: 1, draft, errors: error.details.fields ?? {} });
       }
     },
+  }),
+  page({
+    method: 'POST',
+    path: `${PATH}/:id/rotate`,
+    auth: 'required',
+    input: { id: integer() },
+    run: async (ctx, { id }, visit) => show(ctx, visit, { page: 1, created: await rotateToken(ctx, id, {}) }),
   }),
   page({
     method: 'POST',
@@ -88,21 +96,25 @@ const show = async (ctx: Context, visit: Visit, { page: number, created, draft, 
 <h2 id="active">Active tokens</h2>
 !${items.length === 0 ? html`<p class="empty">You have none.</p>` : tokenTable(visit, items)}
 !${pager(PATH, number, rest)}
+<p class="hint">To rotate a token is to get a new one in its place: the same name and scopes, for another week.</p>
 </section>
 <section aria-labelledby="new">
 <h2 id="new">New token</h2>
-!${tokenForm(ctx, visit, draft ?? newDraft(ctx), errors)}
+!${tokenForm(ctx, visit, draft ?? (await newDraft(ctx)), errors)}
 </section>`;
   const status = draft ? 422 : 200;
   return visit.show(layout({ title: 'Personal access tokens', visit, body, wide: true }), { status });
 };
 
-const newDraft = (ctx: Context): Draft => ({
-  name: '',
-  description: '',
-  expires_at: daysAfter(today(ctx.clock), DAYS_BY_DEFAULT),
-  scopes: [],
-});
+const newDraft = async (ctx: Context): Promise<Draft> => {
+  const { max_personal_access_token_lifetime: most } = await getSettings(ctx);
+  return {
+    name: '',
+    description: '',
+    expires_at: daysAfter(today(ctx.clock), Math.min(DAYS_BY_DEFAULT, most)),
+    scopes: [],
+  };
+};
 
 const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors): string =>
   form(
@@ -123,7 +135,7 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
         name: 'expires_at',
         label: LABELS.expires_at,
         type: 'date',
-        value: draft.expires_at,
+        value: draft.expires_at ?? '',
         hint: 'It ends as this day begins, UTC. Left empty: as late as the hub allows.',
         errors,
       }),
@@ -153,9 +165,9 @@ const tokenTable = (visit: Visit, tokens: readonly TokenRow[]): string =>
       time(isoTime(token.created_at)),
       token.last_used_at === null ? 'never' : time(isoTime(token.last_used_at)),
       token.expires_at === null ? 'never' : html`<time datetime="${token.expires_at}">${token.expires_at}</time>`,
-      form(visit, `${PATH}/${token.id}/revoke`, button('Revoke', { kind: 'danger', label: `Revoke ${token.name}` })),
+      html`<div class="actions">
+!${form(visit, `${PATH}/${token.id}/rotate`, button('Rotate', { kind: 'plain', label: `Rotate ${token.name}` }))}
+!${form(visit, `${PATH}/${token.id}/revoke`, button('Revoke', { kind: 'danger', label: `Revoke ${token.name}` }))}
+</div>`,
     ]),
   );
-
-/** What is no day is left to the command to refuse. */
-const readDay = (given: string): string | undefined => (given === '' ? undefined : given);
