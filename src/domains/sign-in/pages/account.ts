@@ -18,7 +18,7 @@ const PASSWORD = '/-/user_settings/password';
 /** What a person can see to here; the pages of other domains among them. */
 const PLACES: readonly (readonly [string, string, string])[] = [
   [PASSWORD, 'Password', 'Set a new one'],
-  ['/-/user_settings/two_factor', 'Second factor', 'A code beside the password, and recovery codes'],
+  ['/-/user_settings/two_factor', 'Two-factor authentication', 'A code beside the password, and recovery codes'],
   ['/-/user_settings/emails', 'E-mail addresses', 'Add, confirm and remove them'],
   [SESSIONS, 'Active sessions', 'Where you are signed in'],
   ['/-/user_settings/personal_access_tokens', 'Personal access tokens', 'For scripts and git'],
