@@ -89,6 +89,26 @@ describe('redeeming a code', () => {
   });
 });
 
+describe('the user and administrators', () => {
+  test('hear that an application was let in, once, with no secret', async () => {
+    const person = await app().make.user();
+    const fresh = await makeApplication(app(), user);
+    const { refresh_token } = await tokensFor(app(), person, fresh);
+    await post(app(), '/oauth/token', { grant_type: 'refresh_token', ...credentials(fresh), refresh_token });
+    const { rows } = await sql`
+      select kind, user_ids, payload from events where subject_type = 'OauthApplication' and subject_id = ${fresh.id}
+      order by id`.execute(app().hub.services.db);
+    expect(rows).toEqual([
+      { kind: 'oauth_application.created', user_ids: [user.id], payload: expect.objectContaining({ uid: fresh.uid }) },
+      {
+        kind: 'oauth_authorization.created',
+        user_ids: [person.id],
+        payload: { application_id: fresh.id, user_id: person.id, scopes: ['api'] },
+      },
+    ]);
+  });
+});
+
 describe('a code is refused', () => {
   const refused = { error: 'invalid_grant', error_description: expect.any(String) };
 

@@ -1,0 +1,243 @@
+import * as oauth from 'oauth4webapi';
+import * as openid from 'openid-client';
+import { AuthorizationCode, ResourceOwnerPassword } from 'simple-oauth2';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { CreatedApplication } from '#domains/oauth/applications.ts';
+import { decideDevice } from '#domains/oauth/device.ts';
+import { signedIn, Visitor } from '../pages/visitor.ts';
+import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
+import { apiStatus, makeApplication, REDIRECT_URI } from './flows.ts';
+
+const app = useApp();
+let user: TestUser;
+let visitor: Visitor;
+let confidential: CreatedApplication;
+let native: CreatedApplication;
+
+beforeAll(async () => {
+  ({ user, visitor } = await signedIn(app()));
+  confidential = await makeApplication(app(), user);
+  native = await makeApplication(app(), user, { confidential: false });
+});
+
+/** The person opens the address in the browser and lets the application in; returns where that leads. */
+const consent = async (url: URL | string, person = visitor): Promise<URL> => {
+  const { pathname, search } = new URL(url);
+  const page = await person.get(pathname + search);
+  // Who let the application in before, with a secret to prove itself, is not asked again.
+  const { location } = page.status === 200 ? await person.submit('/oauth/authorize', { decision: 'approve' }) : page;
+  if (location === null) throw new Error(`led nowhere: ${person.page.text}`);
+  return new URL(location);
+};
+
+const serverUrl = () => new URL(app().url);
+/** Plain http on loopback; signatures are verified although the tokens come straight from the provider. */
+const insecure = { execute: [openid.allowInsecureRequests, openid.enableNonRepudiationChecks] };
+
+describe('openid-client', () => {
+  test('signs a person in, with a secret and PKCE, and goes through the life of the tokens', async () => {
+    const config = await openid.discovery(serverUrl(), confidential.uid, confidential.secret, undefined, insecure);
+    const pkceCodeVerifier = openid.randomPKCECodeVerifier();
+    const expectedState = openid.randomState();
+    const expectedNonce = openid.randomNonce();
+    const back = await consent(
+      openid.buildAuthorizationUrl(config, {
+        redirect_uri: REDIRECT_URI,
+        scope: 'openid profile email api',
+        code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
+        code_challenge_method: 'S256',
+        state: expectedState,
+        nonce: expectedNonce,
+        max_age: '3600',
+      }),
+    );
+    // It checks state, issuer, signature, audience, times, nonce, at_hash and auth_time by itself.
+    const tokens = await openid.authorizationCodeGrant(config, back, {
+      pkceCodeVerifier,
+      expectedState,
+      expectedNonce,
+      idTokenExpected: true,
+      maxAge: 3600,
+    });
+    expect(tokens.claims()).toMatchObject({
+      iss: app().url,
+      sub: String(user.id),
+      aud: confidential.uid,
+      azp: confidential.uid,
+      at_hash: expect.any(String),
+      auth_time: expect.any(Number),
+    });
+    const claims = await openid.fetchUserInfo(config, tokens.access_token, String(user.id));
+    expect(claims).toMatchObject({
+      sub: String(user.id),
+      preferred_username: user.username,
+      email: `${user.username}@example.com`,
+      email_verified: true,
+    });
+    expect(await openid.tokenIntrospection(config, tokens.access_token)).toMatchObject({
+      active: true,
+      client_id: confidential.uid,
+      username: user.username,
+    });
+
+    const renewed = await openid.refreshTokenGrant(config, tokens.refresh_token ?? '');
+    expect(await apiStatus(app(), tokens.access_token)).toBe(401);
+    expect(await apiStatus(app(), renewed.access_token)).toBe(200);
+    await openid.tokenRevocation(config, renewed.access_token);
+    expect(await apiStatus(app(), renewed.access_token)).toBe(401);
+    expect(await openid.tokenIntrospection(config, renewed.access_token)).toEqual({ active: false });
+  });
+
+  test('signs a person in to an application without a secret', async () => {
+    const config = await openid.discovery(serverUrl(), native.uid, undefined, openid.None(), insecure);
+    const pkceCodeVerifier = openid.randomPKCECodeVerifier();
+    const back = await consent(
+      openid.buildAuthorizationUrl(config, {
+        redirect_uri: REDIRECT_URI,
+        scope: 'openid api',
+        code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
+        code_challenge_method: 'S256',
+      }),
+    );
+    const tokens = await openid.authorizationCodeGrant(config, back, { pkceCodeVerifier, idTokenExpected: true });
+    const renewed = await openid.refreshTokenGrant(config, tokens.refresh_token ?? '', {
+      code_verifier: pkceCodeVerifier,
+    });
+    expect(await apiStatus(app(), renewed.access_token)).toBe(200);
+  });
+
+  test('signs a device in', async () => {
+    const config = await openid.discovery(serverUrl(), native.uid, undefined, openid.None(), insecure);
+    const started = await openid.initiateDeviceAuthorization(config, { scope: 'api' });
+    expect(started).toMatchObject({ expires_in: 300, interval: 5, verification_uri: `${app().url}/oauth/device` });
+    await decideDevice(app().context(user), started.user_code, true);
+    const tokens = await openid.pollDeviceAuthorizationGrant(config, { ...started, interval: 0.01 });
+    expect(tokens.refresh_token).toBeUndefined();
+    expect(await apiStatus(app(), tokens.access_token)).toBe(200);
+  });
+
+  test('hears of a refusal', async () => {
+    const config = await openid.discovery(serverUrl(), confidential.uid, confidential.secret, undefined, insecure);
+    const { pathname, search } = openid.buildAuthorizationUrl(config, {
+      redirect_uri: REDIRECT_URI,
+      scope: 'api',
+      state: 'opaque',
+      prompt: 'consent',
+    });
+    await visitor.get(pathname + search);
+    const { location } = await visitor.submit('/oauth/authorize', { decision: 'deny' });
+    const granting = openid.authorizationCodeGrant(config, new URL(location ?? ''), { expectedState: 'opaque' });
+    await expect(granting).rejects.toMatchObject({ error: 'access_denied' });
+  });
+});
+
+describe('oauth4webapi', () => {
+  const http = { [oauth.allowInsecureRequests]: true };
+  const metadata = async (algorithm: 'oidc' | 'oauth2') =>
+    oauth.processDiscoveryResponse(serverUrl(), await oauth.discoveryRequest(serverUrl(), { algorithm, ...http }));
+
+  test.each(['oidc', 'oauth2'] as const)('finds the provider by its %s document', async (algorithm) => {
+    expect(await metadata(algorithm)).toMatchObject({
+      issuer: app().url,
+      token_endpoint: `${app().url}/oauth/token`,
+      code_challenge_methods_supported: ['S256'],
+      authorization_response_iss_parameter_supported: true,
+    });
+  });
+
+  test.each(['basic', 'post'] as const)('drives the code flow with its secret by %s', async (way) => {
+    const server = await metadata('oauth2');
+    const client = { client_id: confidential.uid };
+    const { secret } = confidential;
+    const auth = way === 'basic' ? oauth.ClientSecretBasic(secret) : oauth.ClientSecretPost(secret);
+    const verifier = oauth.generateRandomCodeVerifier();
+    const state = oauth.generateRandomState();
+    const nonce = oauth.generateRandomNonce();
+    const url = new URL(server.authorization_endpoint ?? '');
+    url.search = new URLSearchParams({
+      client_id: client.client_id,
+      redirect_uri: REDIRECT_URI,
+      response_type: 'code',
+      scope: 'openid api',
+      state,
+      nonce,
+      code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+    }).toString();
+    const back = oauth.validateAuthResponse(server, client, await consent(url), state);
+    const answer = await oauth.authorizationCodeGrantRequest(server, client, auth, back, REDIRECT_URI, verifier, http);
+    const tokens = await oauth.processAuthorizationCodeResponse(server, client, answer, {
+      expectedNonce: nonce,
+      requireIdToken: true,
+    });
+    await oauth.validateApplicationLevelSignature(server, answer, http);
+    const refreshed = await oauth.processRefreshTokenResponse(
+      server,
+      client,
+      await oauth.refreshTokenGrantRequest(server, client, auth, tokens.refresh_token ?? '', http),
+    );
+    const told = await oauth.introspectionRequest(server, client, auth, refreshed.access_token, http);
+    expect(await oauth.processIntrospectionResponse(server, client, told)).toMatchObject({ active: true });
+    await oauth.processRevocationResponse(
+      await oauth.revocationRequest(server, client, auth, refreshed.access_token, http),
+    );
+    expect(await apiStatus(app(), refreshed.access_token)).toBe(401);
+  });
+});
+
+describe('simple-oauth2', () => {
+  test.each([
+    { authorizationMethod: 'header', bodyFormat: 'form' },
+    { authorizationMethod: 'body', bodyFormat: 'form' },
+    { authorizationMethod: 'body', bodyFormat: 'json' },
+  ] as const)(
+    'drives the code flow with its secret in the $authorizationMethod and a body of $bodyFormat',
+    async (options) => {
+      const client = new AuthorizationCode({
+        client: { id: confidential.uid, secret: confidential.secret },
+        auth: { tokenHost: app().url },
+        options,
+      });
+      const back = await consent(client.authorizeURL({ redirect_uri: REDIRECT_URI, scope: 'api', state: 'opaque' }));
+      expect(back.searchParams.get('state')).toBe('opaque');
+      const code = back.searchParams.get('code') ?? '';
+      const tokens = await client.getToken({ code, redirect_uri: REDIRECT_URI });
+      expect(tokens.expired()).toBe(false);
+      const renewed = await tokens.refresh();
+      expect(await apiStatus(app(), String(tokens.token.access_token))).toBe(401);
+      expect(await apiStatus(app(), String(renewed.token.access_token))).toBe(200);
+      await renewed.revokeAll();
+      expect(await apiStatus(app(), String(renewed.token.access_token))).toBe(401);
+    },
+  );
+
+  test('exchanges a password', async () => {
+    const client = new ResourceOwnerPassword({
+      client: { id: confidential.uid, secret: confidential.secret },
+      auth: { tokenHost: app().url },
+    });
+    const tokens = await client.getToken({ username: user.username, password: PASSWORD });
+    expect(tokens.token).toMatchObject({ token_type: 'bearer', scope: 'api' });
+    expect(await apiStatus(app(), String(tokens.token.access_token))).toBe(200);
+  });
+});
+
+describe('a visitor who is not signed in', () => {
+  test('signs in on the way, and comes back to the application', async () => {
+    const person = new Visitor(app().url);
+    const config = await openid.discovery(serverUrl(), confidential.uid, confidential.secret, undefined, insecure);
+    const { pathname, search } = openid.buildAuthorizationUrl(config, {
+      redirect_uri: REDIRECT_URI,
+      scope: 'api',
+      state: 'opaque',
+      prompt: 'login consent',
+    });
+    await person.get(pathname + search);
+    await person.follow();
+    await person.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    await person.follow();
+    const { location } = await person.submit('/oauth/authorize', { decision: 'approve' });
+    const tokens = await openid.authorizationCodeGrant(config, new URL(location ?? ''), { expectedState: 'opaque' });
+    expect(await apiStatus(app(), tokens.access_token)).toBe(200);
+  });
+});
