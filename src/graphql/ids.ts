@@ -32,6 +32,7 @@ export const ID_SCALARS = {
 
 /** Scalars over several tables: the resolver needs the model as well. */
 export const MODEL_ID_SCALARS = {
+  CustomAttributesOwnerID: ['User', 'Group', 'Project'],
   IssuableID: ['Issue', 'MergeRequest'],
   NoteableID: ['Issue', 'MergeRequest', 'Snippet', 'Commit'],
 } as const satisfies Record<string, readonly string[]>;

@@ -1,8 +1,8 @@
-/** What may carry custom attributes, each with the column that names it. Groups are namespaces. */
+/** What may carry custom attributes, each with the column that names it and its table. Groups are namespaces. */
 export const OWNERS = {
-  users: { column: 'user_id', subject: 'User' },
-  groups: { column: 'namespace_id', subject: 'Group' },
-  projects: { column: 'project_id', subject: 'Project' },
+  users: { column: 'user_id', table: 'users', subject: 'User' },
+  groups: { column: 'namespace_id', table: 'namespaces', subject: 'Group' },
+  projects: { column: 'project_id', table: 'projects', subject: 'Project' },
 } as const;
 
 export type OwnerKind = keyof typeof OWNERS;

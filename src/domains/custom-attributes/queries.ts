@@ -58,3 +58,17 @@ export const hasCustomAttributes = (kind: OwnerKind, id: RawBuilder<unknown>, wa
     where ${owner} is not null group by ${owner}
     having count(*) = (select count(*) from jsonb_object_keys(${wanted}::jsonb)))`;
 };
+
+/** Whether there is a user, group or project of this id. Administrators only. */
+export const ownerExists = async (
+  ctx: Pick<Context, 'db' | 'actor'>,
+  kind: OwnerKind,
+  id: number,
+): Promise<boolean> => {
+  requireAdministrator(ctx);
+  const isGroup = kind === 'groups' ? sql`and kind = 'group'` : sql``;
+  const { rows } = await sql`select 1 from ${sql.table(OWNERS[kind].table)} where id = ${id} ${isGroup}`.execute(
+    ctx.db,
+  );
+  return rows.length > 0;
+};

@@ -1,3 +1,4 @@
+import './graphql/custom-attributes.ts';
 import './graphql/mutations.ts';
 import './graphql/namespaces.ts';
 

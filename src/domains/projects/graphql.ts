@@ -1,3 +1,4 @@
+import './graphql/custom-attributes.ts';
 import './graphql/lists.ts';
 import './graphql/mutations.ts';
 

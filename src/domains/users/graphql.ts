@@ -1,8 +1,10 @@
 import './graphql/activities.ts';
 import './graphql/emails.ts';
+import './graphql/custom-attributes.ts';
 import './graphql/follows.ts';
 import './graphql/lists.ts';
 import './graphql/mutations.ts';
+import './graphql/profile.ts';
 import './graphql/states.ts';
 
 // The front door: other domains add to these.

@@ -1,6 +1,5 @@
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
-import { refusalOf } from './model.ts';
 
 /** How much of a user is shown (specification 2 §2.1); each view holds the ones before it. */
 export type UserView = 'public' | 'signed_in' | 'self' | 'administrator';
@@ -28,10 +27,4 @@ export const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void =>
 export const requireUser = ({ actor }: Pick<Context, 'actor'>): number => {
   if (actor.userId === null) throw unauthenticated();
   return actor.userId;
-};
-
-/** Throws `forbidden` with the reason when the account is closed to its user. */
-export const requireOpenAccount = (user: { readonly state: string }): void => {
-  const refusal = refusalOf(user);
-  if (refusal !== null) throw forbidden(refusal);
 };

@@ -20,7 +20,7 @@ import {
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
-import { lockUser } from './write.ts';
+import { described, lockUser } from './write.ts';
 
 const EVENTS = {
   block: userBlocked,
@@ -132,8 +132,8 @@ const setState = async (
   return moved;
 };
 
-const tell = (tx: Tx, event: EventDefinition<UserPayload>, { id, username, name, state }: UserRow): void =>
-  tx.emit(event, { subject: { type: 'User', id }, user_ids: [id], payload: { id, username, name, state } });
+const tell = (tx: Tx, event: EventDefinition<UserPayload>, user: UserRow): void =>
+  tx.emit(event, { subject: { type: 'User', id: user.id }, user_ids: [user.id], payload: described(user) });
 
 /** Throws `forbidden` for who has been about within the days of `deactivate_dormant_users_period`. */
 const requireDormant = async (tx: Tx, { id }: UserRow): Promise<void> => {

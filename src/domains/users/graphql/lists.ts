@@ -1,3 +1,4 @@
+import { CustomAttributeInput, wantedAttributes } from '#domains/custom-attributes/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { findUser, findUserByUsername, listUsers } from '../queries.ts';
@@ -77,6 +78,10 @@ builder.queryField('users', (t) =>
         externUid: t.arg.string({ description: 'Together with `provider`.' }),
         samlProviderId: t.arg.int(),
         skipLdap: t.arg.boolean(),
+        customAttributes: t.arg({
+          type: [CustomAttributeInput],
+          description: 'For administrators: all of them have to match.',
+        }),
         createdAfter: t.arg({ type: 'Time' }),
         createdBefore: t.arg({ type: 'Time' }),
         sort: t.arg({ type: UserSort }),
@@ -104,6 +109,7 @@ builder.queryField('users', (t) =>
             extern_uid: args.externUid ?? undefined,
             saml_provider_id: args.samlProviderId ?? undefined,
             skip_ldap: args.skipLdap ?? undefined,
+            custom_attributes: wantedAttributes(args.customAttributes),
             created_after: args.createdAfter ?? undefined,
             created_before: args.createdBefore ?? undefined,
             ...(args.sort ? SORTS[args.sort] : {}),

@@ -1,6 +1,8 @@
 import type { Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createUser, deleteUser, updateUser } from '../commands.ts';
+import { deleteIdentity } from '../identities.ts';
+import { getUser } from '../queries.ts';
 import { UserRef } from './user.ts';
 
 /** What administrators may set, at creation and later. */
@@ -15,6 +17,7 @@ const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObj
   external: t.boolean(),
   externUid: t.string(),
   extraSharedRunnersMinutesLimit: t.int(),
+  groupIdForSaml: t.int(),
   jobTitle: t.string(),
   linkedin: t.string(),
   location: t.string(),
@@ -44,6 +47,7 @@ interface AttributesInput {
   external?: boolean | null;
   externUid?: string | null;
   extraSharedRunnersMinutesLimit?: number | null;
+  groupIdForSaml?: number | null;
   jobTitle?: string | null;
   linkedin?: string | null;
   location?: string | null;
@@ -73,6 +77,7 @@ const attributesOf = (input: AttributesInput) => ({
   external: input.external ?? undefined,
   extern_uid: input.externUid ?? undefined,
   extra_shared_runners_minutes_limit: input.extraSharedRunnersMinutesLimit,
+  group_id_for_saml: input.groupIdForSaml ?? undefined,
   job_title: input.jobTitle,
   linkedin: input.linkedin,
   location: input.location,
@@ -100,6 +105,7 @@ mutationField('userCreate', {
     password: t.string(),
     resetPassword: t.boolean(),
     forceRandomPassword: t.boolean(),
+    skipConfirmation: t.boolean(),
     ...attributeFields(t),
   }),
   payload: { user: UserRef },
@@ -112,6 +118,7 @@ mutationField('userCreate', {
       password: input.password ?? undefined,
       reset_password: input.resetPassword ?? undefined,
       force_random_password: input.forceRandomPassword ?? undefined,
+      skip_confirmation: input.skipConfirmation ?? undefined,
     }),
   }),
 });
@@ -124,6 +131,7 @@ mutationField('userUpdate', {
     name: t.string(),
     username: t.string(),
     password: t.string(),
+    skipReconfirmation: t.boolean(),
     ...attributeFields(t),
   }),
   payload: { user: UserRef },
@@ -134,16 +142,31 @@ mutationField('userUpdate', {
       name: input.name ?? undefined,
       username: input.username ?? undefined,
       password: input.password ?? undefined,
+      skip_reconfirmation: input.skipReconfirmation ?? undefined,
     }),
   }),
 });
 
 mutationField('userDelete', {
-  description: 'Removes a user with the personal namespace and its projects. Administrators only.',
-  input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+  description:
+    'Removes a user with the personal namespace and its projects. What he wrote elsewhere goes to the ghost user or, with `hardDelete`, goes too. Administrators only.',
+  input: (t) => ({ id: t.field({ type: 'UserID', required: true }), hardDelete: t.boolean() }),
   payload: {},
-  run: async (ctx, { id }) => {
-    await deleteUser(ctx, id);
+  run: async (ctx, { id, hardDelete }) => {
+    await deleteUser(ctx, id, { hardDelete: hardDelete ?? false });
     return {};
+  },
+});
+
+mutationField('userIdentityDelete', {
+  description: 'Removes what the user is at a provider. Administrators only.',
+  input: (t) => ({
+    userId: t.field({ type: 'UserID', required: true }),
+    provider: t.string({ required: true }),
+  }),
+  payload: { user: UserRef },
+  run: async (ctx, { userId, provider }) => {
+    await deleteIdentity(ctx, userId, provider);
+    return { user: await getUser(ctx, userId) };
   },
 });

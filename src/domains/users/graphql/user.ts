@@ -51,6 +51,21 @@ const UserPermissions = builder.objectRef<UserNode>('UserPermissions').implement
   description: 'What the caller may do with the user.',
   fields: (t) => ({
     createSnippet: t.boolean({ nullable: false, description: 'No snippets yet.', resolve: () => false }),
+    readUserProfile: t.boolean({
+      nullable: false,
+      description: 'Whether the profile is open to the caller.',
+      resolve: async (user, _args, ctx) => (await seen(ctx, user, 'signed_in', () => true)) ?? false,
+    }),
+    followUser: t.boolean({
+      nullable: false,
+      resolve: async (user, _args, ctx) =>
+        (await seen(ctx, user, 'signed_in', () => ctx.actor.userId !== user.id)) ?? false,
+    }),
+    adminUser: t.boolean({
+      nullable: false,
+      description: 'Whether the caller may change the account, and what state it is in.',
+      resolve: (_user, _args, ctx) => ctx.actor.isAdmin,
+    }),
   }),
 });
 
@@ -195,6 +210,7 @@ builder.interfaceType(UserRef, {
       themeId: number('self', (row) => row.theme_id),
       colorSchemeId: number('self', (row) => row.color_scheme_id),
       projectsLimit: number('self', (row) => row.projects_limit),
+      timezone: text('self', (row) => row.timezone),
       canCreateGroup: flag('self', (row) => row.can_create_group),
       canCreateProject: t.boolean({
         nullable: true,

@@ -1,0 +1,14 @@
+import { CustomAttributeRef, customAttributesLoader } from '#domains/custom-attributes/graphql.ts';
+import { builder } from '#graphql/builder.ts';
+import { UserRef } from './user.ts';
+
+const load = customAttributesLoader('users');
+
+builder.interfaceField(UserRef, 'customAttributes', (t) =>
+  t.field({
+    type: [CustomAttributeRef],
+    nullable: true,
+    description: 'For administrators; null for others.',
+    resolve: (owner, _args, ctx) => load(ctx, owner.id),
+  }),
+);
