@@ -43,6 +43,7 @@ export const seedAdministrator = async (
       password,
       admin: true,
       external: false,
+      skip_confirmation: true,
       can_create_group: true,
     });
     await store(tx, id, token);

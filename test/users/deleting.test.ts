@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import { ghostUser } from '#domains/users/ghost.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+
+const app = useApp();
+const admin = () => app().as(app().root);
+
+/** Somebody who has written something of each kind in a project of others. */
+const makeAuthor = async () => {
+  const author = await app().make.user();
+  const project = await app().make.project({ visibility: 'public' });
+  await app().make.projectMember(project, author, 40);
+  const issue = (await app().as(author).post(`/projects/${project.id}/issues`, { title: 'Mine' })).body;
+  const other = (await admin().post(`/projects/${project.id}/issues`, { title: 'Of others' })).body;
+  const note = (await app().as(author).post(`/projects/${project.id}/issues/${other.iid}/notes`, { body: 'Hm' })).body;
+  const { db } = app().hub.services;
+  const branches = { source_branch: 's', target_branch: 't', source_project_id: project.id };
+  const mergeRequest = await db
+    .insertInto('merge_requests')
+    .values({ project_id: project.id, iid: 1, title: 'Mine', author_id: author.id, ...branches })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await db
+    .insertInto('award_emoji')
+    .values([
+      { name: 'tada', user_id: author.id, issue_id: other.id },
+      { name: 'eyes', user_id: author.id, note_id: note.id },
+    ])
+    .execute();
+  return { author, project, issue, other, note, mergeRequest };
+};
+
+const remove = (user: TestUser, query = '') => admin().delete(`/users/${user.id}${query}`);
+
+describe('deleting a user', () => {
+  it('gives what he wrote to the ghost, of whom there is one', async () => {
+    const first = await makeAuthor();
+    const second = await makeAuthor();
+    const [one, two] = await Promise.all([remove(first.author), remove(second.author)]);
+    expect([one.status, two.status]).toEqual([204, 204]);
+    const issue = await admin().get(`/projects/${first.project.id}/issues/${first.issue.iid}`);
+    expect(issue.body).toMatchObject({ title: 'Mine', author: { name: 'Ghost User', username: 'ghost' } });
+    const ghost = issue.body.author.id;
+    const { db } = app().hub.services;
+    const awards = db.selectFrom('award_emoji').select(['name', 'user_id']);
+    for (const { other, note, mergeRequest } of [first, second]) {
+      const read = await db.selectFrom('notes').select('author_id').where('id', '=', note.id).executeTakeFirst();
+      expect(read?.author_id).toBe(ghost);
+      const merge = await db
+        .selectFrom('merge_requests')
+        .select('author_id')
+        .where('id', '=', mergeRequest.id)
+        .executeTakeFirst();
+      expect(merge?.author_id).toBe(ghost);
+      expect(await awards.where('issue_id', '=', other.id).execute()).toEqual([{ name: 'tada', user_id: ghost }]);
+      expect(await awards.where('note_id', '=', note.id).execute()).toEqual([{ name: 'eyes', user_id: ghost }]);
+    }
+  });
+
+  it('gives the ghost one of each award', async () => {
+    const { author, other } = await makeAuthor();
+    const { db } = app().hub.services;
+    const second = await app().make.user();
+    await db.insertInto('award_emoji').values({ name: 'tada', user_id: second.id, issue_id: other.id }).execute();
+    expect([(await remove(author)).status, (await remove(second)).status]).toEqual([204, 204]);
+    const left = await db.selectFrom('award_emoji').select('name').where('issue_id', '=', other.id).execute();
+    expect(left).toEqual([{ name: 'tada' }]);
+  });
+
+  it('takes what he wrote along where that is asked for, and nothing of others', async () => {
+    const { author, project, issue, other, note, mergeRequest } = await makeAuthor();
+    const count = async () => (await admin().get(`/projects/${project.id}`)).body.open_issues_count;
+    expect(await count()).toBe(2);
+    expect((await remove(author, '?hard_delete=true')).status).toBe(204);
+    expect((await admin().get(`/projects/${project.id}/issues/${issue.iid}`)).status).toBe(404);
+    expect((await admin().get(`/projects/${project.id}/issues/${other.iid}`)).status).toBe(200);
+    expect((await admin().get(`/projects/${project.id}/issues/${other.iid}/notes/${note.id}`)).status).toBe(404);
+    const { db } = app().hub.services;
+    expect(await db.selectFrom('merge_requests').select('id').where('id', '=', mergeRequest.id).execute()).toEqual([]);
+    expect(await count()).toBe(1);
+  });
+
+  it('tells administrators', async () => {
+    const user = await app().make.user();
+    await remove(user);
+    const event = await app()
+      .hub.services.db.selectFrom('events')
+      .select(['payload', 'user_ids', 'actor_id'])
+      .where('kind', '=', 'user.deleted')
+      .where('subject_id', '=', user.id)
+      .executeTakeFirstOrThrow();
+    expect(event).toMatchObject({ actor_id: app().root.id, user_ids: [], payload: { username: user.username } });
+    expect(Object.keys(event.payload ?? {}).sort()).toEqual(['id', 'name', 'namespace_id', 'state', 'username']);
+  });
+});
+
+describe('the ghost', () => {
+  const ghost = () => app().context().transaction(ghostUser);
+
+  it('cannot be changed, removed, or come in', async () => {
+    const id = await ghost();
+    expect((await admin().put(`/users/${id}`, { password: 'a-good-password' })).status).toBe(403);
+    expect((await admin().put(`/users/${id}`, { admin: true })).status).toBe(403);
+    expect((await admin().delete(`/users/${id}`)).status).toBe(403);
+    const { body } = await admin().get(`/users/${id}`);
+    expect(body).toMatchObject({ is_admin: false, confirmed_at: null, using_license_seat: false, namespace_id: null });
+    const { db } = app().hub.services;
+    const row = await db.selectFrom('users').select('password_hash').where('id', '=', id).executeTakeFirst();
+    expect(row?.password_hash).toBeNull();
+  });
+
+  it('is one, however many ask for it at once, and takes another name where it must', async () => {
+    const { db } = app().hub.services;
+    await db.deleteFrom('users').where('user_type', '=', 'ghost').execute();
+    const person = await app().make.user({ username: 'GHOST' });
+    const ids = await Promise.all(Array.from({ length: 8 }, ghost));
+    expect(new Set(ids).size).toBe(1);
+    const ghosts = await db.selectFrom('users').select('username').where('user_type', '=', 'ghost').execute();
+    expect(ghosts).toEqual([{ username: 'ghost1' }]);
+    expect(ids).not.toContain(person.id);
+    expect((await admin().get('/users?exclude_internal=true&per_page=100')).body).not.toContainEqual(
+      expect.objectContaining({ username: 'ghost1' }),
+    );
+  });
+});
