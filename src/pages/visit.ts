@@ -94,8 +94,10 @@ export class Visit {
     this.#setCookie(this.#cookieName(name), sealed, { maxAge });
   }
 
+  /** Takes back what was sealed, where the browser has it. */
   forget(name: string): void {
-    this.#setCookie(this.#cookieName(name), '', { maxAge: 0 });
+    const cookie = this.#cookieName(name);
+    if (this.#cookieHeader?.includes(`${cookie}=`)) this.#setCookie(cookie, '', { maxAge: 0 });
   }
 
   /** Leads on, by GET, to a path of the hub or (consent) to an application. `notice` is said on the next page. */
