@@ -1,0 +1,99 @@
+import { TOTP } from 'otpauth';
+import { afterEach, describe, expect, it } from 'vitest';
+import { signedIn, type Visitor } from '../pages/visitor.ts';
+import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
+
+const app = useApp();
+const db = () => app().hub.services.db;
+const PAGE = '/-/user_settings/two_factor';
+
+const demand = (settings: Record<string, unknown>) => app().as(app().root).put('/application/settings', settings);
+
+afterEach(async () => {
+  await demand({ require_two_factor_authentication: false, require_admin_two_factor_authentication: false });
+});
+
+const graceIsOver = (user: TestUser) =>
+  db()
+    .updateTable('users')
+    .set({ two_factor_grace_started_at: '2020-01-01T00:00:00Z' })
+    .where('id', '=', user.id)
+    .execute();
+
+const enrol = async (visitor: Visitor) => {
+  await visitor.get(PAGE);
+  const secret = /<code id="otp-secret">([A-Z2-7 ]+)<\/code>/.exec(visitor.page.html)?.[1]?.replaceAll(' ', '') ?? '';
+  await visitor.submit(PAGE, {
+    change: 'enable',
+    code: new TOTP({ secret }).generate(),
+    current_password: PASSWORD,
+  });
+};
+
+/** What the session's cookie opens besides pages. */
+const statusOf = async (visitor: Visitor, path: string) =>
+  (await fetch(app().url + path, { headers: { cookie: visitor.cookieHeader } })).status;
+
+describe('a second factor that the settings demand', () => {
+  it('may wait until the grace is over, which begins when it is first asked for', async () => {
+    const { visitor, user } = await signedIn(app());
+    await demand({ require_two_factor_authentication: true, two_factor_grace_period: 2 });
+    expect(await visitor.get('/')).toMatchObject({ status: 200 });
+    const { rows } = await app().hub.services.pool.query(
+      "select now() - two_factor_grace_started_at < interval '1 minute' as begun from users where id = $1",
+      [user.id],
+    );
+    expect(rows).toEqual([{ begun: true }]);
+    const { text } = await visitor.get(PAGE);
+    expect(text).toMatch(/asks for a second factor: enable it before 20\d\d-\d\d-\d\d \d\d:\d\d UTC/);
+    await graceIsOver(user);
+    expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
+  });
+
+  it('then lets a session reach the page to enrol, and sign out, and nothing else', async () => {
+    await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
+    const { visitor } = await signedIn(app());
+    for (const path of [
+      '/',
+      '/-/user_settings/password',
+      '/-/user_settings/emails',
+      '/-/user_settings/active_sessions',
+    ]) {
+      expect(await visitor.get(path)).toMatchObject({ status: 303, location: PAGE });
+    }
+    await visitor.get(PAGE);
+    const { csrfToken } = visitor;
+    const posted = { email: 'a@example.org', authenticity_token: csrfToken ?? '' };
+    expect(await visitor.post('/-/user_settings/emails', posted)).toMatchObject({ status: 303, location: PAGE });
+    expect(await statusOf(visitor, '/api/v4/user')).toBe(403);
+    const graphql = await fetch(`${app().url}/api/graphql`, {
+      method: 'POST',
+      headers: { cookie: visitor.cookieHeader, 'content-type': 'application/json', 'x-csrf-token': csrfToken ?? '' },
+      body: JSON.stringify({ query: '{ currentUser { username } }' }),
+    });
+    expect(await graphql.text()).not.toContain('"username"');
+    await visitor.get(PAGE);
+    expect(await visitor.submit('/users/sign_out')).toMatchObject({ status: 303 });
+  });
+
+  it('opens everything once it is there', async () => {
+    await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
+    const { visitor } = await signedIn(app());
+    await enrol(visitor);
+    expect(await visitor.get('/')).toMatchObject({ status: 200 });
+    expect(await statusOf(visitor, '/api/v4/user')).toBe(200);
+  });
+
+  it('is not asked of tokens', async () => {
+    await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
+    const user = await app().make.user();
+    expect(await app().as(user).get('/user')).toMatchObject({ status: 200 });
+  });
+
+  it('can be demanded of administrators alone', async () => {
+    await demand({ require_admin_two_factor_authentication: true, two_factor_grace_period: 0 });
+    const [administrator, other] = [await signedIn(app(), { is_admin: true }), await signedIn(app())];
+    expect(await administrator.visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
+    expect(await other.visitor.get('/')).toMatchObject({ status: 200 });
+  });
+});
