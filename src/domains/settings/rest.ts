@@ -4,7 +4,7 @@ import { route } from '#rest/route.ts';
 import { updateSettings } from './commands.ts';
 import { getSettingsAsAdministrator } from './queries.ts';
 import { settingsRecord, toSettings } from './record.ts';
-import { settingsSchema } from './registry.ts';
+import { settingAliases, settingsSchema } from './registry.ts';
 
 const tag = 'Settings';
 
@@ -33,7 +33,9 @@ const input = {
         .describe(setting.description ?? ''),
     ]),
   ),
-  allow_local_requests_from_hooks_and_services: boolean().optional(),
+  ...Object.fromEntries(
+    Object.entries(settingAliases).map(([alias, name]) => [alias, parameterOf(settingsSchema.shape[name]).optional()]),
+  ),
   outbound_local_requests_allowlist_raw: z
     .unknown()
     .transform((value) => (typeof value === 'string' ? value.split(/[\s,;]+/).filter(Boolean) : value))
