@@ -9,7 +9,7 @@ interface AskingOptions {
   readonly visit: Visit;
   readonly application: ApplicationRow;
   readonly scopes: readonly string[];
-  /** More lines that tell who asks: a term, and what is said of it. */
+  /** More lines that tell who asks: a term, and the HTML that is said of it. */
   readonly details: readonly (readonly [string, string])[];
 }
 
@@ -20,14 +20,14 @@ export const asking = async (ctx: Context, { visit, application, scopes, details
   const lines = [['Registered by', registrant(owner)], ['Kind', kindOf(application)], ...details] as const;
   return html`<p class="lead"><strong>${application.name}</strong> wants to act for you. You are signed in as <strong>@${visit.username ?? ''}</strong>.</p>
 <dl>
-!${lines.map(([term, said]) => html`<div><dt>${term}</dt><dd>${said}</dd></div>`).join('\n')}
+!${lines.map(([term, said]) => html`<div><dt>${term}</dt><dd>!${said}</dd></div>`).join('\n')}
 </dl>
 <h2>It would be able to</h2>
 !${scopeList(scopes)}`;
 };
 
 const registrant = (owner: UserSummary | null | undefined): string =>
-  owner ? `${owner.name} (@${owner.username})` : 'The administrators of this hub';
+  owner ? html`${owner.name} (@${owner.username})` : 'The administrators of this hub';
 
 const kindOf = ({ confidential }: ApplicationRow): string =>
   confidential

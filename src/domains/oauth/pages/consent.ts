@@ -101,11 +101,12 @@ const leaveByPage = (visit: Visit, location: string): PageResponse => {
   return visit.show(layout({ title: 'Signed in', visit, body }), { headers: { Refresh: `0; url=${location}` } });
 };
 
-/** Where the answer goes, as a person reads it. */
+/** Where the answer goes, as a person reads it, in HTML. */
 const targetOf = (redirectUri: string): string => {
   const url = new URL(redirectUri);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return `An application on your device (${url.protocol})`;
-  return LOOPBACK.test(url.hostname) ? `An application on your device (${url.host})` : url.host;
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    return html`An application on your device (${url.protocol})`;
+  return LOOPBACK.test(url.hostname) ? html`An application on your device (${url.host})` : html`${url.host}`;
 };
 
 const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])$/;

@@ -37,7 +37,7 @@ export const devicePages: readonly Page[] = [
   }),
 ];
 
-const UNKNOWN: FormErrors = { user_code: ['is not known, or has run out. Look at your device for a new one'] };
+const UNKNOWN: FormErrors = { user_code: ['is not known, or has run out'] };
 
 const showEntry = (visit: Visit, userCode: string, errors: FormErrors = {}): PageResponse => {
   const wrong = Object.keys(errors).length > 0;
@@ -73,7 +73,12 @@ const showRequest = async (
   const application = (await applicationsByIds(ctx, [application_id])).get(application_id);
   if (!application) throw notFound('Application');
   const shown = shownCode(userCode);
-  const who = await asking(ctx, { visit, application, scopes, details: [['Code', shown]] });
+  const who = await asking(ctx, {
+    visit,
+    application,
+    scopes,
+    details: [['Code', html`<code class="code">${shown}</code>`]],
+  });
   const buttons = [
     button('Authorize', { name: 'decision', value: 'approve' }),
     button('Deny', { kind: 'plain', name: 'decision', value: 'deny' }),
