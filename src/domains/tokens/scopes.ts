@@ -12,7 +12,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   ['sudo', 'Act as any other user'],
   ['admin_mode', 'Do what only administrators may do'],
   ['openid', 'Sign you in: know who you are'],
-  ['profile', 'Read your name, user name, picture and profile address'],
+  ['profile', 'Read your name, user name, picture and profile address, and which groups you are in'],
   ['email', 'Read your e-mail address'],
 ]);
 
