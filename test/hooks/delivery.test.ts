@@ -404,7 +404,8 @@ describe('a delivery', () => {
     });
     for (let n = 0; n < 3; n++) expect((await resend()).status).toBe(201);
     const refused = await resend();
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get('retry-after'))).toSatisfy((seconds: number) => seconds > 0 && seconds <= 60);
     const stranger = await app().make.user();
     const hidden = await app()
       .as(stranger)
