@@ -27,6 +27,8 @@ export interface Tab {
   readonly context: BrowserContext;
   /** Every request the browser made. Those to other origins than the hub's, and what `also` allows, fail the test. */
   readonly requests: readonly string[];
+  /** What a policy forbade, in the words of the console. Whatever is left here at the end fails the test. */
+  readonly forbidden: string[];
 }
 
 interface TabOptions extends BrowserContextOptions {
@@ -83,7 +85,7 @@ export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
         if (/content security policy/i.test(message.text())) errors.push(message.text());
       });
       opened.push({ context, strangers, errors });
-      return { context, requests, page: await context.newPage() };
+      return { context, requests, forbidden: errors, page: await context.newPage() };
     },
   };
 };
