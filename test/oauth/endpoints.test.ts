@@ -188,7 +188,6 @@ describe('/oauth/userinfo', () => {
       nickname: user.username,
       preferred_username: user.username,
       profile: `${app().url}/${user.username}`,
-      picture: null,
       updated_at: expect.any(Number),
       groups: [parent.full_path],
     });

@@ -59,6 +59,7 @@ export type Claims = Readonly<Partial<Record<(typeof CLAIMS)[number], unknown>> 
 /** What the scopes tell of the user (OpenID Connect Core §5.1, §5.4), and the full paths of his groups. */
 export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet<string>): Promise<Claims> => {
   const user = await getUser(ctx, userId);
+  const picture = avatarUrl(ctx, user);
   return {
     sub: String(user.id),
     ...(scopes.has('profile')
@@ -67,7 +68,8 @@ export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet
           nickname: user.username,
           preferred_username: user.username,
           profile: userWebUrl(ctx, user),
-          picture: avatarUrl(ctx, user),
+          // What is not known is left out, not null (§5.3.2).
+          ...(picture === null ? {} : { picture }),
           ...(user.website_url ? { website: user.website_url } : {}),
           ...(user.timezone ? { zoneinfo: user.timezone } : {}),
           updated_at: Math.floor(Date.parse(user.updated_at.replace(' ', 'T').replace(/\+00$/, 'Z')) / 1000),
