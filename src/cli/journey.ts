@@ -131,6 +131,7 @@ export class Journey {
       name: 'Ada Lovelace',
       email: 'ada@example.com',
       force_random_password: true,
+      skip_confirmation: true,
     });
     const { token: value } = await this.#admin.rest(token, 'POST', `/users/${ada.id}/personal_access_tokens`, {
       name: 'demo',

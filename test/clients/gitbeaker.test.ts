@@ -1,6 +1,7 @@
 import { Gitlab } from '@gitbeaker/rest';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import { png } from '../support/pictures.ts';
 import { startFront } from './external.ts';
 
 // The unchanged client of others, at the external address.
@@ -159,6 +160,33 @@ describe('gitbeaker', () => {
     expect(await api.GroupHooks.all(group.id)).toEqual([]);
     expect(await api.PersonalAccessTokens.show()).toMatchObject({ user_id: owner.id, active: true });
     expect(await api.Metadata.show()).toMatchObject({ enterprise: false });
+  });
+
+  it('makes, finds, changes and removes users, and notes custom attributes', async () => {
+    const admin = new Gitlab({ host: front.url, token: await app().tokenOf(app().root) });
+    const user = await admin.Users.create({
+      username: 'gita',
+      name: 'Gita',
+      email: 'gita@example.com',
+      forceRandomPassword: true,
+      skipConfirmation: true,
+    });
+    expect(await admin.Users.show(user.id)).toMatchObject({ username: 'gita', email: 'gita@example.com' });
+    const picture = { content: new Blob([new Uint8Array(png())]), filename: 'me.png' };
+    const changed = await admin.Users.edit(user.id, { bio: 'Weaves', avatar: picture });
+    expect(changed).toMatchObject({ bio: 'Weaves' });
+    expect(String(changed.avatar_url)).toMatch(`${front.url}/uploads/-/system/user/avatar/${user.id}/`);
+    expect(await api.Users.show(user.id)).not.toHaveProperty('email');
+
+    expect(await admin.UserCustomAttributes.set(user.id, 'team', 'red')).toMatchObject({ key: 'team', value: 'red' });
+    expect(await admin.UserCustomAttributes.all(user.id)).toEqual([{ key: 'team', value: 'red' }]);
+    const found = await admin.Users.all({ customAttributes: { team: 'red' }, withCustomAttributes: true });
+    expect(found).toMatchObject([{ id: user.id, custom_attributes: [{ key: 'team', value: 'red' }] }]);
+    await admin.UserCustomAttributes.remove(user.id, 'team');
+    expect(await admin.UserCustomAttributes.all(user.id)).toEqual([]);
+
+    await admin.Users.remove(user.id);
+    await expect(admin.Users.show(user.id)).rejects.toMatchObject({ cause: { description: '404 User Not Found' } });
   });
 
   it('shows errors as it shows those it knows', async () => {

@@ -33,4 +33,13 @@ describe('python-gitlab', () => {
       expect(stdout.trim()).toBe('ok');
     },
   );
+
+  it.skipIf(version === null)('makes, finds, changes and removes users, and notes custom attributes', async () => {
+    const group = await app().make.group();
+    const project = await app().make.project();
+    const script = join(import.meta.dirname, 'python_gitlab_users.py');
+    const args = [script, front.url, await app().tokenOf(app().root), String(group.id), String(project.id)];
+    const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' } });
+    expect(stdout.trim()).toBe('ok');
+  });
 });
