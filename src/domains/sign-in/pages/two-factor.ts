@@ -123,7 +123,7 @@ const proofFields = (hint: string): string =>
 const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse => {
   const body = html`!${notice('done', 'Two-factor authentication is enabled.')}
 <p>Keep these recovery codes in a safe place. Each signs you in once, when your authenticator is not at hand. They are shown this once; earlier ones do not count any more.</p>
-<ul class="codes" aria-label="Recovery codes">
+<ul aria-label="Recovery codes">
 !${codes.map((code) => html`<li><code>${code}</code></li>`).join('\n')}
 </ul>
 <p><a href="/">I have kept them: go on</a></p>`;
