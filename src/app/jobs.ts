@@ -1,4 +1,5 @@
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
+import { tellOwners } from '#domains/hooks/owners.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -34,6 +35,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(deleteMergedBranches),
   runnable(settlePushes),
   runnable(sweepDeliveries),
+  runnable(tellOwners),
   runnable(sweepOAuth),
   runnable(exportProject),
   runnable(importProject),

@@ -86,3 +86,6 @@ export const TEST_TRIGGERS = [
   'resource_access_token_events',
 ] as const satisfies readonly Trigger[];
 export type TestTrigger = (typeof TEST_TRIGGERS)[number];
+
+/** Stands where the deliveries of tests name the kind of their event. */
+export const TEST_KIND = 'webhook.tested';

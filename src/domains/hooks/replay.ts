@@ -6,6 +6,7 @@ import { type DeliveryRow, getHookDelivery } from './deliveries.ts';
 import { DELIVERIES_CHANNEL } from './dispatch.ts';
 import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from './events.ts';
 import { limitManual } from './manual.ts';
+import { TEST_KIND } from './model.ts';
 import { getHookPlace, type HookPlace, hookScope } from './policy.ts';
 import { getHook } from './queries.ts';
 
@@ -19,7 +20,7 @@ const MAX_REPLAYED = 100_000;
 /**
  * Has deliveries sent again, in their order and under the same Idempotency-Key: those of a time that are over, however
  * they ended; or those since a moment that were given up or still wait for another attempt after a failure. Their three
- * days of retries begin anew. Returns how many.
+ * days of retries begin anew. Tests are left out. Returns how many.
  *
  * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where there are more than 100,000
  */
@@ -34,8 +35,10 @@ export const replayDeliveries = async (
   await limitManual(ctx, place, 'resend');
   const wanted =
     'failed_since' in range
-      ? sql`d.created_at >= ${range.failed_since}::timestamptz
-          and (d.state = 'expired' or (d.state = 'waiting' and d.attempts > 0))`
+      ? sql`(d.state = 'expired' or (d.state = 'waiting' and d.attempts > 0))
+          and (greatest(d.created_at, d.finished_at) >= ${range.failed_since}::timestamptz or exists (
+            select from webhook_attempts a
+            where a.delivery_id = d.id and a.created_at >= ${range.failed_since}::timestamptz))`
       : sql`d.created_at >= ${range.created_after}::timestamptz
           and d.created_at <= coalesce(${range.created_before}::timestamptz, now())
           and d.state in ('delivered', 'expired', 'canceled', 'dropped')`;
@@ -45,7 +48,7 @@ export const replayDeliveries = async (
         select d.id, row_number() over (order by d.created_at, d.id) as n
         from webhook_deliveries d
         where d.webhook_id = ${hook.id} and ${wanted}
-          and exists (select from webhook_payloads p where p.id = d.payload_id and p.body is not null)
+          and exists (select from webhook_payloads p where p.id = d.payload_id and p.body is not null and p.kind <> ${TEST_KIND})
         limit ${sql.lit(MAX_REPLAYED + 1)}
       ), replayed as (
         update webhook_deliveries d set state = 'waiting', finished_at = null, retries_from = now(),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
-import type { TestTrigger } from './model.ts';
+import { TEST_KIND, type TestTrigger } from './model.ts';
 import { getHookPlace, type HookPlace } from './policy.ts';
 import { getHook } from './queries.ts';
 import { jobSample, pipelineSample } from './samples/ci.ts';
@@ -57,6 +57,3 @@ export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger:
   if (!outcome.delivered) throw unprocessable(outcome.error ?? 'The receiver did not take it');
   return attemptId;
 };
-
-/** Stands where deliveries name the kind of their event. */
-const TEST_KIND = 'webhook.tested';

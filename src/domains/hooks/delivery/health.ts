@@ -3,6 +3,7 @@ import type { Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { webhookAlertStatusChanged } from '../events.ts';
 import { type AlertStatus, alertStatus } from '../model.ts';
+import { tellOwners } from '../owners.ts';
 import { LEAST_ROLES } from '../policy.ts';
 import { namespaceIdsOf } from './record.ts';
 
@@ -82,6 +83,7 @@ export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Prom
     if (current === 'executable') live.push(row.id);
     else blocked.add(row.id);
     if (previous === current) continue;
+    if (current !== 'executable') tx.enqueue(tellOwners, { webhook_id: row.id }, { key: `hooks.disabled:${row.id}` });
     tx.emit(webhookAlertStatusChanged, {
       min_access_level: LEAST_ROLES[row.project_id === null ? 'group' : 'project'],
       subject: { type: 'Webhook', id: row.id },
