@@ -21,6 +21,7 @@ export const ID_SCALARS = {
   NoteID: ['Note', 'DiffNote', 'DiscussionNote'],
   OauthApplicationID: ['OauthApplication'],
   PersonalAccessTokenID: ['PersonalAccessToken'],
+  SessionID: ['Session'],
   ProjectID: ['Project'],
   ReleaseID: ['Release'],
   SnippetID: ['Snippet', 'ProjectSnippet', 'PersonalSnippet'],

@@ -7,6 +7,7 @@ import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { csrfToken } from '#platform/csrf.ts';
 import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { startProcess } from '../system/process.ts';
 
@@ -34,7 +35,9 @@ describe('sessions', () => {
       .where('kind', '=', 'session.created')
       .where('subject_id', '=', row?.id ?? 0)
       .execute();
-    expect(events).toMatchObject([{ user_ids: [user.id], payload: { user_id: user.id, ip: '127.0.0.1' } }]);
+    expect(events).toMatchObject([
+      { actor_id: user.id, user_ids: [user.id], payload: { user_id: user.id, ip: '127.0.0.1' } },
+    ]);
     expect(JSON.stringify(events)).not.toContain(visitor.session);
   });
 
@@ -60,6 +63,44 @@ describe('sessions', () => {
     expect((await first.follow()).text).toContain('One other session has ended.');
     expect((await third.get(SESSIONS)).status).toBe(303);
     expect((await first.get(SESSIONS)).status).toBe(200);
+  });
+
+  it('are told to their person over GraphQL too, who ends them there', async () => {
+    const user = await makePerson(app());
+    const first = new Visitor(app().url, phone);
+    await first.signIn(user.username);
+    const second = new Visitor(app().url, chrome);
+    await second.signIn(user.username);
+    const [ofFirst] = await sessionsOf(user);
+    const query = '{ currentUser { sessions { nodes { id ipAddress userAgent current } } } }';
+    const ask = async (client: Client, headers: Record<string, string> = {}) =>
+      (await client.post('/api/graphql', { query }, headers)).body.data.currentUser.sessions.nodes;
+    expect(await ask(app().as(user))).toMatchObject([
+      { userAgent: chrome['user-agent'], current: false },
+      { id: `gid://gitlab/Session/${ofFirst?.id}`, userAgent: phone['user-agent'], ipAddress: '127.0.0.1' },
+    ]);
+    const csrf = csrfToken(app().hub.services.secretKey, second.session ?? '');
+    const [own] = await ask(app().anonymous, { cookie: second.cookieHeader, 'x-csrf-token': csrf });
+    expect(own.current).toBe(true);
+
+    const revoke = (client: Client, id: string | null) =>
+      client.graphql('mutation ($id: SessionID) { sessionRevoke(input: { id: $id }) { errors } }', { id });
+    const stranger = await app().make.user();
+    const refused = await revoke(app().as(stranger), `gid://gitlab/Session/${ofFirst?.id}`);
+    const absent = await revoke(app().as(stranger), 'gid://gitlab/Session/999999999');
+    expect(refused.data ?? refused.errors?.map(({ message }) => message)).toEqual(
+      absent.data ?? absent.errors?.map(({ message }) => message),
+    );
+    expect(await sessionsOf(user)).toHaveLength(2);
+    expect(
+      (await revoke(app().anonymous, `gid://gitlab/Session/${ofFirst?.id}`)).data?.sessionRevoke ?? null,
+    ).toBeNull();
+    expect(await sessionsOf(user)).toHaveLength(2);
+    expect((await revoke(app().as(user), `gid://gitlab/Session/${ofFirst?.id}`)).data.sessionRevoke.errors).toEqual([]);
+    expect((await first.get('/')).status).toBe(303);
+    expect((await second.get('/')).status).toBe(200);
+    await revoke(app().as(user), null);
+    expect((await second.get('/')).status).toBe(303);
   });
 
   it('of others cannot be ended, nor told from those that are none', async () => {

@@ -1,6 +1,10 @@
-import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { CurrentUserRef, loadUser, UserRef } from '#domains/users/graphql.ts';
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { disableTwoFactorOf } from './enrolment.ts';
+import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } from './sessions.ts';
 
 mutationField('userTwoFactorDisable', {
   description:
@@ -10,5 +14,50 @@ mutationField('userTwoFactorDisable', {
   run: async (ctx, { id }) => {
     await disableTwoFactorOf(ctx, id);
     return { user: await loadUser(ctx, id) };
+  },
+});
+
+const SessionRef = builder.objectRef<SessionRow>('Session').implement({
+  description: 'A browser in which the caller is signed in.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: (session) => gid('Session', session.id) }),
+    ipAddress: t.exposeString('ip', { nullable: true, description: 'From where it was started.' }),
+    userAgent: t.exposeString('user_agent', { nullable: true, description: 'What the browser said it was.' }),
+    current: t.boolean({
+      nullable: false,
+      description: 'Whether this request came with it.',
+      resolve: ({ id }, _args, { actor }) => actor.credential?.kind === 'session' && actor.credential.id === id,
+    }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: false }),
+    expiresAt: t.expose('expires_at', { type: 'Time', nullable: false, description: 'Unless it is used before.' }),
+  }),
+});
+
+const SessionConnection = builder.connectionObject(
+  { type: SessionRef, name: 'SessionConnection' },
+  { name: 'SessionEdge' },
+);
+
+builder.objectField(CurrentUserRef, 'sessions', (t) =>
+  t.connection(
+    {
+      type: SessionRef,
+      nullable: false,
+      description: "The caller's sessions that have not ended, the newest first.",
+      resolve: (_user, args, ctx, info) => listConnection(args, info, listSessions(ctx)),
+    },
+    SessionConnection,
+  ),
+);
+
+mutationField('sessionRevoke', {
+  description: "Ends one of the caller's sessions at once; without an id all but the one of this request.",
+  input: (t) => ({ id: t.field({ type: 'SessionID' }) }),
+  payload: {},
+  run: async (ctx, { id }) => {
+    if (id == null) await revokeOtherSessions(ctx);
+    else await revokeSession(ctx, id);
+    return {};
   },
 });

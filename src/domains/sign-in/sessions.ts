@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { sessionCreated, sessionRevoked } from './events.ts';
@@ -66,16 +67,15 @@ export const endSession = async (ctx: Context): Promise<void> => {
   await ctx.transaction((tx) => revoke(tx, userId, { only: credential.id }));
 };
 
-/** The caller's sessions that have not ended, the one used last first. */
-export const listSessions = (ctx: Context): Promise<SessionRow[]> =>
-  ctx.db
+/** The caller's sessions that have not ended, the newest first. */
+export const listSessions = (ctx: Context): List<SessionRow> => {
+  const query = ctx.db
     .selectFrom('sessions')
     .select(sessionColumns)
     .where('user_id', '=', requireUser(ctx))
-    .where('expires_at', '>', sql<string>`now()`)
-    .orderBy('last_used_at', 'desc')
-    .orderBy('id', 'desc')
-    .execute();
+    .where('expires_at', '>', sql<string>`now()`);
+  return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'desc');
+};
 
 /** The session of this request; null when it came with something else. */
 export const findCurrentSession = async (ctx: Context): Promise<SessionRow | null> => {

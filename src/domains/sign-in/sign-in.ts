@@ -7,7 +7,8 @@ import { refusalOf } from '#domains/users/model.ts';
 import { hashPassword, verifyPassword } from '#domains/users/password.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import { reactivateUser } from '#domains/users/states.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import { anonymous, type Context, type Tx } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
 import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { checkGuarded, checkPassword } from './credentials.ts';
@@ -69,7 +70,8 @@ export const signInWithNewPassword = async (
   const userId = await readPending(ctx, 'new_password', pending);
   if (userId === null) return null;
   const digest = await digestOfNewPassword(ctx, userId, password);
-  await ctx.transaction(async (tx) => {
+  const own = await contextOfUser(ctx, userId);
+  await own.transaction(async (tx) => {
     await setPassword(tx, userId, digest);
     await revokeSessionsOf(tx, userId);
   });
@@ -121,7 +123,8 @@ const afterProof = async (ctx: Context, userId: number): Promise<SignInStep> => 
 const enter = async (ctx: Context, userId: number): Promise<string> => {
   // Another session of this browser, perhaps somebody else's, is over.
   await endSession(ctx);
-  return ctx.transaction(async (tx) => {
+  const own = await contextOfUser(ctx, userId);
+  return own.transaction(async (tx) => {
     await reactivateUser(tx, userId);
     const { state } = await tx.db
       .selectFrom('users')
@@ -135,6 +138,17 @@ const enter = async (ctx: Context, userId: number): Promise<string> => {
     const { value } = await startSession(tx, userId);
     return value;
   });
+};
+
+/** The request as one of the user who has just proved to be the one who asks: what it causes is told as his doing. */
+const contextOfUser = async (ctx: Context, userId: number): Promise<Context> => {
+  const user = await ctx.db
+    .selectFrom('users')
+    .select(['username', 'is_admin', 'external'])
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow();
+  const actor = { ...anonymous, userId, username: user.username, isAdmin: user.is_admin, isExternal: user.external };
+  return createContextFactory(ctx.services)({ ...ctx, actor });
 };
 
 const tellOfNewAddress = async (tx: Tx, userId: number): Promise<void> => {

@@ -2,9 +2,11 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { getCurrentUser } from '#domains/users/queries.ts';
 import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
+import { pager } from '#pages/pager.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
+import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { integer, text } from '#rest/params.ts';
 import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } from '../sessions.ts';
@@ -27,7 +29,13 @@ const PLACES: readonly (readonly [string, string, string])[] = [
 
 export const accountPages: readonly Page[] = [
   page({ method: 'GET', path: '/', auth: 'required', run: (ctx, _input, visit) => showHome(ctx, visit) }),
-  page({ method: 'GET', path: SESSIONS, auth: 'required', run: (ctx, _input, visit) => showSessions(ctx, visit) }),
+  page({
+    method: 'GET',
+    path: SESSIONS,
+    auth: 'required',
+    input: { page: integer({ min: 1, max: 10_000 }).default(1) },
+    run: (ctx, input, visit) => showSessions(ctx, visit, input.page),
+  }),
   page({
     method: 'POST',
     path: `${SESSIONS}/:id/revoke`,
@@ -79,6 +87,11 @@ export const accountPages: readonly Page[] = [
   }),
 ];
 
+const ADMINISTRATION = html`<h2>Administration</h2>
+<ul class="places">
+<li><a href="/admin/applications">Applications of the hub</a><span>Register them, and see everybody's</span></li>
+</ul>`;
+
 const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
   const { name, username, email, is_admin } = await getCurrentUser(ctx);
   const body = html`<p class="who">You are signed in as <strong>${name}</strong> (@${username}, ${email})!${is_admin ? ', an administrator of this hub' : ''}.</p>
@@ -86,6 +99,7 @@ const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
 <ul class="places">
 !${PLACES.map(([path, label, what]) => html`<li><a href="${path}">${label}</a><span>${what}</span></li>`).join('\n')}
 </ul>
+!${is_admin ? ADMINISTRATION : ''}
 <h2>The interface</h2>
 <ul class="places">
 <li><a href="/-/api-docs">REST</a><span>Every endpoint, described</span></li>
@@ -94,15 +108,16 @@ const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
   return visit.show(layout({ title: 'Millrace', visit, body }));
 };
 
-const showSessions = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
-  const sessions = await listSessions(ctx);
+const showSessions = async (ctx: Context, visit: Visit, number: number): Promise<PageResponse> => {
+  const { items: sessions, ...rest } = await readPage(listSessions(ctx), offsetPage(number, DEFAULT_PER_PAGE));
   const body = html`<p>Browsers in which you are signed in now. End those that you do not know, then <a href="${PASSWORD}">change your password</a>.</p>
 !${table(
     'Active sessions',
     ['Program', 'Address', 'Signed in', 'Last used', 'End'],
     sessions.map((session) => sessionCells(visit, session)),
   )}
-!${sessions.length > 1 ? form(visit, `${SESSIONS}/revoke_others`, button('End all other sessions', { kind: 'danger' })) : ''}`;
+!${pager(SESSIONS, number, rest)}
+!${sessions.length > 1 || number > 1 ? form(visit, `${SESSIONS}/revoke_others`, button('End all other sessions', { kind: 'danger' })) : ''}`;
   return visit.show(layout({ title: 'Active sessions', visit, body, wide: true }));
 };
 
