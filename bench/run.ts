@@ -2,6 +2,7 @@ import { graphqlFlat } from './benches/graphql-flat.ts';
 import { graphqlNested } from './benches/graphql-nested.ts';
 import { hooks } from './benches/hooks.ts';
 import { restProjects } from './benches/rest-projects.ts';
+import { signIns } from './benches/sign-ins.ts';
 import { sse5000 } from './benches/sse-5000.ts';
 import { start } from './benches/start.ts';
 import { exportIssues, importIssues } from './benches/transfers.ts';
@@ -17,6 +18,7 @@ const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
   'export-50k': exportIssues,
   hooks,
   'sse-5000': sse5000,
+  'sign-ins': signIns,
   start,
 };
 
