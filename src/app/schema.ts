@@ -7,6 +7,7 @@ import '#graphql/cost.ts';
 // A line per domain: each adds its types and fields to the builder.
 import '#domains/metadata/graphql.ts';
 import '#domains/settings/graphql.ts';
+import '#domains/custom-attributes/graphql.ts';
 import '#domains/users/graphql.ts';
 import '#domains/sign-in/graphql.ts';
 import '#domains/tokens/graphql.ts';
