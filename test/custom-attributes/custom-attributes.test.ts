@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { setCustomAttribute } from '#domains/custom-attributes/commands.ts';
 import { useApp } from '../support/app.ts';
 
 const app = useApp();
@@ -138,6 +139,11 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect(await found('custom_attributes[mark]=other', stranger)).toEqual(await found('', stranger));
     expect((await admin().get(`/${kind}?custom_attributes[mark][x]=1`)).status).toBe(400);
     expect((await admin().get(`/${kind}?custom_attributes=1`)).status).toBe(400);
+  });
+
+  it('are not set on what is gone meanwhile', async () => {
+    const set = setCustomAttribute(app().context(), kind, 999_999_999, { key: 'k', value: 'v' });
+    await expect(set).rejects.toMatchObject({ code: 'not_found' });
   });
 
   it('go with what they are noted on', async () => {

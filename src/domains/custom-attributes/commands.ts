@@ -6,9 +6,9 @@ import { type CustomAttribute, MAX_LENGTH, OWNERS, type OwnerKind } from './mode
 import { requireAdministrator } from './policy.ts';
 
 /**
- * Sets the attribute of a user, group or project that exists, whether it had one of that key or not. Administrators only.
+ * Sets the attribute of a user, group or project, whether it had one of that key or not. Administrators only.
  *
- * @throws `invalid` by `key` and `value`
+ * @throws `invalid` by `key` and `value`, `not_found` where there is none any more
  */
 export const setCustomAttribute = async (
   ctx: Context,
@@ -20,12 +20,14 @@ export const setCustomAttribute = async (
   const problems = { key: problemsOf(key), value: problemsOf(value) };
   const errors = Object.fromEntries(Object.entries(problems).filter(([, found]) => found.length > 0));
   if (Object.keys(errors).length > 0) throw invalid(errors);
-  const { column, subject } = OWNERS[kind];
+  const { column, table, subject } = OWNERS[kind];
   await ctx.transaction(async (tx) => {
     const owner = sql.ref(column);
-    await sql`
-      insert into custom_attributes (${owner}, key, value) values (${id}, ${key}, ${value})
+    const { numAffectedRows } = await sql`
+      insert into custom_attributes (${owner}, key, value)
+        select id, ${key}, ${value} from ${sql.table(table)} where id = ${id} for key share
       on conflict (${owner}, key) where ${owner} is not null do update set value = excluded.value`.execute(tx.db);
+    if (numAffectedRows === 0n) throw notFound(subject);
     tx.emit(customAttributeSet, { subject: { type: subject, id }, payload: { key } });
   });
   return { key, value };
