@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest';
+import { Lanes, type Queued } from '#domains/hooks/delivery/lanes.ts';
+import type { Recorded } from '#domains/hooks/delivery/recorder.ts';
+import type { Outcome } from '#domains/hooks/delivery/send.ts';
+
+const HOOK = 7;
+
+const answered = (rest: Partial<Outcome> = {}): Outcome => ({
+  delivered: true,
+  aborted: false,
+  gone: false,
+  retryAfterMs: 0,
+  durationMs: 1,
+  status: 200,
+  error: null,
+  url: '',
+  requestHeaders: {},
+  requestBody: null,
+  responseHeaders: {},
+  responseBody: null,
+  ...rest,
+});
+
+/** Lanes whose deliveries end when the test says so. */
+const openLanes = () => {
+  let rooms = 0;
+  const sending = new Map<string, (outcome: Outcome) => void>();
+  const lanes = new Lanes({
+    send: ({ id }) => new Promise((resolve) => sending.set(id, resolve)),
+    onRoom: () => rooms++,
+  });
+  let made = 0;
+  const add = (count: number, webhookId = HOOK): string[] =>
+    Array.from({ length: count }, () => {
+      const id = String(++made);
+      const queued: Queued = {
+        id,
+        webhookId,
+        attempt: 1,
+        trigger: 'push_events',
+        chainId: '',
+        body: Buffer.alloc(0),
+        target: new Error('none'),
+        probe: false,
+        knownFailures: 0,
+      };
+      lanes.add(queued);
+      return id;
+    });
+  const end = async (ids: readonly string[], outcome = answered()): Promise<Recorded[]> => {
+    for (const id of ids) sending.get(id)?.(outcome);
+    for (const id of ids) sending.delete(id);
+    await new Promise(setImmediate);
+    return ids.map((deliveryId) => ({
+      deliveryId,
+      webhookId: HOOK,
+      attempt: 1,
+      trigger: 'push_events',
+      outcome,
+      delayMs: 0,
+      probe: false,
+      knownFailures: 0,
+    }));
+  };
+  const taken = (count: number) => Array<number>(count).fill(HOOK);
+  return { lanes, add, end, taken, sending: () => [...sending.keys()], rooms: () => rooms };
+};
+
+describe('the lanes of deliveries', () => {
+  it('ask for more at once where a hook took all it was offered, and its lane has emptied meanwhile', async () => {
+    const { lanes, add, end, taken, rooms } = openLanes();
+    const offered = lanes.room();
+    const ids = add(lanes.freeByDefault);
+    // All were sent and written before the round that took them came to its end.
+    const firsts = ids.slice(0, 4);
+    lanes.settle(await end(firsts), new Set());
+    lanes.settle(await end(ids.slice(4)), new Set());
+    expect(lanes.size).toBe(0);
+    const before = rooms();
+    lanes.filled(offered, taken(ids.length));
+    expect(rooms()).toBe(before + 1);
+  });
+
+  it('ask for more at once where the lane has widened since the offer was made', async () => {
+    const { lanes, add, end, taken, rooms, sending } = openLanes();
+    add(40);
+    for (let round = 0; round < 3; round++) lanes.settle(await end(sending()), new Set());
+    const offered = lanes.room();
+    const [{ free } = { free: 0 }] = offered;
+    expect(free).toBeGreaterThan(lanes.freeByDefault);
+    const ids = add(free);
+    const wide = sending();
+    lanes.settle(await end(wide), new Set());
+    const before = rooms();
+    lanes.filled(offered, taken(ids.length));
+    // What was offered then is not what there is room for now: without this the rest waits for the poll.
+    expect(rooms()).toBe(before + 1);
+  });
+
+  it('ask once there is room where a hook filled its lane', async () => {
+    const { lanes, add, end, taken, rooms, sending } = openLanes();
+    const offered = lanes.room();
+    add(lanes.freeByDefault);
+    lanes.filled(offered, taken(lanes.freeByDefault));
+    expect(rooms()).toBe(0);
+    for (let round = 0; round < 10 && rooms() === 0; round++) lanes.settle(await end(sending()), new Set());
+    expect(rooms()).toBeGreaterThan(0);
+  });
+
+  it('do not ask again for a hook that took less than it was offered', () => {
+    const { lanes, add, taken, rooms } = openLanes();
+    const offered = lanes.room();
+    add(3);
+    lanes.filled(offered, taken(3));
+    expect(rooms()).toBe(0);
+  });
+
+  it('hold a hook back while a failure of it is being written, and give back what waits where it is blocked', async () => {
+    const { lanes, add, end, sending } = openLanes();
+    const ids = add(8);
+    const failed = await end(ids.slice(0, 1), answered({ delivered: false, status: 500 }));
+    expect(sending()).toEqual(ids.slice(1, 4));
+    expect(lanes.settle(failed, new Set([HOOK]))).toEqual(ids.slice(4));
+    expect(lanes.size).toBe(3);
+  });
+});
