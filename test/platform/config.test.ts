@@ -17,6 +17,8 @@ test('without flags and variables the defaults hold', () => {
     secretKey: null,
     storage: 'local',
     s3Bucket: null,
+    smtpUrl: null,
+    mailFrom: null,
   });
 });
 
@@ -35,6 +37,8 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
     'secret-key': `${'A'.repeat(43)}=`,
     storage: 's3',
     's3-bucket': 'my-bucket',
+    'smtp-url': 'smtps://hub:p%40ss@mail.example.com:465',
+    'mail-from': 'hub@example.com',
   };
   const infos = settingInfos();
   expect(infos.map(({ flag }) => flag).sort()).toEqual(Object.keys(values).sort());

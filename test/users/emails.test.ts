@@ -62,10 +62,12 @@ describe('adding an address', () => {
     const user = await app().make.user();
     const email = address();
     const { body } = await app().as(user).post('/user/emails', { email });
+    await confirm(email);
     await app().as(user).delete(`/user/emails/${body.id}`);
     const told = await mailsTo(app(), `${user.username}@example.com`);
     expect(told.map(({ subject }) => subject)).toEqual([
       'An address was added to your account',
+      'An address of your account was confirmed',
       'An address was removed from your account',
     ]);
   });

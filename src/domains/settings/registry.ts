@@ -356,7 +356,7 @@ export const settingsSchema = z.object({
   silent_mode_enabled: z
     .boolean()
     .default(false)
-    .describe('Nothing is sent out: neither hooks nor uploads of exports.'),
+    .describe('Nothing is sent out: neither hooks, nor mails, nor uploads of exports.'),
 });
 
 export type Settings = z.output<typeof settingsSchema>;

@@ -62,6 +62,12 @@ export const confirmEmail = (ctx: Context, token: string): Promise<string> =>
       if (!secondary) throw badToken();
       primary = user.unconfirmed_email !== null && sameAddress(user.unconfirmed_email, email);
       if (primary) await swapPrimary(tx, user, secondary.email);
+      else {
+        await tellByMail(tx, user.id, {
+          subject: 'An address of your account was confirmed',
+          what: `The e-mail address ${secondary.email} was confirmed, and belongs to your account now.`,
+        });
+      }
     }
     tx.emit(emailConfirmed, {
       subject: { type: 'User', id: user.id },
