@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import * as oauth from 'oauth4webapi';
 import * as openid from 'openid-client';
 import { AuthorizationCode, ResourceOwnerPassword } from 'simple-oauth2';
@@ -240,4 +241,37 @@ describe('a visitor who is not signed in', () => {
     const tokens = await openid.authorizationCodeGrant(config, new URL(location ?? ''), { expectedState: 'opaque' });
     expect(await apiStatus(app(), tokens.access_token)).toBe(200);
   });
+
+  test.each([
+    ['prompt', 'login'],
+    ['max_age', '0'],
+    ['prompt', 'select_account'],
+  ] as const)(
+    'who is signed in already signs in again, where the application asks for %s=%s, and cannot get around it',
+    async (name, value) => {
+      const person = await signedIn(app());
+      await sql`update sessions set authenticated_at = now() - interval '5 minutes' where user_id = ${person.user.id}`.execute(
+        app().hub.services.db,
+      );
+      const query = new URLSearchParams({
+        client_id: confidential.uid,
+        redirect_uri: REDIRECT_URI,
+        response_type: 'code',
+        scope: 'openid',
+        [name]: value,
+      });
+      const { visitor: browser } = person;
+      const { location } = await browser.get(`/oauth/authorize?${query}`);
+      expect(location).toMatch(/^\/users\/sign_in\?/);
+      // Straight back without signing in: sent there again.
+      const back = new URL(location ?? '', app().url).searchParams.get('return_to') ?? '';
+      expect((await browser.get(back)).location).toMatch(/^\/users\/sign_in\?/);
+
+      await browser.get(location ?? '');
+      await browser.submit('/users/sign_in', { login: person.user.username, password: PASSWORD });
+      await browser.follow();
+      const answer = await browser.submit('/oauth/authorize', { decision: 'approve' });
+      expect(answer.location).toMatch(/^https:\/\/client\.example\/callback\?code=/);
+    },
+  );
 });

@@ -1,10 +1,11 @@
+import { createHmac } from 'node:crypto';
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { ADMINISTRATOR_SCOPES } from '#domains/tokens/model.ts';
 import { requireUser } from '#domains/users/policy.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Services } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
-import { digestToken, randomToken } from '#platform/secrets.ts';
+import { digestToken, randomToken, sameSecret } from '#platform/secrets.ts';
 import { type ApplicationRow, findApplicationByUid } from './applications.ts';
 import { requestedScopes } from './model.ts';
 import { isCodeChallenge } from './pkce.ts';
@@ -187,15 +188,41 @@ const whatSignInIsNeeded = async (
   const signedIn = ctx.actor.userId !== null;
   const again =
     signedIn &&
-    (prompt.has('login') || prompt.has('select_account') || (maxAge !== null && !(await isFresh(ctx, maxAge))));
+    (prompt.has('login') || prompt.has('select_account') || (maxAge !== null && !(await isFresh(ctx, maxAge)))) &&
+    !(await hasSignedInSince(ctx, sent));
   if (signedIn && !again) return null;
   if (prompt.has('none')) throw new OAuthError('login_required', 'The user has to sign in.');
-  // Once done it is not asked for again.
   const query = new URLSearchParams(sent);
-  const left = [...prompt].filter((each) => each !== 'login' && each !== 'select_account');
-  if (left.length > 0) query.set('prompt', left.join(' '));
-  else query.delete('prompt');
+  query.set(SENT_TO_SIGN_IN, await stampFor(ctx, sent));
   return { query: query.toString(), again };
+};
+
+/**
+ * Goes along with a request whose user is sent to sign in: when that was, sealed for the application. Once he has, the
+ * request comes back with it and is satisfied; by leaving something out of the address nobody gets around signing in.
+ */
+const SENT_TO_SIGN_IN = 'millrace_sent_to_sign_in';
+const STAMP_LIFETIME_SECONDS = 3_600;
+
+const stampFor = async ({ db, services }: Context, sent: URLSearchParams): Promise<string> => {
+  const { rows } = await sql<{ time: number }>`select floor(extract(epoch from now()))::bigint as time`.execute(db);
+  const time = String(rows[0]?.time ?? 0);
+  return `${time}.${sealOf(services, time, sent)}`;
+};
+
+const sealOf = ({ secretKey }: Services, time: string, sent: URLSearchParams): string =>
+  createHmac('sha256', secretKey)
+    .update(`oauth-sign-in\0${time}\0${sent.get('client_id') ?? ''}`)
+    .digest('base64url');
+
+/** Whether the user has proved who he is after this request sent him to do so. */
+const hasSignedInSince = async (ctx: Context, sent: URLSearchParams): Promise<boolean> => {
+  const [, time, seal] = /^(\d{1,12})\.([\w-]{43})$/.exec(sent.get(SENT_TO_SIGN_IN) ?? '') ?? [];
+  if (time === undefined || seal === undefined || !sameSecret(seal, sealOf(ctx.services, time, sent))) return false;
+  const { rows } = await sql<{ age: number }>`
+    select ceil(extract(epoch from now()))::bigint - ${Number(time)}::bigint as age`.execute(ctx.db);
+  const age = rows[0]?.age ?? STAMP_LIFETIME_SECONDS;
+  return age < STAMP_LIFETIME_SECONDS && isFresh(ctx, age);
 };
 
 /** Whether the user proved who he is within so many seconds. Who came without a session proved it just now. */

@@ -4,7 +4,7 @@ import { TOKEN_SCOPES } from '#domains/tokens/model.ts';
 export const OAUTH_SCOPES = [...TOKEN_SCOPES, 'openid', 'profile', 'email'] as const;
 
 /** What is asked for when a request names no scope. */
-export const DEFAULT_SCOPE = 'api';
+const DEFAULT_SCOPE = 'api';
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 

@@ -23,7 +23,7 @@ export const registerBodies = (scope: FastifyInstance): void => {
 };
 
 /** @throws OAuthError `invalid_request` for a parameter that comes twice */
-export const readForm = (text: string): Parameters => {
+const readForm = (text: string): Parameters => {
   const parameters = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(text)) {
     if (value === '') continue;
