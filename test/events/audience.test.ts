@@ -124,4 +124,29 @@ describe('the audience of an event', () => {
     await hub.services.db.deleteFrom('members').where('project_id', '=', project.id).execute();
     expect(await sees()).toBe(0);
   });
+
+  it('about an account is its user, of following both people, and administrators', async () => {
+    const admin = app().as(app().root);
+    await admin.post(`/users/${member.id}/block`);
+    await admin.post(`/users/${member.id}/unblock`);
+    for (const kind of ['user.blocked', 'user.unblocked']) {
+      const event = await lastOf('User', member.id, kind);
+      expect([kind, await seenBy(event)]).toEqual([kind, ['member']]);
+      if (!event) continue;
+      expect(await audienceOf(app().context(), [{ ...actorOf(app().root), isAdmin: true }], event)).toEqual(
+        new Set([0]),
+      );
+    }
+    await app().as(member).post(`/users/${owner.id}/follow`);
+    expect(await seenBy(await lastOf('User', owner.id, 'user.followed'))).toEqual(['owner', 'member']);
+  });
+
+  it('about a runner are the owners of its group; of one of the whole hub administrators alone', async () => {
+    const create = async (user: TestUser, input: Record<string, unknown>) => {
+      const { body } = await app().as(user).post('/user/runners', input);
+      return lastOf('Runner', body.id, 'runner.created');
+    };
+    expect(await seenBy(await create(owner, { runner_type: 'group_type', group_id: group.id }))).toEqual(['owner']);
+    expect(await seenBy(await create(app().root, { runner_type: 'instance_type' }))).toEqual([]);
+  });
 });
