@@ -337,6 +337,10 @@ describe('the pages of my applications', () => {
       .where('name', '=', 'Hub-wide')
       .executeTakeFirstOrThrow();
     expect(row).toMatchObject({ owner_id: null, trusted: true });
-    expect((await visitor.get('/admin/applications')).text).toContain('Hub-wide');
+    const owner = await app().make.user();
+    await app().as(owner).graphql(CREATE, { input: GRAPHQL_INPUT });
+    const list = await visitor.get('/admin/applications?page=1');
+    expect(list.text).toContain('Hub-wide');
+    expect(list.text).toContain(`@${owner.username}`);
   });
 });

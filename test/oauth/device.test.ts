@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { decideDevice } from '#domains/oauth/device.ts';
+import { decideDevice, findUserCode } from '#domains/oauth/device.ts';
 import { OAUTH_SCOPES } from '#domains/oauth/model.ts';
 import { scopeInWords } from '#domains/tokens/scopes.ts';
 import { digestToken } from '#platform/secrets.ts';
@@ -289,6 +289,18 @@ describe('the page for codes', () => {
     // The right one comes too late.
     expect((await tryCode(user_code)).status).toBe(429);
     expect(await stateOf(device_code)).toBe('pending');
+  });
+
+  it('stops an address that tries codes in the name of many', async () => {
+    const ctx = app().context(app().root);
+    const tryFrom = (ip: string, userId: number) =>
+      findUserCode({ ...ctx, client: { ip, userAgent: null }, actor: { ...ctx.actor, userId } }, 'BBBB-BBBB');
+    for (let n = 0; n < 60; n++) expect(await tryFrom('198.51.100.7', 9_000_000 + n)).toBeNull();
+    await expect(tryFrom('198.51.100.7', 9_100_000)).rejects.toMatchObject({
+      code: 'too_many_requests',
+      details: { retryAfterSeconds: expect.any(Number) },
+    });
+    expect(await tryFrom('198.51.100.8', 9_100_000)).toBeNull();
   });
 
   it('keeps itself to itself: not framed, not kept, not referred to, not for other origins', async () => {

@@ -1,4 +1,5 @@
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
 import { button, errorSummary, type FormErrors, form, html, layout, table, time } from '#pages/html.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import { pager } from '#pages/pager.ts';
@@ -148,7 +149,7 @@ const showList = async (ctx: Context, visit: Visit, place: Place, number: number
   const body = html`<section aria-labelledby="registered">
 <h2 id="registered">${forHub ? 'All applications' : 'Your applications'}</h2>
 <p>${forHub ? 'Those that users have registered are among them.' : 'Programs of yours that sign people in, or act for them, with this hub.'}</p>
-!${items.length === 0 ? html`<p class="empty">There are none.</p>` : applicationTable(place, items)}
+!${items.length === 0 ? html`<p class="empty">There are none.</p>` : await applicationTable(ctx, place, items)}
 !${pager(path, number, rest)}
 <p><a class="button" href="${path}/new">New application</a></p>
 </section>
@@ -156,18 +157,28 @@ const showList = async (ctx: Context, visit: Visit, place: Place, number: number
   return visit.show(layout({ title, visit, body, wide: true }));
 };
 
-const applicationTable = ({ path, forHub }: Place, applications: readonly ApplicationRow[]): string =>
-  table(
+const applicationTable = async (
+  ctx: Context,
+  { path, forHub }: Place,
+  applications: readonly ApplicationRow[],
+): Promise<string> => {
+  const owners = await userSummariesByIds(ctx, forHub ? applications.flatMap(({ owner_id }) => owner_id ?? []) : []);
+  const ownerCell = ({ owner_id }: ApplicationRow): string => {
+    const owner = owner_id === null ? undefined : owners.get(owner_id);
+    return owner ? html`@${owner.username}` : 'the hub';
+  };
+  return table(
     forHub ? 'All applications' : 'Your applications',
     ['Name', 'Application ID', ...(forHub ? ['Registered for'] : []), 'Scopes', 'Created'],
     applications.map((application) => [
       html`<a href="${path}/${application.id}">${application.name}</a>`,
       html`<code>${application.uid}</code>`,
-      ...(forHub ? [application.owner_id === null ? 'the hub' : 'a user'] : []),
+      ...(forHub ? [ownerCell(application)] : []),
       html`${application.scopes.join(', ')}`,
       time(isoTime(application.created_at)),
     ]),
   );
+};
 
 const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, shownSecret?: string): PageResponse => {
   const { id, uid, name, redirect_uris, scopes, confidential, trusted } = application;
