@@ -20,7 +20,7 @@ const graceIsOver = (user: TestUser) =>
     .where('id', '=', user.id)
     .execute();
 
-const enrol = async (visitor: Visitor) => {
+const enrol = async (visitor: Visitor): Promise<string> => {
   await visitor.get(PAGE);
   const secret = /<code id="otp-secret">([A-Z2-7 ]+)<\/code>/.exec(visitor.page.html)?.[1]?.replaceAll(' ', '') ?? '';
   await visitor.submit(PAGE, {
@@ -28,6 +28,7 @@ const enrol = async (visitor: Visitor) => {
     code: new TOTP({ secret }).generate(),
     current_password: PASSWORD,
   });
+  return secret;
 };
 
 /** What the session's cookie opens besides pages. */
@@ -82,6 +83,22 @@ describe('a second factor that the settings demand', () => {
     await enrol(visitor);
     expect(await visitor.get('/')).toMatchObject({ status: 200 });
     expect(await statusOf(visitor, '/api/v4/user')).toBe(200);
+  });
+
+  it('gives no new grace to who ends it, but to those for whom an administrator did', async () => {
+    await demand({ require_two_factor_authentication: true, two_factor_grace_period: 2 });
+    const { visitor, user } = await signedIn(app());
+    await visitor.get('/');
+    await graceIsOver(user);
+    const secret = await enrol(visitor);
+    await visitor.get(PAGE);
+    const code = new TOTP({ secret }).generate({ timestamp: Date.now() + 30_000 });
+    await visitor.submit(PAGE, { change: 'disable', code, current_password: PASSWORD });
+    expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
+
+    await enrol(visitor);
+    expect(await app().as(app().root).patch(`/users/${user.id}/disable_two_factor`)).toMatchObject({ status: 204 });
+    expect(await visitor.get('/')).toMatchObject({ status: 200 });
   });
 
   it('is not asked of tokens', async () => {

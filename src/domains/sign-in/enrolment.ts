@@ -61,7 +61,7 @@ export const enableTwoFactor = (ctx: Context, { password, code }: Proof): Promis
     if (step === null) return null;
     await tx.db
       .updateTable('users')
-      .set({ two_factor_enabled: true, otp_used_step: step, two_factor_grace_started_at: null, updated_at: sql`now()` })
+      .set({ two_factor_enabled: true, otp_used_step: step, updated_at: sql`now()` })
       .where('id', '=', userId)
       .execute();
     const codes = await replaceRecoveryCodes(tx, userId);
@@ -115,6 +115,8 @@ export const disableTwoFactorOf = async (ctx: Context, userId: number): Promise<
     const { two_factor_enabled } = await lockFactor(tx, userId);
     if (!two_factor_enabled) throw badRequest('Two-factor authentication is not enabled for this user');
     await forgetFactor(tx, userId);
+    // Whoever lost theirs has time for another. Ending one's own gives none: it could be had over and over.
+    await tx.db.updateTable('users').set({ two_factor_grace_started_at: null }).where('id', '=', userId).execute();
   });
 };
 
@@ -125,7 +127,6 @@ const forgetFactor = async (tx: Tx, userId: number): Promise<void> => {
       two_factor_enabled: false,
       otp_secret: null,
       otp_used_step: null,
-      two_factor_grace_started_at: null,
       updated_at: sql`now()`,
     })
     .where('id', '=', userId)
