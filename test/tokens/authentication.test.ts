@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { actorFor, authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
 import { hashPassword } from '#domains/users/password.ts';
 import { anonymous, noClient } from '#platform/context.ts';
-import { digestToken } from '#platform/secrets.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
 import { ADMIN_TOKEN, PASSWORD, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 
@@ -69,6 +69,42 @@ describe('tokens', () => {
       error: 'invalid_token',
       error_description: expect.stringContaining('revoked'),
     });
+  });
+
+  it('of applications are refused by the same words, and note their use', async () => {
+    const user = await app().make.user();
+    const value = randomToken(43);
+    const digest = digestToken(value);
+    await db()
+      .insertInto('oauth_access_tokens')
+      .values({ user_id: user.id, digest, scopes: ['api'], family_id: crypto.randomUUID() })
+      .execute();
+    const ask = () => app().anonymous.get('/user', { authorization: `Bearer ${value}` });
+    const change = (set: { expires_at?: string | null; revoked_at?: string }) =>
+      db().updateTable('oauth_access_tokens').set(set).where('digest', '=', digest).execute();
+    expect((await ask()).body.id).toBe(user.id);
+    await until('the use is noted', async () => {
+      const row = await db()
+        .selectFrom('oauth_access_tokens')
+        .select('last_used_at')
+        .where('digest', '=', digest)
+        .executeTakeFirstOrThrow();
+      return row.last_used_at;
+    });
+    const actor = await authenticated(value);
+    expect(actor.credential?.kind).toBe('oauth_token');
+    expect((await stillValid(services(), [actor])).size).toBe(1);
+    // There is no personal token to speak of.
+    const self = await app().anonymous.get('/personal_access_tokens/self', { authorization: `Bearer ${value}` });
+    expect(self.status).toBe(400);
+
+    await change({ expires_at: '2020-01-01T00:00:00Z' });
+    expect((await ask()).body.error_description).toContain('expired');
+    expect((await stillValid(services(), [actor])).size).toBe(0);
+    await change({ expires_at: null, revoked_at: '2020-01-01T00:00:00Z' });
+    expect(await ask()).toMatchObject({ status: 401, body: { error: 'invalid_token' } });
+    expect((await ask()).body.error_description).toContain('revoked');
+    expect((await stillValid(services(), [actor])).size).toBe(0);
   });
 
   it('note their use and that the user is about, beside the request', async () => {
