@@ -63,9 +63,9 @@ export const hookStatisticsByIds = async (
           else min(created_at) end as since
       from (
         select a.error, a.duration_ms, a.created_at from webhook_attempts a
-        where a.webhook_id = hook.id and a.created_at > now() - interval '${sql.lit(DAYS)} days'
-        order by a.created_at desc limit ${sql.lit(MAX_ATTEMPTS)}
+        where a.webhook_id = hook.id order by a.id desc limit ${sql.lit(MAX_ATTEMPTS)}
       ) a
+      where a.created_at > now() - interval '${sql.lit(DAYS)} days'
     ) lately
     left join lateral (
       select a.id as failure_id, a.created_at as failure_at, a.response_status as failure_status,

@@ -22,7 +22,7 @@ export interface LanesOptions {
 const MAX_ACTIVE = 1_024;
 /** A hook begins narrow, so that many that hang do not take all the room, and widens while its receiver is quick. */
 const FIRST_WIDTH = 4;
-const MAX_WIDTH = 32;
+const MAX_WIDTH = 64;
 const QUICK_MS = 1_000;
 /** How much is taken ahead of what can be under way: the next is at hand when one ends. */
 const AHEAD = 3;

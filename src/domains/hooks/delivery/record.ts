@@ -50,14 +50,13 @@ export const recordAttempts = async (
         finished_at = case when given.delivered or ${isOver} then now() end
       from given
       where d.id = given.delivery_id and d.state = 'sending' and d.claimed_by = ${processId}
-      returning d.id
+      returning given.*
     ), logged as (
       insert into webhook_attempts (delivery_id, webhook_id, attempt, trigger, request_url, request_headers,
         request_body, response_status, response_headers, response_body, duration_ms, error)
-      select given.delivery_id, given.webhook_id, given.attempt, given.trigger, given.request_url, given.request_headers,
-        given.request_body, given.response_status, given.response_headers, given.response_body, given.duration_ms,
-        given.error
-      from given join done on done.id = given.delivery_id
+      select delivery_id, webhook_id, attempt, trigger, request_url, request_headers, request_body, response_status,
+        response_headers, response_body, duration_ms, error
+      from done
       returning id, webhook_id
     )
     select h.id, h.project_id, ${namespaceIdsOf} as namespace_ids, logged.attempt_ids
