@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { settingsSchema } from '#domains/settings/registry.ts';
+import { emailProblems } from '#domains/users/email-rules.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import { linkTo, mailsTo } from '../support/mails.ts';
 
@@ -131,9 +132,9 @@ describe('the address of a new user', () => {
   it('is matched in linear time, by expressions that RE2 knows', async () => {
     const bad = await admin().put('/application/settings', { email_restrictions: '(a)\\1' });
     expect([bad.status, bad.body]).toEqual([400, { message: { email_restrictions: ['is not a regular expression'] } }]);
-    await set({ email_restrictions_enabled: true, email_restrictions: '^(a+)+$' });
+    const settings = settingsSchema.parse({ email_restrictions_enabled: true, email_restrictions: '^(a+)+$' });
     const started = performance.now();
-    await create({ email: `${'a'.repeat(60)}!@${'a'.repeat(180)}.test`, password: PASSWORD });
+    expect(emailProblems(settings, `${'a'.repeat(60)}!@${'a'.repeat(180)}.test`)).toEqual([]);
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 });

@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
+import { getGroup } from '#domains/groups/queries.ts';
+import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
+import type { Context } from '#platform/context.ts';
+import { MAX_PER_PAGE, offsetPage } from '#platform/paging.ts';
+import { boolean, idOrPath } from '#rest/params.ts';
+import { route } from '#rest/route.ts';
+import type { ProjectFilter } from '../queries.ts';
+import { anyProjectRecord } from '../record.ts';
+import { projectPage } from './page.ts';
+
+const groupWithProjects = z
+  .object({
+    ...groupDetailShape,
+    projects: z.array(anyProjectRecord).optional(),
+    shared_projects: z.array(anyProjectRecord).optional(),
+  })
+  .meta({ id: 'GroupWithProjects' });
+
+/** The one route of groups that shows projects. */
+export const groupRoutes = [
+  route({
+    method: 'GET',
+    path: '/groups/:id',
+    tag: 'Groups',
+    summary: 'Get a group',
+    description: 'With its projects and those shared with it, at most 100 of each, unless `with_projects` is off.',
+    auth: 'optional',
+    input: {
+      id: idOrPath(),
+      with_projects: boolean().default(true),
+      statistics: boolean().default(false),
+      with_custom_attributes: boolean().default(false),
+    },
+    response: groupWithProjects,
+    run: async (ctx, { id, with_projects, statistics, with_custom_attributes }) => {
+      const group = await getGroup(ctx, id);
+      const detail = await toGroupDetail(ctx, group, { statistics });
+      const [record = detail] = await withCustomAttributes(ctx, 'groups', [detail], with_custom_attributes);
+      if (!with_projects) return record;
+      const [projects, shared_projects] = await Promise.all([
+        projectRecordsOf(ctx, { namespace_id: group.id }),
+        projectRecordsOf(ctx, { namespace_id: group.id, with_shared: 'only' }),
+      ]);
+      return { ...record, projects, shared_projects };
+    },
+  }),
+];
+
+/** At most 100 records, for the group record that carries its projects. */
+const projectRecordsOf = async (ctx: Context, filter: ProjectFilter) => {
+  const { items } = await projectPage(ctx, filter, offsetPage(1, MAX_PER_PAGE));
+  return [...items];
+};

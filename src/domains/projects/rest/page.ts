@@ -1,0 +1,37 @@
+import type { z } from 'zod';
+import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
+import type { Context } from '#platform/context.ts';
+import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
+import { listProjectDetails, listProjects, type ProjectFilter } from '../queries.ts';
+import { type anyProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
+import type { DetailPart } from '../select.ts';
+
+/** They see the simple form alone. */
+export const isAnonymous = ({ actor }: Context): boolean => actor.userId === null && !actor.isSystem;
+
+/** The page's records, in the form that the caller gets. */
+export const projectPage = async (
+  ctx: Context,
+  given: ProjectFilter,
+  page: PageRequest,
+  {
+    simple = false,
+    with_custom_attributes = false,
+    extra = [],
+  }: {
+    readonly simple?: boolean | undefined;
+    readonly with_custom_attributes?: boolean | undefined;
+    readonly extra?: readonly DetailPart[];
+  } = {},
+): Promise<Page<z.output<typeof anyProjectRecord>>> => {
+  // Only the id orders a keyset page.
+  const filter: ProjectFilter = page.kind === 'keyset' ? { ...given, order_by: 'id' } : given;
+  if (simple || isAnonymous(ctx)) {
+    const found = await readPage(listProjects(ctx, filter), page);
+    const simpleRecords = found.items.map((row) => toSimpleProject(ctx, row));
+    return { ...found, items: await withCustomAttributes(ctx, 'projects', simpleRecords, with_custom_attributes) };
+  }
+  const found = await readPage(listProjectDetails(ctx, filter, extra), page);
+  const records = found.items.map((row) => toProjectRecord(ctx, row));
+  return { ...found, items: await withCustomAttributes(ctx, 'projects', records, with_custom_attributes) };
+};
