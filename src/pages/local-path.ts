@@ -1,4 +1,5 @@
-const MAX_LENGTH = 8_192;
+/** As long as a URL may be. */
+const MAX_LENGTH = 16_384;
 
 /**
  * A path of this hub that somebody else proposed, to be led on to: path and query, normalised. Null for whatever a

@@ -24,8 +24,8 @@ const NOTICE = 'millrace_notice';
 const NOTICE_SECONDS = 60;
 const SESSION_VALUE_LENGTH = 43;
 
-/** A value for the session cookie: 256 random bits. */
-export const newSessionValue = (): string => randomToken(SESSION_VALUE_LENGTH);
+/** A value for the session cookie of a visitor: 258 random bits, of which no session is. */
+const newSessionValue = (): string => randomToken(SESSION_VALUE_LENGTH);
 
 /** One request for a page: who it comes from, and the answer in the making. */
 export class Visit {

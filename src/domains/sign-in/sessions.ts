@@ -77,18 +77,6 @@ export const listSessions = (ctx: Context): List<SessionRow> => {
   return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'desc');
 };
 
-/** The session of this request; null when it came with something else. */
-export const findCurrentSession = async (ctx: Context): Promise<SessionRow | null> => {
-  const { credential } = ctx.actor;
-  if (credential?.kind !== 'session') return null;
-  const row = await ctx.db
-    .selectFrom('sessions')
-    .select(sessionColumns)
-    .where('id', '=', credential.id)
-    .executeTakeFirst();
-  return row ?? null;
-};
-
 /** Ends one of the caller's sessions, at once and in every process. Throws `not_found` for any other. */
 export const revokeSession = async (ctx: Context, id: number): Promise<void> => {
   const userId = requireUser(ctx);

@@ -100,7 +100,7 @@ export const changeOwnPassword = async (
 };
 
 /** Notes on the account that its person signed in now, from where the request came. */
-export const recordSignIn = async (tx: Tx, userId: number): Promise<void> => {
+const recordSignIn = async (tx: Tx, userId: number): Promise<void> => {
   const { ip } = tx.client;
   await sql`
     update users set sign_in_count = sign_in_count + 1, last_activity_on = current_date,

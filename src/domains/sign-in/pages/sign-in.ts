@@ -19,37 +19,36 @@ import {
 const SIGN_IN = '/users/sign_in';
 const SECOND_FACTOR = '/users/sign_in/second_factor';
 const NEW_PASSWORD = '/users/sign_in/new_password';
-/** Cookies, sealed: how far somebody has got, and where they wanted to go. */
+/** A sealed cookie: how far somebody has got. */
 const PENDING = 'millrace_sign_in';
-const RETURN_TO = 'millrace_return_to';
+
+/** Where the person wanted to go; every step hands it on. */
+const return_to = text().optional();
 
 export const signInPages: readonly Page[] = [
   page({
     method: 'GET',
     path: SIGN_IN,
     auth: 'optional',
-    // An application may want its user to prove anew who they are.
-    input: { return_to: text().optional(), again: boolean().default(false) },
-    run: (ctx, { return_to, again }, visit) =>
-      visit.session && !again
-        ? visit.redirect(localPath(return_to) ?? '/')
-        : showSignIn(ctx, visit, { returnTo: return_to }),
+    // `again` asks those for their password who are signed in already, but have to prove it anew.
+    input: { return_to, again: boolean().default(false) },
+    run: (ctx, { return_to: returnTo, again }, visit) =>
+      visit.username !== null && !again
+        ? visit.redirect(localPath(returnTo) ?? '/')
+        : showSignIn(ctx, visit, { returnTo, login: visit.username ?? '' }),
   }),
   page({
     method: 'POST',
     path: SIGN_IN,
     auth: 'optional',
-    input: { login: text().default(''), password: text().default(''), return_to: text().optional() },
+    input: { login: text().default(''), password: text().default(''), return_to },
     run: async (ctx, { login, password, return_to: returnTo }, visit) => {
       const errors: Record<string, string[]> = {};
       if (login.trim() === '') errors.login = ["can't be blank"];
       if (password === '') errors.password = ["can't be blank"];
       if (Object.keys(errors).length > 0) return showSignIn(ctx, visit, { login, returnTo, errors, status: 422 });
       try {
-        const step = await signIn(ctx, { login: login.trim(), password });
-        const target = localPath(returnTo);
-        if (target !== null && step.step !== 'signed_in') visit.seal(RETURN_TO, target, STEP_SECONDS);
-        return lead(visit, step, target);
+        return lead(visit, await signIn(ctx, { login: login.trim(), password }), returnTo);
       } catch (error) {
         return showSignIn(ctx, visit, { login, returnTo, ...refusalOf(error, 'Invalid login or password.') });
       }
@@ -59,22 +58,23 @@ export const signInPages: readonly Page[] = [
     method: 'GET',
     path: SECOND_FACTOR,
     auth: 'optional',
-    run: (_ctx, _input, visit) =>
-      visit.readSealed(PENDING) === null ? begin(visit) : showSecondFactor(visit, { errors: {} }),
+    input: { return_to },
+    run: (_ctx, { return_to: returnTo }, visit) =>
+      visit.readSealed(PENDING) === null ? begin(visit, returnTo) : showSecondFactor(visit, { returnTo, errors: {} }),
   }),
   page({
     method: 'POST',
     path: SECOND_FACTOR,
     auth: 'optional',
-    input: { code: text({ max: 100 }).default('') },
-    run: async (ctx, { code }, visit) => {
+    input: { code: text({ max: 100 }).default(''), return_to },
+    run: async (ctx, { code, return_to: returnTo }, visit) => {
       const pending = visit.readSealed(PENDING);
-      if (pending === null) return begin(visit);
+      if (pending === null) return begin(visit, returnTo);
       try {
         const step = await signInBySecondFactor(ctx, pending, code);
-        return step === null ? begin(visit) : lead(visit, step, localPath(visit.readSealed(RETURN_TO)));
+        return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
       } catch (error) {
-        return showSecondFactor(visit, refusalOf(error, 'This code is not right.'));
+        return showSecondFactor(visit, { returnTo, ...refusalOf(error, 'This code is not right.') });
       }
     },
   }),
@@ -82,28 +82,29 @@ export const signInPages: readonly Page[] = [
     method: 'GET',
     path: NEW_PASSWORD,
     auth: 'optional',
-    run: (ctx, _input, visit) =>
-      visit.readSealed(PENDING) === null ? begin(visit) : showNewPassword(ctx, visit, { errors: {} }),
+    input: { return_to },
+    run: (ctx, { return_to: returnTo }, visit) =>
+      visit.readSealed(PENDING) === null
+        ? begin(visit, returnTo)
+        : showNewPassword(ctx, visit, { returnTo, errors: {} }),
   }),
   page({
     method: 'POST',
     path: NEW_PASSWORD,
     auth: 'optional',
-    input: { password: text().default(''), password_confirmation: text().default('') },
-    run: async (ctx, { password, password_confirmation }, visit) => {
+    input: { password: text().default(''), password_confirmation: text().default(''), return_to },
+    run: async (ctx, { password, password_confirmation, return_to: returnTo }, visit) => {
       const pending = visit.readSealed(PENDING);
-      if (pending === null) return begin(visit);
+      if (pending === null) return begin(visit, returnTo);
       if (password !== password_confirmation) {
-        return showNewPassword(ctx, visit, {
-          errors: { password_confirmation: ['is not the same password'] },
-          status: 422,
-        });
+        const errors = { password_confirmation: ['is not the same password'] };
+        return showNewPassword(ctx, visit, { returnTo, errors, status: 422 });
       }
       try {
         const step = await signInWithNewPassword(ctx, pending, password);
-        return step === null ? begin(visit) : lead(visit, step, localPath(visit.readSealed(RETURN_TO)));
+        return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
       } catch (error) {
-        return showNewPassword(ctx, visit, refusalOf(error, 'That did not work.'));
+        return showNewPassword(ctx, visit, { returnTo, ...refusalOf(error, 'That did not work.') });
       }
     },
   }),
@@ -122,20 +123,29 @@ export const signInPages: readonly Page[] = [
   }),
 ];
 
-const lead = (visit: Visit, step: SignInStep, returnTo: string | null): PageResponse => {
+const lead = (visit: Visit, step: SignInStep, returnTo: string | undefined): PageResponse => {
   if (step.step !== 'signed_in') {
     visit.seal(PENDING, step.pending, STEP_SECONDS);
-    return visit.redirect(step.step === 'second_factor' ? SECOND_FACTOR : NEW_PASSWORD);
+    return visit.redirect(withReturn(step.step === 'second_factor' ? SECOND_FACTOR : NEW_PASSWORD, returnTo));
   }
   visit.forget(PENDING);
-  visit.forget(RETURN_TO);
   visit.setSessionCookie(step.value);
-  return visit.redirect(returnTo ?? '/');
+  return visit.redirect(localPath(returnTo) ?? '/');
 };
 
-const begin = (visit: Visit): PageResponse => {
+const begin = (visit: Visit, returnTo: string | undefined): PageResponse => {
   visit.forget(PENDING);
-  return visit.redirect(SIGN_IN, { notice: 'That took too long. Please sign in again.' });
+  return visit.redirect(withReturn(SIGN_IN, returnTo), { notice: 'That took too long. Please sign in again.' });
+};
+
+const withReturn = (path: string, returnTo: string | undefined): string => {
+  const target = localPath(returnTo);
+  return target === null ? path : `${path}?return_to=${encodeURIComponent(target)}`;
+};
+
+const returnField = (returnTo: string | undefined): string => {
+  const target = localPath(returnTo);
+  return target === null ? '' : hidden('return_to', target);
 };
 
 interface Refusal {
@@ -162,18 +172,21 @@ export const refusalOf = (error: unknown, wrong: string): Refusal => {
   };
 };
 
+interface Step extends Refusal {
+  readonly returnTo: string | undefined;
+}
+
 interface SignInForm extends Partial<Refusal> {
-  readonly login?: string;
-  readonly returnTo?: string | undefined;
+  readonly login: string;
+  readonly returnTo: string | undefined;
 }
 
 const LOGIN_LABELS = { login: 'User name or e-mail address', password: 'Password' };
 
 const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promise<PageResponse> => {
-  const { errors = {}, login = '', status, headers } = shown;
-  const returnTo = localPath(shown.returnTo);
+  const { errors = {}, login, returnTo, status, headers } = shown;
   const { password_authentication_enabled_for_web: enabled } = await getSettings(ctx);
-  const fields = html`!${returnTo === null ? '' : hidden('return_to', returnTo)}
+  const fields = html`!${returnField(returnTo)}
 !${field({ name: 'login', label: LOGIN_LABELS.login, value: login, autocomplete: 'username', required: true, autofocus: login === '', errors })}
 !${field({ name: 'password', label: LOGIN_LABELS.password, type: 'password', autocomplete: 'current-password', required: true, autofocus: login !== '', errors })}
 !${button('Sign in')}`;
@@ -185,8 +198,9 @@ const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promis
   return visit.show(layout({ title: 'Sign in', visit, body }), answer(status, headers));
 };
 
-const showSecondFactor = (visit: Visit, { errors, status, headers }: Refusal): PageResponse => {
-  const fields = html`!${field({
+const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: Step): PageResponse => {
+  const fields = html`!${returnField(returnTo)}
+!${field({
     name: 'code',
     label: 'Code',
     hint: 'Six digits from your authenticator, or one of your recovery codes.',
@@ -197,7 +211,7 @@ const showSecondFactor = (visit: Visit, { errors, status, headers }: Refusal): P
 !${button('Verify')}`;
   const body = html`!${errorSummary(errors)}
 !${form(visit, SECOND_FACTOR, fields)}
-<p class="aside"><a href="${SIGN_IN}">Sign in as somebody else</a></p>`;
+<p class="aside"><a href="${withReturn(SIGN_IN, returnTo)}">Sign in as somebody else</a></p>`;
   return visit.show(layout({ title: 'Prove that it is you', visit, body }), answer(status, headers));
 };
 
@@ -206,12 +220,17 @@ const PASSWORD_LABELS = { password: 'New password', password_confirmation: 'New 
 const showNewPassword = async (
   ctx: Context,
   visit: Visit,
-  { errors, status, headers }: Refusal,
+  { returnTo, errors, status, headers }: Step,
 ): Promise<PageResponse> => {
   const { minimum_password_length: least } = await getSettings(ctx);
   const body = html`<p>Your password was set by somebody else, or has to be renewed. Choose your own.</p>
 !${errorSummary(errors, PASSWORD_LABELS)}
-!${form(visit, NEW_PASSWORD, html`!${newPasswordFields(least, errors)}\n!${button('Set the password and sign in')}`)}`;
+!${form(
+    visit,
+    NEW_PASSWORD,
+    html`!${returnField(returnTo)}
+!${newPasswordFields(least, errors)}\n!${button('Set the password and sign in')}`,
+  )}`;
   return visit.show(layout({ title: 'Choose a new password', visit, body }), answer(status, headers));
 };
 
