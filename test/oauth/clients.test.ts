@@ -101,9 +101,7 @@ describe('openid-client', () => {
       }),
     );
     const tokens = await openid.authorizationCodeGrant(config, back, { pkceCodeVerifier, idTokenExpected: true });
-    const renewed = await openid.refreshTokenGrant(config, tokens.refresh_token ?? '', {
-      code_verifier: pkceCodeVerifier,
-    });
+    const renewed = await openid.refreshTokenGrant(config, tokens.refresh_token ?? '');
     expect(await apiStatus(app(), renewed.access_token)).toBe(200);
   });
 

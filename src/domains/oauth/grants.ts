@@ -68,8 +68,8 @@ export const redeemCode = async (
  * stolen, now or then: the whole family is revoked. Of two exchanges at the same moment one wins, and the other is
  * refused without harm, as a client in trouble with its network does that to itself.
  *
- * An application without a secret shows the verifier of its first request again, unless the setting
- * `oauth_refresh_requires_code_verifier` lets it do without.
+ * An application without a secret may show the verifier of its first request again, and has to where the setting
+ * `oauth_refresh_requires_code_verifier` says so. A wrong one is refused in any case.
  *
  * @throws OAuthError `invalid_grant`, `invalid_scope`
  */

@@ -237,9 +237,9 @@ export const settingsSchema = z.object({
     ),
   oauth_refresh_requires_code_verifier: z
     .boolean()
-    .default(true)
+    .default(false)
     .describe(
-      'Own setting: whether an application without a secret sends its code verifier again with each refresh token. Turn it off for clients that follow RFC 6749 alone.',
+      'Own setting: whether an application without a secret has to send its code verifier again with each refresh token. Clients that follow RFC 6749 alone do not.',
     ),
   project_export_enabled: z.boolean().default(true).describe('Whether projects can be exported.'),
   max_export_size: count(1_000_000).default(0).describe('Largest archive an export may make, in MiB; 0 is unlimited.'),
