@@ -10,6 +10,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       add column otp_used_step bigint,
       -- an address that waits for its confirmation, and replaces email then
       add column unconfirmed_email text,
+      -- since when somebody who has to have a second factor goes without: the grace that settings give begins then
+      add column two_factor_grace_started_at timestamptz,
       add column password_changed_at timestamptz;
 
     -- Addresses besides the primary one. Confirmed ones are taken; others may wait for several people.
