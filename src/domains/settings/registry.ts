@@ -199,6 +199,18 @@ export const settingsSchema = z.object({
     .boolean()
     .default(true)
     .describe('Whether personal access tokens must expire.'),
+  service_access_tokens_expiration_enforced: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Whether tokens of service accounts that belong to no group must expire. Of those of groups the group decides.',
+    ),
+  extended_grat_expiry_webhooks_execute: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether hooks hear of tokens that end 60 and 30 days before, too. They always hear 7 days and 1 day before.',
+    ),
   disable_personal_access_tokens: z
     .boolean()
     .default(false)
@@ -241,6 +253,9 @@ export const settingsSchema = z.object({
     .describe(
       'Own setting: whether an application without a secret has to send its code verifier again with each refresh token. Clients that follow RFC 6749 alone do not.',
     ),
+  max_attachment_size: count(100_000)
+    .default(100)
+    .describe('Largest file that can be attached, in MiB; 0 is unlimited.'),
   project_export_enabled: z.boolean().default(true).describe('Whether projects can be exported.'),
   max_export_size: count(1_000_000).default(0).describe('Largest archive an export may make, in MiB; 0 is unlimited.'),
   max_import_size: count(1_000_000)

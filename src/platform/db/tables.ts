@@ -593,6 +593,7 @@ export interface PersonalAccessTokens {
   description: string | null;
   digest: Buffer;
   expires_at: string | null;
+  expiry_notice: number | null;
   family_id: Generated<string>;
   id: Generated<number>;
   impersonation: Generated<boolean>;
@@ -1001,6 +1002,18 @@ export interface Timelogs {
   user_id: number | null;
 }
 
+export interface Uploads {
+  created_at: Generated<string>;
+  filename: string;
+  id: Generated<number>;
+  namespace_id: number | null;
+  project_id: number | null;
+  secret: string;
+  size: number;
+  storage_key: string;
+  uploaded_by_id: number | null;
+}
+
 export interface UserFollows {
   created_at: Generated<string>;
   followed_id: number;
@@ -1211,6 +1224,7 @@ export interface DB {
   snippets: Snippets;
   stages: Stages;
   timelogs: Timelogs;
+  uploads: Uploads;
   user_follows: UserFollows;
   users: Users;
   webhook_attempts: WebhookAttempts;
