@@ -1,3 +1,4 @@
+import { foldSizes } from '#domains/groups/jobs.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
@@ -30,6 +31,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(deactivateDormantUsers),
   runnable(answerMailRequest),
   runnable(sweepMailTokens),
+  runnable(foldSizes),
   runnable(refreshStatistics),
   runnable(packRepository),
   runnable(deleteMergedBranches),

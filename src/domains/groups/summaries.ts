@@ -19,7 +19,7 @@ export interface GroupStatistics {
   readonly container_registry_size: number;
 }
 
-/** The statistics of these groups, by id; all have them. */
+/** The statistics of these groups, by id; all have them. They are kept up to date with what changes them. */
 export const groupStatisticsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -31,14 +31,24 @@ export const groupStatisticsByIds = async (
       repository_size, wiki_size, lfs_objects_size, job_artifacts_size, pipeline_artifacts_size, packages_size,
       snippets_size, uploads_size, container_registry_size
     from (
-      select n.id, ${sql.join(SIZES.map((size) => sql`coalesce(sum(s.${sql.ref(size)}), 0)::bigint as ${sql.ref(size)}`))}
-      from namespaces n
-      left join namespaces d on d.traversal_ids @> array[n.id]
-      left join projects p on p.namespace_id = d.id
-      left join project_statistics s on s.project_id = p.id
-      where n.id = any (${ids}::bigint[])
-      group by n.id) sums`.execute(ctx.db);
+      select given.id, ${sql.join(SIZES.map((size) => sql`coalesce(sum(s.${sql.ref(size)}), 0)::bigint as ${sql.ref(size)}`))}
+      from unnest(${ids}::bigint[]) given (id)
+      left join namespace_sizes s on s.namespace_id = given.id
+      group by given.id) sums`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** Folds the rows that changes have left into one for each group: its sizes stay what they are. */
+export const foldSizes = async (ctx: Pick<Context, 'db'>): Promise<void> => {
+  const names = sql.join(SIZES.map((size) => sql.ref(size)));
+  await sql`
+    with gone as (
+      delete from namespace_sizes where namespace_id in (
+        select namespace_id from namespace_sizes group by namespace_id having count(*) > 1)
+      returning *)
+    insert into namespace_sizes (namespace_id, ${names})
+      select gone.namespace_id, ${sql.join(SIZES.map((size) => sql`sum(gone.${sql.ref(size)})`))}
+      from gone group by gone.namespace_id`.execute(ctx.db);
 };
 
 const SIZES = [

@@ -29,6 +29,14 @@ export type JsonPrimitive = boolean | number | string | null;
 
 export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
+export interface AccessRequests {
+  id: Generated<number>;
+  namespace_id: number | null;
+  project_id: number | null;
+  requested_at: Generated<string>;
+  user_id: number;
+}
+
 export interface ApplicationSettings {
   attributes: Generated<Json>;
   created_at: Generated<string>;
@@ -194,6 +202,18 @@ export interface ImportFailures {
   source: string;
 }
 
+export interface Invitations {
+  access_level: number;
+  created_at: Generated<string>;
+  created_by_id: number | null;
+  digest: Buffer;
+  email: string;
+  expires_at: string | null;
+  id: Generated<number>;
+  namespace_id: number | null;
+  project_id: number | null;
+}
+
 export interface IssueAssignees {
   issue_id: number;
   user_id: number;
@@ -288,6 +308,31 @@ export interface Labels {
   updated_at: Generated<string>;
 }
 
+export interface LdapGroupLinks {
+  cn: string | null;
+  created_at: Generated<string>;
+  filter: string | null;
+  group_access: number;
+  id: Generated<number>;
+  namespace_id: number;
+  provider: string;
+}
+
+export interface LdapSyncs {
+  added: Generated<number>;
+  changed: Generated<number>;
+  error: string | null;
+  finished_at: string | null;
+  namespace_id: number;
+  processed: Generated<number>;
+  queued_at: Generated<string>;
+  removed: Generated<number>;
+  run: Generated<number>;
+  started_at: string | null;
+  state: string;
+  total: Generated<number>;
+}
+
 export interface MailTokens {
   created_at: Generated<string>;
   digest: Buffer;
@@ -306,7 +351,9 @@ export interface Members {
   id: Generated<number>;
   invite_email: string | null;
   namespace_id: number | null;
+  override: Generated<boolean>;
   project_id: number | null;
+  source: string | null;
   updated_at: Generated<string>;
   user_id: number | null;
 }
@@ -459,6 +506,7 @@ export interface Namespaces {
   lfs_enabled: Generated<boolean>;
   lock_assistant_features_enabled: Generated<boolean>;
   lock_math_rendering_limits_enabled: Generated<boolean>;
+  marked_for_deletion_by_id: number | null;
   marked_for_deletion_on: string | null;
   math_rendering_limits_enabled: Generated<boolean>;
   mentions_disabled: boolean | null;
@@ -488,6 +536,19 @@ export interface NamespaceShares {
   id: Generated<number>;
   namespace_id: number;
   shared_with_id: number;
+}
+
+export interface NamespaceSizes {
+  container_registry_size: Generated<number>;
+  job_artifacts_size: Generated<number>;
+  lfs_objects_size: Generated<number>;
+  namespace_id: number;
+  packages_size: Generated<number>;
+  pipeline_artifacts_size: Generated<number>;
+  repository_size: Generated<number>;
+  snippets_size: Generated<number>;
+  uploads_size: Generated<number>;
+  wiki_size: Generated<number>;
 }
 
 export interface Notes {
@@ -948,6 +1009,23 @@ export interface Runners {
   updated_at: Generated<string>;
 }
 
+export interface SamlGroupLinks {
+  access_level: number;
+  created_at: Generated<string>;
+  id: Generated<number>;
+  member_role_id: number | null;
+  name: string;
+  namespace_id: number;
+}
+
+export interface SamlRequests {
+  answer: Buffer | null;
+  code_digest: Buffer | null;
+  expires_at: string;
+  id: string;
+  return_to: string | null;
+}
+
 export interface ScimIdentities {
   active: Generated<boolean>;
   extern_uid: string;
@@ -1153,6 +1231,7 @@ export interface WebhookValues {
 }
 
 export interface DB {
+  access_requests: AccessRequests;
   application_settings: ApplicationSettings;
   award_emoji: AwardEmoji;
   custom_attributes: CustomAttributes;
@@ -1170,12 +1249,15 @@ export interface DB {
   hub_processes: HubProcesses;
   identities: Identities;
   import_failures: ImportFailures;
+  invitations: Invitations;
   issue_assignees: IssueAssignees;
   issues: Issues;
   job_crashes: JobCrashes;
   jobs: Jobs;
   label_links: LabelLinks;
   labels: Labels;
+  ldap_group_links: LdapGroupLinks;
+  ldap_syncs: LdapSyncs;
   mail_tokens: MailTokens;
   members: Members;
   merge_request_approvals: MergeRequestApprovals;
@@ -1189,6 +1271,7 @@ export interface DB {
   namespace_access: NamespaceAccess;
   namespace_counters: NamespaceCounters;
   namespace_shares: NamespaceShares;
+  namespace_sizes: NamespaceSizes;
   namespaces: Namespaces;
   notes: Notes;
   oauth_access_tokens: OauthAccessTokens;
@@ -1219,6 +1302,8 @@ export interface DB {
   repository_upkeep: RepositoryUpkeep;
   resource_events: ResourceEvents;
   runners: Runners;
+  saml_group_links: SamlGroupLinks;
+  saml_requests: SamlRequests;
   scim_identities: ScimIdentities;
   sessions: Sessions;
   snippets: Snippets;
