@@ -1,6 +1,8 @@
 import { graphqlFlat } from './benches/graphql-flat.ts';
 import { graphqlNested } from './benches/graphql-nested.ts';
+import { groups } from './benches/groups.ts';
 import { hooks } from './benches/hooks.ts';
+import { hooksHanging } from './benches/hooks-hanging.ts';
 import { restProjects } from './benches/rest-projects.ts';
 import { signIns } from './benches/sign-ins.ts';
 import { sse5000 } from './benches/sse-5000.ts';
@@ -12,11 +14,13 @@ import { openWorld, type World } from './lib/world.ts';
 /** `npm run bench` runs all of them, `npm run bench -- NAME...` some. */
 const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
   'rest-projects': restProjects,
+  groups,
   'graphql-flat': graphqlFlat,
   'graphql-nested': graphqlNested,
   'import-50k': importIssues,
   'export-50k': exportIssues,
   hooks,
+  'hooks-hanging': hooksHanging,
   'sse-5000': sse5000,
   'sign-ins': signIns,
   start,
