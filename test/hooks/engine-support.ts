@@ -3,6 +3,7 @@ import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.
 import type { Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { Listener } from '#platform/db/listener.ts';
+import type { HttpClient } from '#platform/http-client/http-client.ts';
 import { startProcesses } from '#platform/processes.ts';
 import { createTestServices } from '../support/services.ts';
 
@@ -15,13 +16,15 @@ export interface EngineProcessOptions {
   readonly backoffMs?: (failures: number) => number;
   readonly heartbeatMs?: number;
   readonly deadAfterMs?: number;
+  /** In place of the client that really resolves names. */
+  readonly http?: HttpClient;
 }
 
 /** A process of the hub that does nothing but deliver. */
 export const startEngineProcess = async (url: string, options: EngineProcessOptions = {}): Promise<EngineProcess> => {
   const { heartbeatMs = 200, deadAfterMs = 1_500, backoffMs = () => 20 } = options;
   const held = await createTestServices(url);
-  const { services } = held;
+  const services = options.http ? { ...held.services, http: options.http } : held.services;
   const listener = new Listener(url, services.log);
   await listener.start();
   const processes = await startProcesses({ services, heartbeatMs, deadAfterMs });

@@ -1,0 +1,188 @@
+import { sql } from 'kysely';
+import { buildConnector } from 'undici';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createHttpClient, type HttpClientOptions } from '#platform/http-client/http-client.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestServices, type TestServices } from '../support/services.ts';
+import { until } from '../support/until.ts';
+import { allowLocal, insertDeliveries, insertHook, startEngineProcess } from './engine-support.ts';
+import { Receiver } from './receiver.ts';
+
+let local: TestDatabase;
+let guarded: TestDatabase;
+const held: TestServices[] = [];
+beforeAll(async () => {
+  local = await createTestDatabase();
+  guarded = await createTestDatabase();
+  for (const { url } of [local, guarded]) held.push(await createTestServices(url, { max: 4 }));
+  if (held[0]) await allowLocal(held[0].services);
+});
+afterAll(async () => {
+  for (const each of held) await each[Symbol.asyncDispose]();
+  await local.drop();
+  await guarded.drop();
+});
+const db = (of: TestDatabase) => {
+  const found = held[of === local ? 0 : 1];
+  if (!found) throw new Error('there is no database');
+  return found.services.db;
+};
+
+interface Attempt {
+  readonly response_status: number | null;
+  readonly error: string | null;
+  readonly response_body: string | null;
+  readonly duration_ms: number;
+}
+const attemptsOf = async (of: TestDatabase, hook: number): Promise<Attempt[]> =>
+  (
+    await sql<Attempt>`
+      select response_status, error, response_body, duration_ms from webhook_attempts
+      where webhook_id = ${hook} order by id`.execute(db(of))
+  ).rows;
+const firstAttempt = async (of: TestDatabase, hook: number): Promise<Attempt> => {
+  await until('it was tried', async () => (await attemptsOf(of, hook)).length > 0, 20_000);
+  const [first] = await attemptsOf(of, hook);
+  if (!first) throw new Error('there is no attempt');
+  return first;
+};
+const waitOf = async (hook: number): Promise<number> => {
+  const { rows } = await sql<{ seconds: number }>`
+    select extract(epoch from next_attempt_at - now())::float8 as seconds from webhook_deliveries
+    where webhook_id = ${hook} and state = 'waiting'`.execute(db(local));
+  return rows[0]?.seconds ?? 0;
+};
+
+describe('a receiver', () => {
+  it('that redirects is not followed: that is a failure', async () => {
+    await using target = await Receiver.start();
+    await using receiver = await Receiver.start();
+    await using it = await startEngineProcess(local.url, { backoffMs: () => 600_000 });
+    for (const status of [301, 302, 303, 307, 308]) {
+      receiver.answer = (response) => response.writeHead(status, { location: target.url }).end();
+      const hook = await insertHook(it.services, receiver.url);
+      await insertDeliveries(it.services, [hook]);
+      expect(await firstAttempt(local, hook)).toMatchObject({
+        response_status: status,
+        error: 'The receiver redirects, which is not followed',
+      });
+    }
+    expect(target.received).toEqual([]);
+  });
+
+  it('whose answer does not end is cut off, and little of it is kept', async () => {
+    await using receiver = await Receiver.start();
+    let written = 0;
+    receiver.answer = (response) => {
+      response.writeHead(200);
+      const pour = () => {
+        while (!response.destroyed && response.write('x'.repeat(16_384))) written += 16_384;
+      };
+      response.on('drain', pour);
+      response.on('error', () => {});
+      pour();
+    };
+    await using it = await startEngineProcess(local.url, { backoffMs: () => 600_000 });
+    const hook = await insertHook(it.services, receiver.url);
+    await insertDeliveries(it.services, [hook]);
+    const attempt = await firstAttempt(local, hook);
+    expect(attempt.error).toBe('The answer is too large');
+    expect(attempt.response_body).toHaveLength(8 * 1_024);
+    expect(written).toBeLessThan(64 * 1_024 * 1_024);
+  });
+
+  it('that never answers costs ten seconds, and holds up none but itself', async () => {
+    await using silent = await Receiver.start();
+    silent.answer = () => {};
+    await using slow = await Receiver.start();
+    slow.answer = (response) => setTimeout(() => response.writeHead(200).end(), 400);
+    await using it = await startEngineProcess(local.url, { backoffMs: () => 600_000 });
+    const [never, late] = [await insertHook(it.services, silent.url), await insertHook(it.services, slow.url)];
+    await insertDeliveries(it.services, [never, late]);
+    const taken = await firstAttempt(local, late);
+    expect([taken.error, taken.response_status]).toEqual([null, 200]);
+    expect(taken.duration_ms).toBeGreaterThanOrEqual(390);
+    expect(await attemptsOf(local, never)).toEqual([]);
+    const given = await firstAttempt(local, never);
+    expect(given.response_status).toBeNull();
+    expect(given.error).toMatch(/time/i);
+    expect(given.duration_ms).toBeGreaterThan(9_000);
+    expect(given.duration_ms).toBeLessThan(15_000);
+  });
+
+  it('that asks for patience with 429 or 503 gets it; any other failure is tried by the usual rests', async () => {
+    await using receiver = await Receiver.start();
+    await using it = await startEngineProcess(local.url, { backoffMs: () => 5_000 });
+    const restAfter = async (status: number, header: Record<string, string>) => {
+      receiver.answer = (response) => response.writeHead(status, header).end();
+      const hook = await insertHook(it.services, receiver.url);
+      await insertDeliveries(it.services, [hook]);
+      expect((await firstAttempt(local, hook)).response_status).toBe(status);
+      return waitOf(hook);
+    };
+    expect(await restAfter(429, { 'retry-after': '3600' })).toBeGreaterThan(3_500);
+    const date = new Date(Date.now() + 7_200_000).toUTCString();
+    expect(await restAfter(503, { 'retry-after': date })).toBeGreaterThan(7_000);
+    // Not for ever.
+    expect(await restAfter(429, { 'retry-after': '999999999' })).toBeLessThanOrEqual(86_400);
+    expect(await restAfter(500, {})).toBeLessThanOrEqual(5);
+    expect(await restAfter(404, { 'retry-after': 'soon' })).toBeLessThanOrEqual(5);
+  });
+});
+
+describe('an address', () => {
+  /** Opens loopback connections only, whatever the guard decided; counts what it is asked for. */
+  const watched = (options: HttpClientOptions) => {
+    const asked: string[] = [];
+    const connector = buildConnector({});
+    const http = createHttpClient({
+      ...options,
+      connect: (given, callback) => {
+        const [first] = given.addresses;
+        asked.push(first?.address ?? '');
+        if (first?.address !== '127.0.0.1')
+          return callback(new Error('test: only loopback is ever connected to'), null);
+        connector({ ...given, hostname: '127.0.0.1' }, callback);
+      },
+    });
+    return { http, asked };
+  };
+
+  it('that resolves to a private one is not connected to, not even when it was public before', async () => {
+    for (const inner of [
+      '10.0.0.7',
+      '127.0.0.1',
+      '169.254.169.254',
+      '100.64.1.1',
+      '::1',
+      'fd00::1',
+      '::ffff:10.0.0.7',
+    ]) {
+      const { http, asked } = watched({
+        lookup: async () => [
+          { address: '93.184.216.34', family: 4 },
+          { address: inner, family: inner.includes(':') ? 6 : 4 },
+        ],
+      });
+      await using it = await startEngineProcess(guarded.url, { http, backoffMs: () => 600_000 });
+      const hook = await insertHook(it.services, 'http://receiver.example/hook');
+      await insertDeliveries(it.services, [hook]);
+      const { error, response_status } = await firstAttempt(guarded, hook);
+      expect([inner, response_status]).toEqual([inner, null]);
+      expect(error).toMatch(/blocked/);
+      expect([inner, asked]).toEqual([inner, []]);
+      await http.close();
+    }
+  });
+
+  it('of the cloud’s metadata stays closed also where local requests are allowed, on each retry', async () => {
+    const { http, asked } = watched({ lookup: async () => [{ address: '169.254.169.254', family: 4 }] });
+    await using it = await startEngineProcess(local.url, { http, backoffMs: () => 10 });
+    const hook = await insertHook(it.services, 'http://metadata.example/latest');
+    await insertDeliveries(it.services, [hook]);
+    await until('it was tried again', async () => (await attemptsOf(local, hook)).length >= 3);
+    expect(asked).toEqual([]);
+    for (const { error } of await attemptsOf(local, hook)) expect(error).toMatch(/blocked/);
+    await http.close();
+  });
+});

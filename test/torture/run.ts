@@ -1,0 +1,19 @@
+import { parseArgs } from 'node:util';
+import { tortureHooks } from './hooks.ts';
+
+// `npm run torture -- hooks --rounds 50 --seed 7`: kills what delivers, and the database, and counts what came of it.
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string', default: '20' },
+    seed: { type: 'string', default: String(Date.now() % 100_000) },
+  },
+});
+const [rounds, seed] = [Number(values.rounds), Number(values.seed)];
+if (positionals[0] !== 'hooks' || !Number.isSafeInteger(rounds) || rounds < 1 || !Number.isSafeInteger(seed)) {
+  console.error('Usage: npm run torture -- hooks [--rounds N] [--seed S]');
+  process.exit(2);
+}
+const verdict = await tortureHooks({ rounds, seed, say: (line) => console.log(line) });
+console.log(JSON.stringify({ seed, ...verdict }, null, 2));
+process.exit(verdict.problems.length === 0 ? 0 : 1);
