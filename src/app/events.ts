@@ -1,4 +1,5 @@
 import * as customAttributes from '#domains/custom-attributes/events.ts';
+import * as directory from '#domains/directory/events.ts';
 import * as groups from '#domains/groups/events.ts';
 import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
@@ -10,8 +11,12 @@ import * as notes from '#domains/notes/events.ts';
 import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
+import * as pushRules from '#domains/push-rules/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
 import * as runners from '#domains/runners/events.ts';
+import * as saml from '#domains/saml/events.ts';
+import * as serviceAccounts from '#domains/service-accounts/events.ts';
+import { removeOfDeletedGroups } from '#domains/service-accounts/followers.ts';
 import * as settings from '#domains/settings/events.ts';
 import * as signIn from '#domains/sign-in/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
@@ -29,9 +34,13 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   tokens,
   oauth,
   groups,
+  serviceAccounts,
   projects,
+  pushRules,
   repositories,
   members,
+  saml,
+  directory,
   labels,
   milestones,
   issues,
@@ -42,4 +51,8 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
 ].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */
-export const followers: readonly Follower[] = [projectActivity, dispatchToHooks(eventDefinitions)];
+export const followers: readonly Follower[] = [
+  projectActivity,
+  removeOfDeletedGroups,
+  dispatchToHooks(eventDefinitions),
+];

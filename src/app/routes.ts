@@ -1,4 +1,5 @@
 import { routes as ci } from '#domains/ci/rest.ts';
+import { routes as directory } from '#domains/directory/rest.ts';
 import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as hooks } from '#domains/hooks/rest.ts';
 import { routes as issues } from '#domains/issues/rest.ts';
@@ -10,9 +11,12 @@ import { routes as milestones } from '#domains/milestones/rest.ts';
 import { routes as notes } from '#domains/notes/rest.ts';
 import { routes as oauth } from '#domains/oauth/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
+import { routes as pushRules } from '#domains/push-rules/rest.ts';
 import { routes as releases } from '#domains/releases/rest.ts';
 import { routes as repositories } from '#domains/repositories/rest.ts';
 import { routes as runners } from '#domains/runners/rest.ts';
+import { routes as saml } from '#domains/saml/rest.ts';
+import { routes as serviceAccounts } from '#domains/service-accounts/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as signIn } from '#domains/sign-in/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
@@ -29,9 +33,13 @@ export const routes: readonly Route[] = [
   ...tokens,
   ...oauth,
   ...groups,
+  ...serviceAccounts,
   ...projects,
+  ...pushRules,
   ...repositories,
   ...members,
+  ...saml,
+  ...directory,
   ...transfers,
   ...labels,
   ...milestones,

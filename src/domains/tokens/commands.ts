@@ -9,7 +9,7 @@ import { badRequest, forbidden, invalid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant, TOKEN_SCOPES } from './model.ts';
-import { getCurrentToken, getToken, type TokenRow, tokenColumns } from './queries.ts';
+import { getBotToken, getCurrentToken, getToken, type TokenRow, tokenColumns } from './queries.ts';
 
 export interface NewToken {
   readonly name: string;
@@ -38,6 +38,12 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
   if (settings.disable_personal_access_tokens && !owner.is_admin) throw forbidden(DISABLED);
   const available = TOKEN_SCOPES.filter((scope) => owner.is_admin || !ADMINISTRATOR_SCOPES.has(scope));
   return insertChecked(ctx, owner.id, input, { settings, available, impersonation: false });
+};
+
+/** Makes a token of a bot, where the caller may administer it. @throws `invalid` by attribute */
+export const createBotToken = async (ctx: Context, botId: number, input: NewToken): Promise<CreatedToken> => {
+  const available = TOKEN_SCOPES.filter((scope) => !ADMINISTRATOR_SCOPES.has(scope));
+  return insertChecked(ctx, botId, input, { settings: await getSettings(ctx), available, impersonation: false });
 };
 
 /**
@@ -70,7 +76,7 @@ const insertChecked = async (
   },
 ): Promise<CreatedToken> => {
   const { settings, available, impersonation } = rules;
-  const { expires_at, problem } = lifetimeOf(ctx, settings, input.expires_at);
+  const { expires_at, problem } = await lifetimeOf(ctx, settings, user_id, input.expires_at);
   const scopes = [...new Set(input.scopes)];
 
   const errors: Record<string, string[]> = {};
@@ -97,24 +103,35 @@ const insertChecked = async (
 };
 
 /**
- * When a new token ends: as wanted, where the settings allow it; null is never, and what is left open is `days` from
- * today, by default as late as they allow. `problem` says what is wrong with a wish.
+ * When a new token of the user ends: as wanted, where the settings allow it; null is never, and what is left open is
+ * `days` from today, by default as late as they allow. `problem` says what is wrong with a wish.
  */
-const lifetimeOf = (
+const lifetimeOf = async (
   ctx: Context,
   settings: Settings,
+  userId: number,
   wanted: string | null | undefined,
   days: number = settings.max_personal_access_token_lifetime,
-): { readonly expires_at: string | null; readonly problem: string | null } => {
+): Promise<{ readonly expires_at: string | null; readonly problem: string | null }> => {
   const day = today(ctx.clock);
   const latest = daysAfter(day, settings.max_personal_access_token_lifetime);
   const usual = daysAfter(day, Math.min(days, settings.max_personal_access_token_lifetime));
-  const mayLast = wanted === null && !settings.require_personal_access_token_expiry;
+  const mayLast = wanted === null && !(await mustExpire(ctx, settings, userId));
   const expires_at = mayLast ? null : (wanted ?? usual);
   if (expires_at === null) return { expires_at, problem: null };
   const problem =
     expires_at <= day ? 'must be in the future' : expires_at > latest ? `must be on or before ${latest}` : null;
   return { expires_at, problem };
+};
+
+/** Whether tokens of the user must end: of service accounts their group decides, or the settings where they have none. */
+const mustExpire = async (ctx: Context, settings: Settings, userId: number): Promise<boolean> => {
+  const { rows } = await sql<{ user_type: string; enforced: boolean | null }>`
+    select u.user_type, n.service_access_tokens_expiration_enforced as enforced
+    from users u left join namespaces n on n.id = u.provisioned_by_group_id
+    where u.id = ${userId}`.execute(ctx.db);
+  if (rows[0]?.user_type !== 'service_account') return settings.require_personal_access_token_expiry;
+  return rows[0].enforced ?? settings.service_access_tokens_expiration_enforced;
 };
 
 interface TokenToInsert extends NewToken {
@@ -148,6 +165,10 @@ export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRo
 /** Revokes one of the caller's own tokens, or for administrators anyone's, at once. Again is fine. */
 export const revokeToken = async (ctx: Context, id: number): Promise<TokenRow> => revoke(ctx, await getToken(ctx, id));
 
+/** Revokes a token of a bot, where the caller may administer it. Again is fine. @throws `not_found` (PersonalAccessToken) */
+export const revokeBotToken = async (ctx: Context, botId: number, id: number): Promise<TokenRow> =>
+  revoke(ctx, await getBotToken(ctx, botId, id));
+
 /** Revokes the token that this request came with. */
 export const revokeCurrentToken = async (ctx: Context): Promise<TokenRow> => revoke(ctx, await getCurrentToken(ctx));
 
@@ -177,9 +198,25 @@ export const rotateToken = async (
   which: number | 'current',
   wanted: { readonly expires_at?: string | null | undefined },
 ): Promise<CreatedToken> => {
-  const { id } = which === 'current' ? await getCurrentToken(ctx) : await getToken(ctx, which);
+  const row = which === 'current' ? await getCurrentToken(ctx) : await getToken(ctx, which);
+  return rotate(ctx, row, wanted);
+};
+
+/** The same for a token of a bot, where the caller may administer it. @throws as `rotateToken` */
+export const rotateBotToken = async (
+  ctx: Context,
+  botId: number,
+  id: number,
+  wanted: { readonly expires_at?: string | null | undefined },
+): Promise<CreatedToken> => rotate(ctx, await getBotToken(ctx, botId, id), wanted);
+
+const rotate = async (
+  ctx: Context,
+  { id, user_id }: TokenRow,
+  wanted: { readonly expires_at?: string | null | undefined },
+): Promise<CreatedToken> => {
   const settings = await getSettings(ctx);
-  const { expires_at, problem } = lifetimeOf(ctx, settings, wanted.expires_at, ROTATED_TOKEN_DAYS);
+  const { expires_at, problem } = await lifetimeOf(ctx, settings, user_id, wanted.expires_at, ROTATED_TOKEN_DAYS);
   if (problem !== null) throw invalid({ expires_at: [problem] });
   const value = settings.personal_access_token_prefix + randomToken();
   return ctx.transaction(async (tx) => {

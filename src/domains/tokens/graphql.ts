@@ -10,7 +10,7 @@ import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken,
 import { isActive } from './model.ts';
 import { getCurrentToken, getToken, listImpersonationTokens, listTokens, type TokenRow } from './queries.ts';
 
-const TokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
+export const PersonalAccessTokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
   description: 'A token that acts for its user. Its value is told once, when it is made.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (token) => gid('PersonalAccessToken', token.id) }),
@@ -30,8 +30,8 @@ const TokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
   }),
 });
 
-const TokenConnection = builder.connectionObject(
-  { type: TokenRef, name: 'PersonalAccessTokenConnection' },
+export const PersonalAccessTokenConnection = builder.connectionObject(
+  { type: PersonalAccessTokenRef, name: 'PersonalAccessTokenConnection' },
   { name: 'PersonalAccessTokenEdge' },
 );
 
@@ -42,7 +42,7 @@ const TokenState = builder.enumType('PersonalAccessTokenState', {
 builder.interfaceField(UserRef, 'personalAccessTokens', (t) =>
   t.connection(
     {
-      type: TokenRef,
+      type: PersonalAccessTokenRef,
       nullable: true,
       description: "The user's own, and administrators', to see.",
       args: {
@@ -72,14 +72,14 @@ builder.interfaceField(UserRef, 'personalAccessTokens', (t) =>
         );
       },
     },
-    TokenConnection,
+    PersonalAccessTokenConnection,
   ),
 );
 
 builder.interfaceField(UserRef, 'impersonationTokens', (t) =>
   t.connection(
     {
-      type: TokenRef,
+      type: PersonalAccessTokenRef,
       nullable: true,
       description: 'For administrators to see.',
       args: { state: t.arg({ type: TokenState }) },
@@ -88,13 +88,13 @@ builder.interfaceField(UserRef, 'impersonationTokens', (t) =>
           ? listConnection(args, info, await listImpersonationTokens(ctx, user.id, args.state ?? 'all'))
           : null,
     },
-    TokenConnection,
+    PersonalAccessTokenConnection,
   ),
 );
 
 builder.queryField('personalAccessToken', (t) =>
   t.field({
-    type: TokenRef,
+    type: PersonalAccessTokenRef,
     nullable: true,
     description: 'A token of the caller, for administrators of anyone; without an id the one of this request.',
     args: { id: t.arg({ type: 'PersonalAccessTokenID' }) },
@@ -115,7 +115,7 @@ mutationField('personalAccessTokenCreate', {
     expiresAt: t.field({ type: 'Date' }),
     userId: t.field({ type: 'UserID' }),
   }),
-  payload: { personalAccessToken: TokenRef, token: 'String' },
+  payload: { personalAccessToken: PersonalAccessTokenRef, token: 'String' },
   run: async (ctx, input) => {
     const { token, ...personalAccessToken } = await createToken(ctx, input.userId ?? requireUser(ctx), {
       name: input.name,
@@ -130,7 +130,7 @@ mutationField('personalAccessTokenCreate', {
 mutationField('personalAccessTokenRevoke', {
   description: 'Revokes a token; without an id the one of this request.',
   input: (t) => ({ id: t.field({ type: 'PersonalAccessTokenID' }) }),
-  payload: { personalAccessToken: TokenRef },
+  payload: { personalAccessToken: PersonalAccessTokenRef },
   run: async (ctx, { id }) => ({
     personalAccessToken: id == null ? await revokeCurrentToken(ctx) : await revokeToken(ctx, id),
   }),
@@ -142,7 +142,7 @@ mutationField('personalAccessTokenRotate', {
     id: t.field({ type: 'PersonalAccessTokenID' }),
     expiresAt: t.field({ type: 'Date', description: 'In a week by default.' }),
   }),
-  payload: { personalAccessToken: TokenRef, token: 'String' },
+  payload: { personalAccessToken: PersonalAccessTokenRef, token: 'String' },
   run: async (ctx, { id, expiresAt }) => {
     const { token, ...personalAccessToken } = await rotateToken(ctx, id ?? 'current', { expires_at: expiresAt });
     return { personalAccessToken, token };
@@ -158,7 +158,7 @@ mutationField('impersonationTokenCreate', {
     scopes: t.stringList({ required: true }),
     expiresAt: t.field({ type: 'Date', required: true }),
   }),
-  payload: { personalAccessToken: TokenRef, token: 'String' },
+  payload: { personalAccessToken: PersonalAccessTokenRef, token: 'String' },
   run: async (ctx, { userId, expiresAt, name, description, scopes }) => {
     const { token, ...personalAccessToken } = await createImpersonationToken(ctx, userId, {
       name,

@@ -49,6 +49,17 @@ export const listTokens = (ctx: Context, filter: TokenFilter): List<TokenRow> =>
   if (filter.impersonation && !ctx.actor.isAdmin) throw forbidden();
   const userId = filter.user_id ?? (ctx.actor.isAdmin ? null : self);
   if (userId !== null && userId !== self && !ctx.actor.isAdmin) throw forbidden();
+  return matchingTokens(ctx, userId, filter);
+};
+
+/** The tokens of a bot, where the caller may administer it. */
+export const listBotTokens = (
+  ctx: Context,
+  botId: number,
+  filter: Omit<TokenFilter, 'user_id' | 'impersonation'>,
+): List<TokenRow> => matchingTokens(ctx, botId, filter);
+
+const matchingTokens = (ctx: Context, userId: number | null, filter: TokenFilter): List<TokenRow> => {
   let query = ctx.db
     .selectFrom('personal_access_tokens')
     .select(tokenColumns)
@@ -108,6 +119,19 @@ export const getImpersonationToken = async (ctx: Context, userId: number, id: nu
     .where('impersonation', '=', true)
     .executeTakeFirst();
   if (!token) throw notFound('Impersonation Token');
+  return token;
+};
+
+/** A token of the bot, where the caller may administer it. Throws `not_found` (PersonalAccessToken). */
+export const getBotToken = async (ctx: Pick<Context, 'db'>, botId: number, id: number): Promise<TokenRow> => {
+  const token = await ctx.db
+    .selectFrom('personal_access_tokens')
+    .select(tokenColumns)
+    .where('id', '=', id)
+    .where('user_id', '=', botId)
+    .where('impersonation', '=', false)
+    .executeTakeFirst();
+  if (!token) throw notFound('PersonalAccessToken');
   return token;
 };
 

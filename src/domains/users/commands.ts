@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import { OWNER } from '#domains/access/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid } from '#platform/errors.ts';
@@ -8,14 +7,12 @@ import { randomToken } from '#platform/secrets.ts';
 import { holdAddress, isTaken } from './addresses.ts';
 import { requireAnotherAdministrator } from './administrators.ts';
 import { attributeErrors, columnsOf, passwordErrors, type UserAttributes } from './attributes.ts';
-import { removeAvatar, storeAvatar } from './avatar.ts';
+import { storeAvatar } from './avatar.ts';
 import { makePrimary, sendConfirmation } from './confirmation.ts';
 import { sayingWhatIsTaken } from './conflicts.ts';
 import { emailProblems, externalByDefault } from './email-rules.ts';
-import { userCreated, userDeleted } from './events.ts';
-import { deleteContributions, moveContributions } from './ghost.ts';
+import { userCreated } from './events.ts';
 import { setIdentity } from './identities.ts';
-import { dismissProjects } from './leaving-projects.ts';
 import { isInternal } from './model.ts';
 import { requireConfirmedAddresses } from './own-addresses.ts';
 import { hashPassword } from './password.ts';
@@ -23,6 +20,7 @@ import { sendPasswordReset } from './password-reset.ts';
 import { createPersonalNamespace } from './personal-namespace.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
+import { removeAccount } from './removal.ts';
 import { setPassword } from './set-password.ts';
 import { described, lockUser, writeUser } from './write.ts';
 
@@ -170,41 +168,5 @@ export const deleteUser = async (
 ): Promise<void> => {
   requireAdministrator(ctx);
   if (id === ctx.actor.userId) throw forbidden('You cannot remove your own account');
-  await ctx.transaction(async (tx) => {
-    const user = await lockUser(tx, id);
-    if (isInternal(user)) throw forbidden('The accounts of the hub itself cannot be removed');
-    if (user.is_admin) await requireAnotherAdministrator(tx, id);
-    if (await ownsGroupAlone(tx, id)) throw conflict('User cannot be removed while is the sole-owner of a group');
-    const namespace = await tx.db
-      .selectFrom('namespaces')
-      .select('id')
-      .where('owner_id', '=', id)
-      .where('kind', '=', 'user')
-      .forUpdate()
-      .executeTakeFirst();
-    if (namespace) {
-      await dismissProjects(tx, [namespace.id]);
-      await tx.db.deleteFrom('namespaces').where('id', '=', namespace.id).execute();
-    }
-    if (hardDelete) await deleteContributions(tx, id);
-    else await moveContributions(tx, id);
-    // Memberships, access and tokens go with it.
-    await tx.db.deleteFrom('users').where('id', '=', id).execute();
-    removeAvatar(tx, user.avatar_key);
-    tx.emit(userDeleted, {
-      subject: { type: 'User', id },
-      namespace_ids: [],
-      payload: { ...described(user), namespace_id: namespace?.id ?? null },
-    });
-  });
-};
-
-const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
-  const { rows } = await sql`
-    select 1 from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
-    where m.user_id = ${userId} and m.access_level = ${OWNER} and not exists (
-      select 1 from members o where o.namespace_id = m.namespace_id and o.access_level = ${OWNER}
-        and o.user_id is not null and o.user_id <> ${userId})
-    limit 1`.execute(tx.db);
-  return rows.length > 0;
+  await ctx.transaction((tx) => removeAccount(tx, id, { hardDelete }));
 };

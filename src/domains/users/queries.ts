@@ -209,6 +209,8 @@ export interface UserFilter {
   readonly blocked?: boolean | undefined;
   readonly external?: boolean | undefined;
   readonly humans?: boolean | undefined;
+  /** Service accounts of this group; null is those of no group. */
+  readonly service_accounts_of?: number | null | undefined;
   readonly exclude_external?: boolean | undefined;
   readonly exclude_internal?: boolean | undefined;
   readonly without_project_bots?: boolean | undefined;
@@ -249,6 +251,11 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
   if (filter.active) query = query.where('users.state', '=', 'active');
   if (filter.blocked) query = query.where('users.state', 'in', ['blocked', 'ldap_blocked']);
   if (filter.external) query = query.where('users.external', '=', true);
+  if (filter.service_accounts_of !== undefined) {
+    query = query
+      .where('users.user_type', '=', sql.lit('service_account'))
+      .where('users.provisioned_by_group_id', 'is not distinct from', filter.service_accounts_of);
+  }
   if (filter.exclude_external) query = query.where('users.external', '=', false);
   if (filter.humans) query = query.where('users.user_type', '=', 'human');
   if (filter.exclude_internal) query = query.where('users.user_type', 'not in', ['ghost', 'support_bot']);

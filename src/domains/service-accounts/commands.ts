@@ -1,0 +1,119 @@
+import { sql } from 'kysely';
+import { OWNER } from '#domains/access/model.ts';
+import { deleteGroup } from '#domains/groups/commands.ts';
+import type { GroupRow } from '#domains/groups/queries.ts';
+import {
+  type CreatedToken,
+  createBotToken,
+  type NewToken,
+  revokeBotToken,
+  rotateBotToken,
+} from '#domains/tokens/commands.ts';
+import type { TokenRow } from '#domains/tokens/queries.ts';
+import { type BotAttributes, createServiceAccount, madeUpName, updateServiceAccount } from '#domains/users/bots.ts';
+import type { UserRow } from '#domains/users/queries.ts';
+import { removeAccount } from '#domains/users/removal.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { serviceAccountCreated, serviceAccountDeleted, serviceAccountUpdated } from './events.ts';
+import { administeredHolder, getServiceAccount, type Holder } from './queries.ts';
+
+/**
+ * Makes a service account of a top-level group, or of the instance (specification 3 §4.3). What is not given is made up.
+ *
+ * @throws as `administeredHolder`, `invalid` by attribute, `conflict` when the email address or user name is taken
+ */
+export const addServiceAccount = async (
+  ctx: Context,
+  holder: Holder,
+  { name, username, email }: BotAttributes,
+): Promise<UserRow> => {
+  const group = await administeredHolder(ctx, holder);
+  const prefix = group ? `service_account_group_${group.id}_` : 'service_account_';
+  const account = { name: name ?? 'Service account user', username: username ?? madeUpName(prefix), email };
+  return ctx.transaction(async (tx) => {
+    const user = await createServiceAccount(tx, account, group?.id ?? null);
+    tx.emit(serviceAccountCreated, told(user, group));
+    return user;
+  });
+};
+
+/** Changes a service account; what is undefined stays. @throws as `getServiceAccount`, `invalid`, `conflict` */
+export const changeServiceAccount = async (
+  ctx: Context,
+  holder: Holder,
+  id: number,
+  changes: BotAttributes,
+): Promise<UserRow> => {
+  await getServiceAccount(ctx, holder, id);
+  const group = await administeredHolder(ctx, holder);
+  return ctx.transaction(async (tx) => {
+    const user = await updateServiceAccount(tx, id, changes);
+    tx.emit(serviceAccountUpdated, told(user, group));
+    return user;
+  });
+};
+
+/**
+ * Removes a service account with its tokens. What it wrote goes to the ghost user or, with `hardDelete`, goes too, as do
+ * groups that it alone owns.
+ *
+ * @throws as `getServiceAccount`, `conflict` while a group has no other owner and `hardDelete` is off
+ */
+export const removeServiceAccount = async (
+  ctx: Context,
+  holder: Holder,
+  id: number,
+  { hardDelete = false }: { readonly hardDelete?: boolean } = {},
+): Promise<void> => {
+  const user = await getServiceAccount(ctx, holder, id);
+  const group = await administeredHolder(ctx, holder);
+  await ctx.transaction(async (tx) => {
+    if (hardDelete) await deleteOwnGroups(tx, user, group);
+    await removeAccount(tx, id, { hardDelete });
+    tx.emit(serviceAccountDeleted, told(user, group));
+  });
+};
+
+/** Groups that nobody but the account owns, as it could delete them itself; never the one that it belongs to. */
+const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupRow | null): Promise<void> => {
+  const { rows } = await sql<{ id: number }>`
+    select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
+    where m.user_id = ${id} and m.access_level = ${sql.lit(OWNER)} and n.id is distinct from ${holder?.id ?? null}::bigint
+      and not exists (select 1 from members o where o.namespace_id = m.namespace_id and o.user_id <> ${id}
+        and o.access_level = ${sql.lit(OWNER)} and (o.expires_at is null or o.expires_at > current_date))
+    order by n.id`.execute(tx.db);
+  const asAccount: Tx = { ...tx, actor: { ...tx.actor, userId: id, username, isAdmin: false } };
+  for (const group of rows) await deleteGroup(asAccount, { id: group.id });
+};
+
+/** Makes a token of a service account. @throws as `getServiceAccount`, `invalid` by attribute */
+export const createServiceAccountToken = async (
+  ctx: Context,
+  holder: Holder,
+  id: number,
+  input: NewToken,
+): Promise<CreatedToken> => createBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, input);
+
+/** Puts a new token in place of one of a service account. @throws as `getServiceAccount` and `rotateToken` */
+export const rotateServiceAccountToken = async (
+  ctx: Context,
+  holder: Holder,
+  id: number,
+  tokenId: number,
+  wanted: { readonly expires_at?: string | null | undefined },
+): Promise<CreatedToken> => rotateBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, tokenId, wanted);
+
+/** Revokes a token of a service account; again is fine. @throws as `getServiceAccount`, `not_found` */
+export const revokeServiceAccountToken = async (
+  ctx: Context,
+  holder: Holder,
+  id: number,
+  tokenId: number,
+): Promise<TokenRow> => revokeBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, tokenId);
+
+const told = ({ id, username, name }: UserRow, group: GroupRow | null) => ({
+  subject: { type: 'User', id },
+  namespace_ids: group ? group.traversal_ids : [],
+  min_access_level: OWNER,
+  payload: { id, username, name, group_id: group?.id ?? null },
+});

@@ -1,0 +1,17 @@
+import { sql } from 'kysely';
+import { groupDeleted } from '#domains/groups/events.ts';
+import { removeAccount } from '#domains/users/removal.ts';
+import { defineFollower } from '#platform/event-log/followers.ts';
+
+/** Removes the service accounts of groups that are gone: nobody would administer them, nor their tokens, any more. */
+export const removeOfDeletedGroups = defineFollower({
+  name: 'service-accounts.groups',
+  handle: async (tx, events) => {
+    const gone = events.flatMap(({ kind, subject_id }) => (kind === groupDeleted.kind ? subject_id : []));
+    if (gone.length === 0) return;
+    const { rows } = await sql<{ id: number }>`
+      select id from users where user_type = 'service_account' and provisioned_by_group_id = any (${gone}::bigint[])
+      order by id`.execute(tx.db);
+    for (const { id } of rows) await removeAccount(tx, id, { hardDelete: false });
+  },
+});

@@ -1,0 +1,93 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { conflict, invalid } from '#platform/errors.ts';
+import { randomToken } from '#platform/secrets.ts';
+import { holdAddress, isTaken } from './addresses.ts';
+import { attributeErrors } from './attributes.ts';
+import { sayingWhatIsTaken } from './conflicts.ts';
+import { emailProblems, externalByDefault } from './email-rules.ts';
+import { userCreated } from './events.ts';
+import { createPersonalNamespace } from './personal-namespace.ts';
+import { getUser, type UserRow } from './queries.ts';
+import { described, lockUser, writeUser } from './write.ts';
+
+export interface BotAttributes {
+  readonly name?: string | undefined;
+  readonly username?: string | undefined;
+  readonly email?: string | undefined;
+}
+
+/** The prefix and 32 letters and digits: a name that nobody guesses, for who does not choose one. */
+export const madeUpName = (prefix: string): string => prefix + randomToken(32).toLowerCase().replace(/[-_]/g, '0');
+
+/** An address that no mail reaches. */
+const nowhere = (ctx: Context, username: string): string =>
+  `${username}@noreply.${new URL(ctx.services.urls.base).hostname}`;
+
+/**
+ * Makes a service account: nobody signs in with it, it makes neither groups nor projects of its own, and is no seat. An
+ * address that is given counts as unconfirmed, for nobody reads mails to prove it. Who may do it is the caller's to check.
+ *
+ * @throws `invalid` by attribute, `conflict` when the email address or user name is taken
+ */
+export const createServiceAccount = async (
+  ctx: Context,
+  account: Required<Pick<BotAttributes, 'name' | 'username'>> & Pick<BotAttributes, 'email'>,
+  groupId: number | null,
+): Promise<UserRow> => {
+  const { name, username } = account;
+  const settings = await getSettings(ctx);
+  const email = account.email ?? nowhere(ctx, username);
+  await check(ctx, { name, username, email }, account.email);
+  return sayingWhatIsTaken(() =>
+    ctx.transaction(async (tx) => {
+      await takeAddress(tx, email, null);
+      const { id } = await tx.db
+        .insertInto('users')
+        .values({
+          name,
+          username,
+          email,
+          user_type: 'service_account',
+          // An external user does not get at what is internal by way of an account of his.
+          external: ctx.actor.isExternal || externalByDefault(settings, email),
+          can_create_group: false,
+          projects_limit: 0,
+          provisioned_by_group_id: groupId,
+          created_by_id: ctx.actor.userId,
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      await createPersonalNamespace(tx, id, { username, name });
+      const user = await getUser(tx, id);
+      tx.emit(userCreated, { subject: { type: 'User', id }, user_ids: [id], payload: described(user) });
+      return user;
+    }),
+  );
+};
+
+/** Changes a service account; what is undefined stays. @throws as `createServiceAccount`, `not_found` */
+export const updateServiceAccount = async (ctx: Context, id: number, changes: BotAttributes): Promise<UserRow> => {
+  await check(ctx, changes, changes.email);
+  return sayingWhatIsTaken(() =>
+    ctx.transaction(async (tx) => {
+      const before = await lockUser(tx, id);
+      const { email } = changes;
+      const isOther = email !== undefined && email.toLowerCase() !== before.email.toLowerCase();
+      if (isOther) await takeAddress(tx, email, id);
+      return writeUser(tx, before, { ...changes, ...(isOther ? { confirmed_at: null } : {}) });
+    }),
+  );
+};
+
+const check = async (ctx: Context, attributes: BotAttributes, chosen: string | undefined): Promise<void> => {
+  const errors = attributeErrors(attributes);
+  const refusals = chosen === undefined || errors.email ? [] : emailProblems(await getSettings(ctx), chosen);
+  if (refusals.length > 0) errors.email = refusals;
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+};
+
+const takeAddress = async (tx: Tx, email: string, userId: number | null): Promise<void> => {
+  await holdAddress(tx, email);
+  if (await isTaken(tx, email, userId)) throw conflict('Email has already been taken');
+};

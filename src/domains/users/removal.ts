@@ -1,0 +1,59 @@
+import { sql } from 'kysely';
+import { OWNER } from '#domains/access/model.ts';
+import type { Tx } from '#platform/context.ts';
+import { conflict, forbidden } from '#platform/errors.ts';
+import { requireAnotherAdministrator } from './administrators.ts';
+import { removeAvatar } from './avatar.ts';
+import { userDeleted } from './events.ts';
+import { deleteContributions, moveContributions } from './ghost.ts';
+import { dismissProjects } from './leaving-projects.ts';
+import { isInternal } from './model.ts';
+import { described, lockUser } from './write.ts';
+
+/**
+ * Removes an account with its personal namespace, the projects in it and all its tokens. What was written elsewhere goes
+ * to the ghost user or, with `hardDelete`, goes too. Who may do it is the caller's to check.
+ *
+ * @throws `not_found`, `forbidden` for the hub's own accounts, `conflict` while a group has no other owner
+ */
+export const removeAccount = async (
+  tx: Tx,
+  id: number,
+  { hardDelete }: { readonly hardDelete: boolean },
+): Promise<void> => {
+  const user = await lockUser(tx, id);
+  if (isInternal(user)) throw forbidden('The accounts of the hub itself cannot be removed');
+  if (user.is_admin) await requireAnotherAdministrator(tx, id);
+  if (await ownsGroupAlone(tx, id)) throw conflict('User cannot be removed while is the sole-owner of a group');
+  const namespace = await tx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where('owner_id', '=', id)
+    .where('kind', '=', 'user')
+    .forUpdate()
+    .executeTakeFirst();
+  if (namespace) {
+    await dismissProjects(tx, [namespace.id]);
+    await tx.db.deleteFrom('namespaces').where('id', '=', namespace.id).execute();
+  }
+  if (hardDelete) await deleteContributions(tx, id);
+  else await moveContributions(tx, id);
+  // Memberships, access and tokens go with it.
+  await tx.db.deleteFrom('users').where('id', '=', id).execute();
+  removeAvatar(tx, user.avatar_key);
+  tx.emit(userDeleted, {
+    subject: { type: 'User', id },
+    namespace_ids: [],
+    payload: { ...described(user), namespace_id: namespace?.id ?? null },
+  });
+};
+
+const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
+  const { rows } = await sql`
+  select 1 from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
+  where m.user_id = ${userId} and m.access_level = ${OWNER} and not exists (
+    select 1 from members o where o.namespace_id = m.namespace_id and o.access_level = ${OWNER}
+      and o.user_id is not null and o.user_id <> ${userId})
+  limit 1`.execute(tx.db);
+  return rows.length > 0;
+};
