@@ -150,6 +150,33 @@ describe('a group hook', () => {
     expect((await as.delete(path(`/${made.id}/custom_headers/X-A`))).status).toBe(404);
   });
 
+  it('carries the flag of its group that the interface has among its attributes', async () => {
+    const made = await make();
+    const flag = async () => {
+      const row = await app()
+        .hub.services.db.selectFrom('namespaces')
+        .select('service_access_tokens_expiration_enforced as enforced')
+        .where('id', '=', group.id)
+        .executeTakeFirst();
+      return row?.enforced;
+    };
+    const before = await flag();
+    const set = (enforced: boolean) =>
+      app()
+        .as(owner)
+        .put(path(`/${made.id}`), { url: URL_1, service_access_tokens_expiration_enforced: enforced });
+    for (const enforced of [!before, before ?? true]) {
+      const { status, body } = await set(enforced);
+      expect([status, body.id]).toEqual([200, made.id]);
+      expect(body).not.toHaveProperty('service_access_tokens_expiration_enforced');
+      expect(await flag()).toBe(enforced);
+    }
+    await app()
+      .as(owner)
+      .put(path(`/${made.id}`), { url: URL_1 });
+    expect(await flag()).toBe(before);
+  });
+
   it('is removed, and again without a complaint', async () => {
     const made = await make();
     expect(
