@@ -21,6 +21,8 @@ import * as settings from '#domains/settings/events.ts';
 import * as signIn from '#domains/sign-in/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
 import * as transfers from '#domains/transfers/events.ts';
+import * as uploads from '#domains/uploads/events.ts';
+import { removeOfDeletedPlaces } from '#domains/uploads/followers.ts';
 import * as users from '#domains/users/events.ts';
 import type { Follower } from '#platform/event-log/followers.ts';
 import { type AnyEventDefinition, definitionsIn } from '#platform/events.ts';
@@ -39,6 +41,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   pushRules,
   repositories,
   members,
+  uploads,
   saml,
   directory,
   labels,
@@ -54,5 +57,6 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
 export const followers: readonly Follower[] = [
   projectActivity,
   removeOfDeletedGroups,
+  removeOfDeletedPlaces,
   dispatchToHooks(eventDefinitions),
 ];

@@ -1,3 +1,4 @@
+import { syncAll, syncGroup } from '#domains/directory/jobs.ts';
 import { foldSizes } from '#domains/groups/jobs.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
@@ -6,6 +7,7 @@ import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes }
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
+import { dropUnclaimed, removeFolder } from '#domains/uploads/jobs.ts';
 import { dropUnclaimedAvatar } from '#domains/users/avatar.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
 import { answerMailRequest } from '#domains/users/mail-requests.ts';
@@ -36,9 +38,13 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),
+  runnable(dropUnclaimed),
+  runnable(removeFolder),
   runnable(sweepDeliveries),
   runnable(tellOwners),
   runnable(sweepOAuth),
+  runnable(syncGroup),
+  runnable(syncAll),
   runnable(exportProject),
   runnable(importProject),
   runnable(endAbandoned),

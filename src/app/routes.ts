@@ -21,6 +21,7 @@ import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as signIn } from '#domains/sign-in/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
 import { routes as transfers } from '#domains/transfers/rest.ts';
+import { routes as uploads } from '#domains/uploads/rest.ts';
 import { routes as users } from '#domains/users/rest.ts';
 import type { Route } from '#rest/route.ts';
 
@@ -38,6 +39,7 @@ export const routes: readonly Route[] = [
   ...pushRules,
   ...repositories,
   ...members,
+  ...uploads,
   ...saml,
   ...directory,
   ...transfers,

@@ -20,6 +20,7 @@ import '#domains/repositories/graphql.ts';
 import '#domains/members/graphql.ts';
 import '#domains/saml/graphql.ts';
 import '#domains/directory/graphql.ts';
+import '#domains/uploads/graphql.ts';
 import '#domains/labels/graphql.ts';
 import '#domains/milestones/graphql.ts';
 import '#domains/hooks/graphql.ts';

@@ -1,24 +1,10 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { identitySettings } from './config-identity.ts';
 import { LOG_LEVELS } from './log.ts';
+import { infos, type SettingInfo } from './setting-infos.ts';
 import { isAddressRange } from './trusted-proxies.ts';
-
-/** What `--help` and error messages say about a setting. */
-export interface SettingInfo {
-  readonly variable: string;
-  readonly flag: string;
-  /** Stands for the value in `--help`. */
-  readonly value: string;
-  readonly description: string;
-  /** Completes "must be ...". */
-  readonly allowed: string;
-  readonly defaultText: string;
-  /** Its value is never repeated in a message. */
-  readonly secret?: true;
-}
-
-const infos = z.registry<SettingInfo>();
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(', ')}`;
 
@@ -219,6 +205,7 @@ const Settings = z.object({
       allowed: 'an e-mail address',
       defaultText: "millrace at the external URL's host",
     }),
+  ...identitySettings,
 });
 
 /**
@@ -268,12 +255,17 @@ export const readConfig = (argv: readonly string[], env: Readonly<Record<string,
   }
   const parsed = Settings.safeParse(input);
   if (!parsed.success) {
-    const wrong = new Set(parsed.error.issues.map(({ path }) => String(path[0])));
-    throw new ConfigError([...wrong].map((key) => describeProblem(key, input[key])).join('\n'));
+    const wrong = new Map(parsed.error.issues.map((issue) => [String(issue.path[0]), issue]));
+    throw new ConfigError([...wrong].map(([key, issue]) => describeProblem(key, input[key], issue)).join('\n'));
   }
   if (parsed.data.storage === 's3' && parsed.data.s3Bucket === null) {
     throw new ConfigError(
       'MILLRACE_S3_BUCKET (--s3-bucket) is missing: MILLRACE_STORAGE=s3 needs the name of a bucket.',
+    );
+  }
+  if (parsed.data.samlEntryPoint !== null && parsed.data.samlCertificates.length === 0) {
+    throw new ConfigError(
+      'MILLRACE_SAML_CERTIFICATE (--saml-certificate) is missing: who signs in by SAML could not be told from others.',
     );
   }
   return parsed.data;
@@ -289,11 +281,13 @@ const readFlags = (argv: readonly string[]): Readonly<Record<string, string | un
   }
 };
 
-const describeProblem = (key: string, value: string | undefined): string => {
+const describeProblem = (key: string, value: string | undefined, { code, message }: z.core.$ZodIssue): string => {
   const info = infosByKey.get(key);
   if (!info) return `The setting ${key} is not known.`;
   const shown = info.secret ? 'is not valid' : `is ${JSON.stringify(value)}`;
-  return `${info.variable} (--${info.flag}) ${shown}; it must be ${info.allowed}.`;
+  // Zod's own sentence says nothing more.
+  const reason = code === 'custom' && message !== 'Invalid input' ? ` (${message})` : '';
+  return `${info.variable} (--${info.flag}) ${shown}${reason}; it must be ${info.allowed}.`;
 };
 
 function isBaseUrl(text: string): boolean {

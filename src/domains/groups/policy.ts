@@ -1,4 +1,4 @@
-import { DEVELOPER, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains/access/model.ts';
+import { DEVELOPER, GUEST, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains/access/model.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
@@ -33,6 +33,7 @@ const leastRoles = {
   admin_saml_group_link: () => OWNER,
   create_runner: () => OWNER,
   share_group: () => OWNER,
+  upload_file: () => GUEST,
   read_uploads: () => MAINTAINER,
   import_projects: () => MAINTAINER,
   create_projects: (group) => PROJECT_CREATION[group.project_creation_level] ?? NOBODY,

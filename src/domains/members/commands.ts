@@ -90,7 +90,13 @@ export const updateMember = async (
     if (access_level < OWNER) await requireAnotherOwner(tx, source, before);
     const row = await tx.db
       .updateTable('members')
-      .set({ access_level, expires_at, updated_at: sql`now()` })
+      .set({
+        access_level,
+        expires_at,
+        updated_at: sql`now()`,
+        // What a directory gave and somebody changed since is theirs: the next sync leaves it.
+        override: before.override || (before.source !== null && access_level !== before.access_level),
+      })
       .where('id', '=', before.id)
       .returningAll()
       .executeTakeFirstOrThrow();
@@ -139,7 +145,7 @@ export const removeMember = async (
   });
 };
 
-type MemberTableRow = Selectable<Members>;
+export type MemberTableRow = Selectable<Members>;
 
 const placed = (source: MemberSource) =>
   source.kind === 'group' ? { namespace_id: source.group.id } : { project_id: source.project.id };
@@ -149,7 +155,8 @@ const isMember = (source: MemberSource, userId: number) =>
     ? sql<boolean>`namespace_id = ${source.group.id} and user_id = ${userId}`
     : sql<boolean>`project_id = ${source.project.id} and user_id = ${userId}`;
 
-const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<MemberTableRow | undefined> =>
+/** The membership of its own, unless it has expired. */
+export const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<MemberTableRow | undefined> =>
   tx.db
     .selectFrom('members')
     .selectAll()
@@ -158,7 +165,7 @@ const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<Me
     .executeTakeFirst();
 
 /** Two who change members of a group, or of one above it, at once must not both remove the last Owner but themselves. */
-const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
+export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
   const table = source.kind === 'group' ? 'namespaces' : 'projects';
   const ids = source.kind === 'group' ? source.group.traversal_ids : [source.project.id];
   const { rows } = await sql`
@@ -167,7 +174,7 @@ const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
 };
 
 /** Memberships of projects are read where they are; those of groups are kept worked out. */
-const refresh = async (tx: Tx, source: MemberSource, userIds: readonly number[]): Promise<void> => {
+export const refresh = async (tx: Tx, source: MemberSource, userIds: readonly number[]): Promise<void> => {
   if (source.kind === 'group') await refreshAccess(tx, [source.group.id], userIds);
 };
 
@@ -209,7 +216,14 @@ const checkInherited = async (tx: Tx, source: MemberSource, userId: number, leve
 
 /** A group keeps an Owner, its own or one of a group above it. */
 const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<void> => {
-  if (source.kind !== 'group' || member.access_level < OWNER) return;
+  if (await isLastOwner(tx, source, member)) {
+    throw forbidden('The last owner of a group cannot leave it or be given another role');
+  }
+};
+
+/** Whether the group would be left without an Owner. */
+export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<boolean> => {
+  if (source.kind !== 'group' || member.access_level < OWNER) return false;
   const other = await tx.db
     .selectFrom('members')
     .innerJoin('users', 'users.id', 'members.user_id')
@@ -221,7 +235,7 @@ const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberT
     .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
     .limit(1)
     .executeTakeFirst();
-  if (!other) throw forbidden('The last owner of a group cannot leave it or be given another role');
+  return !other;
 };
 
 /** Removes the memberships below the group, and gives each with where it was. */
@@ -271,7 +285,8 @@ interface EventSource {
   readonly scope: { readonly project_id?: number | null; readonly namespace_ids: readonly number[] };
 }
 
-const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
+/** What events of the membership hold. */
+export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
   const { described, scope } =
     'described' in source ? source : { described: describedSource(source), scope: scopeOf(source) };
   const userId = row.user_id ?? 0;

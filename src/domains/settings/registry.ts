@@ -167,6 +167,10 @@ export const settingsSchema = z.object({
     .describe(
       'Where people are led when they have signed out: a path of the hub or a URL; empty is the page to sign in.',
     ),
+  allow_group_owners_to_manage_ldap: z
+    .boolean()
+    .default(true)
+    .describe('Whether owners of groups link them to LDAP groups and sync them. Administrators always may.'),
   notify_on_unknown_sign_in: z
     .boolean()
     .default(true)

@@ -924,6 +924,27 @@ export interface Pushes {
   user_id: number | null;
 }
 
+export interface PushRules {
+  author_email_regex: Generated<string>;
+  branch_name_regex: Generated<string>;
+  commit_committer_check: Generated<boolean>;
+  commit_committer_name_check: Generated<boolean>;
+  commit_message_negative_regex: Generated<string>;
+  commit_message_regex: Generated<string>;
+  created_at: Generated<string>;
+  deny_delete_tag: Generated<boolean>;
+  file_name_regex: Generated<string>;
+  id: Generated<number>;
+  max_file_size: Generated<number>;
+  member_check: Generated<boolean>;
+  namespace_id: number | null;
+  prevent_secrets: Generated<boolean>;
+  project_id: number | null;
+  reject_non_dco_commits: Generated<boolean>;
+  reject_unsigned_commits: Generated<boolean>;
+  updated_at: Generated<string>;
+}
+
 export interface RateCounts {
   count: number;
   key: string;
@@ -1292,6 +1313,7 @@ export interface DB {
   protected_branches: ProtectedBranches;
   protected_tags: ProtectedTags;
   protection_levels: ProtectionLevels;
+  push_rules: PushRules;
   pushes: Pushes;
   rate_counts: RateCounts;
   recovery_codes: RecoveryCodes;

@@ -1,0 +1,130 @@
+import { sql } from 'kysely';
+import { ROLES } from '#domains/access/model.ts';
+import type { GroupRow } from '#domains/groups/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badParameters, invalid, notFound } from '#platform/errors.ts';
+import { isFilter } from '#platform/ldap/servers.ts';
+import { ldapGroupLinkCreated, ldapGroupLinkDeleted } from './events.ts';
+import { queueSync } from './jobs.ts';
+import { ldapScope, requireManageLdap } from './policy.ts';
+import type { LdapGroupLink } from './queries.ts';
+
+/** What a link links to: exactly one of `cn` and `filter`. */
+export interface LdapTarget {
+  /** Name of a group of the directory. */
+  readonly cn?: string | undefined;
+  /** A search filter (RFC 4515) for people. */
+  readonly filter?: string | undefined;
+}
+
+export interface NewLdapGroupLink extends LdapTarget {
+  readonly provider: string;
+  readonly group_access: number;
+}
+
+const MAX_CN = 255;
+
+/**
+ * Links a group of a directory, or those whom a filter finds there; the next sync gives them the role.
+ *
+ * @throws DomainError `forbidden`, `parameters`, `invalid` (an unknown provider, a bad filter, a link that is there)
+ */
+export const createLdapGroupLink = async (
+  ctx: Context,
+  group: GroupRow,
+  { provider, group_access, ...target }: NewLdapGroupLink,
+): Promise<LdapGroupLink> => {
+  await requireManageLdap(ctx, group);
+  if (!ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
+  const { cn, filter } = checkTarget(target);
+  if (!ctx.services.config.ldapServers.some(({ name }) => name === provider)) {
+    throw invalid({ provider: ['is not configured'] });
+  }
+  return ctx.transaction(async (tx) => {
+    const link = await tx.db
+      .insertInto('ldap_group_links')
+      .values({ namespace_id: group.id, provider, group_access, cn, filter })
+      .onConflict((on) => on.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    if (!link) throw invalid({ [cn === null ? 'filter' : 'cn']: ['has already been taken'] });
+    await noteFirstLink(tx, group.id);
+    tx.emit(ldapGroupLinkCreated, {
+      ...ldapScope(group),
+      subject: { type: 'LdapGroupLink', id: link.id },
+      payload: described(group, link),
+    });
+    return link;
+  });
+};
+
+/**
+ * Takes links back: the one of the provider or, without a provider, those of all. The next sync takes the roles.
+ *
+ * @throws DomainError `forbidden`, `parameters`, `not_found` (Linked LDAP Group)
+ */
+export const deleteLdapGroupLinks = async (
+  ctx: Context,
+  group: GroupRow,
+  { provider, ...target }: LdapTarget & { readonly provider?: string | undefined },
+): Promise<void> => {
+  await requireManageLdap(ctx, group);
+  const { cn, filter } = target;
+  if ((cn === undefined) === (filter === undefined)) throw badParameters('cn, filter are mutually exclusive');
+  await ctx.transaction(async (tx) => {
+    let query = tx.db.deleteFrom('ldap_group_links').where('namespace_id', '=', group.id);
+    query =
+      cn === undefined ? query.where('filter', '=', filter ?? '') : query.where(sql`lower(cn)`, '=', cn.toLowerCase());
+    if (provider !== undefined) query = query.where('provider', '=', provider);
+    const links = await query.returningAll().execute();
+    if (links.length === 0) throw notFound('Linked LDAP Group');
+    await noteFirstLink(tx, group.id);
+    for (const link of links) {
+      tx.emit(ldapGroupLinkDeleted, {
+        ...ldapScope(group),
+        subject: { type: 'LdapGroupLink', id: link.id },
+        payload: described(group, link),
+      });
+    }
+  });
+};
+
+/**
+ * Has the members of the group brought in line with its links, in the background: at most one sync of a group goes on,
+ * and the one asked for last counts.
+ *
+ * @throws DomainError `forbidden`
+ */
+export const requestLdapSync = async (ctx: Context, group: GroupRow): Promise<void> => {
+  await requireManageLdap(ctx, group);
+  await ctx.transaction((tx) => queueSync(tx, group.id));
+};
+
+const checkTarget = ({ cn, filter }: LdapTarget): { readonly cn: string | null; readonly filter: string | null } => {
+  if (cn !== undefined && filter !== undefined) throw badParameters('cn, filter are mutually exclusive');
+  if (filter !== undefined) {
+    if (!isFilter(filter)) throw invalid({ filter: ['must be a valid LDAP filter'] });
+    return { cn: null, filter };
+  }
+  if (cn === undefined) throw badParameters('cn, filter are missing, exactly one parameter must be provided');
+  if (cn.trim() === '') throw invalid({ cn: ["can't be blank"] });
+  if (cn.length > MAX_CN) throw invalid({ cn: [`is too long (maximum is ${MAX_CN} characters)`] });
+  return { cn, filter: null };
+};
+
+/** The record of a group shows its oldest link by name. */
+const noteFirstLink = async (tx: Tx, groupId: number): Promise<void> => {
+  await sql`
+    update namespaces set (ldap_cn, ldap_access) = (
+      select cn, group_access from ldap_group_links where namespace_id = ${groupId} and cn is not null order by id limit 1)
+    where id = ${groupId}`.execute(tx.db);
+};
+
+const described = ({ id, full_path }: GroupRow, link: LdapGroupLink) => ({
+  id: link.id,
+  group: { id, full_path },
+  provider: link.provider,
+  cn: link.cn,
+  filter: link.filter,
+  group_access: link.group_access,
+});

@@ -1,0 +1,59 @@
+import { sql } from 'kysely';
+import type { GroupRow } from '#domains/groups/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { dnVariants, LdapError, withLdap } from '#platform/ldap/client.ts';
+import type { LdapGroupLink } from './queries.ts';
+
+/**
+ * The role that each user of the hub is to have by the group's links: the highest where there are several. Users are
+ * known in a directory by their identity there.
+ *
+ * @throws LdapError when any of the directories cannot be asked
+ */
+export const rolesInDirectories = async (ctx: Context, group: GroupRow): Promise<ReadonlyMap<number, number>> => {
+  const links = await ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id).execute();
+  const roles = new Map<number, number>();
+  for (const [provider, ofProvider] of Map.groupBy(links, (link) => link.provider)) {
+    const levels = await levelsByName(ctx, provider, ofProvider);
+    for (const { user_id, extern_uid } of await usersNamed(ctx, provider, [...levels.keys()])) {
+      const level = levels.get(extern_uid) ?? 0;
+      if (level > (roles.get(user_id) ?? 0)) roles.set(user_id, level);
+    }
+  }
+  return roles;
+};
+
+/** By distinguished name, in lower case and every way it may be written. */
+const levelsByName = async (
+  ctx: Context,
+  provider: string,
+  links: readonly LdapGroupLink[],
+): Promise<Map<string, number>> => {
+  const server = ctx.services.config.ldapServers.find(({ name }) => name === provider);
+  if (!server) throw new LdapError(`The directory ${provider} is not configured any more`);
+  const levels = new Map<string, number>();
+  await withLdap(server, async (session) => {
+    for (const { cn, filter, group_access } of links) {
+      ctx.signal.throwIfAborted();
+      const names = cn === null ? await session.membersByFilter(filter ?? '') : await session.membersOfGroup(cn);
+      for (const name of names.flatMap(dnVariants)) {
+        levels.set(name, Math.max(group_access, levels.get(name) ?? 0));
+      }
+    }
+  });
+  return levels;
+};
+
+const NAMES_AT_ONCE = 5_000;
+
+const usersNamed = async (ctx: Context, provider: string, names: readonly string[]) => {
+  const found: { user_id: number; extern_uid: string }[] = [];
+  for (let start = 0; start < names.length; start += NAMES_AT_ONCE) {
+    const { rows } = await sql<{ user_id: number; extern_uid: string }>`
+      select i.user_id, lower(i.extern_uid) as extern_uid from identities i join users u on u.id = i.user_id
+      where i.provider = ${provider} and u.user_type = 'human'
+        and lower(i.extern_uid) = any (${names.slice(start, start + NAMES_AT_ONCE)}::text[])`.execute(ctx.db);
+    found.push(...rows);
+  }
+  return found;
+};

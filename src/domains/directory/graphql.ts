@@ -1,0 +1,116 @@
+import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
+import { GroupRef } from '#domains/groups/graphql.ts';
+import { getGroup } from '#domains/groups/queries.ts';
+import { builder } from '#graphql/builder.ts';
+import { gid } from '#graphql/ids.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { createLdapGroupLink, deleteLdapGroupLinks, requestLdapSync } from './commands.ts';
+import { mayManageLdap } from './policy.ts';
+import { findLdapSync, type LdapGroupLink, type LdapSync, listLdapGroupLinks } from './queries.ts';
+
+const LdapGroupLinkRef = builder.objectRef<LdapGroupLink>('LdapGroupLink').implement({
+  description: 'The role that members of a group of a directory, or those whom a filter finds there, get by a sync.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: (link) => gid('LdapGroupLink', link.id) }),
+    provider: t.exposeString('provider', { nullable: false }),
+    cn: t.exposeString('cn', { nullable: true }),
+    filter: t.exposeString('filter', { nullable: true }),
+    groupAccess: t.field({ type: AccessLevelRef, nullable: false, resolve: (link) => link.group_access }),
+  }),
+});
+
+const LdapSyncStateEnum = builder.enumType('LdapSyncState', {
+  description: 'How a sync stands.',
+  values: {
+    QUEUED: { value: 'queued' },
+    RUNNING: { value: 'running' },
+    FINISHED: { value: 'finished' },
+    FAILED: { value: 'failed' },
+  } as const,
+});
+
+const STATES = ['queued', 'running', 'finished', 'failed'] as const;
+
+const LdapSyncRef = builder.objectRef<LdapSync>('LdapSync').implement({
+  description: 'The latest sync of a group with its LDAP links.',
+  fields: (t) => ({
+    state: t.field({
+      type: LdapSyncStateEnum,
+      nullable: true,
+      resolve: ({ state }) => STATES.find((each) => each === state),
+    }),
+    total: t.exposeInt('total', { nullable: false, description: 'Of the people to be looked at.' }),
+    processed: t.exposeInt('processed', { nullable: false }),
+    added: t.exposeInt('added', { nullable: false }),
+    changed: t.exposeInt('changed', { nullable: false }),
+    removed: t.exposeInt('removed', { nullable: false }),
+    error: t.exposeString('error', { nullable: true }),
+    startedAt: t.expose('started_at', { type: 'Time', nullable: true }),
+    finishedAt: t.expose('finished_at', { type: 'Time', nullable: true }),
+  }),
+});
+
+builder.objectField(GroupRef, 'ldapGroupLinks', (t) =>
+  t.field({
+    type: [LdapGroupLinkRef],
+    nullable: { list: true, items: false },
+    description: 'For those to see who may change them.',
+    resolve: async (group, _args, ctx) => ((await mayManageLdap(ctx, group)) ? listLdapGroupLinks(ctx, group) : null),
+  }),
+);
+
+builder.objectField(GroupRef, 'ldapSync', (t) =>
+  t.field({
+    type: LdapSyncRef,
+    nullable: true,
+    description: 'For those to see who may ask for one.',
+    resolve: async (group, _args, ctx) => ((await mayManageLdap(ctx, group)) ? findLdapSync(ctx, group) : null),
+  }),
+);
+
+mutationField('ldapGroupLinkCreate', {
+  description: 'Links a group of a directory, or those whom a filter finds there: give one of `cn` and `filter`.',
+  input: (t) => ({
+    groupPath: t.id({ required: true }),
+    provider: t.string({ required: true }),
+    cn: t.string(),
+    filter: t.string(),
+    groupAccess: t.field({ type: AccessLevelEnum, required: true }),
+  }),
+  payload: { ldapGroupLink: LdapGroupLinkRef },
+  run: async (ctx, { groupPath, provider, cn, filter, groupAccess }) => ({
+    ldapGroupLink: await createLdapGroupLink(ctx, await getGroup(ctx, { path: groupPath }), {
+      provider,
+      cn: cn ?? undefined,
+      filter: filter ?? undefined,
+      group_access: groupAccess,
+    }),
+  }),
+});
+
+mutationField('ldapGroupLinkDelete', {
+  description: 'Takes an LDAP group link back: give one of `cn` and `filter`. The next sync takes the roles.',
+  input: (t) => ({
+    groupPath: t.id({ required: true }),
+    provider: t.string({ required: true }),
+    cn: t.string(),
+    filter: t.string(),
+  }),
+  payload: { group: GroupRef },
+  run: async (ctx, { groupPath, provider, cn, filter }) => {
+    const group = await getGroup(ctx, { path: groupPath });
+    await deleteLdapGroupLinks(ctx, group, { provider, cn: cn ?? undefined, filter: filter ?? undefined });
+    return { group };
+  },
+});
+
+mutationField('groupLdapSync', {
+  description: 'Brings the members of a group in line with its LDAP links, in the background.',
+  input: (t) => ({ groupPath: t.id({ required: true }) }),
+  payload: { group: GroupRef },
+  run: async (ctx, { groupPath }) => {
+    const group = await getGroup(ctx, { path: groupPath });
+    await requestLdapSync(ctx, group);
+    return { group };
+  },
+});

@@ -1,0 +1,24 @@
+import type { Selectable } from 'kysely';
+import type { GroupRow } from '#domains/groups/queries.ts';
+import type { Context } from '#platform/context.ts';
+import type { LdapGroupLinks, LdapSyncs } from '#platform/db/tables.ts';
+import { requireManageLdap } from './policy.ts';
+
+/** Whom the directory has in `cn`, or finds by `filter`, gets the role in the group (specification 3 §2.3). */
+export type LdapGroupLink = Selectable<LdapGroupLinks>;
+
+/** How the latest sync of a group stands. */
+export type LdapSync = Selectable<LdapSyncs>;
+
+/** All links of the group, the oldest first: there are few. @throws DomainError `forbidden` */
+export const listLdapGroupLinks = async (ctx: Context, group: GroupRow): Promise<LdapGroupLink[]> => {
+  await requireManageLdap(ctx, group);
+  return ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id).orderBy('id').execute();
+};
+
+/** The latest sync, or null when there was none. @throws DomainError `forbidden` */
+export const findLdapSync = async (ctx: Context, group: GroupRow): Promise<LdapSync | null> => {
+  await requireManageLdap(ctx, group);
+  const row = await ctx.db.selectFrom('ldap_syncs').selectAll().where('namespace_id', '=', group.id).executeTakeFirst();
+  return row ?? null;
+};

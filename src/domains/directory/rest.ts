@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { getGroup } from '#domains/groups/queries.ts';
+import { atLeastOneOf, exclusive, idOrPath, integer, text } from '#rest/params.ts';
+import { type Route, route } from '#rest/route.ts';
+import { createLdapGroupLink, deleteLdapGroupLinks, requestLdapSync } from './commands.ts';
+import { type LdapGroupLink, listLdapGroupLinks } from './queries.ts';
+
+const tag = 'LDAP group links';
+
+const ldapGroupLinkRecord = z
+  .object({
+    cn: z.string().nullable(),
+    filter: z.string().nullable(),
+    group_access: z.int(),
+    provider: z.string(),
+  })
+  .meta({ id: 'LdapGroupLink' });
+
+const toRecord = ({ cn, filter, group_access, provider }: LdapGroupLink) => ({ cn, filter, group_access, provider });
+
+const target = { cn: text().optional(), filter: text().optional() };
+const rules = [atLeastOneOf('cn', 'filter'), exclusive('cn', 'filter')] as const;
+
+/** Specification 3 §4.6. */
+export const routes: readonly Route[] = [
+  route({
+    method: 'GET',
+    path: '/groups/:id/ldap_group_links',
+    tag,
+    summary: 'List the LDAP group links of a group',
+    input: { id: idOrPath() },
+    response: z.array(ldapGroupLinkRecord),
+    run: async (ctx, { id }) => (await listLdapGroupLinks(ctx, await getGroup(ctx, id))).map(toRecord),
+  }),
+  route({
+    method: 'POST',
+    path: '/groups/:id/ldap_group_links',
+    tag,
+    summary: 'Link a group to a group of a directory, or to those whom a filter finds there',
+    input: { id: idOrPath(), ...target, group_access: integer(), provider: text() },
+    rules: [...rules],
+    response: ldapGroupLinkRecord,
+    run: async (ctx, { id, ...link }) => toRecord(await createLdapGroupLink(ctx, await getGroup(ctx, id), link)),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/groups/:id/ldap_group_links',
+    tag,
+    summary: 'Take an LDAP group link back',
+    input: { id: idOrPath(), ...target, provider: text() },
+    rules: [...rules],
+    response: null,
+    run: async (ctx, { id, ...link }) => deleteLdapGroupLinks(ctx, await getGroup(ctx, id), link),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/groups/:id/ldap_group_links/:cn',
+    tag,
+    summary: 'Take the LDAP group links of this name back',
+    description: 'Deprecated: give `cn` and `provider` as parameters.',
+    input: { id: idOrPath(), cn: text() },
+    response: null,
+    run: async (ctx, { id, cn }) => deleteLdapGroupLinks(ctx, await getGroup(ctx, id), { cn }),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/groups/:id/ldap_group_links/:provider/:cn',
+    tag,
+    summary: 'Take an LDAP group link of a provider back',
+    description: 'Deprecated: give `cn` and `provider` as parameters.',
+    input: { id: idOrPath(), cn: text(), provider: text() },
+    response: null,
+    run: async (ctx, { id, ...link }) => deleteLdapGroupLinks(ctx, await getGroup(ctx, id), link),
+  }),
+  route({
+    method: 'POST',
+    path: '/groups/:id/ldap_sync',
+    tag,
+    summary: 'Bring the members of a group in line with its LDAP links',
+    status: 202,
+    input: { id: idOrPath() },
+    response: z.object({ message: z.literal('202 Accepted') }),
+    run: async (ctx, { id }) => {
+      await requestLdapSync(ctx, await getGroup(ctx, id));
+      return { message: '202 Accepted' as const };
+    },
+  }),
+];

@@ -1,0 +1,79 @@
+import { sql } from 'kysely';
+import { OWNER } from '#domains/access/model.ts';
+import type { GroupRow } from '#domains/groups/queries.ts';
+import type { Tx } from '#platform/context.ts';
+import { eventOf, findRow, isLastOwner, lockSource, refresh } from './commands.ts';
+import { memberAdded, memberRemoved, memberUpdated } from './events.ts';
+import { groupSource } from './model.ts';
+
+/** What else gives people roles in groups. */
+export type RoleSource = 'saml' | 'ldap';
+
+/** What became of a membership; `kept` is one that is not the source's, or that has to stay. */
+export type SyncOutcome = 'added' | 'changed' | 'removed' | 'kept';
+
+/**
+ * Brings somebody's membership of the group in line with what a directory or SAML provider says: `level` is the role, or
+ * null for none. Memberships that were given by hand, or by the other source, are left as they are; a role that was
+ * changed by hand since is left too, but goes with the membership. A group keeps its last Owner.
+ */
+export const syncMember = async (
+  tx: Tx,
+  group: GroupRow,
+  userId: number,
+  level: number | null,
+  source: RoleSource,
+): Promise<SyncOutcome> => {
+  const place = groupSource(group);
+  await lockSource(tx, place);
+  const before = await findRow(tx, place, userId);
+  if (!before) return level === null ? 'kept' : add(tx, group, userId, level, source);
+  const stays = level !== null && (before.override || before.access_level === level);
+  if (before.source !== source || stays) return 'kept';
+  if ((level ?? 0) < OWNER && (await isLastOwner(tx, place, before))) {
+    tx.log.warn({ group_id: group.id, user_id: userId, source }, 'the last owner of a group keeps the role');
+    return 'kept';
+  }
+  if (level === null) {
+    await tx.db.deleteFrom('members').where('id', '=', before.id).execute();
+    await refresh(tx, place, [userId]);
+    tx.emit(memberRemoved, await eventOf(tx, place, before));
+    return 'removed';
+  }
+  const row = await tx.db
+    .updateTable('members')
+    .set({ access_level: level, updated_at: sql`now()` })
+    .where('id', '=', before.id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await refresh(tx, place, [userId]);
+  const event = await eventOf(tx, place, row);
+  const changes = { access_level: { previous: before.access_level, current: level } };
+  tx.emit(memberUpdated, { ...event, payload: { ...event.payload, changes } });
+  return 'changed';
+};
+
+const add = async (
+  tx: Tx,
+  group: GroupRow,
+  userId: number,
+  level: number,
+  source: RoleSource,
+): Promise<SyncOutcome> => {
+  const place = groupSource(group);
+  // What has expired is no membership any more.
+  await tx.db
+    .deleteFrom('members')
+    .where('namespace_id', '=', group.id)
+    .where('user_id', '=', userId)
+    .where(sql<boolean>`expires_at <= current_date`)
+    .execute();
+  const row = await tx.db
+    .insertInto('members')
+    .values({ namespace_id: group.id, user_id: userId, access_level: level, source })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await refresh(tx, place, [userId]);
+  tx.emit(memberAdded, await eventOf(tx, place, row));
+  return 'added';
+};

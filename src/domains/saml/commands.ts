@@ -1,0 +1,72 @@
+import { ROLES } from '#domains/access/model.ts';
+import type { GroupRow } from '#domains/groups/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { badParameters, invalid, notFound } from '#platform/errors.ts';
+import { samlGroupLinkCreated, samlGroupLinkDeleted } from './events.ts';
+import { linkScope, requireSamlLinks } from './policy.ts';
+import type { SamlGroupLink } from './queries.ts';
+
+export interface NewSamlGroupLink {
+  readonly saml_group_name: string;
+  readonly access_level: number;
+  /** Stored and shown: there are no custom roles that it could name. */
+  readonly member_role_id?: number | undefined;
+}
+
+const MAX_NAME = 255;
+
+/**
+ * Links a group of the SAML provider: who signs in with it gets the role from then on. Owners only.
+ *
+ * @throws DomainError `forbidden`, `parameters`, `invalid` (also for a name that is linked already)
+ */
+export const createSamlGroupLink = async (
+  ctx: Context,
+  group: GroupRow,
+  { saml_group_name: name, access_level, member_role_id }: NewSamlGroupLink,
+): Promise<SamlGroupLink> => {
+  requireSamlLinks(ctx, group);
+  if (!ROLES.some((role) => role === access_level)) throw badParameters('access_level does not have a valid value');
+  if (name.trim() === '') throw invalid({ saml_group_name: ["can't be blank"] });
+  if (name.length > MAX_NAME) {
+    throw invalid({ saml_group_name: [`is too long (maximum is ${MAX_NAME} characters)`] });
+  }
+  return ctx.transaction(async (tx) => {
+    const link = await tx.db
+      .insertInto('saml_group_links')
+      .values({ namespace_id: group.id, name, access_level, member_role_id: member_role_id ?? null })
+      .onConflict((on) => on.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    if (!link) throw invalid({ saml_group_name: ['has already been taken'] });
+    tx.emit(samlGroupLinkCreated, { ...linkScope(group, link.id), payload: described(group, link) });
+    return link;
+  });
+};
+
+/**
+ * Takes the link back. Roles that it gave go when their people sign in the next time. Owners only.
+ *
+ * @throws DomainError `forbidden`, `not_found` (Linked SAML Group)
+ */
+export const deleteSamlGroupLink = async (ctx: Context, group: GroupRow, name: string): Promise<void> => {
+  requireSamlLinks(ctx, group);
+  await ctx.transaction(async (tx) => {
+    const link = await tx.db
+      .deleteFrom('saml_group_links')
+      .where('namespace_id', '=', group.id)
+      .where('name', '=', name)
+      .returningAll()
+      .executeTakeFirst();
+    if (!link) throw notFound('Linked SAML Group');
+    tx.emit(samlGroupLinkDeleted, { ...linkScope(group, link.id), payload: described(group, link) });
+  });
+};
+
+const described = ({ id, full_path }: GroupRow, { id: linkId, name, access_level, member_role_id }: SamlGroupLink) => ({
+  id: linkId,
+  group: { id, full_path },
+  name,
+  access_level,
+  member_role_id,
+});

@@ -1,0 +1,174 @@
+import type { ConnectionOptions } from 'node:tls';
+import {
+  AndFilter,
+  Client,
+  type Entry,
+  EqualityFilter,
+  ExtensibleFilter,
+  type Filter,
+  FilterParser,
+  OrFilter,
+} from 'ldapts';
+import type { LdapServer } from './servers.ts';
+
+/** The directory could not be asked, or did not answer in full. Its message is for operators. */
+export class LdapError extends Error {
+  override readonly name = 'LdapError';
+}
+
+/** A person in a directory. */
+export interface LdapPerson {
+  readonly dn: string;
+  readonly username: string;
+  readonly email: string | null;
+  readonly name: string | null;
+}
+
+/** A connection on which the hub is bound as the configured account. Every answer is whole, or an LdapError. */
+export interface LdapSession {
+  /** Distinguished names of the people in the group of this name; none when there is no such group. */
+  membersOfGroup(cn: string): Promise<string[]>;
+  /** Distinguished names of the people whom the filter finds. */
+  membersByFilter(filter: string): Promise<string[]>;
+  /** The one person with this user name, or null when there is none, or more than one. */
+  findPerson(username: string): Promise<LdapPerson | null>;
+}
+
+const PAGE_SIZE = 500;
+/** No answer is larger: a sync that would be is refused rather than cut short. */
+const MAX_ENTRIES = 100_000;
+const UIDS_PER_SEARCH = 100;
+/** Active Directory's LDAP_MATCHING_RULE_IN_CHAIN: members of members too. */
+const IN_CHAIN = '1.2.840.113556.1.4.1941';
+const NO_ATTRIBUTES = ['1.1'];
+
+/** Connects to the directory, runs `use`, and closes the connection. @throws LdapError */
+export const withLdap = async <T>(server: LdapServer, use: (session: LdapSession) => Promise<T>): Promise<T> =>
+  connected(server, async (client) => {
+    await client.bind(server.bind_dn, server.password);
+    return use(sessionOn(client, server));
+  });
+
+/** Whether the directory takes the password of this entry. @throws LdapError when it cannot be asked */
+export const checkLdapPassword = async (server: LdapServer, dn: string, password: string): Promise<boolean> => {
+  // A bind without a password succeeds as nobody (RFC 4513 §5.1.2).
+  if (dn === '' || password === '') return false;
+  return connected(server, async (client) => {
+    try {
+      await client.bind(dn, password);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === INVALID_CREDENTIALS) return false;
+      throw error;
+    }
+  });
+};
+
+const INVALID_CREDENTIALS = 49;
+
+const codeOf = (error: unknown): number | null =>
+  error instanceof Error && 'code' in error && typeof error.code === 'number' ? error.code : null;
+
+const connected = async <T>(server: LdapServer, use: (client: Client) => Promise<T>): Promise<T> => {
+  const milliseconds = server.timeout_seconds * 1_000;
+  const tlsOptions: ConnectionOptions = {
+    rejectUnauthorized: server.verify_certificates,
+    ...(server.ca === null ? {} : { ca: server.ca }),
+  };
+  const client = new Client({
+    url: server.url,
+    timeout: milliseconds,
+    connectTimeout: milliseconds,
+    tlsOptions,
+    // Distinguished names come from directories, each with its own idea of them.
+    strictDN: false,
+  });
+  try {
+    if (server.start_tls) await client.startTLS({ ...tlsOptions, host: new URL(server.url).hostname });
+    return await use(client);
+  } catch (error) {
+    if (error instanceof LdapError) throw error;
+    const reason = error instanceof Error ? error.message || error.name : String(error);
+    throw new LdapError(`The directory ${server.name} failed: ${reason}`);
+  } finally {
+    await client.unbind().catch(() => {});
+  }
+};
+
+const sessionOn = (client: Client, server: LdapServer): LdapSession => {
+  const search = async (base: string, filter: Filter, attributes: string[]): Promise<Entry[]> => {
+    const entries: Entry[] = [];
+    const pages = client.searchPaginated(base, {
+      scope: 'sub',
+      derefAliases: 'never',
+      filter,
+      attributes,
+      paged: { pageSize: PAGE_SIZE },
+      timeLimit: server.timeout_seconds,
+    });
+    // References lead to servers that nobody configured: they are not followed.
+    for await (const { searchEntries } of pages) {
+      entries.push(...searchEntries);
+      if (entries.length > MAX_ENTRIES) throw new LdapError(`The directory ${server.name} has too many to answer`);
+    }
+    return entries;
+  };
+  const narrowed = (filter: Filter): Filter =>
+    server.user_filter === null
+      ? filter
+      : new AndFilter({ filters: [FilterParser.parseString(server.user_filter), filter] });
+  const people = async (filter: Filter): Promise<string[]> =>
+    (await search(server.base, narrowed(filter), NO_ATTRIBUTES)).map(({ dn }) => dn);
+
+  const byUids = async (uids: readonly string[]): Promise<string[]> => {
+    const found: string[] = [];
+    for (let start = 0; start < uids.length; start += UIDS_PER_SEARCH) {
+      const filters = uids
+        .slice(start, start + UIDS_PER_SEARCH)
+        .map((value) => new EqualityFilter({ attribute: server.uid, value }));
+      found.push(...(await people(new OrFilter({ filters }))));
+    }
+    return found;
+  };
+
+  return {
+    membersOfGroup: async (cn) => {
+      const attributes = ['member', 'uniqueMember', 'memberUid'];
+      const named = new EqualityFilter({ attribute: 'cn', value: cn });
+      const entries = await search(server.group_base ?? server.base, named, attributes);
+      const dns = new Set<string>();
+      for (const entry of entries) {
+        if (server.active_directory) {
+          const inChain = new ExtensibleFilter({ matchType: 'memberOf', rule: IN_CHAIN, value: entry.dn });
+          for (const dn of await people(inChain)) dns.add(dn);
+          continue;
+        }
+        for (const dn of [...textsOf(entry.member), ...textsOf(entry.uniqueMember)]) dns.add(dn);
+        for (const dn of await byUids(textsOf(entry.memberUid))) dns.add(dn);
+      }
+      return [...dns];
+    },
+    membersByFilter: (filter) => people(FilterParser.parseString(filter)),
+    findPerson: async (username) => {
+      const filter = narrowed(new EqualityFilter({ attribute: server.uid, value: username }));
+      const attributes = [server.uid, server.email, server.full_name];
+      const entries = await search(server.base, filter, attributes);
+      const [entry] = entries;
+      if (!entry || entries.length > 1) return null;
+      const [own] = textsOf(entry[server.uid]);
+      const [email = null] = textsOf(entry[server.email]);
+      const [name = null] = textsOf(entry[server.full_name]);
+      return { dn: entry.dn, username: own ?? username, email, name };
+    },
+  };
+};
+
+const textsOf = (value: Buffer | Buffer[] | string[] | string | undefined): string[] =>
+  [value ?? []].flat().flatMap((each) => (typeof each === 'string' && each !== '' ? [each] : []));
+
+/** The ways in which one distinguished name may be written, in lower case: as given, and without needless spaces. */
+export const dnVariants = (dn: string): readonly string[] => {
+  const lower = dn.toLowerCase();
+  const tight = lower.replace(/(?<!\\)\s*([,=+])\s*/g, '$1').trim();
+  return tight === lower ? [lower] : [lower, tight];
+};
