@@ -135,6 +135,8 @@ class Scene {
   async round(round: number): Promise<string> {
     const random = randomFrom(this.#seed * 10_007 + round * 2);
     const count = 5 + Math.floor(random() * 40);
+    // In most rounds something is really under way when it is broken; in the others it meets hubs half started.
+    if (random() < 0.7) await Promise.all(this.#hubs.map((hub) => hub.url().catch(() => null)));
     const breaks = this.#break(randomFrom(this.#seed * 10_007 + round * 2 + 1));
     for (let n = 0; n < count; n++) {
       await this.#commit(1 + Math.floor(random() * 4));

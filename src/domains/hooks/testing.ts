@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
@@ -50,7 +51,13 @@ export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger:
       .executeTakeFirstOrThrow();
     await tx.db
       .insertInto('webhook_deliveries')
-      .values({ id: deliveryId, webhook_id: hook.id, payload_id: payload.id, state: 'expired', finished_at: 'now()' })
+      .values({
+        id: deliveryId,
+        webhook_id: hook.id,
+        payload_id: payload.id,
+        state: 'expired',
+        finished_at: sql`now()`,
+      })
       .execute();
     return recordNow(tx, place, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome }, ctx.actor.userId);
   });
