@@ -25,8 +25,8 @@ Object.assign(git, {
     if (moment === 'before') {
       return serve(path, service, body, {
         ...options,
-        onReceived: async () => {
-          await onReceived();
+        onReceived: async (objects) => {
+          await onReceived(objects);
           die();
           return never();
         },

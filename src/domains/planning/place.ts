@@ -7,14 +7,20 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
-/** What labels, milestones and hooks belong to: a group, for everything below it, or one project. */
+/** What labels, milestones, hooks and push rules belong to: a group, for everything below it, or one project. */
 export type Place =
   | { readonly kind: 'group'; readonly group: GroupRow }
   | { readonly kind: 'project'; readonly project: ProjectRow };
 
 export type PlaceKind = Place['kind'];
 
-type PlaceAbility = 'read_label' | 'admin_label' | 'read_milestone' | 'admin_milestone' | 'admin_hook';
+type PlaceAbility =
+  | 'read_label'
+  | 'admin_label'
+  | 'read_milestone'
+  | 'admin_milestone'
+  | 'admin_hook'
+  | 'admin_push_rule';
 
 /** The group or project as far as the caller may know of it. @throws DomainError `not_found` (Group, Project) */
 export const getPlace = async (ctx: Context, kind: PlaceKind, id: IdOrPath): Promise<Place> =>

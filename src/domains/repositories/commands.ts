@@ -27,7 +27,8 @@ export const createBranch = async (
   if (newOid === null) throw refusal(`Invalid reference name: ${ref}`);
   if ((await git.resolve(project.disk_path, branchRef(branch))) !== null) throw refusal('Branch already exists');
   const update: RefUpdate = { ref: branchRef(branch), oldOid: null, newOid };
-  const [refused] = (await judgePush(ctx, project, [update])).refused ?? [];
+  const objects = git.newObjects(project.disk_path);
+  const [refused] = (await judgePush(ctx, project, [update], objects)).refused ?? [];
   if (refused) throw forbidden(refused.reason);
   await move(ctx, project, update, 'Branch already exists');
   return getBranch(ctx, project, branch);
@@ -42,7 +43,7 @@ export const deleteBranch = async (ctx: Context, project: ProjectRow, name: stri
   requireAbility(ctx, project, 'push_code');
   const branch = await getBranch(ctx, project, name);
   const update: RefUpdate = { ref: branchRef(name), oldOid: branch.commit.id, newOid: null };
-  const [refused] = (await judgePush(ctx, project, [update])).refused ?? [];
+  const [refused] = (await judgePush(ctx, project, [update], null)).refused ?? [];
   if (refused) throw refusal(refused.reason);
   await move(ctx, project, update, 'The branch has just been changed');
   return branch;

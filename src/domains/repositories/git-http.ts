@@ -12,7 +12,7 @@ import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { decodedBody } from '#platform/git/smart-http.ts';
-import type { RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
+import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
 import { readCredential } from '#rest/auth.ts';
 import { judgePush } from './policy.ts';
 import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
@@ -119,7 +119,7 @@ const fetched = (ctx: Context, { stream, done }: Served): Readable => {
 
 interface PushOptions {
   onRefUpdates(updates: readonly RefUpdate[]): ReturnType<typeof judgePush>;
-  onReceived(): Promise<readonly RefRefusal[]>;
+  onReceived(objects: NewObjects): Promise<readonly RefRefusal[]>;
 }
 
 /** Carries out a push; its answer ends once the events are written, so that who has pushed finds them. */
@@ -133,10 +133,10 @@ const receive = async (
   const served = await start({
     onRefUpdates: (updates) => {
       asked = updates;
-      return judgePush(ctx, project, updates);
+      return judgePush(ctx, project, updates, null);
     },
-    onReceived: async () => {
-      const refused = await judgeAgain(ctx, project, asked);
+    onReceived: async (objects) => {
+      const refused = await judgeAgain(ctx, project, asked, objects);
       if (refused.length > 0) return refused;
       try {
         held = await holdPush(ctx, project, asked);
@@ -184,12 +184,13 @@ const judgeAgain = async (
   ctx: Context,
   project: ProjectRow,
   updates: readonly RefUpdate[],
+  objects: NewObjects,
 ): Promise<readonly RefRefusal[]> => {
   const refuseAll = (reason: string) => updates.map(({ ref }) => ({ ref, reason }));
   if (!(await stillValid(ctx.services, [ctx.actor])).has(0)) return refuseAll('the credential is no longer valid');
   const now = await findProject(ctx, { id: project.id });
   if (!now || !can(ctx, now, 'push_code')) return refuseAll('you are no longer allowed to push to this project');
-  return (await judgePush(ctx, now, updates)).refused ?? [];
+  return (await judgePush(ctx, now, updates, objects)).refused ?? [];
 };
 
 /**
@@ -244,7 +245,7 @@ const openContext = async (services: Services, request: FastifyRequest): Promise
     actor =
       credential.kind === 'basic'
         ? await authenticateGit(services, credential, client)
-        : await authenticate(services, credential, { sudo: null });
+        : await authenticate(services, credential, { sudo: null, ...(client.ip === null ? {} : { ip: client.ip }) });
   } catch (error) {
     await count(null);
     throw error;

@@ -1,23 +1,29 @@
 import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
+import { refusalOfBranchName, refusalOfTagDeletion, refusalsOfObjects } from '#domains/push-rules/judge.ts';
+import type { PushRule } from '#domains/push-rules/model.ts';
+import { governingRule } from '#domains/push-rules/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { protectionDefaults } from '#domains/settings/registry.ts';
 import type { Context } from '#platform/context.ts';
-import type { PushVerdict, RefRefusal } from '#platform/git/types.ts';
+import type { NewObjects, PushVerdict, RefRefusal } from '#platform/git/types.ts';
 import { branchName, type RefUpdate, tagName } from './model.ts';
 import { isGranted, matching, type Protections, readProtections } from './protections.ts';
 
 /**
  * What a push may do: refusals per ref, and which refs may only move forward. The caller may push at all
- * (`push_code`); here is what protection says.
+ * (`push_code`); here is what protection and the push rule say: of names alone before the objects are here, and then
+ * of what they bring.
  */
 export const judgePush = async (
   ctx: Context,
   project: ProjectRow,
   updates: readonly RefUpdate[],
+  objects: NewObjects | null,
 ): Promise<PushVerdict> => {
   const protections = await readProtections(ctx, project.id);
+  const rule = await governingRule(ctx, project);
   const initialPush = project.empty_repo && (await developersMayBegin(ctx, project));
   const first = firstBranch(project, updates);
   const refused: RefRefusal[] = [];
@@ -29,17 +35,34 @@ export const judgePush = async (
     if (branch !== null) {
       // What becomes the default branch is protected as that is, under whatever name it comes.
       const name = branch === first ? (project.default_branch ?? branch) : branch;
-      const reason = refusalOfBranch(ctx, project, protections, { ...update, branch, name, initialPush });
+      const reason =
+        refusalOfBranch(ctx, project, protections, { ...update, branch, name, initialPush }) ??
+        refusalOfNewName(rule, project, { ...update, name });
       if (reason !== null) refused.push({ ref, reason });
       const rules = matching(protections.branches, name);
       if (rules.length > 0 && !rules.some((rule) => rule.allow_force_push)) fastForwardOnly.push(ref);
     } else if (tag !== null) {
-      const reason = refusalOfTag(ctx, project, protections, tag, update);
+      const reason =
+        refusalOfTag(ctx, project, protections, tag, update) ??
+        (rule && update.newOid === null ? refusalOfTagDeletion(rule) : null);
       if (reason !== null) refused.push({ ref, reason });
     }
   }
+  if (rule && objects && refused.length === 0) {
+    refused.push(...(await refusalsOfObjects(ctx, project, rule, updates, objects)));
+  }
   return { refused, fastForwardOnly };
 };
+
+/** The default branch may have any name. */
+const refusalOfNewName = (
+  rule: PushRule | null,
+  project: ProjectRow,
+  { oldOid, newOid, name }: RefUpdate & { readonly name: string },
+): string | null =>
+  rule && oldOid === null && newOid !== null && name !== project.default_branch
+    ? refusalOfBranchName(rule, name)
+    : null;
 
 /** The branch that an empty repository begins with, unless the push brings the one it was to have. */
 export const firstBranch = (project: ProjectRow, updates: readonly RefUpdate[]): string | null => {

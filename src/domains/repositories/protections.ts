@@ -35,7 +35,6 @@ export const ADMINISTRATOR = 60;
 
 /** All that is protected in a project, with what the caller's groups are: read once for a push or a page of branches. */
 export const readProtections = async (ctx: Context, projectId: number): Promise<Protections> => {
-  const userId = ctx.actor.userId ?? 0;
   const { rows } = await sql<Protection & { kind: 'branch' | 'tag'; callers_groups: number[] }>`
     with rules as (
       select 'branch' as kind, b.id, b.name, b.allow_force_push,
@@ -53,7 +52,7 @@ export const readProtections = async (ctx: Context, projectId: number): Promise<
     select rules.*, array(
       select distinct l.group_id from protection_levels l
       where (l.protected_branch_id = rules.id and rules.kind = 'branch' or l.protected_tag_id = rules.id and rules.kind = 'tag')
-        and l.group_id is not null and l.group_id in ${namespacesOf(userId, DEVELOPER)}) as callers_groups
+        and l.group_id is not null and l.group_id in ${namespacesOf({ ...ctx.actor, userId: ctx.actor.userId ?? 0 }, DEVELOPER)}) as callers_groups
     from rules order by kind, name`.execute(ctx.db);
   return {
     branches: rows.filter((row) => row.kind === 'branch'),

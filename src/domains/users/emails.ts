@@ -79,6 +79,21 @@ export const confirmedEmailsOf = async (ctx: Pick<Context, 'db'>, userId: number
   return rows.map(({ email }) => email);
 };
 
+/** Those of the addresses that are known to be some user's, in small letters. */
+export const confirmedAmong = async (
+  ctx: Pick<Context, 'db'>,
+  emails: readonly string[],
+): Promise<ReadonlySet<string>> => {
+  const wanted = [...new Set(emails.map((email) => email.toLowerCase()))];
+  const { rows } = await sql<{ email: string }>`
+    select lower(email) as email from users where lower(email) = any (${wanted}::text[]) and confirmed_at is not null
+    union
+    select lower(email) from emails where lower(email) = any (${wanted}::text[]) and confirmed_at is not null`.execute(
+    ctx.db,
+  );
+  return new Set(rows.map(({ email }) => email));
+};
+
 export interface NewEmail {
   readonly email: string;
   /** Takes the address as confirmed, without a mail: for administrators alone. */

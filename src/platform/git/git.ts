@@ -5,6 +5,7 @@ import { createCommitFiles } from './commit-files.ts';
 import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
+import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
 import { createRunner } from './process.ts';
 import { createRefs } from './refs.ts';
@@ -29,8 +30,9 @@ export const createGit = (options: { root: string; log: Logger; gitBinary?: stri
     ...refs,
     ...trees,
     ...createHistory(runner, objects),
-    ...createSmartHttp(runner, createIncomingHook(root), refs),
+    ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
     ...createBundles(runner, objects, { ...repositories, ...refs }),
+    newObjects: (path) => createNewObjects(runner, objects, path),
     commitFiles: createCommitFiles(runner, { ...trees, ...refs }),
 
     async requireVersion() {

@@ -2,6 +2,8 @@ import { PassThrough, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import { GitError } from './git-error.ts';
 import type { IncomingHook } from './incoming-hook.ts';
+import { createNewObjects } from './new-objects.ts';
+import type { ObjectReader } from './object-reader.ts';
 import { FLUSH, packet, sideBand } from './pkt-line.ts';
 import { feed, type GitProcess, type Runner, writable } from './process.ts';
 import { streamOf } from './process-stream.ts';
@@ -37,7 +39,12 @@ const RECEIVE_CONFIG = [
   'receive.hideRefs=!refs/tags/',
 ];
 
-export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<Git, 'resolve'>): SmartHttp => {
+export const createSmartHttp = (
+  runner: Runner,
+  hook: IncomingHook,
+  objects: ObjectReader,
+  refs: Pick<Git, 'resolve'>,
+): SmartHttp => {
   const serveFetch = (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Served => {
     const git = runner.launch(path, ['upload-pack', '--strict', '--stateless-rpc', runner.directory(path)], {
       config: UPLOAD_CONFIG,
@@ -94,7 +101,9 @@ export const createSmartHttp = (runner: Runner, hook: IncomingHook, refs: Pick<G
     if (checked) {
       hook.attend(git, async (incoming) => {
         refusedHere.push(...(await rewritten(runner, path, rewritable, incoming.env)));
-        if (refusedHere.length === 0 && options.onReceived) refusedHere.push(...(await options.onReceived()));
+        if (refusedHere.length === 0 && options.onReceived) {
+          refusedHere.push(...(await options.onReceived(createNewObjects(runner, objects, path, incoming.env))));
+        }
         return refusedHere.length === 0 ? null : terminalLines(refusedHere, []);
       });
     }

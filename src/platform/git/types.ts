@@ -48,6 +48,8 @@ export interface Git {
   newCommits(path: string, newOid: string, oldOid: string | null, options?: NewCommitsOptions): Promise<NewCommits>;
   /** Paths each commit touched against its first parent, at most 5,000 for each commit. */
   changedFiles(path: string, oids: readonly string[]): Promise<ReadonlyMap<string, ChangedFiles>>;
+  /** What commits of the repository bring that none of its refs reaches: nothing, mostly. For a push see `onReceived`. */
+  newObjects(path: string): NewObjects;
   /** Commits to a branch without a work tree; resolves to the commit id. Throws `conflict` when the branch is not at `parent`, `invalid` for a bad path or a file that should or should not be there. */
   commitFiles(path: string, commit: FilesCommit): Promise<string>;
 
@@ -148,6 +150,41 @@ export interface NewCommitsOptions extends CallOptions {
   readonly excludeRefs?: readonly string[] | undefined;
 }
 
+/**
+ * What the tips (ids of commits or tags) bring that no ref of the repository reaches yet, as streams that take the same
+ * memory for much as for little. They fail with `timeout` when the time is over.
+ */
+export interface NewObjects {
+  commits(tips: readonly string[], options?: CallOptions): AsyncIterable<NewCommit>;
+  /** The files that the commits add; a renamed one is added under its new name. */
+  files(tips: readonly string[], options?: CallOptions): AsyncIterable<NewFile>;
+  /** Blobs of more bytes than that which the repository did not hold before. */
+  blobsOver(tips: readonly string[], bytes: number, options?: CallOptions): AsyncIterable<NewBlob>;
+  /** The first of the tips that the commit is contained in, or null. */
+  holderOf(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
+  /** A commit that brings the object, or null. */
+  commitWith(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
+}
+
+export interface NewCommit extends Commit {
+  /** Carries a signature, of whomever. */
+  readonly isSigned: boolean;
+  /** False for a commit of more than 1 MiB, of which nothing but the id is told. */
+  readonly isWhole: boolean;
+}
+
+export interface NewFile {
+  readonly commit: string;
+  readonly path: string;
+}
+
+export interface NewBlob {
+  readonly oid: string;
+  readonly size: number;
+  /** One of its paths; empty for what a tag names. */
+  readonly path: string;
+}
+
 export interface ChangedFiles {
   readonly added: readonly string[];
   readonly modified: readonly string[];
@@ -232,7 +269,7 @@ export interface ServeOptions extends ProtocolOptions {
    * Asked once the objects of a push are here and found sound, right before refs move; what it refuses, refuses the
    * push as a whole. When the hub dies before the answer, nothing moves; after it, refs move whether it lives or not.
    */
-  readonly onReceived?: (() => Promise<readonly RefRefusal[]>) | undefined;
+  readonly onReceived?: ((objects: NewObjects) => Promise<readonly RefRefusal[]>) | undefined;
   /** Largest pack accepted in a push. */
   readonly maxInputBytes?: number | undefined;
   /** Gives up when no byte moved either way for so long. */

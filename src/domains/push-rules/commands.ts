@@ -1,0 +1,83 @@
+import { sql } from 'kysely';
+import { ownerColumns } from '#domains/planning/place.ts';
+import type { Context } from '#platform/context.ts';
+import { invalid, notFound, unprocessable } from '#platform/errors.ts';
+import { pushRuleCreated, pushRuleDeleted, pushRuleUpdated } from './events.ts';
+import { FLAG_NAMES, PATTERN_NAMES, type PushRule, type PushRuleAttributes } from './model.ts';
+import { problemsOf } from './patterns.ts';
+import { getPushRulePlace, type PushRulePlace, pushRuleScope } from './policy.ts';
+import { ownerOf } from './queries.ts';
+
+/**
+ * Sets a push rule on a group or project that has none.
+ *
+ * @throws `not_found` (Group, Project), `forbidden`, `invalid` by attribute, `unprocessable` where it has one
+ */
+export const createPushRule = async (ctx: Context, at: PushRulePlace, given: PushRuleAttributes): Promise<PushRule> => {
+  const place = await getPushRulePlace(ctx, at);
+  const columns = columnsOf(given);
+  return ctx.transaction(async (tx) => {
+    const rule = await tx.db
+      .insertInto('push_rules')
+      .values({ ...columns, ...ownerColumns(place) })
+      .onConflict((conflict) => conflict.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    if (!rule) throw unprocessable(`The ${place.kind} has a push rule already`);
+    tx.emit(pushRuleCreated, { ...pushRuleScope(place, rule.id), payload: described(rule) });
+    return rule;
+  });
+};
+
+/** Changes what is given. @throws `not_found` (Group, Project, Push rule), `forbidden`, `invalid` by attribute */
+export const updatePushRule = async (ctx: Context, at: PushRulePlace, given: PushRuleAttributes): Promise<PushRule> => {
+  const place = await getPushRulePlace(ctx, at);
+  const columns = columnsOf(given);
+  const { column, id } = ownerOf(place);
+  return ctx.transaction(async (tx) => {
+    const before = await tx.db
+      .selectFrom('push_rules')
+      .selectAll()
+      .where(column, '=', id)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!before) throw notFound('Push Rule');
+    const after = { ...before, ...columns };
+    const changed = [...FLAG_NAMES, ...PATTERN_NAMES, 'max_file_size' as const].filter(
+      (name) => before[name] !== after[name],
+    );
+    if (changed.length === 0) return before;
+    const rule = await tx.db
+      .updateTable('push_rules')
+      .set({ ...columns, updated_at: sql`now()` })
+      .where('id', '=', before.id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    tx.emit(pushRuleUpdated, { ...pushRuleScope(place, rule.id), payload: { ...described(rule), changed } });
+    return rule;
+  });
+};
+
+/** Takes the rule away: from then on that of a group above governs, if there is one. @throws as `updatePushRule` */
+export const deletePushRule = async (ctx: Context, at: PushRulePlace): Promise<void> => {
+  const place = await getPushRulePlace(ctx, at);
+  const { column, id } = ownerOf(place);
+  await ctx.transaction(async (tx) => {
+    const rule = await tx.db.deleteFrom('push_rules').where(column, '=', id).returningAll().executeTakeFirst();
+    if (!rule) throw notFound('Push Rule');
+    tx.emit(pushRuleDeleted, { ...pushRuleScope(place, rule.id), payload: described(rule) });
+  });
+};
+
+const described = ({ id, namespace_id, project_id }: PushRule) => ({ id, namespace_id, project_id });
+
+/** What is given, as columns. @throws `invalid` */
+const columnsOf = (given: PushRuleAttributes) => {
+  const problems = problemsOf(given);
+  if (Object.keys(problems).length > 0) throw invalid(problems);
+  const columns: { -readonly [K in keyof PushRuleAttributes]?: NonNullable<PushRuleAttributes[K]> } = {};
+  for (const name of FLAG_NAMES) if (given[name] !== undefined) columns[name] = given[name];
+  for (const name of PATTERN_NAMES) if (given[name] !== undefined) columns[name] = given[name] ?? '';
+  if (given.max_file_size !== undefined) columns.max_file_size = given.max_file_size ?? 0;
+  return columns;
+};

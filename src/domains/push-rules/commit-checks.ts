@@ -1,0 +1,83 @@
+import { RE2JS } from 're2js';
+import { confirmedAmong, confirmedEmailsOf } from '#domains/users/emails.ts';
+import type { Context } from '#platform/context.ts';
+import type { NewCommit } from '#platform/git/types.ts';
+import type { PushRule } from './model.ts';
+import { testOf } from './patterns.ts';
+
+/** The longest message that is held against a pattern. */
+const MAX_MESSAGE = 64 * 1024;
+/** Linear, whoever wrote the message. */
+const SIGNED_OFF = RE2JS.compile('^Signed-off-by: .+ <[^<>]+@[^<>]+>\\s*$', RE2JS.MULTILINE | RE2JS.CASE_INSENSITIVE);
+
+export interface CommitChecks {
+  /** What of the rule the commit breaks, `member_check` aside. */
+  problemsOf(commit: NewCommit): readonly string[];
+  /** Those of the addresses, in small letters, that a user has confirmed. */
+  knownAddresses(emails: readonly string[]): Promise<ReadonlySet<string>>;
+}
+
+/** What the rule wants of each commit; null where it wants nothing. */
+export const commitChecks = async (ctx: Context, rule: PushRule): Promise<CommitChecks | null> => {
+  const wanted = testOf('commit_message_regex', rule.commit_message_regex);
+  const unwanted = testOf('commit_message_negative_regex', rule.commit_message_negative_regex);
+  const address = testOf('author_email_regex', rule.author_email_regex);
+  const checks: ((commit: NewCommit) => readonly string[])[] = [];
+
+  if (wanted || unwanted) {
+    checks.push(({ message }) => {
+      if (message.length > MAX_MESSAGE) return ['the message is too long to be checked'];
+      const problems: string[] = [];
+      if (wanted?.(message) === false)
+        problems.push(`the message does not match "${rule.commit_message_regex}" (push rule commit_message_regex)`);
+      if (unwanted?.(message)) {
+        const pattern = rule.commit_message_negative_regex;
+        problems.push(`the message matches "${pattern}" (push rule commit_message_negative_regex)`);
+      }
+      return problems;
+    });
+  }
+  if (address) {
+    checks.push((commit) =>
+      [...new Set([commit.author_email, commit.committer_email])]
+        .filter((email) => !address(email))
+        .map((email) => `"${email}" does not match "${rule.author_email_regex}" (push rule author_email_regex)`),
+    );
+  }
+  if (rule.reject_non_dco_commits) {
+    checks.push(({ message }) =>
+      SIGNED_OFF.test(message)
+        ? []
+        : ['the message has no "Signed-off-by: Name <address>" line (push rule reject_non_dco_commits)'],
+    );
+  }
+  if (rule.reject_unsigned_commits) {
+    checks.push(({ isSigned }) => (isSigned ? [] : ['it is not signed (push rule reject_unsigned_commits)']));
+  }
+  if (rule.commit_committer_check) {
+    const own = new Set((await confirmedEmailsOf(ctx, ctx.actor.userId ?? 0)).map((email) => email.toLowerCase()));
+    checks.push(({ committer_email: email }) =>
+      own.has(email.toLowerCase())
+        ? []
+        : [`the committer's "${email}" is not a confirmed address of yours (push rule commit_committer_check)`],
+    );
+  }
+  if (rule.commit_committer_name_check) {
+    const user = await ctx.db
+      .selectFrom('users')
+      .select('name')
+      .where('id', '=', ctx.actor.userId ?? 0)
+      .executeTakeFirst();
+    checks.push(({ committer_name: name }) =>
+      name === user?.name
+        ? []
+        : [`the committer's name "${name}" is not yours, "${user?.name}" (push rule commit_committer_name_check)`],
+    );
+  }
+  if (checks.length === 0 && !rule.member_check) return null;
+  return {
+    problemsOf: (commit) =>
+      commit.isWhole ? checks.flatMap((check) => check(commit)) : ['it is too big to be checked against the push rule'],
+    knownAddresses: (emails) => confirmedAmong(ctx, emails),
+  };
+};

@@ -1,0 +1,44 @@
+import { RE2JS } from 're2js';
+import type { FieldErrors } from '#platform/errors.ts';
+import { PATTERN_NAMES, type Pattern, type PushRuleAttributes } from './model.ts';
+
+const MAX_LENGTH = 511;
+/** Bounds the work for one text of the longest kind to well under a second. */
+const MAX_PROGRAM_SIZE = 1_000;
+const MAX_MEBIBYTES = 2 ** 31 - 1;
+
+/** Messages have lines, of which `^` and `$` are the ends. */
+const FLAGS_OF: Partial<Record<Pattern, number>> = {
+  commit_message_regex: RE2JS.MULTILINE,
+  commit_message_negative_regex: RE2JS.MULTILINE,
+};
+
+/** Whether the pattern is found in the text; null where the rule has none. Linear in the text. */
+export const testOf = (pattern: Pattern, text: string): ((subject: string) => boolean) | null => {
+  if (text === '') return null;
+  const compiled = RE2JS.compile(text, FLAGS_OF[pattern] ?? 0);
+  return (subject) => compiled.test(subject);
+};
+
+/** What is wrong with the attributes, by attribute. */
+export const problemsOf = (given: PushRuleAttributes): FieldErrors => {
+  const problems: Record<string, string[]> = {};
+  for (const name of PATTERN_NAMES) {
+    const problem = patternProblem(given[name] ?? '');
+    if (problem !== null) problems[name] = [problem];
+  }
+  const size = given.max_file_size ?? 0;
+  if (size < 0) problems.max_file_size = ['must be greater than or equal to 0'];
+  if (size > MAX_MEBIBYTES) problems.max_file_size = [`must be less than or equal to ${MAX_MEBIBYTES}`];
+  return problems;
+};
+
+const patternProblem = (text: string): string | null => {
+  if (text.length > MAX_LENGTH) return `is too long (maximum is ${MAX_LENGTH} characters)`;
+  if (text.includes('\0') || !text.isWellFormed()) return 'is invalid';
+  try {
+    return RE2JS.compile(text).programSize() > MAX_PROGRAM_SIZE ? 'is too complex' : null;
+  } catch {
+    return 'is not a valid regular expression (RE2)';
+  }
+};

@@ -1,0 +1,76 @@
+import type { PlaceKind } from '#domains/planning/place.ts';
+import { boolean, idOrPath, integer, text } from '#rest/params.ts';
+import { type Route, route } from '#rest/route.ts';
+import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
+import { FLAGS, MAX_FILE_SIZE, PATTERNS } from './model.ts';
+import { getPushRule } from './queries.ts';
+import { pushRuleRecords } from './record.ts';
+
+const flag = (name: keyof typeof FLAGS) => boolean().optional().describe(`Refuse: ${FLAGS[name]}`);
+const pattern = (name: keyof typeof PATTERNS) => text().nullish().describe(PATTERNS[name]);
+
+const attributes = {
+  commit_committer_check: flag('commit_committer_check'),
+  commit_committer_name_check: flag('commit_committer_name_check'),
+  reject_unsigned_commits: flag('reject_unsigned_commits'),
+  reject_non_dco_commits: flag('reject_non_dco_commits'),
+  commit_message_regex: pattern('commit_message_regex'),
+  commit_message_negative_regex: pattern('commit_message_negative_regex'),
+  branch_name_regex: pattern('branch_name_regex'),
+  author_email_regex: pattern('author_email_regex'),
+  file_name_regex: pattern('file_name_regex'),
+  deny_delete_tag: flag('deny_delete_tag'),
+  member_check: flag('member_check'),
+  prevent_secrets: flag('prevent_secrets'),
+  max_file_size: integer().nullish().describe(MAX_FILE_SIZE),
+};
+
+const pushRuleRoutes = (kind: PlaceKind, path: '/groups/:id/push_rule' | '/projects/:id/push_rule'): Route[] => {
+  const { record, of } = pushRuleRecords[kind];
+  const tag = 'Push rules';
+  return [
+    route({
+      method: 'GET',
+      path,
+      tag,
+      summary: `Get the push rule of a ${kind}`,
+      description: 'The one set here: 404 where none is, also when that of a group above governs.',
+      input: { id: idOrPath() },
+      response: record,
+      run: async (ctx, { id }) => of(await getPushRule(ctx, { kind, id })),
+    }),
+    route({
+      method: 'POST',
+      path,
+      tag,
+      summary: `Set a push rule on a ${kind}`,
+      description: '422 where there is one.',
+      input: { id: idOrPath(), ...attributes },
+      response: record,
+      run: async (ctx, { id, ...given }) => of(await createPushRule(ctx, { kind, id }, given)),
+    }),
+    route({
+      method: 'PUT',
+      path,
+      tag,
+      summary: `Change the push rule of a ${kind}`,
+      input: { id: idOrPath(), ...attributes },
+      response: record,
+      run: async (ctx, { id, ...given }) => of(await updatePushRule(ctx, { kind, id }, given)),
+    }),
+    route({
+      method: 'DELETE',
+      path,
+      tag,
+      summary: `Take the push rule from a ${kind}`,
+      input: { id: idOrPath() },
+      response: null,
+      run: (ctx, { id }) => deletePushRule(ctx, { kind, id }),
+    }),
+  ];
+};
+
+export const routes: readonly Route[] = [
+  ...pushRuleRoutes('group', '/groups/:id/push_rule'),
+  ...pushRuleRoutes('project', '/projects/:id/push_rule'),
+];

@@ -1,0 +1,177 @@
+import type { Readable } from 'node:stream';
+import { parseCommit } from './commit-object.ts';
+import { GitError } from './git-error.ts';
+import type { ObjectReader } from './object-reader.ts';
+import type { GitProcess, Runner } from './process.ts';
+import { streamOf } from './process-stream.ts';
+import { validOid } from './ref-names.ts';
+import type { CallOptions, NewBlob, NewCommit, NewFile, NewObjects } from './types.ts';
+
+/** What is kept of one commit; a longer one is told of without its content. */
+const MAX_COMMIT_BYTES = 1024 * 1024;
+const MAX_PATH_BYTES = 64 * 1024;
+const TIMEOUT_MS = 60_000;
+
+/** Everything that the repository's refs do not reach yet. */
+const UNREACHED = ['--not', '--all', '--not', '--stdin'];
+
+type Environment = Readonly<Record<string, string>>;
+
+/**
+ * What the tips bring that no ref of the repository reaches, read as a stream: of a push whose objects lie in
+ * quarantine (`env` lets git see them), or of the repository itself.
+ */
+export const createNewObjects = (
+  runner: Runner,
+  objects: Pick<ObjectReader, 'read'>,
+  path: string,
+  env: Environment = {},
+): NewObjects => {
+  /** The revisions that the tips bring, each line of them given to a second git. */
+  const walk = (tips: readonly string[], flags: readonly string[], reader: readonly string[], call: CallOptions) => {
+    if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    const list = runner.launch(path, ['rev-list', ...flags, ...UNREACHED], { env });
+    list.stdin.end(`${tips.join('\n')}\n`);
+    const read = runner.launch(path, reader, { env });
+    list.stdout.pipe(read.stdin);
+    return untilBothEnd(list, streamOf(read, { timeoutMs: TIMEOUT_MS, ...call }));
+  };
+
+  return {
+    commits: (tips, call = {}) => readCommits(walk(tips, [], ['cat-file', '--batch', '--buffer'], call)),
+
+    files: (tips, call = {}) =>
+      readFiles(
+        // Of merges, what none of the parents has.
+        walk(tips, [], ['diff-tree', '--stdin', '--root', '-r', '-c', '-z', '--no-renames', '--name-status'], call),
+      ),
+
+    async *blobsOver(tips, bytes, call = {}) {
+      const format = '--batch-check=%(objecttype) %(objectsize) %(objectname) %(rest)';
+      const lines = walk(tips, ['--objects'], ['cat-file', format, '--buffer'], call);
+      for await (const blob of readBlobs(lines)) {
+        // What old history had comes back with a revert, say.
+        const isKnown = blob.size > bytes && (await objects.read(path, 'info', blob.oid)) !== null;
+        if (blob.size > bytes && !isKnown) yield blob;
+      }
+    },
+
+    async holderOf(tips, oid, call = {}) {
+      if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+      for (const tip of tips.filter(validOid)) {
+        const args = ['merge-base', '--is-ancestor', oid, tip];
+        // 128: a tag of something that is no commit.
+        if ((await runner.run(path, args, { env, allow: [1, 128], ...call })).exitCode === 0) return tip;
+      }
+      return null;
+    },
+
+    async commitWith(tips, oid, call = {}) {
+      if (![oid, ...tips].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      const args = ['log', '--max-count=1', '--format=%H', '-m', `--find-object=${oid}`, ...UNREACHED];
+      const { stdout } = await runner.run(path, args, { env, input: `${tips.join('\n')}\n`, ...call });
+      return stdout.toString('latin1').trim() || null;
+    },
+  };
+};
+
+/** Half a list must not pass for the whole of it. */
+async function* untilBothEnd(list: GitProcess, stream: Readable): AsyncGenerator<Buffer> {
+  try {
+    for await (const chunk of stream) if (Buffer.isBuffer(chunk)) yield chunk;
+    const exitCode = await list.exited;
+    if (exitCode !== 0) throw list.failure(exitCode);
+  } finally {
+    list.kill('aborted');
+  }
+}
+
+async function* readCommits(source: AsyncGenerator<Buffer>): AsyncGenerator<NewCommit> {
+  const reader = createReader(source);
+  for (let line = await reader.line(); line !== null; line = await reader.line()) {
+    const [oid = '', type = '', size = ''] = line.split(' ');
+    const length = Number(size);
+    if (type !== 'commit') throw new GitError('failed', 'The commits could not be read');
+    const isWhole = length <= MAX_COMMIT_BYTES;
+    const content = await reader.bytes(length, isWhole ? length : 0);
+    await reader.bytes(1, 0); // the line break behind it
+    yield isWhole
+      ? { ...parseCommit(oid, content), isWhole, isSigned: isSigned(content) }
+      : { ...parseCommit(oid, Buffer.alloc(0)), isWhole, isSigned: false };
+  }
+}
+
+/** `gpgsig` holds signatures of every kind: OpenPGP, X.509 and SSH. */
+const isSigned = (content: Buffer): boolean => {
+  const end = content.indexOf('\n\n');
+  return /^gpgsig(?:-sha256)? \S/m.test(content.toString('latin1', 0, end === -1 ? content.length : end));
+};
+
+/** NUL-separated: a commit id, then status (a letter for each parent) and path in turn until the next id. */
+async function* readFiles(source: AsyncGenerator<Buffer>): AsyncGenerator<NewFile> {
+  let commit = '';
+  let status = '';
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of source) {
+    const buffer = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let at = 0;
+    for (let end = buffer.indexOf(0, at); end !== -1; end = buffer.indexOf(0, at)) {
+      const token = buffer.toString('utf8', at, end);
+      at = end + 1;
+      if (status !== '') {
+        if (/^A+$/.test(status)) yield { commit, path: token };
+        status = '';
+      } else if (validOid(token)) commit = token;
+      else status = token;
+    }
+    rest = buffer.subarray(at);
+    if (rest.length > MAX_PATH_BYTES) throw new GitError('too_large', 'The path of a file is too long');
+  }
+}
+
+async function* readBlobs(source: AsyncGenerator<Buffer>): AsyncGenerator<NewBlob> {
+  const reader = createReader(source);
+  for (let line = await reader.line(); line !== null; line = await reader.line()) {
+    const [type, size, oid = '', ...path] = line.split(' ');
+    if (type === 'blob') yield { oid, size: Number(size), path: path.join(' ') };
+  }
+}
+
+/** Takes a stream apart by lines and by lengths. */
+const createReader = (source: AsyncGenerator<Buffer>) => {
+  let chunk: Buffer = Buffer.alloc(0);
+  const more = async (): Promise<boolean> => {
+    const step = await source.next();
+    if (step.done) return false;
+    chunk = chunk.length === 0 ? step.value : Buffer.concat([chunk, step.value]);
+    return true;
+  };
+  return {
+    /** Null at the end. */
+    async line(): Promise<string | null> {
+      let end = chunk.indexOf(0x0a);
+      while (end === -1) {
+        if (chunk.length > MAX_PATH_BYTES * 2) throw new GitError('too_large', 'The path of a file is too long');
+        if (!(await more())) return null;
+        end = chunk.indexOf(0x0a);
+      }
+      const line = chunk.toString('utf8', 0, end);
+      chunk = chunk.subarray(end + 1);
+      return line;
+    },
+    /** Reads over so many bytes, and keeps the first of them. */
+    async bytes(length: number, keep: number): Promise<Buffer> {
+      const parts: Buffer[] = [];
+      let kept = 0;
+      for (let left = length; left > 0; ) {
+        if (chunk.length === 0 && !(await more())) throw new GitError('failed', 'The commits could not be read');
+        const part = chunk.subarray(0, left);
+        chunk = chunk.subarray(part.length);
+        left -= part.length;
+        if (kept < keep) parts.push(part.subarray(0, keep - kept));
+        kept += part.length;
+      }
+      return Buffer.concat(parts);
+    },
+  };
+};
