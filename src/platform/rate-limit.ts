@@ -60,6 +60,11 @@ export const observe = async (
   };
 };
 
+/** Lets `key` begin anew. */
+export const forget = async ({ pool }: Pick<Services, 'pool'>, key: string): Promise<void> => {
+  await pool.query('delete from rate_counts where key = $1', [storable(key)]);
+};
+
 const OBSERVE = `
   select count, ceil(extract(epoch from resets_at))::bigint as epoch,
     ceil(extract(epoch from resets_at - now()))::integer as seconds

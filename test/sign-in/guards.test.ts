@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { Agent, fetch as fetchWith } from 'undici';
 import { afterAll, describe, expect, it } from 'vitest';
 import { verifyPassword } from '#domains/users/password.ts';
@@ -59,12 +60,32 @@ describe('guessing passwords', () => {
     await letPass();
   });
 
-  it('finds none right of those that waited to be checked while others locked the account', async () => {
+  it('remembers wrong ones for such a login as long, and locks it for as long, as for an account', async () => {
+    await set({ max_login_attempts: 3, failed_login_attempts_unlock_period_in_minutes: 7 });
+    const user = await makePerson(app());
+    const nobody = `nobody-${user.username}`;
+    for (const login of [user.username, nobody]) expect(await fail(login, 2)).toEqual([422, 422]);
+    await db().updateTable('rate_counts').set({ resets_at: sql`resets_at - interval '8 minutes'` }).execute();
+    const seconds = [];
+    for (const login of [user.username, nobody]) {
+      expect(await fail(login, 1)).toEqual([422]);
+      const { status, headers } = await visitor().signIn(login, 'wrong');
+      expect(status).toBe(429);
+      seconds.push(Number(headers.get('retry-after')));
+    }
+    for (const each of seconds) expect(each).toBeGreaterThan(400);
+    await letPass();
+  });
+
+  it.each([
+    ['right', PASSWORD],
+    ['wrong', 'wrong'],
+  ])('says nothing of a %s one that waited to be checked while others locked the account', async (_, password) => {
     const user = await makePerson(app());
     const person = visitor();
     await person.get('/users/sign_in');
     const ahead = Array.from({ length: 40 }, () => verifyPassword(null, 'whatever'));
-    const waiting = person.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    const waiting = person.submit('/users/sign_in', { login: user.username, password });
     await db()
       .updateTable('users')
       .set({ locked_until: new Date(Date.now() + 60_000).toISOString() })

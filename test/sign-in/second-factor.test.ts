@@ -103,6 +103,23 @@ describe('the second step of signing in', () => {
     expect((await visitor().signIn(user.username)).status).toBe(429);
   });
 
+  it('looks at no more of many codes sent at once than may be wrong', async () => {
+    const { user } = await makeCareful();
+    const person = visitor();
+    await person.signIn(user.username);
+    await person.follow();
+    const { page } = person;
+    const statuses = await Promise.all(
+      Array.from({ length: 40 }, async (_, n) => {
+        const thief = visitor();
+        for (const [name, cookie] of person.cookies) thief.cookies.set(name, cookie);
+        const authenticity_token = /name="authenticity_token" value="([^"]*)"/.exec(page.html)?.[1] ?? '';
+        return (await thief.post(STEP, { authenticity_token, code: `00000${n}x` })).status;
+      }),
+    );
+    expect(statuses.toSorted((left, right) => left - right)).toEqual([...Array(10).fill(422), ...Array(30).fill(429)]);
+  });
+
   it('comes before the choice of a new password', async () => {
     const { user, code } = await makeCareful({ password_change_required: true });
     const person = visitor();

@@ -5,6 +5,7 @@ import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { DomainError, forbidden } from '#platform/errors.ts';
+import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 
@@ -179,7 +180,7 @@ const guard = async ({ services, client }: Context, userId: number): Promise<voi
     await hit(services, `device-code:user:${userId}`, { limit: TRIES_PER_ACCOUNT, seconds }),
     ...(client.ip === null
       ? []
-      : [await hit(services, `device-code:address:${client.ip}`, { limit: TRIES_PER_ADDRESS, seconds })]),
+      : [await hit(services, `device-code:address:${networkOf(client.ip)}`, { limit: TRIES_PER_ADDRESS, seconds })]),
   ];
   const refused = guards.find(({ allowed }) => !allowed);
   if (!refused) return;

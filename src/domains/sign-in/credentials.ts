@@ -1,11 +1,11 @@
-import ipaddr from 'ipaddr.js';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { refusalOf } from '#domains/users/model.ts';
 import { verifyPassword } from '#domains/users/password.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
-import { hit, observe, type RateRule } from '#platform/rate-limit.ts';
+import { networkOf } from '#platform/network.ts';
+import { forget, hit, observe, type RateRule } from '#platform/rate-limit.ts';
 import { digestToken } from '#platform/secrets.ts';
 
 /** An account whose password was right. */
@@ -45,14 +45,16 @@ export const checkPassword = async (
   const guard = await guardOf(ctx);
   await guard.requireOpen();
   const account = await findAccount(ctx, login);
-  const count = account ? countOfAccount(ctx, account.id) : countOfStranger(ctx, login, guard.rule);
+  const count = account ? countOfAccount(ctx, account.id) : countOfStranger(ctx, login);
   await requireUnlocked(count);
-  if (!(await verifyPassword(account?.password_hash ?? null, password)) || !account) {
+  const right = await verifyPassword(account?.password_hash ?? null, password);
+  // While it was being checked, others may have been found wrong: of many sent at once none may slip through, and
+  // nothing may tell the right one from the wrong ones.
+  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
+  if (!right || !account) {
     await Promise.all([count.fail(guard.rule), guard.fail()]);
     throw unauthenticated();
   }
-  // While it was being checked, others may have been found wrong: of many sent at once none may slip through.
-  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
   const { password_hash: _, confirmed_at, ...checked } = account;
   const { send_user_confirmation_email: confirming } = await getSettings(ctx);
   const refusal = deactivatedToo && account.state === 'deactivated' ? null : refusalOf(account);
@@ -65,16 +67,26 @@ export const checkPassword = async (
 
 /**
  * Guards the guessing of something else that proves who somebody is, a code: `check` is asked only while the account is
- * not locked, and what it answers counts as a password does.
+ * not locked, and what it answers counts as a password does. Codes are checked so fast, and what is right may have been
+ * done with it, that each counts as wrong before it is looked at: of thousands sent at once no more are looked at than
+ * may be wrong.
  *
  * @throws `unauthenticated`, `too_many_requests`
  */
 export const checkGuarded = async (ctx: Asking, userId: number, check: () => Promise<boolean>): Promise<void> => {
   const guard = await guardOf(ctx);
+  await guard.requireOpen();
   const count = countOfAccount(ctx, userId);
-  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
-  if (await check()) return forgetFailures(ctx, userId);
-  await Promise.all([count.fail(guard.rule), guard.fail()]);
+  if (!(await count.failUnlessLocked(guard.rule))) throw tooMany((await count.lockedFor()) ?? 1);
+  let right: boolean;
+  try {
+    right = await check();
+  } catch (error) {
+    await count.takeBack(guard.rule);
+    throw error;
+  }
+  if (right) return forgetFailures(ctx, userId);
+  await guard.fail();
   throw unauthenticated();
 };
 
@@ -107,15 +119,16 @@ interface FailureCount {
   fail(rule: RateRule): Promise<void>;
 }
 
-const countOfAccount = ({ db }: Asking, userId: number): FailureCount => ({
-  lockedFor: async () => {
-    const { rows } = await sql<{ seconds: number }>`
-      select ceil(extract(epoch from locked_until - now()))::integer as seconds
-      from users where id = ${userId} and locked_until > now()`.execute(db);
-    return rows[0]?.seconds ?? null;
-  },
-  fail: async ({ limit, seconds }) => {
-    await sql`
+interface AccountCount extends FailureCount {
+  /** Counts a wrong one where the account is not locked; says whether it did. */
+  failUnlessLocked(rule: RateRule): Promise<boolean>;
+  /** Undoes one, with the lock where that was its doing. */
+  takeBack(rule: RateRule): Promise<void>;
+}
+
+const countOfAccount = ({ db }: Asking, userId: number): AccountCount => {
+  const count = async ({ limit, seconds }: RateRule, where: RawBuilder<unknown>): Promise<boolean> => {
+    const { numAffectedRows } = await sql`
       update users set
         -- after a lock has passed, counting begins anew
         failed_attempts = case when locked_until <= now() then 1 else failed_attempts + 1 end,
@@ -124,20 +137,48 @@ const countOfAccount = ({ db }: Asking, userId: number): FailureCount => ({
             then coalesce(nullif(greatest(locked_until, now()), now()), now() + make_interval(secs => ${seconds}))
           when locked_until <= now() then null
           else locked_until end
-      where id = ${userId}`.execute(db);
-  },
-});
-
-/** Logins that nobody has are locked in the same way, so that a lock does not tell that there is an account. */
-const countOfStranger = ({ services }: Asking, login: string, rule: RateRule): FailureCount => {
-  const key = `sign-in:login:${digestToken(login.toLowerCase()).toString('base64url')}`;
+      where id = ${userId} and ${where}`.execute(db);
+    return Number(numAffectedRows) > 0;
+  };
   return {
     lockedFor: async () => {
-      const { observed, retryAfterSeconds } = await observe(services, key, rule);
-      return observed >= rule.limit ? retryAfterSeconds : null;
+      const { rows } = await sql<{ seconds: number }>`
+        select ceil(extract(epoch from locked_until - now()))::integer as seconds
+        from users where id = ${userId} and locked_until > now()`.execute(db);
+      return rows[0]?.seconds ?? null;
     },
-    fail: async () => {
-      await hit(services, key, rule);
+    fail: async (rule) => {
+      await count(rule, sql`true`);
+    },
+    failUnlessLocked: (rule) => count(rule, sql`(locked_until is null or locked_until <= now())`),
+    takeBack: async ({ limit }) => {
+      await sql`
+        update users set failed_attempts = greatest(failed_attempts - 1, 0),
+          locked_until = case when failed_attempts > ${limit} then locked_until end
+        where id = ${userId}`.execute(db);
+    },
+  };
+};
+
+/** For how long a wrong one for a login that nobody has is remembered; those of an account are until a right one. */
+const STRANGER_SECONDS = 7 * 86_400;
+
+/** Logins that nobody has are locked in the same way, so that a lock does not tell that there is an account. */
+const countOfStranger = ({ services }: Asking, login: string): FailureCount => {
+  const key = `sign-in:login:${digestToken(login.toLowerCase()).toString('base64url')}`;
+  const lock = `${key}:lock`;
+  const lockedFor = async (): Promise<number | null> => {
+    const { observed, retryAfterSeconds } = await observe(services, lock, { limit: 1, seconds: 1 });
+    return observed > 0 ? retryAfterSeconds : null;
+  };
+  return {
+    lockedFor,
+    fail: async ({ limit, seconds }) => {
+      if ((await lockedFor()) !== null) return;
+      const { observed } = await hit(services, key, { limit, seconds: STRANGER_SECONDS });
+      if (observed < limit) return;
+      await hit(services, lock, { limit: 1, seconds });
+      await forget(services, key);
     },
   };
 };
@@ -170,18 +211,6 @@ const guardOf = async ({ services, client }: Asking) => {
       if (key !== null) await hit(services, key, ofAddress);
     },
   };
-};
-
-/** The address; of IPv6 the /64 that one customer has at least. */
-const networkOf = (ip: string): string => {
-  if (!ipaddr.isValid(ip)) return ip;
-  const address = ipaddr.process(ip);
-  return address instanceof ipaddr.IPv6
-    ? address.parts
-        .slice(0, 4)
-        .map((part) => part.toString(16))
-        .join(':')
-    : address.toString();
 };
 
 const tooMany = (retryAfterSeconds: number): DomainError =>

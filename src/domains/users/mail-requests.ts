@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { sendConfirmation } from './confirmation.ts';
 import { sendPasswordReset } from './password-reset.ts';
@@ -21,7 +22,11 @@ const PER_ADDRESS = { limit: 5, seconds: 3_600 };
  */
 export const requestMail = async (ctx: Context, purpose: (typeof PURPOSES)[number], email: string): Promise<void> => {
   const counts = [
-    await hit(ctx.services, `mail-requests:${purpose}:ip:${ctx.client.ip ?? 'none'}`, PER_PLACE),
+    await hit(
+      ctx.services,
+      `mail-requests:${purpose}:ip:${ctx.client.ip === null ? 'none' : networkOf(ctx.client.ip)}`,
+      PER_PLACE,
+    ),
     await hit(ctx.services, `mail-requests:${purpose}:email:${email.toLowerCase()}`, PER_ADDRESS),
   ];
   const refused = counts.filter((count) => !count.allowed);
