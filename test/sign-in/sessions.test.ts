@@ -161,6 +161,33 @@ describe('sessions', () => {
     expect((await visitor.signIn(user.username, 'another-password')).text).toContain('Your account has been blocked.');
   });
 
+  it('are told of one by one, whoever ends them', async () => {
+    const ended = async (user: { readonly id: number }) =>
+      db()
+        .selectFrom('events')
+        .select(['actor_id', 'subject_id', 'payload'])
+        .where('kind', '=', 'session.revoked')
+        .where(sql<boolean>`${user.id} = any (user_ids)`)
+        .orderBy('id')
+        .execute();
+    const root = app().root;
+    const blocked = await signedIn(app());
+    await new Visitor(app().url).signIn(blocked.user.username);
+    const rows = await sessionsOf(blocked.user);
+    await app().as(root).post(`/users/${blocked.user.id}/block`);
+    const payload = { user_id: blocked.user.id, ip: '127.0.0.1' };
+    expect(await ended(blocked.user)).toMatchObject(
+      rows.map(({ id }) => ({ actor_id: root.id, subject_id: id, payload: { id, ...payload } })),
+    );
+
+    const { user } = await signedIn(app());
+    await app().as(root).put(`/users/${user.id}`, { password: 'another-password' });
+    const told = await ended(user);
+    expect(told).toMatchObject([{ actor_id: root.id, payload: { user_id: user.id } }]);
+    expect(JSON.stringify(told)).not.toContain('digest');
+    expect(await sessionsOf(user)).toEqual([]);
+  });
+
   it('are refused at once in every process of the hub', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'millrace-second-'));
     const { config, secretKey } = app().hub.services;

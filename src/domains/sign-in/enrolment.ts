@@ -4,11 +4,11 @@ import { tellByMail } from '#domains/users/account-mails.ts';
 import { verifyPassword } from '#domains/users/password.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import { getUser } from '#domains/users/queries.ts';
+import { endOtherSessions } from '#domains/users/sessions.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, DomainError, forbidden, invalid } from '#platform/errors.ts';
 import { checkGuarded } from './credentials.ts';
 import { twoFactorDisabled, twoFactorEnabled } from './events.ts';
-import { revokeSessionsOf } from './sessions.ts';
 import {
   countRecoveryCodes,
   newSecret,
@@ -65,8 +65,7 @@ export const enableTwoFactor = (ctx: Context, { password, code }: Proof): Promis
       .where('id', '=', userId)
       .execute();
     const codes = await replaceRecoveryCodes(tx, userId);
-    const { credential } = ctx.actor;
-    await revokeSessionsOf(tx, userId, credential?.kind === 'session' ? credential.id : undefined);
+    await endOtherSessions(tx, userId);
     tx.emit(twoFactorEnabled, eventFor(userId));
     await tellByMail(tx, userId, {
       subject: 'Two-factor authentication was enabled',

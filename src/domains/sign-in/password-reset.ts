@@ -2,10 +2,10 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { passwordErrors } from '#domains/users/attributes.ts';
 import { findMailToken, takeMailToken } from '#domains/users/mail-tokens.ts';
 import { hashPassword, MAX_PASSWORD_LENGTH } from '#domains/users/password.ts';
+import { endSessions } from '#domains/users/sessions.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
-import { revokeSessionsOf } from './sessions.ts';
 
 /** Whether the token of a mail still sets a password; uses nothing up. */
 export const canResetPassword = async (ctx: Context, token: string): Promise<boolean> =>
@@ -31,7 +31,7 @@ export const resetPassword = async (ctx: Context, token: string, password: strin
     const taken = await takeMailToken(tx, 'reset_password', token);
     if (!taken) throw badToken();
     await setPassword(tx, taken.user_id, digest);
-    await revokeSessionsOf(tx, taken.user_id);
+    await endSessions(tx, taken.user_id);
   });
 };
 

@@ -1,11 +1,12 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { requireUser } from '#domains/users/policy.ts';
+import { endOtherSessions, endSessions } from '#domains/users/sessions.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { sessionCreated, sessionRevoked } from './events.ts';
+import { sessionCreated } from './events.ts';
 
 /** A session as its person sees it. The cookie's value is nowhere: only its digest is kept. */
 export interface SessionRow {
@@ -56,15 +57,20 @@ export const startSession = async (
     })
     .returning(sessionColumns)
     .executeTakeFirstOrThrow();
-  tx.emit(sessionCreated, { subject: subjectOf(row), user_ids: [userId], payload: described(row) });
-  return { id: row.id, value };
+  const { id, user_id, ip, user_agent } = row;
+  tx.emit(sessionCreated, {
+    subject: { type: 'Session', id },
+    user_ids: [userId],
+    payload: { id, user_id, ip, user_agent },
+  });
+  return { id, value };
 };
 
 /** Ends the session that this request came with, if it came with one. */
 export const endSession = async (ctx: Context): Promise<void> => {
   const { credential, userId } = ctx.actor;
   if (credential?.kind !== 'session' || userId === null) return;
-  await ctx.transaction((tx) => revoke(tx, userId, { only: credential.id }));
+  await ctx.transaction((tx) => endSessions(tx, userId, { only: credential.id }));
 };
 
 /** The caller's sessions that have not ended, the newest first. */
@@ -80,38 +86,12 @@ export const listSessions = (ctx: Context): List<SessionRow> => {
 /** Ends one of the caller's sessions, at once and in every process. Throws `not_found` for any other. */
 export const revokeSession = async (ctx: Context, id: number): Promise<void> => {
   const userId = requireUser(ctx);
-  const ended = await ctx.transaction((tx) => revoke(tx, userId, { only: id }));
+  const ended = await ctx.transaction((tx) => endSessions(tx, userId, { only: id }));
   if (ended === 0) throw notFound('Session');
 };
-
-/** Ends all sessions of a user, but for one that may stay; says how many there were. */
-export const revokeSessionsOf = (tx: Tx, userId: number, exceptId?: number): Promise<number> =>
-  revoke(tx, userId, exceptId === undefined ? {} : { except: exceptId });
 
 /** Ends all sessions of the caller but the one of this request; says how many there were. */
 export const revokeOtherSessions = async (ctx: Context): Promise<number> => {
   const userId = requireUser(ctx);
-  const { credential } = ctx.actor;
-  return ctx.transaction((tx) =>
-    revokeSessionsOf(tx, userId, credential?.kind === 'session' ? credential.id : undefined),
-  );
+  return ctx.transaction((tx) => endOtherSessions(tx, userId));
 };
-
-interface Which {
-  readonly only?: number;
-  readonly except?: number;
-}
-
-const revoke = async (tx: Tx, userId: number, { only, except }: Which): Promise<number> => {
-  let query = tx.db.deleteFrom('sessions').where('user_id', '=', userId);
-  if (only !== undefined) query = query.where('id', '=', only);
-  if (except !== undefined) query = query.where('id', '<>', except);
-  const ended = await query.returning(sessionColumns).execute();
-  for (const row of ended) {
-    tx.emit(sessionRevoked, { subject: subjectOf(row), user_ids: [userId], payload: described(row) });
-  }
-  return ended.length;
-};
-
-const subjectOf = ({ id }: SessionRow) => ({ type: 'Session', id });
-const described = ({ id, user_id, ip, user_agent }: SessionRow) => ({ id, user_id, ip, user_agent });

@@ -5,6 +5,7 @@ import { tellByMail } from '#domains/users/account-mails.ts';
 import { passwordErrors } from '#domains/users/attributes.ts';
 import { refusalOf } from '#domains/users/model.ts';
 import { hashPassword, verifyPassword } from '#domains/users/password.ts';
+import { endOtherSessions, endSessions } from '#domains/users/sessions.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import { reactivateUser } from '#domains/users/states.ts';
 import { anonymous, type Context, type Tx } from '#platform/context.ts';
@@ -12,7 +13,7 @@ import { createContextFactory } from '#platform/create-context.ts';
 import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { checkGuarded, checkPassword } from './credentials.ts';
-import { endSession, revokeSessionsOf, startSession } from './sessions.ts';
+import { endSession, startSession } from './sessions.ts';
 import { verifySecondFactor } from './two-factor.ts';
 import { agentInWords } from './user-agent.ts';
 
@@ -40,6 +41,24 @@ export const signIn = async (
   const account = await checkPassword(ctx, credentials, { deactivatedToo: true });
   if (account.two_factor_enabled) return pendingStep(ctx, 'second_factor', account.id);
   return afterProof(ctx, account.id);
+};
+
+/**
+ * Goes on with somebody whom another provider has proved to be the user: a second factor is asked for as ever, but no new
+ * password. A deactivated account is opened again by it.
+ *
+ * @throws `forbidden` with the reason for an account that is closed
+ */
+export const signInAs = async (ctx: Context, userId: number): Promise<SignInStep> => {
+  const { state, two_factor_enabled } = await ctx.db
+    .selectFrom('users')
+    .select(['state', 'two_factor_enabled'])
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow();
+  const refusal = state === 'deactivated' ? null : refusalOf({ state });
+  if (refusal !== null) throw forbidden(refusal);
+  if (two_factor_enabled) return pendingStep(ctx, 'second_factor', userId);
+  return { step: 'signed_in', value: await enter(ctx, userId) };
 };
 
 export const NO_PASSWORDS = 'Signing in with a password is turned off here.';
@@ -73,7 +92,7 @@ export const signInWithNewPassword = async (
   const own = await contextOfUser(ctx, userId);
   await own.transaction(async (tx) => {
     await setPassword(tx, userId, digest);
-    await revokeSessionsOf(tx, userId);
+    await endSessions(tx, userId);
   });
   return { step: 'signed_in', value: await enter(ctx, userId) };
 };
@@ -87,7 +106,7 @@ export const changeOwnPassword = async (
   ctx: Context,
   { current, password }: { readonly current: string; readonly password: string },
 ): Promise<void> => {
-  const { userId, username, credential } = ctx.actor;
+  const { userId, username } = ctx.actor;
   if (userId === null || username === null) throw unauthenticated();
   await checkPassword(ctx, { login: username, password: current }).catch((error: unknown) => {
     throw isUnauthenticated(error) ? invalid({ current_password: ['is not right'] }) : error;
@@ -95,7 +114,7 @@ export const changeOwnPassword = async (
   const digest = await digestOfNewPassword(ctx, userId, password);
   await ctx.transaction(async (tx) => {
     await setPassword(tx, userId, digest);
-    await revokeSessionsOf(tx, userId, credential?.kind === 'session' ? credential.id : undefined);
+    await endOtherSessions(tx, userId);
   });
 };
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import type { Context } from '#platform/context.ts';
 import { conflict, forbidden, invalid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { randomToken } from '#platform/secrets.ts';
@@ -21,6 +21,7 @@ import { createPersonalNamespace } from './personal-namespace.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
+import { endOtherSessions } from './sessions.ts';
 import { setPassword } from './set-password.ts';
 import { described, lockUser, writeUser } from './write.ts';
 
@@ -135,7 +136,7 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
       await setIdentity(tx, id, changes);
       if (digest !== null) {
         await setPassword(tx, id, digest, { changeRequired: id !== ctx.actor.userId });
-        await endSessions(tx, id);
+        await endOtherSessions(tx, id);
       }
       const columns = columnsOf(changes, settings.user_defaults_to_private_profile);
       return writeUser(
@@ -146,13 +147,6 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
       );
     }),
   );
-};
-
-/** All but the one that asks. */
-const endSessions = async ({ db, actor }: Tx, userId: number): Promise<void> => {
-  let others = db.deleteFrom('sessions').where('user_id', '=', userId);
-  if (actor.credential?.kind === 'session') others = others.where('id', '<>', actor.credential.id);
-  await others.execute();
 };
 
 /**

@@ -50,6 +50,17 @@ export const passwordChanged = defineEvent(
   z.object({ user_id: z.number(), change_required: z.boolean() }),
 );
 
+/** What is told of a session. */
+export const sessionPayload = z.object({
+  id: z.number(),
+  user_id: z.number(),
+  ip: z.string().nullable(),
+  user_agent: z.string().nullable(),
+});
+
+/** A session ended before its time: its person signed out or ended it, the password changed, or the account was closed. */
+export const sessionRevoked = defineEvent('session.revoked', sessionPayload);
+
 /** One for each project that went, on its own or with its user or group: so it is defined where all of them reach it. */
 export const projectDeleted = defineEvent('project.deleted', projectPayload, {
   trigger: () => 'project_events',

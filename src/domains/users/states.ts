@@ -20,6 +20,7 @@ import {
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
+import { endSessions } from './sessions.ts';
 import { described, lockUser } from './write.ts';
 
 const EVENTS = {
@@ -126,7 +127,7 @@ const setState = async (
   event: EventDefinition<UserPayload>,
 ): Promise<UserRow> => {
   await tx.db.updateTable('users').set({ state, updated_at: sql`now()` }).where('id', '=', user.id).execute();
-  if (refusalOf({ state }) !== null) await tx.db.deleteFrom('sessions').where('user_id', '=', user.id).execute();
+  if (refusalOf({ state }) !== null) await endSessions(tx, user.id);
   const moved = await getUser(tx, user.id);
   tell(tx, event, moved);
   return moved;
