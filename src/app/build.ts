@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { forgetRestrictions, RESTRICTIONS_CHANNEL } from '#domains/access/restrictions.ts';
 import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
@@ -107,6 +108,7 @@ export const startHub = async ({
 
     const listener = new Listener(connectionString, log);
     listener.on(SETTINGS_CHANNEL, () => forgetSettings(services));
+    listener.on(RESTRICTIONS_CHANNEL, () => forgetRestrictions(services));
     await listener.start();
     closers.push(() => listener.close());
     const eventLog = await startEventLog(services, listener);

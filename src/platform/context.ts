@@ -21,6 +21,8 @@ export interface Actor {
   readonly isSystem: boolean;
   /** Null means unrestricted (password, session, the hub itself). */
   readonly scopes: ReadonlySet<string> | null;
+  /** Top-level groups that keep out the network which the request came from; administrators are kept out of none. */
+  readonly closedGroups?: readonly number[];
   /** What the request came with; null for a password, a job of the hub, or nothing. */
   readonly credential: ActorCredential | null;
 }

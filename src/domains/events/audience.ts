@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { GUEST } from '#domains/access/model.ts';
+import { GUEST, PUBLIC } from '#domains/access/model.ts';
 import { openFrom } from '#domains/access/policy.ts';
 import {
   levelsOnNamespaces,
@@ -72,7 +72,10 @@ const leastRole = (viewer: Actor, event: EventRow, place: Place | null): number 
   const named = viewer.userId !== null && event.user_ids.includes(viewer.userId);
   if (viewer.isAdmin || (named && (!place || isAboutPeople(event)))) return 0;
   if (!place) return null;
-  if ((named || event.min_access_level === null) && place.visibility >= openFrom(viewer)) return 0;
+  const isClosed = viewer.closedGroups?.some((id) => event.namespace_ids.includes(id)) ?? false;
+  const least = isClosed ? PUBLIC : openFrom(viewer);
+  if ((named || event.min_access_level === null) && place.visibility >= least) return 0;
+  if (isClosed) return null;
   if (viewer.userId === null) return null;
   return named ? GUEST : Math.max(GUEST, event.min_access_level ?? GUEST);
 };

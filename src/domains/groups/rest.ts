@@ -12,13 +12,14 @@ import { anyHash, boolean, commaList, date, type Input, idOrPath, integer, oneOf
 import { listRoute, route } from '#rest/route.ts';
 import type { GroupAttributes } from './attributes.ts';
 import { createGroup, deleteGroup, transferGroup, updateGroup } from './commands.ts';
+import { GROUP_ORDERS, type GroupFilter, listGroups } from './listing.ts';
 import {
   PROJECT_CREATION_LEVELS,
   protectionOfLevel,
   SHARED_RUNNERS_SETTINGS,
   SUBGROUP_CREATION_LEVELS,
 } from './model.ts';
-import { GROUP_ORDERS, type GroupFilter, type GroupRow, getGroup, getNamespace, listGroups } from './queries.ts';
+import { type GroupRow, getGroup, getNamespace } from './queries.ts';
 import { groupDetailRecord, groupRecord, namespaceRecord, toGroupDetail, toGroups, toNamespaces } from './record.ts';
 import { shareGroup, unshareGroup } from './shares.ts';
 import { findNamespaceNamed, listNamespaces } from './summaries.ts';

@@ -130,7 +130,7 @@ export const listNamespaces = (ctx: Context, filter: NamespaceFilter): List<Name
     query = query.where(
       actor.userId === null
         ? sql<boolean>`false`
-        : sql<boolean>`namespaces.id in ${namespacesOf(actor.userId, filter.ownedOnly ? OWNER : GUEST)}`,
+        : sql<boolean>`namespaces.id in ${namespacesOf(actor, filter.ownedOnly ? OWNER : GUEST)}`,
     );
   }
   if (filter.topLevelOnly) query = query.where('namespaces.parent_id', 'is', null);

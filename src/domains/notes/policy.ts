@@ -16,7 +16,7 @@ export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
   if (actor.userId === null) return sql<boolean>`not notes.confidential`;
   return sql<boolean>`(not notes.confidential or exists (
-    select 1 from projects where projects.id = notes.project_id and ${projectIsMine(actor.userId, REPORTER)}))`;
+    select 1 from projects where projects.id = notes.project_id and ${projectIsMine(actor, REPORTER)}))`;
 };
 
 /** @throws DomainError `unauthenticated`, `forbidden`; where the discussion is locked, members alone may go on */

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, PLANNER, REPORTER } from '#domains/access/model.ts';
-import { openFrom, projectIsMine, projectIsVisible } from '#domains/access/policy.ts';
+import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
 import { can, type JudgedProject } from '#domains/projects/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
 
@@ -16,8 +16,8 @@ export const issueIsVisible = (actor: Actor): RawBuilder<boolean> => {
   }
   return sql<boolean>`(${projectIsVisible(actor)}
     and (projects.issues_access_level = 'enabled'
-      or (projects.issues_access_level = 'private' and ${projectIsMine(userId, GUEST)}))
-    and (not issues.confidential or ${concerns(userId)} or ${projectIsMine(userId, PLANNER)}))`;
+      or (projects.issues_access_level = 'private' and ${projectIsMine(actor, GUEST)}))
+    and (not issues.confidential or ${concerns(userId)} or ${projectIsMine(actor, PLANNER)}))`;
 };
 
 /** The same within one project whose issues the caller may read: confidential ones are for Planners, authors and assignees. */
@@ -34,11 +34,11 @@ export const mergeRequestIsVisible = (actor: Actor): RawBuilder<boolean> => {
   const areThere = sql<boolean>`(${parts[0]} <> 'disabled' and ${parts[1]} <> 'disabled')`;
   if (actor.isAdmin) return areThere;
   const areOpen = sql<boolean>`(${parts[0]} = 'enabled' and ${parts[1]} = 'enabled')`;
-  const isOpen = sql<boolean>`(projects.visibility_level >= ${sql.lit(openFrom(actor))} and not projects.hidden and not projects.pending_delete)`;
+  const isOpen = sql<boolean>`(${projectIsOpen(actor)} and not projects.hidden and not projects.pending_delete)`;
   const { userId } = actor;
   if (userId === null) return sql<boolean>`(${isOpen} and ${areOpen})`;
-  return sql<boolean>`(${areThere} and ((${isOpen} and (${areOpen} or ${projectIsMine(userId, GUEST)}))
-    or (${projectIsVisible(actor)} and ${projectIsMine(userId, REPORTER)})))`;
+  return sql<boolean>`(${areThere} and ((${isOpen} and (${areOpen} or ${projectIsMine(actor, GUEST)}))
+    or (${projectIsVisible(actor)} and ${projectIsMine(actor, REPORTER)})))`;
 };
 
 const concerns = (userId: number): RawBuilder<boolean> => sql<boolean>`(issues.author_id = ${userId} or exists (

@@ -135,7 +135,7 @@ export const conditions = (
     if (given('updated_after')) add(sql`projects.updated_at > ${slot('updated_after')}::timestamptz`);
     if (given('updated_before')) add(sql`projects.updated_at < ${slot('updated_before')}::timestamptz`);
   }
-  const mine = (least?: number) => (actor.userId === null ? nobody : projectIsMine(actor.userId, least));
+  const mine = (least?: number) => (actor.userId === null ? nobody : projectIsMine(actor, least));
   if (filter.membership) add(mine());
   if (filter.owned) add(mine(OWNER));
   if (given('min_access_level')) add(atLeast(actor));
@@ -185,20 +185,8 @@ const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter, id: u
   return with_shared ? sql`(${own} or ${shared})` : own;
 };
 
-const atLeast = (actor: Actor): RawBuilder<unknown> => {
-  if (actor.userId === null) return sql`false`;
-  const least = slot('min_access_level');
-  return sql`(projects.namespace_id in (select a.namespace_id from namespace_access a
-      where a.user_id = ${actor.userId} and a.access_level >= ${least}::int and a.expires_at > current_date)
-    or projects.id in (select m.project_id from members m
-      where m.user_id = ${actor.userId} and m.project_id is not null and m.access_level >= ${least}::int
-        and (m.expires_at is null or m.expires_at > current_date)
-      union all
-      select s.project_id from project_shares s
-      join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${actor.userId} and not a.via_share
-      where least(s.access_level, a.access_level) >= ${least}::int and a.expires_at > current_date
-        and (s.expires_at is null or s.expires_at > current_date)))`;
-};
+const atLeast = (actor: Actor): RawBuilder<unknown> =>
+  actor.userId === null ? sql`false` : projectIsMine(actor, sql<number>`${slot('min_access_level')}::int`);
 
 const starredBy = (userId: unknown): RawBuilder<unknown> =>
   sql`projects.id in (select t.project_id from project_stars t where t.user_id = ${userId}::bigint)`;
@@ -214,7 +202,7 @@ const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_r
   const level = sql.ref(`projects.${column}`);
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
   if (actor.userId === null) return sql`${level} = 'enabled'`;
-  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor.userId)})`;
+  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor)})`;
 };
 
 /** By what the list is sorted before the id; null for the id alone. */

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
-import { projectIsVisible } from '#domains/access/policy.ts';
+import { actorShape, actorTemplate, projectIsVisible } from '#domains/access/policy.ts';
 import { namespacesByIds } from '#domains/groups/queries.ts';
-import type { Actor, Context, Services } from '#platform/context.ts';
+import type { Actor, Context } from '#platform/context.ts';
 import type { CursorValues } from '#platform/cursor.ts';
 import {
   type BatchedList,
@@ -11,7 +11,8 @@ import {
   type OfParent,
   PARENT,
 } from '#platform/db/batched-list.ts';
-import { CompiledStatements, runCompiled, slot, USER_SLOT } from '#platform/db/compiled.ts';
+import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
+import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -154,12 +155,6 @@ export const starredByIds = async (ctx: Context, ids: readonly number[]): Promis
 
 const statements = new CompiledStatements();
 
-/** The actor whom a statement is compiled for: his id becomes a slot. */
-const templateOf = (actor: Actor): Actor => ({ ...actor, userId: actor.userId === null ? null : USER_SLOT });
-
-const actorShape = (actor: Actor): string =>
-  `${actor.userId === null ? '-' : 'u'}${actor.isAdmin ? 'a' : ''}${actor.isExternal ? 'x' : ''}`;
-
 /** Rows hidden or being deleted count here for administrators: they are asked for by name. */
 const readProjects = async (
   ctx: Context,
@@ -170,7 +165,7 @@ const readProjects = async (
   const { actor } = ctx;
   const shape = `get|${actorShape(actor)}|${partsShape(parts)}|${filterShape(wanted)}`;
   const statement = statements.get(ctx, shape, () => {
-    const template = templateOf(actor);
+    const template = actorTemplate(actor);
     return sql`select ${selectList(template, parts)} from ${sqlFrom(parts)} where ${conditions(template, wanted)}`;
   });
   return finish(ctx, await runCompiled<RawProject>(ctx, statement, filterValues(wanted)), new Set(parts));
@@ -204,7 +199,7 @@ const projectList = (ctx: Context, filter: ProjectFilter, parts: readonly Projec
   return {
     rows: async (window) => {
       const statement = statements.get(ctx, `list|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
-        listStatement(templateOf(actor), filter, parts, window, ascending),
+        listStatement(actorTemplate(actor), filter, parts, window, ascending),
       );
       try {
         const rows = await runCompiled<RawProject>(ctx, statement, {
@@ -242,7 +237,7 @@ export const listProjectsBelow = (
   return {
     rows: async (namespaceIds, window) => {
       const statement = statements.get(ctx, `below|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
-        batchedRows(slot('parents'), listStatement(templateOf(actor), below, parts, window, ascending, PARENT)),
+        batchedRows(slot('parents'), listStatement(actorTemplate(actor), below, parts, window, ascending, PARENT)),
       );
       try {
         const rows = await runCompiled<RawProject & OfParent>(ctx, statement, {
@@ -262,7 +257,7 @@ export const listProjectsBelow = (
       const statement = statements.get(ctx, `counts|${shape}`, () =>
         batchedCounts(
           slot('parents'),
-          sql`select 1 from projects where ${conditions(templateOf(actor), below, PARENT)} limit ${slot('at_most')}::bigint`,
+          sql`select 1 from projects where ${conditions(actorTemplate(actor), below, PARENT)} limit ${slot('at_most')}::bigint`,
         ),
       );
       const rows = await runCompiled<OfParent & { count: number }>(ctx, statement, {
@@ -322,27 +317,16 @@ const cursorSlots = (name: string, cursor: Window['after']) => ({
   [`${name}_1`]: cursor?.[1] ?? null,
 });
 
-const LARGE_MS = 60_000;
-const MAX_REMEMBERED = 1_000;
-/** Lists known to be longer than was asked, and until when: such a list is not counted again on every page. */
-const largeLists = new WeakMap<Services, Map<string, number>>();
-
-const countProjects = async (ctx: Context, filter: ProjectFilter, shape: string, atMost: number): Promise<number> => {
-  const large = largeLists.get(ctx.services) ?? new Map<string, number>();
-  largeLists.set(ctx.services, large);
-  const key = `${ctx.actor.userId}|${ctx.actor.isAdmin}|${atMost}|${JSON.stringify(filter)}`;
-  if ((large.get(key) ?? 0) > performance.now()) return atMost + 1;
-  const statement = statements.get(ctx, `count|${shape}`, () => {
-    const template = templateOf(ctx.actor);
-    return sql`select count(*) as count from (
-      select 1 from projects where ${conditions(template, filter)} limit ${slot('at_most')}::bigint) counted`;
+const countProjects = (ctx: Context, filter: ProjectFilter, shape: string, atMost: number): Promise<number> => {
+  const { userId, isAdmin } = ctx.actor;
+  return countUnlessLarge(ctx, `projects|${userId}|${isAdmin}|${shape}|${JSON.stringify(filter)}`, atMost, async () => {
+    const statement = statements.get(ctx, `count|${shape}`, () => {
+      const template = actorTemplate(ctx.actor);
+      return sql`select count(*) as count from (
+        select 1 from projects where ${conditions(template, filter)} limit ${slot('at_most')}::bigint) counted`;
+    });
+    const values = { ...filterValues(filter), at_most: atMost + 1 };
+    const [row] = await runCompiled<{ count: number }>(ctx, statement, values);
+    return row?.count ?? 0;
   });
-  const values = { ...filterValues(filter), at_most: atMost + 1 };
-  const [row] = await runCompiled<{ count: number }>(ctx, statement, values);
-  const count = row?.count ?? 0;
-  if (count > atMost) {
-    if (large.size >= MAX_REMEMBERED) large.clear();
-    large.set(key, performance.now() + LARGE_MS);
-  }
-  return count;
 };

@@ -1,3 +1,4 @@
+import { closedGroups } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { checkPassword } from '#domains/sign-in/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
@@ -52,6 +53,12 @@ interface AuthenticationRequest {
 export const authenticate = async (
   services: Services,
   credential: Credential,
+  request: AuthenticationRequest,
+): Promise<Actor> => withClosedGroups(services, await identify(services, credential, request), request.ip ?? null);
+
+const identify = async (
+  services: Services,
+  credential: Credential,
   { sudo, route, tokenInQuery }: AuthenticationRequest,
 ): Promise<Actor> => {
   if (tokenInQuery && !(await getSettings({ services })).token_in_query_enabled) {
@@ -82,6 +89,12 @@ export const authenticateGit = async (
   services: Services,
   { username, password }: { readonly username: string; readonly password: string },
   client: Client,
+): Promise<Actor> => withClosedGroups(services, await identifyGit(services, { username, password }, client), client.ip);
+
+const identifyGit = async (
+  services: Services,
+  { username, password }: { readonly username: string; readonly password: string },
+  client: Client,
 ): Promise<Actor> => {
   const actor = await actorOfToken(services, password);
   if (actor) return actor;
@@ -93,6 +106,13 @@ export const authenticateGit = async (
   if (account.password_change_required) throw forbidden('Your password has to be changed on the pages first.');
   noteActivity(services, account.id);
   return actorOfAccount({ ...account, user_id: account.id }, null, null);
+};
+
+/** What the networks of groups keep the caller out of, from where he is. Administrators can always set it right. */
+const withClosedGroups = async (services: Services, actor: Actor, ip: string | null): Promise<Actor> => {
+  if (actor.isAdmin) return actor;
+  const closed = await closedGroups(services, ip);
+  return closed.length === 0 ? actor : { ...actor, closedGroups: closed };
 };
 
 /** The user as an actor without a token, or null when the account is closed or gone. */

@@ -9,18 +9,10 @@ import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { protectionOf } from '../attributes.ts';
+import { listGroups, listGroupsBelow, listGroupsSharedWith } from '../listing.ts';
 import { namespaceAvatarUrl, namespaceWebUrl, SHARED_RUNNERS_SETTINGS } from '../model.ts';
 import { canOnGroup, type GroupAbility } from '../policy.ts';
-import {
-  findGroup,
-  findNamespace,
-  type GroupRow,
-  listGroups,
-  listGroupsBelow,
-  listGroupsSharedWith,
-  type NamespaceRow,
-  namespacesByIds,
-} from '../queries.ts';
+import { findGroup, findNamespace, type GroupRow, type NamespaceRow, namespacesByIds } from '../queries.ts';
 import { sharesByNamespaceIds } from '../shares.ts';
 import { type GroupStatistics, groupCountsByIds, groupStatisticsByIds } from '../summaries.ts';
 

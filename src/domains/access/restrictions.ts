@@ -1,0 +1,84 @@
+import { BlockList, isIP } from 'node:net';
+import type { Services } from '#platform/context.ts';
+import { isAddressRange } from '#platform/trusted-proxies.ts';
+
+// Top-level groups may say from which networks they are reached (specification 3 §2.1, ip_restriction_ranges). Few do:
+// all restrictions are held in memory, so that requests pay for them only where there are some.
+
+/** Postgres channel on which processes tell each other that a group's networks changed. */
+export const RESTRICTIONS_CHANNEL = 'group_restrictions';
+
+const CACHE_MS = 60_000;
+const NONE: readonly number[] = [];
+
+interface Restriction {
+  readonly id: number;
+  readonly admits: (ip: string) => boolean;
+}
+
+interface Cached {
+  readonly restrictions: Promise<readonly Restriction[]>;
+  readonly until: number;
+}
+
+const caches = new WeakMap<Services, Cached>();
+
+/** Ids of the top-level groups that cannot be reached from this address; null is the hub itself, to which all are open. */
+export const closedGroups = async (services: Services, ip: string | null): Promise<readonly number[]> => {
+  if (ip === null) return NONE;
+  const restrictions = await restrictionsOf(services);
+  if (restrictions.length === 0) return NONE;
+  return restrictions.filter(({ admits }) => !admits(ip)).map(({ id }) => id);
+};
+
+/** Drops what this process remembers: the next request sees the table. */
+export const forgetRestrictions = (services: Services): void => {
+  caches.delete(services);
+};
+
+/** The networks named, or null when one of them is none. */
+export const networksIn = (ranges: string): readonly string[] | null => {
+  const all = ranges
+    .split(',')
+    .map((range) => range.trim())
+    .filter((range) => range !== '');
+  return all.every(isAddressRange) ? all : null;
+};
+
+/** Whether an address is in one of the networks. */
+export const isWithin = (networks: readonly string[], ip: string): boolean => {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = '', prefix] = network.split('/');
+    const kind = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+    if (prefix === undefined) list.addAddress(address, kind);
+    else list.addSubnet(address, Number(prefix), kind);
+  }
+  return isIP(ip) !== 0 && list.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
+};
+
+const restrictionsOf = (services: Services): Promise<readonly Restriction[]> => {
+  const cached = caches.get(services);
+  if (cached && cached.until > performance.now()) return cached.restrictions;
+  const restrictions = readRestrictions(services);
+  caches.set(services, { restrictions, until: performance.now() + CACHE_MS });
+  // A failed read must not be remembered.
+  restrictions.catch(() => caches.delete(services));
+  return restrictions;
+};
+
+const readRestrictions = async ({ db }: Services): Promise<readonly Restriction[]> => {
+  const rows = await db
+    .selectFrom('namespaces')
+    .select(['id', 'ip_restriction_ranges'])
+    .where('ip_restriction_ranges', 'is not', null)
+    .where('parent_id', 'is', null)
+    .orderBy('id')
+    .execute();
+  return rows.flatMap(({ id, ip_restriction_ranges }) => {
+    const networks = networksIn(ip_restriction_ranges ?? '');
+    // An empty list restricts nothing.
+    if (networks !== null && networks.length === 0) return [];
+    return { id, admits: (ip: string) => networks !== null && isWithin(networks, ip) };
+  });
+};

@@ -1,0 +1,261 @@
+import { type RawBuilder, sql } from 'kysely';
+import { GUEST, OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { actorShape, actorTemplate, namespaceLevel, namespaceReach, namespacesOf } from '#domains/access/policy.ts';
+import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
+import type { Actor, Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
+import { countUnlessLarge } from '#platform/db/large-lists.ts';
+import { badCursor, isBadCursor, type List, type SortKey, type Window } from '#platform/db/list.ts';
+import type { SortDirection } from '#platform/paging.ts';
+import type { GroupRow } from './queries.ts';
+
+/** What lists of groups can be narrowed by (specification 3 §4.1). */
+export interface GroupFilter {
+  readonly search?: string | undefined;
+  /** Search the last part of the path alone (lists of subgroups). */
+  readonly searchPaths?: boolean | undefined;
+  readonly ids?: readonly number[] | undefined;
+  readonly skipIds?: readonly number[] | undefined;
+  /** All that the caller may see, not only those where he holds a role. Administrators see all by default. */
+  readonly allAvailable?: boolean | undefined;
+  readonly visibility?: Visibility | undefined;
+  readonly owned?: boolean | undefined;
+  readonly minAccessLevel?: number | undefined;
+  readonly topLevelOnly?: boolean | undefined;
+  readonly parentId?: number | undefined;
+  /** Below this group, at any depth. */
+  readonly ancestorId?: number | undefined;
+  /** Shared with this group. */
+  readonly sharedWithId?: number | undefined;
+  /** Administrators only. */
+  readonly repositoryStorage?: string | undefined;
+  /** Administrators only: all of them, each with its value. */
+  readonly customAttributes?: Readonly<Record<string, string>> | undefined;
+  readonly markedForDeletionOn?: string | undefined;
+  readonly orderBy?: GroupOrder | undefined;
+  readonly sort?: SortDirection | undefined;
+}
+
+export const GROUP_ORDERS = ['name', 'path', 'id', 'similarity'] as const;
+type GroupOrder = (typeof GROUP_ORDERS)[number];
+
+interface ListedGroup extends GroupRow {
+  readonly relevance?: number;
+}
+
+/** The groups that the caller may see and the filter lets through. By name, unless it says otherwise. */
+export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow> => {
+  const filter = { ...given, search: given.search?.trim() || undefined };
+  const { actor } = ctx;
+  const order = filter.orderBy === 'similarity' && !filter.search ? 'name' : (filter.orderBy ?? 'name');
+  // Similarity knows one direction, with a search and without.
+  const direction = filter.orderBy === 'similarity' ? (filter.search ? 'desc' : 'asc') : (filter.sort ?? 'asc');
+  const values = valuesOf(filter);
+  const shape = `${actorShape(actor)}|${filterShape(filter)}`;
+  return {
+    rows: async (window) => {
+      const statement = statements.get(ctx, `list|${shape}|${order}|${direction}|${windowShape(window)}`, () =>
+        pageStatement(actorTemplate(actor), filter, order, direction, window),
+      );
+      try {
+        return await runCompiled<ListedGroup>(ctx, statement, {
+          ...values,
+          offset: window.offset,
+          ...cursorSlots('after', window.after),
+          ...cursorSlots('before', window.before),
+        });
+      } catch (error) {
+        throw isBadCursor(error, window) ? badCursor() : error;
+      }
+    },
+    count: (atMost) =>
+      countUnlessLarge(ctx, `groups|${shape}|${actor.userId}|${JSON.stringify(filter)}`, atMost, async () => {
+        const statement = statements.get(ctx, `count|${shape}`, () => countStatement(actorTemplate(actor), filter));
+        const [row] = await runCompiled<{ count: number }>(ctx, statement, { ...values, at_most: atMost + 1 });
+        return row?.count ?? 0;
+      }),
+    cursorOf: (row: ListedGroup) =>
+      order === 'id' ? [row.id] : [order === 'similarity' ? (row.relevance ?? null) : row[order], row.id],
+  };
+};
+
+/** The groups below each of many, by name: all of them, or those directly below. */
+export const listGroupsBelow = (
+  ctx: Context,
+  filter: GroupFilter & { readonly directly?: boolean | undefined },
+): BatchedList<GroupRow> =>
+  batchedListOf(
+    ctx.db,
+    (parentId) =>
+      filter.directly
+        ? matchingGroups(ctx, filter).where('namespaces.parent_id', '=', parentId)
+        : matchingGroups(ctx, filter)
+            .where(sql<boolean>`namespaces.traversal_ids @> array[${parentId}]`)
+            .where('namespaces.id', '<>', parentId),
+    byName,
+    'asc',
+  );
+
+/** The groups that are shared with each of many, by name. */
+export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): BatchedList<GroupRow> =>
+  batchedListOf(
+    ctx.db,
+    (groupId) => matchingGroups(ctx, { ...filter, allAvailable: true }).where(isSharedWith(groupId)),
+    byName,
+    'asc',
+  );
+
+const byName: readonly SortKey<GroupRow>[] = [
+  { by: sql.ref('namespaces.name'), of: (row) => row.name },
+  { by: sql.ref('namespaces.id'), of: (row) => row.id },
+];
+
+const matchingGroups = (ctx: Context, filter: GroupFilter) => {
+  const values = valuesOf(filter);
+  const all = narrowed(ctx.actor, filter, (name) => values[name]);
+  return ctx.db
+    .selectFrom('namespaces')
+    .selectAll('namespaces')
+    .select(namespaceLevel(ctx.actor, sql.ref('namespaces.id')).as('access_level'))
+    .where(sql<boolean>`${sql.join(all, sql` and `)}`)
+    .where(
+      sql<boolean>`(${sql.join(
+        reachOf(ctx.actor, filter, (name) => values[name]),
+        sql` or `,
+      )})`,
+    );
+};
+
+const statements = new CompiledStatements();
+
+/**
+ * A page of it. What the caller reaches in several ways is read one way after the other, each in order and no further
+ * than the page: no index gives them in order as one.
+ */
+const pageStatement = (
+  actor: Actor,
+  filter: GroupFilter,
+  order: GroupOrder,
+  direction: SortDirection,
+  window: Window,
+): RawBuilder<unknown> => {
+  const key = keys[order];
+  const row = key ? sql`(${key}, namespaces.id)` : sql`namespaces.id`;
+  const cursor = (name: string) =>
+    key ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`;
+  const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
+  const ascending = direction === 'asc';
+  const way = sql.raw(ascending !== (window.backwards ?? false) ? 'asc' : 'desc');
+  const all = narrowed(actor, filter, slot);
+  if (window.after) all.push(sql`${row} ${comparison(ascending)} ${cursor('after')}`);
+  if (window.before) all.push(sql`${row} ${comparison(!ascending)} ${cursor('before')}`);
+  const columns = sql`namespaces.*${order === 'similarity' ? sql`, ${key} as relevance` : sql``}`;
+  const matching = sql.join(all, sql` and `);
+  const ordered = (by: RawBuilder<unknown> | null) =>
+    sql`order by ${by ? sql`${by} ${way}, ` : sql``}namespaces.id ${way}`;
+  const level = sql`${namespaceLevel(actor, sql.ref('namespaces.id'))} as access_level`;
+  // The limit is written out: a generic plan would otherwise reckon with a tenth of the table.
+  const limit = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
+  const [first = sql`false`, ...others] = reachOf(actor, filter, slot);
+  if (others.length === 0) {
+    return sql`select ${columns}, ${level} from namespaces where ${first} and ${matching} ${ordered(key)} ${limit}`;
+  }
+  const upTo = window.offset ? sql`limit ${sql.lit(window.limit)} + ${slot('offset')}::bigint` : limit;
+  const arms = [first, ...others].map(
+    (reach) => sql`(select ${columns} from namespaces where ${reach} and ${matching} ${ordered(key)} ${upTo})`,
+  );
+  const outer = order === 'similarity' ? sql.ref('namespaces.relevance') : key;
+  return sql`select namespaces.*, ${level} from (${sql.join(arms, sql` union all `)}) namespaces ${ordered(outer)} ${limit}`;
+};
+
+const countStatement = (actor: Actor, filter: GroupFilter): RawBuilder<unknown> => {
+  const matching = sql.join(narrowed(actor, filter, slot), sql` and `);
+  const arms = reachOf(actor, filter, slot).map(
+    (reach) => sql`select 1 from namespaces where ${reach} and ${matching}`,
+  );
+  return sql`select count(*) as count from (${sql.join(arms, sql` union all `)} limit ${slot('at_most')}::bigint) counted`;
+};
+
+const keys: Readonly<Record<GroupOrder, RawBuilder<unknown> | null>> = {
+  id: null,
+  name: sql.ref('namespaces.name'),
+  path: sql.ref('namespaces.path'),
+  similarity: sql`greatest(similarity(namespaces.name, ${slot('search')}::text),
+    similarity(namespaces.path, ${slot('search')}::text))::float8`,
+};
+
+/** Where a value of the filter goes: a slot of a statement that is kept, or the value itself. */
+type Put = (name: string) => unknown;
+
+/** In which ways the caller reaches groups of this list; no group is reached in two of them. */
+const reachOf = (actor: Actor, filter: GroupFilter, put: Put): readonly RawBuilder<boolean>[] => {
+  const least = Math.max(filter.owned ? OWNER : 0, filter.minAccessLevel ?? 0);
+  if (least > 0 || (actor.userId !== null && !(filter.allAvailable ?? actor.isAdmin))) {
+    if (actor.userId === null) return [sql<boolean>`false`];
+    return [sql<boolean>`namespaces.id in ${namespacesOf(actor, sql`${put('least')}::int`)}`];
+  }
+  return namespaceReach(actor);
+};
+
+const narrowed = (actor: Actor, filter: GroupFilter, put: Put): RawBuilder<unknown>[] => {
+  const all: RawBuilder<unknown>[] = [sql`namespaces.kind = 'group'`];
+  if (filter.search) all.push(matches(filter.search, filter.searchPaths ?? false, sql`${put('pattern')}::text`));
+  if (filter.ids) all.push(sql`namespaces.id = any (${put('ids')}::bigint[])`);
+  if (filter.skipIds?.length) all.push(sql`namespaces.id <> all (${put('skipIds')}::bigint[])`);
+  if (filter.visibility) all.push(sql`namespaces.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
+  if (filter.topLevelOnly) all.push(sql`namespaces.parent_id is null`);
+  if (filter.parentId !== undefined) all.push(sql`namespaces.parent_id = ${put('parentId')}::bigint`);
+  if (filter.ancestorId !== undefined) {
+    all.push(sql`namespaces.traversal_ids @> array[${put('ancestorId')}::bigint]`);
+    all.push(sql`namespaces.id <> ${put('ancestorId')}::bigint`);
+  }
+  if (filter.sharedWithId !== undefined) all.push(isSharedWith(sql`${put('sharedWithId')}::bigint`));
+  if (actor.isAdmin && filter.repositoryStorage !== undefined) {
+    all.push(sql`namespaces.repository_storage = ${put('repositoryStorage')}`);
+  }
+  if (actor.isAdmin && filter.customAttributes !== undefined) {
+    all.push(hasCustomAttributes('groups', sql.ref('namespaces.id'), put('attributes')));
+  }
+  if (filter.markedForDeletionOn !== undefined) {
+    all.push(sql`namespaces.marked_for_deletion_on = ${put('markedForDeletionOn')}::date`);
+  }
+  return all;
+};
+
+const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> => sql<boolean>`namespaces.id in (
+  select s.namespace_id from namespace_shares s
+  where s.shared_with_id = ${groupId} and (s.expires_at is null or s.expires_at > current_date))`;
+
+const matches = (search: string, pathsOnly: boolean, pattern: RawBuilder<unknown>): RawBuilder<unknown> => {
+  if (pathsOnly) return sql`namespaces.path ilike ${pattern}`;
+  // A search with a slash names a place in the tree.
+  if (search.includes('/')) return sql`namespaces.full_path ilike ${pattern}`;
+  return sql`(namespaces.name ilike ${pattern} or namespaces.path ilike ${pattern})`;
+};
+
+/** What of a filter decides the text of its statement. */
+const filterShape = (filter: GroupFilter): string => {
+  let shape = filter.search?.includes('/') ? '/' : '';
+  for (const [name, value] of Object.entries(filter)) {
+    if (value === undefined || value === null) continue;
+    if (name === 'skipIds') shape += filter.skipIds?.length ? 'skipIds;' : '';
+    else shape += typeof value === 'boolean' || name === 'visibility' ? `${name}=${String(value)};` : `${name};`;
+  }
+  return shape;
+};
+
+const valuesOf = (filter: GroupFilter): SlotValues => ({
+  ...filter,
+  least: Math.max(filter.owned ? OWNER : 0, filter.minAccessLevel ?? 0, GUEST),
+  pattern: filter.search === undefined ? null : `%${filter.search.trim().replace(/[\\%_]/g, '\\$&')}%`,
+  attributes: filter.customAttributes === undefined ? null : JSON.stringify(filter.customAttributes),
+});
+
+const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
+  `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
+
+const cursorSlots = (name: string, cursor: Window['after']) => ({
+  [`${name}_0`]: cursor?.[0] ?? null,
+  [`${name}_1`]: cursor?.[1] ?? null,
+});
