@@ -4,6 +4,7 @@ import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
+import { sweepSamlRequests } from '#domains/saml/jobs.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
@@ -45,6 +46,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(sweepOAuth),
   runnable(syncGroup),
   runnable(syncAll),
+  runnable(sweepSamlRequests),
   runnable(exportProject),
   runnable(importProject),
   runnable(endAbandoned),

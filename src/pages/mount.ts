@@ -27,22 +27,21 @@ export const mountPages =
   (pages: readonly Page[], detourFor: Detour) =>
   (fastify: FastifyInstance, dependencies: Dependencies): void => {
     fastify.removeAllContentTypeParsers();
-    fastify.addContentTypeParser(
-      'application/x-www-form-urlencoded',
-      { parseAs: 'string', bodyLimit: MAX_FORM_BYTES },
-      (_request, text, done) => done(null, String(text)),
+    fastify.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, text, done) =>
+      done(null, String(text)),
     );
     fastify.setErrorHandler((error, request, reply) => showError(dependencies, error, request, reply));
     for (const page of pages) {
       fastify.route<{ Params: Record<string, string>; Body: string | undefined }>({
         method: page.method === 'GET' ? ['GET', 'HEAD'] : 'POST',
         url: page.path,
+        bodyLimit: page.maxFormBytes ?? MAX_FORM_BYTES,
         handler: async (request, reply) => {
           const ctx = await openContext(dependencies, request);
           const visit = new Visit(ctx, { url: request.raw.url ?? '/', cookie: request.headers.cookie });
           const answer = await answerOrExplain(request, ctx, visit, async () => {
             const sent = readParameters(request.raw.url ?? '', request.body);
-            if (page.method === 'POST') requireToken(ctx, visit, sent);
+            if (page.method === 'POST' && !page.fromElsewhere) requireToken(ctx, visit, sent);
             if (page.auth === 'required' && visit.session === null) return visit.redirect(signInPath(page, visit));
             const detour = visit.session === null ? null : await detourFor(ctx, page.path);
             if (detour !== null) return visit.redirect(detour);

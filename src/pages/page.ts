@@ -16,6 +16,10 @@ interface Declaration {
   readonly path: string;
   /** `required` sends visitors to sign in first, and back afterwards. */
   readonly auth: 'required' | 'optional';
+  /** Browsers are sent here by another site, which has no CSRF token: what comes has to prove itself. */
+  readonly fromElsewhere?: true;
+  /** For forms larger than the usual limit. */
+  readonly maxFormBytes?: number;
 }
 
 type Run<S extends Shape> = (ctx: Context, input: Input<S>, visit: Visit) => Promise<PageResponse> | PageResponse;
@@ -29,15 +33,15 @@ type NoInput = Readonly<Record<never, never>>;
 
 /**
  * Declares a page. `run` gets the parsed parameters of path, query and form in one object. Before a POST runs, its CSRF
- * token has been checked. What it throws becomes a page that says so: errors that the person can mend are better shown
+ * token has been checked, unless it comes `fromElsewhere`. What it throws becomes a page that says so: errors that the person can mend are better shown
  * with the form.
  */
 export const page = <const S extends Shape = NoInput>(
   declaration: Declaration & { readonly input?: S; readonly run: Run<S> },
 ): Page => {
-  const { method, path, auth, input, run } = declaration;
+  const { input, run, ...declared } = declaration;
   const shape: Shape = input ?? {};
   // Without `input`, S is the default, which has no keys.
   const parse = inputParser(shape as S);
-  return { method, path, auth, handle: (ctx, sent, visit) => run(ctx, parse(sent), visit) };
+  return { ...declared, handle: (ctx, sent, visit) => run(ctx, parse(sent), visit) };
 };

@@ -1,6 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import { findGroup, type GroupRow } from '#domains/groups/queries.ts';
-import { syncMember } from '#domains/members/synced.ts';
+import { isInLine, syncMember } from '#domains/members/synced.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { LdapSyncs } from '#platform/db/tables.ts';
 import type { EventDefinition } from '#platform/events.ts';
@@ -82,9 +82,7 @@ const differences = async (ctx: Context, group: GroupRow) => {
   const present = new Map(members.map((member) => [member.user_id ?? 0, member]));
   const changes: number[] = [];
   for (const [userId, level] of roles) {
-    const member = present.get(userId);
-    const differs = member?.source === 'ldap' && !member.override && member.access_level !== level;
-    if (!member || differs) changes.push(userId);
+    if (!isInLine(present.get(userId), level, 'ldap')) changes.push(userId);
   }
   for (const [userId, { source }] of present) if (source === 'ldap' && !roles.has(userId)) changes.push(userId);
   return { roles, changes };

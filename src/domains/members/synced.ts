@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
-import { OWNER } from '#domains/access/model.ts';
+import { MINIMAL, OWNER } from '#domains/access/model.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { eventOf, findRow, isLastOwner, lockSource, refresh } from './commands.ts';
+import { eventOf, findRow, isLastOwner, lockSource, type MemberTableRow, refresh } from './commands.ts';
 import { memberAdded, memberRemoved, memberUpdated } from './events.ts';
 import { groupSource } from './model.ts';
 
@@ -11,6 +11,18 @@ export type RoleSource = 'saml' | 'ldap';
 
 /** What became of a membership; `kept` is one that is not the source's, or that has to stay. */
 export type SyncOutcome = 'added' | 'changed' | 'removed' | 'kept';
+
+/**
+ * Whether nothing is to be done about a membership (undefined: there is none) by what the source says; see `syncMember`.
+ */
+export const isInLine = (
+  member: Pick<MemberTableRow, 'access_level' | 'source' | 'override'> | undefined,
+  level: number | null,
+  source: RoleSource,
+): boolean => {
+  if (!member) return level === null;
+  return member.source !== source || (level !== null && (member.override || member.access_level === level));
+};
 
 /**
  * Brings somebody's membership of the group in line with what a directory or SAML provider says: `level` is the role, or
@@ -27,9 +39,8 @@ export const syncMember = async (
   const place = groupSource(group);
   await lockSource(tx, place);
   const before = await findRow(tx, place, userId);
-  if (!before) return level === null ? 'kept' : add(tx, group, userId, level, source);
-  const stays = level !== null && (before.override || before.access_level === level);
-  if (before.source !== source || stays) return 'kept';
+  if (isInLine(before, level, source)) return 'kept';
+  if (!before) return add(tx, group, userId, level ?? MINIMAL, source);
   if ((level ?? 0) < OWNER && (await isLastOwner(tx, place, before))) {
     tx.log.warn({ group_id: group.id, user_id: userId, source }, 'the last owner of a group keeps the role');
     return 'kept';

@@ -6,6 +6,8 @@ import { passwordResetPages } from './pages/password-reset.ts';
 import { signInPages } from './pages/sign-in.ts';
 import { TWO_FACTOR, twoFactorPages } from './pages/two-factor.ts';
 
+export { begin, lead } from './pages/sign-in.ts';
+
 export const pages: readonly Page[] = [...signInPages, ...accountPages, ...passwordResetPages, ...twoFactorPages];
 
 /**

@@ -123,7 +123,8 @@ export const signInPages: readonly Page[] = [
   }),
 ];
 
-const lead = (visit: Visit, step: SignInStep, returnTo: string | undefined): PageResponse => {
+/** On to what comes next, with the cookies that it takes. */
+export const lead = (visit: Visit, step: SignInStep, returnTo: string | undefined): PageResponse => {
   if (step.step !== 'signed_in') {
     visit.seal(PENDING, step.pending, STEP_SECONDS);
     return visit.redirect(withReturn(step.step === 'second_factor' ? SECOND_FACTOR : NEW_PASSWORD, returnTo));
@@ -133,7 +134,8 @@ const lead = (visit: Visit, step: SignInStep, returnTo: string | undefined): Pag
   return visit.redirect(localPath(returnTo) ?? '/');
 };
 
-const begin = (visit: Visit, returnTo: string | undefined): PageResponse => {
+/** Back to the start: a step has expired, or is not one of this browser. */
+export const begin = (visit: Visit, returnTo: string | undefined): PageResponse => {
   visit.forget(PENDING);
   return visit.redirect(withReturn(SIGN_IN, returnTo), { notice: 'That took too long. Please sign in again.' });
 };
