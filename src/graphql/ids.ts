@@ -26,6 +26,7 @@ export const ID_SCALARS = {
   ReleaseID: ['Release'],
   SnippetID: ['Snippet', 'ProjectSnippet', 'PersonalSnippet'],
   TodoID: ['Todo'],
+  UploadID: ['Upload'],
   UserID: ['User'],
   WebHookID: ['GroupHook', 'ProjectHook', 'SystemHook', 'WebHook'],
   WebHookLogID: ['WebHookLog'],

@@ -1,0 +1,16 @@
+import { groupDeleted } from '#domains/groups/events.ts';
+import { projectDeleted } from '#domains/users/events.ts';
+import { defineFollower } from '#platform/event-log/followers.ts';
+import { removeFolder } from './jobs.ts';
+import { uploadFolder } from './model.ts';
+
+/** Has the files removed that were attached to groups and projects that are gone: their rows went with them. */
+export const removeOfDeletedPlaces = defineFollower({
+  name: 'uploads.places',
+  handle: async (tx, events) => {
+    for (const { kind, subject_id } of events) {
+      if (kind === groupDeleted.kind) tx.enqueue(removeFolder, { folder: uploadFolder('group', subject_id) });
+      if (kind === projectDeleted.kind) tx.enqueue(removeFolder, { folder: uploadFolder('project', subject_id) });
+    }
+  },
+});

@@ -1,0 +1,91 @@
+import { GroupRef } from '#domains/groups/graphql.ts';
+import { canOnGroup } from '#domains/groups/policy.ts';
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { batchedConnection } from '#graphql/batched.ts';
+import { builder } from '#graphql/builder.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { badRequest } from '#platform/errors.ts';
+import { deleteUpload, deleteUploadAt } from './commands.ts';
+import { listUploadsBelow, type PlaceName, type UploadRow } from './queries.ts';
+
+/** Whoever resolves to one has checked that the caller looks after the files there. */
+const FileUpload = builder.objectRef<UploadRow>('FileUpload').implement({
+  description: 'A file attached to a group or project. Files are sent over REST.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ id }) => gid('Upload', id) }),
+    filename: t.exposeString('filename', { nullable: false }),
+    size: t.exposeFloat('size', { nullable: false, description: 'In bytes.' }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    uploadedBy: t.field({
+      type: UserRef,
+      nullable: true,
+      resolve: ({ uploaded_by_id: id }, _args, ctx) => (id === null ? null : loadUser(ctx, id)),
+    }),
+  }),
+});
+
+const FileUploadConnection = builder.connectionObject(
+  { type: FileUpload, name: 'FileUploadConnection' },
+  { name: 'FileUploadEdge' },
+);
+
+const groupUploads = batchedConnection((ctx, _args: ConnectionArguments) => listUploadsBelow(ctx, 'group'));
+const projectUploads = batchedConnection((ctx, _args: ConnectionArguments) => listUploadsBelow(ctx, 'project'));
+
+builder.objectField(GroupRef, 'uploads', (t) =>
+  t.connection(
+    {
+      type: FileUpload,
+      nullable: true,
+      description: 'What is attached to the group, the newest first; for Maintainers to see.',
+      resolve: (group, args, ctx, info) =>
+        canOnGroup(ctx, group, 'read_uploads') ? groupUploads(group.id, args, ctx, info) : null,
+    },
+    FileUploadConnection,
+  ),
+);
+
+readsOfProject('uploads', JUDGED);
+builder.objectField(ProjectRef, 'uploads', (t) =>
+  t.connection(
+    {
+      type: FileUpload,
+      nullable: true,
+      description: 'What is attached to the project, the newest first; for Maintainers to see.',
+      resolve: (project, args, ctx, info) =>
+        can(ctx, project, 'admin_uploads') ? projectUploads(project.id, args, ctx, info) : null,
+    },
+    FileUploadConnection,
+  ),
+);
+
+const placeOf = (groupPath: string | null | undefined, projectPath: string | null | undefined): PlaceName => {
+  if ((groupPath == null) === (projectPath == null))
+    throw badRequest('one of groupPath and projectPath has to be given');
+  return groupPath == null
+    ? { kind: 'project', id: { path: projectPath ?? '' } }
+    : { kind: 'group', id: { path: groupPath } };
+};
+
+mutationField('uploadDelete', {
+  description: 'Takes away what is attached to a group or project: by its id, or by secret and file name.',
+  input: (t) => ({
+    groupPath: t.id(),
+    projectPath: t.id(),
+    id: t.field({ type: 'UploadID' }),
+    secret: t.string(),
+    filename: t.string(),
+  }),
+  payload: {},
+  run: async (ctx, { groupPath, projectPath, id, secret, filename }) => {
+    const place = placeOf(groupPath, projectPath);
+    if (id != null) await deleteUpload(ctx, place, id);
+    else if (secret != null && filename != null) await deleteUploadAt(ctx, place, { secret, filename });
+    else throw badRequest('id, or secret and filename, have to be given');
+    return {};
+  },
+});

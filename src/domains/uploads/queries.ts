@@ -1,0 +1,105 @@
+import { type Selectable, sql } from 'kysely';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import { getGroup } from '#domains/groups/queries.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { Uploads } from '#platform/db/tables.ts';
+import { notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { type Address, pictureTypeOf, placeId, type UploadPlace } from './model.ts';
+
+export type UploadRow = Selectable<Uploads>;
+
+/** Names a group or project. */
+export interface PlaceName {
+  readonly kind: UploadPlace['kind'];
+  readonly id: IdOrPath;
+}
+
+/** @throws `not_found` (Group, Project) */
+export const getPlace = async (ctx: Context, { kind, id }: PlaceName): Promise<UploadPlace> =>
+  kind === 'group' ? { kind, group: await getGroup(ctx, id) } : { kind, project: await getProject(ctx, id) };
+
+/** For who looks after the files of a group or project (specification 3 §4.4). @throws as `getPlace`, `forbidden` */
+export const administeredPlace = async (ctx: Context, name: PlaceName): Promise<UploadPlace> => {
+  const place = await getPlace(ctx, name);
+  if (place.kind === 'group') requireGroupAbility(ctx, place.group, 'read_uploads');
+  else requireAbility(ctx, place.project, 'admin_uploads');
+  return place;
+};
+
+/** What is attached there, the newest first. @throws as `administeredPlace` */
+export const listUploads = async (ctx: Context, name: PlaceName): Promise<List<UploadRow>> => {
+  const place = await administeredPlace(ctx, name);
+  return listOf(ctx.db, inPlace(ctx, place.kind, placeId(place)), sortKeys, 'desc');
+};
+
+/** The same of many groups, or projects, at once; rights are the caller's to check. */
+export const listUploadsBelow = (ctx: Context, kind: UploadPlace['kind']): BatchedList<UploadRow> =>
+  batchedListOf(ctx.db, (id) => inPlace(ctx, kind, id), sortKeys, 'desc');
+
+/** One of them by its id. @throws as `administeredPlace`, `not_found` (Upload) */
+export const getUpload = async (ctx: Context, name: PlaceName, id: number): Promise<UploadRow> => {
+  const place = await administeredPlace(ctx, name);
+  const row = await inPlace(ctx, place.kind, placeId(place)).where('id', '=', id).executeTakeFirst();
+  if (!row) throw notFound('Upload');
+  return row;
+};
+
+/** One of them by its address. @throws as `administeredPlace`, `not_found` (Upload) */
+export const getUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> => {
+  const place = await administeredPlace(ctx, name);
+  return atAddress(ctx, place, address);
+};
+
+/**
+ * What everybody may read who may know of the group or project it is attached to; pictures of projects that do not ask who
+ * fetches them (`enforce_auth_checks_on_uploads`) whoever has the address.
+ *
+ * @throws as `getPlace`, `not_found` (Upload)
+ */
+export const readUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> =>
+  (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getPlace(ctx, name), address);
+
+const findOpenPicture = async (ctx: Context, { kind, id }: PlaceName, address: Address): Promise<UploadRow | null> => {
+  if (kind === 'group' || pictureTypeOf(address.filename) === null) return null;
+  const row = await ctx.db
+    .selectFrom('uploads')
+    .innerJoin('projects', 'projects.id', 'uploads.project_id')
+    .selectAll('uploads')
+    .where('uploads.secret', '=', address.secret)
+    .where('uploads.filename', '=', address.filename)
+    .where(
+      id.path === undefined
+        ? sql<boolean>`projects.id = ${id.id}`
+        : sql<boolean>`lower(projects.full_path) = lower(${id.path})`,
+    )
+    .where(
+      sql<boolean>`not projects.enforce_auth_checks_on_uploads and not projects.hidden and not projects.pending_delete`,
+    )
+    .executeTakeFirst();
+  return row ?? null;
+};
+
+const atAddress = async (ctx: Context, place: UploadPlace, { secret, filename }: Address): Promise<UploadRow> => {
+  const row = await inPlace(ctx, place.kind, placeId(place))
+    .where('secret', '=', secret)
+    .where('filename', '=', filename)
+    .executeTakeFirst();
+  if (!row) throw notFound('Upload');
+  return row;
+};
+
+const inPlace = (ctx: Pick<Context, 'db'>, kind: UploadPlace['kind'], id: unknown) =>
+  ctx.db
+    .selectFrom('uploads')
+    .selectAll('uploads')
+    .where(sql<boolean>`${sql.ref(kind === 'group' ? 'uploads.namespace_id' : 'uploads.project_id')} = ${id}`);
+
+const sortKeys: readonly SortKey<UploadRow>[] = [
+  { by: sql.ref('uploads.created_at'), of: (row) => row.created_at },
+  { by: sql.ref('uploads.id'), of: (row) => row.id },
+];

@@ -1,0 +1,324 @@
+import { describe, expect, it } from 'vitest';
+import type { TestUser } from '../support/app.ts';
+import { useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
+import { until } from '../support/until.ts';
+
+const app = useApp();
+const admin = () => app().as(app().root);
+
+const form = (name: string, content: string | Uint8Array<ArrayBuffer>, type = 'text/plain') => {
+  const data = new FormData();
+  data.set('file', new File([content], name, { type }));
+  return data;
+};
+
+const filesIn = async (folder: string) => {
+  const keys: string[] = [];
+  for await (const { key } of app().hub.services.storage.list(folder)) keys.push(key);
+  return keys;
+};
+
+interface Place {
+  readonly kind: 'group' | 'project';
+  readonly id: number;
+  readonly owner: TestUser;
+  readonly guest: TestUser;
+  readonly maintainer: TestUser;
+  /** Below the API. */
+  readonly path: string;
+}
+
+const makePlace = async (kind: Place['kind'], visibility = 'private'): Promise<Place> => {
+  const owner = await app().make.user();
+  const guest = await app().make.user();
+  const maintainer = await app().make.user();
+  if (kind === 'group') {
+    const group = await app().make.group({ visibility }, owner);
+    await app().make.groupMember(group, guest, 10);
+    await app().make.groupMember(group, maintainer, 40);
+    return { kind, id: group.id, owner, guest, maintainer, path: `/groups/${group.id}/uploads` };
+  }
+  const project = await app().make.project({ visibility }, owner);
+  await app().make.projectMember(project, guest, 10);
+  await app().make.projectMember(project, maintainer, 40);
+  return { kind, id: project.id, owner, guest, maintainer, path: `/projects/${project.id}/uploads` };
+};
+
+const attach = async (client: Client, place: Place, name = 'note.txt', content = 'hello') => {
+  const { status, body } = await client.post(place.path, form(name, content));
+  expect(status).toBe(201);
+  return body;
+};
+
+describe.each(['group', 'project'] as const)('files attached to a %s', (kind) => {
+  it('come back as they were sent, by id and by address', async () => {
+    const place = await makePlace(kind);
+    const made = await attach(app().as(place.guest), place);
+    expect(made).toEqual({
+      id: expect.any(Number),
+      alt: 'note.txt',
+      url: expect.stringMatching(/^\/uploads\/[0-9a-f]{40}\/note\.txt$/),
+      full_path: `/-/${kind}/${place.id}${made.url}`,
+      markdown: `[note.txt](${made.url})`,
+    });
+    const byId = await app().as(place.maintainer).get(`${place.path}/${made.id}`);
+    expect([byId.status, byId.body]).toEqual([200, 'hello']);
+    const byAddress = await app()
+      .as(place.guest)
+      .get(`${place.path}${made.url.slice('/uploads'.length)}`);
+    expect([byAddress.status, byAddress.body]).toEqual([200, 'hello']);
+    const page = await app().as(place.guest).get(made.full_path);
+    expect([page.status, page.body]).toEqual([200, 'hello']);
+    expect(page.headers.get('content-length')).toBe('5');
+    expect((await app().as(place.guest).head(made.full_path)).headers.get('content-length')).toBe('5');
+  });
+
+  it('are listed for Maintainers, the newest first', async () => {
+    const place = await makePlace(kind);
+    const first = await attach(app().as(place.guest), place, 'first.txt', '1');
+    const second = await attach(app().as(place.owner), place, 'second.txt', '22');
+    const listed = await app().as(place.maintainer).get(place.path);
+    expect(listed.body).toEqual([
+      {
+        id: second.id,
+        size: 2,
+        filename: 'second.txt',
+        created_at: expect.stringMatching(/Z$/),
+        uploaded_by: { id: place.owner.id, username: place.owner.username, name: expect.any(String) },
+      },
+      expect.objectContaining({ id: first.id, size: 1, filename: 'first.txt' }),
+    ]);
+    expect((await app().as(place.maintainer).get(`${place.path}?per_page=1`)).headers.get('x-total')).toBe('2');
+  });
+
+  it('are nobody else’s to list, take or remove', async () => {
+    const place = await makePlace(kind);
+    const made = await attach(app().as(place.owner), place);
+    const stranger = await app().make.user();
+    const at = `${place.path}${made.url.slice('/uploads'.length)}`;
+    const guest = app().as(place.guest);
+    expect((await guest.get(place.path)).status).toBe(403);
+    expect((await guest.get(`${place.path}/${made.id}`)).status).toBe(403);
+    expect((await guest.delete(`${place.path}/${made.id}`)).status).toBe(403);
+    expect((await guest.delete(at)).status).toBe(403);
+    for (const client of [app().as(stranger), app().anonymous]) {
+      for (const path of [place.path, `${place.path}/${made.id}`]) {
+        expect([401, 404]).toContain((await client.get(path)).status);
+        expect([401, 404]).toContain((await client.delete(path)).status);
+      }
+      expect((await client.get(at)).status).toBe(404);
+      expect((await client.get(made.full_path)).status).toBe(404);
+      expect([401, 404]).toContain((await client.delete(at)).status);
+      expect([401, 404]).toContain((await client.post(place.path, form('x.txt', 'x'))).status);
+    }
+    // In a place that strangers may see they attach nothing either.
+    const open = await makePlace(kind, 'public');
+    expect((await app().as(stranger).post(open.path, form('x.txt', 'x'))).status).toBe(403);
+    expect((await app().anonymous.post(open.path, form('x.txt', 'x'))).status).toBe(401);
+    expect((await app().as(open.owner).get(open.path)).body).toEqual([]);
+    expect((await app().as(place.owner).get(`${place.path}/${made.id}`)).body).toBe('hello');
+  });
+
+  it('in a public place can be read by everyone who has the address', async () => {
+    const place = await makePlace(kind, 'public');
+    const made = await attach(app().as(place.owner), place);
+    expect((await app().anonymous.get(made.full_path)).body).toBe('hello');
+    const guessed = made.full_path.replace(/[0-9a-f]{40}/, '0'.repeat(40));
+    expect((await app().anonymous.get(guessed)).status).toBe(404);
+    expect((await app().anonymous.get(made.full_path.replace('note', 'other'))).status).toBe(404);
+  });
+
+  it('are reached by way of their own place alone', async () => {
+    const place = await makePlace(kind);
+    const other = await makePlace(kind);
+    const made = await attach(app().as(place.owner), place);
+    const client = app().as(other.owner);
+    expect((await client.get(`${other.path}/${made.id}`)).status).toBe(404);
+    expect((await client.get(`${other.path}${made.url.slice('/uploads'.length)}`)).status).toBe(404);
+    expect((await client.delete(`${other.path}/${made.id}`)).status).toBe(404);
+    expect((await app().as(place.owner).get(`${place.path}/${made.id}`)).status).toBe(200);
+  });
+
+  it('go with their file when Maintainers delete them', async () => {
+    const place = await makePlace(kind);
+    const [one, two] = [await attach(admin(), place), await attach(admin(), place)];
+    expect(await filesIn(`uploads/${kind}/${place.id}/`)).toHaveLength(2);
+    const maintainer = app().as(place.maintainer);
+    expect((await maintainer.delete(`${place.path}/${one.id}`)).status).toBe(204);
+    expect((await maintainer.delete(`${place.path}${two.url.slice('/uploads'.length)}`)).status).toBe(204);
+    expect((await maintainer.delete(`${place.path}/${one.id}`)).status).toBe(404);
+    expect((await maintainer.get(place.path)).body).toEqual([]);
+    await app().settle();
+    await until('the files are gone', async () => (await filesIn(`uploads/${kind}/${place.id}/`)).length === 0);
+  });
+
+  it('need a file, of at most the size that the settings say', async () => {
+    const place = await makePlace(kind);
+    const client = app().as(place.owner);
+    expect((await client.post(place.path, {})).status).toBe(400);
+    expect((await client.post(place.path, { file: 'text' })).status).toBe(400);
+    const wrong = new FormData();
+    wrong.set('other', new File(['x'], 'x.txt'));
+    expect((await client.post(place.path, wrong)).status).toBe(400);
+    await admin().put('/application/settings', { max_attachment_size: 1 });
+    try {
+      const large = await client.post(place.path, form('large.bin', new Uint8Array(1024 * 1024 + 1)));
+      expect(large.status).toBe(413);
+      expect((await client.post(place.path, form('fits.bin', new Uint8Array(1024 * 1024)))).status).toBe(201);
+    } finally {
+      await admin().put('/application/settings', { max_attachment_size: 100 });
+    }
+    expect(await filesIn(`uploads/${kind}/${place.id}/`)).toHaveLength(1);
+  });
+
+  it('show pictures in place and run nothing', async () => {
+    const place = await makePlace(kind, 'public');
+    const client = app().as(place.owner);
+    for (const [name, type, disposition] of [
+      ['page.html', 'text/plain; charset=utf-8', 'attachment'],
+      ['drawing.svg', 'text/plain; charset=utf-8', 'attachment'],
+      ['script.js', 'text/plain; charset=utf-8', 'attachment'],
+      ['tool.exe', 'application/octet-stream', 'attachment'],
+      ['noending', 'application/octet-stream', 'attachment'],
+      ['photo.PNG', 'image/png', 'inline'],
+    ] as const) {
+      const made = await attach(client, place, name, '<script>alert(1)</script>');
+      const { headers } = await app().anonymous.get(made.full_path);
+      expect(headers.get('content-type')).toBe(type);
+      expect(headers.get('content-disposition')).toMatch(new RegExp(`^${disposition}; filename=`));
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect(headers.get('content-security-policy')).toBe("default-src 'none'; sandbox");
+    }
+    const picture = await attach(client, place, 'photo.png');
+    expect(picture).toMatchObject({ alt: 'photo', markdown: `![photo](${picture.url})` });
+  });
+
+  it('keep of their names what cannot harm', async () => {
+    const place = await makePlace(kind, 'public');
+    const client = app().as(place.owner);
+    for (const [sent, kept] of [
+      ['../../etc/passwd', 'passwd'],
+      ['a b](x).txt', 'a_b__x_.txt'],
+      ['größe.txt', 'größe.txt'],
+      ['..', 'file'],
+      ['...', '_...'],
+      ['x\u202egnp.exe', 'x_gnp.exe'],
+      [`${'l'.repeat(400)}.txt`, `${'l'.repeat(196)}.txt`],
+    ] as const) {
+      const made = await attach(client, place, sent, 'x');
+      expect(decodeURIComponent(made.url.split('/').at(-1))).toBe(kept);
+      const read = await app().anonymous.get(made.full_path);
+      expect([read.status, read.body]).toEqual([200, 'x']);
+      expect(read.headers.get('content-disposition')).not.toMatch(/[\r\n]/);
+    }
+  });
+
+  it('tell Maintainers of themselves, and never their address', async () => {
+    const place = await makePlace(kind);
+    const made = await attach(app().as(place.owner), place);
+    await app().as(place.owner).delete(`${place.path}/${made.id}`);
+    const events = await app()
+      .hub.services.db.selectFrom('events')
+      .select(['kind', 'min_access_level', 'payload'])
+      .where('subject_type', '=', 'Upload')
+      .where('subject_id', '=', made.id)
+      .orderBy('id')
+      .execute();
+    expect(events.map(({ kind: each }) => each)).toEqual(['upload.created', 'upload.deleted']);
+    expect(events.every(({ min_access_level }) => min_access_level === 40)).toBe(true);
+    expect(JSON.stringify(events)).not.toContain(made.url.split('/')[2]);
+  });
+
+  it('are shown to Maintainers over GraphQL, who can take them away', async () => {
+    const place = await makePlace(kind, 'public');
+    const made = await attach(app().as(place.owner), place);
+    const { full_path: group = null, path_with_namespace: project = null } = (
+      await admin().get(`/${kind}s/${place.id}`)
+    ).body;
+    const path = group ?? project;
+    const QUERY = `query ($path: ID!) { place: ${kind}(fullPath: $path) { uploads { count nodes { id filename size uploadedBy { id } } } } }`;
+    const seen = await app().as(place.maintainer).graphql(QUERY, { path });
+    expect(seen.data.place.uploads).toEqual({
+      count: 1,
+      nodes: [
+        {
+          id: `gid://gitlab/Upload/${made.id}`,
+          filename: 'note.txt',
+          size: 5,
+          uploadedBy: { id: `gid://gitlab/User/${place.owner.id}` },
+        },
+      ],
+    });
+    expect((await app().as(place.guest).graphql(QUERY, { path })).data.place.uploads).toBeNull();
+    const REMOVE = `mutation ($path: ID!, $id: UploadID!) { uploadDelete(input: { ${kind}Path: $path, id: $id }) { errors } }`;
+    const variables = { path, id: `gid://gitlab/Upload/${made.id}` };
+    expect((await app().as(place.guest).graphql(REMOVE, variables)).errors).toBeDefined();
+    expect((await app().as(place.maintainer).graphql(REMOVE, variables)).data.uploadDelete.errors).toEqual([]);
+    expect((await app().anonymous.get(made.full_path)).status).toBe(404);
+  });
+});
+
+describe('rows and files of uploads', () => {
+  it('go with their project, and with their group', async () => {
+    const project = await makePlace('project');
+    const group = await makePlace('group');
+    await attach(admin(), project);
+    await attach(admin(), group);
+    await admin().delete(`/projects/${project.id}`);
+    await admin().delete(`/groups/${group.id}`);
+    await app().settle();
+    for (const { kind, id } of [project, group]) {
+      if ((await admin().get(`/${kind}s/${id}`)).status !== 404) continue;
+      await until('the files are gone', async () => (await filesIn(`uploads/${kind}/${id}/`)).length === 0);
+    }
+  });
+
+  it('agree where a process dies before there is a row', async () => {
+    const { storage, db } = app().hub.services;
+    const { dropUnclaimed } = await import('#domains/uploads/jobs.ts');
+    const place = await makePlace('project');
+    await attach(admin(), place);
+    const claimed = await db
+      .selectFrom('uploads')
+      .select('storage_key')
+      .where('project_id', '=', place.id)
+      .executeTakeFirstOrThrow();
+    const { Readable } = await import('node:stream');
+    const orphan = `uploads/project/${place.id}/orphan`;
+    await storage.write(orphan, Readable.from(['x']));
+    await app()
+      .context()
+      .transaction(async (tx) => {
+        tx.enqueue(dropUnclaimed, { storage_key: orphan });
+        tx.enqueue(dropUnclaimed, { storage_key: claimed.storage_key });
+      });
+    await app().settle();
+    expect(await filesIn(`uploads/project/${place.id}/`)).toEqual([claimed.storage_key]);
+  });
+
+  it('count in the statistics of their project', async () => {
+    const place = await makePlace('project');
+    const size = async () => (await admin().get(`/projects/${place.id}?statistics=true`)).body.statistics.uploads_size;
+    const made = await attach(admin(), place, 'a.txt', '12345');
+    await attach(admin(), place, 'b.txt', '123');
+    expect(await size()).toBe(8);
+    await admin().delete(`${place.path}/${made.id}`);
+    expect(await size()).toBe(3);
+  });
+});
+
+describe('enforce_auth_checks_on_uploads', () => {
+  it('switched off opens pictures, and nothing else, to whoever has the address', async () => {
+    const place = await makePlace('project');
+    const picture = await attach(admin(), place, 'photo.png');
+    const text = await attach(admin(), place, 'note.txt');
+    expect((await app().anonymous.get(picture.full_path)).status).toBe(404);
+    await admin().put(`/projects/${place.id}`, { enforce_auth_checks_on_uploads: false });
+    expect((await app().anonymous.get(picture.full_path)).status).toBe(200);
+    expect((await app().anonymous.get(text.full_path)).status).toBe(404);
+    const other = await makePlace('project');
+    const moved = picture.full_path.replace(`/${place.id}/`, `/${other.id}/`);
+    expect((await app().anonymous.get(moved)).status).toBe(404);
+  });
+});
