@@ -4,6 +4,7 @@ import { seedAdministrator } from '#domains/tokens/seed.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { digestToken } from '#platform/secrets.ts';
+import { bearer, makeApplication, tokensFor } from '../oauth/flows.ts';
 import { useApp } from '../support/app.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { createTestServices } from '../support/services.ts';
@@ -127,6 +128,28 @@ describe('creating tokens for oneself', () => {
       token: null,
       errors: ['Scopes can only contain what the token in use opens itself'],
     });
+  });
+
+  it('is nothing that an application can do that was let in: shutting it out ends all that it has', async () => {
+    const user = await app().make.user();
+    const { access_token } = await tokensFor(app(), user, await makeApplication(app(), user), { scope: 'api' });
+    const byApplication = (path: string, body: unknown) => app().anonymous.post(path, body, bearer(access_token));
+    const mutation = `mutation { personalAccessTokenCreate(input: { name: "g", scopes: ["read_api"] }) { token errors } }`;
+    const created = await byApplication('/api/graphql', { query: mutation });
+    expect(created.body.data.personalAccessTokenCreate).toEqual({
+      token: null,
+      errors: ['Scopes can only be k8s_proxy where an application asks for the token'],
+    });
+    const { body: own } = await admin().post(`/users/${user.id}/personal_access_tokens`, {
+      name: 'o',
+      scopes: ['api'],
+    });
+    expect((await byApplication(`/personal_access_tokens/${own.id}/rotate`, {})).status).toBe(403);
+    const { body: all } = await admin().get(`/personal_access_tokens?user_id=${user.id}&state=active`);
+    expect(all.map(({ id }: { id: number }) => id)).toEqual([own.id]);
+
+    const proxy = await byApplication('/user/personal_access_tokens', { name: 'k', scopes: ['k8s_proxy'] });
+    expect(proxy.status).toBe(201);
   });
 
   it('lets an administrator hand out nothing to another that his own token does not open', async () => {

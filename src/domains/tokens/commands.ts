@@ -27,18 +27,31 @@ export interface CreatedToken extends TokenRow {
 /**
  * Makes a personal access token for a user: for oneself, or by administrators for anyone. Whoever came with a token
  * hands out no scope that this one does not open: neither to himself nor, as an administrator, to somebody else.
+ * Applications that were let in make none for whom they act for, but for the Kubernetes proxy.
  *
  * @throws `forbidden`, `not_found` (User), `invalid` by attribute
  */
 export const createToken = async (ctx: Context, userId: number, input: NewToken): Promise<CreatedToken> => {
   const self = requireUser(ctx);
   if (userId !== self && !ctx.actor.isAdmin) throw forbidden();
+  if (wouldOutlive(ctx, userId) && !input.scopes.every((scope) => scope === 'k8s_proxy')) {
+    throw invalid({ scopes: ['can only be k8s_proxy where an application asks for the token'] });
+  }
   const owner = await getUser(ctx, userId);
   const settings = await getSettings(ctx);
   if (settings.disable_personal_access_tokens && !owner.is_admin) throw forbidden(DISABLED);
   const available = TOKEN_SCOPES.filter((scope) => owner.is_admin || !ADMINISTRATOR_SCOPES.has(scope));
   return insertChecked(ctx, owner.id, input, { settings, available, impersonation: false });
 };
+
+/**
+ * Whether an application would get a token of the very user that it acts for: that would go on once he had shut it out,
+ * or its own token had run out.
+ */
+const wouldOutlive = ({ actor: { credential, userId } }: Context, ownerId: number): boolean =>
+  credential?.kind === 'oauth_token' && ownerId === userId;
+
+const OUTLIVES = 'an application cannot take over a token that would outlive its own';
 
 /** Makes a token of a bot, where the caller may administer it. @throws `invalid` by attribute */
 export const createBotToken = async (ctx: Context, botId: number, input: NewToken): Promise<CreatedToken> => {
@@ -225,6 +238,7 @@ const rotate = async (
     const isOwn = credential?.kind === 'token' && credential.id === id;
     // Who came by sudo holds the administrator's token, and must not change it in another's name.
     if (isOwn && row.user_id !== ctx.actor.userId) throw forbidden();
+    if (wouldOutlive(ctx, row.user_id)) throw forbidden(OUTLIVES);
     if (!isOwn && !row.scopes.every((scope) => mayGrant(scopes, scope))) throw forbidden(WIDER);
     if (!isActive(row, today(ctx.clock))) throw badRequest('the token is revoked or expired');
     await tx.db
