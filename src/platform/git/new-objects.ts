@@ -68,9 +68,10 @@ export const createNewObjects = (
 
     async commitWith(tips, oid, call = {}) {
       if (![oid, ...tips].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
-      const args = ['log', '--max-count=1', '--format=%H', '-m', `--find-object=${oid}`, ...UNREACHED];
+      const args = ['log', '--format=%H', '-m', `--find-object=${oid}`, ...UNREACHED];
       const { stdout } = await runner.run(path, args, { env, input: `${tips.join('\n')}\n`, ...call });
-      return stdout.toString('latin1').trim() || null;
+      // Newest first: what stands last brought it, the others changed or removed it.
+      return stdout.toString('latin1').trim().split('\n').at(-1) || null;
     },
   };
 };
@@ -88,16 +89,18 @@ async function* untilBothEnd(list: GitProcess, stream: Readable): AsyncGenerator
 
 async function* readCommits(source: AsyncGenerator<Buffer>): AsyncGenerator<NewCommit> {
   const reader = createReader(source);
-  for (let line = await reader.line(); line !== null; line = await reader.line()) {
-    const [oid = '', type = '', size = ''] = line.split(' ');
-    const length = Number(size);
-    if (type !== 'commit') throw new GitError('failed', 'The commits could not be read');
-    const isWhole = length <= MAX_COMMIT_BYTES;
-    const content = await reader.bytes(length, isWhole ? length : 0);
-    await reader.bytes(1, 0); // the line break behind it
-    yield isWhole
-      ? { ...parseCommit(oid, content), isWhole, isSigned: isSigned(content) }
-      : { ...parseCommit(oid, Buffer.alloc(0)), isWhole, isSigned: false };
+  try {
+    for (let line = await reader.line(); line !== null; line = await reader.line()) {
+      const [oid = '', type = '', size = ''] = line.split(' ');
+      const length = Number(size);
+      if (type !== 'commit') throw new GitError('failed', 'The commits could not be read');
+      const isWhole = length <= MAX_COMMIT_BYTES;
+      const content = await reader.bytes(length, isWhole ? length : 0);
+      await reader.bytes(1, 0); // the line break behind it
+      yield { ...parseCommit(oid, content), isWhole, isSigned: isSigned(content) };
+    }
+  } finally {
+    await reader.close();
   }
 }
 
@@ -131,9 +134,13 @@ async function* readFiles(source: AsyncGenerator<Buffer>): AsyncGenerator<NewFil
 
 async function* readBlobs(source: AsyncGenerator<Buffer>): AsyncGenerator<NewBlob> {
   const reader = createReader(source);
-  for (let line = await reader.line(); line !== null; line = await reader.line()) {
-    const [type, size, oid = '', ...path] = line.split(' ');
-    if (type === 'blob') yield { oid, size: Number(size), path: path.join(' ') };
+  try {
+    for (let line = await reader.line(); line !== null; line = await reader.line()) {
+      const [type, size, oid = '', ...path] = line.split(' ');
+      if (type === 'blob') yield { oid, size: Number(size), path: path.join(' ') };
+    }
+  } finally {
+    await reader.close();
   }
 }
 
@@ -173,5 +180,7 @@ const createReader = (source: AsyncGenerator<Buffer>) => {
       }
       return Buffer.concat(parts);
     },
+    /** Ends what the bytes come from. */
+    close: () => source.return(undefined),
   };
 };

@@ -162,7 +162,7 @@ export interface NewObjects {
   blobsOver(tips: readonly string[], bytes: number, options?: CallOptions): AsyncIterable<NewBlob>;
   /** The first of the tips that the commit is contained in, or null. */
   holderOf(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
-  /** A commit that brings the object, or null. */
+  /** The oldest commit that brings the object, or null. */
   commitWith(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
 }
 
