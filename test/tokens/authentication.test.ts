@@ -171,6 +171,22 @@ describe('git', () => {
     expect([...(actor.scopes ?? [])]).toEqual(['read_repository']);
   });
 
+  it('takes an unknown token under the name for tokens for no guess at a password', async () => {
+    await app()
+      .as(app().root)
+      .put('/application/settings', { max_login_attempts: 3, max_login_attempts_per_address: 3 });
+    const client = { ip: '192.0.2.77', userAgent: null };
+    const come = (username: string, password: string) => authenticateGit(services(), { username, password }, client);
+    for (let n = 0; n < 5; n++) {
+      await expect(come('oauth2', `old-${n}`)).rejects.toMatchObject({ code: 'unauthenticated' });
+    }
+    await expect(come('root', PASSWORD)).resolves.toMatchObject({ userId: app().root.id });
+    await app().as(app().root).put('/application/settings', {
+      max_login_attempts: 10,
+      max_login_attempts_per_address: 50,
+    });
+  });
+
   it('takes the password of the account, by name or address, unless a setting forbids it', async () => {
     for (const username of ['root', 'ROOT', 'root@localhost.localdomain']) {
       const actor = await authenticateGit(services(), { username, password: PASSWORD }, noClient);

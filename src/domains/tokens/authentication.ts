@@ -98,6 +98,9 @@ const identifyGit = async (
 ): Promise<Actor> => {
   const actor = await actorOfToken(services, password);
   if (actor) return actor;
+  // The name that says that the password is a token: machines that come with an old one do not guess passwords, and
+  // must not have their whole address shut out.
+  if (username === TOKEN_USERNAME) throw unauthenticated();
   const { password_authentication_enabled_for_git: allowed } = await getSettings({ services });
   if (!allowed || username === '' || username.includes('\0')) throw unauthenticated();
   const account = await checkPassword({ services, db: services.db, client }, { login: username, password });
@@ -107,6 +110,9 @@ const identifyGit = async (
   noteActivity(services, account.id);
   return actorOfAccount({ ...account, user_id: account.id }, null, null);
 };
+
+/** Specification 2 §5. */
+const TOKEN_USERNAME = 'oauth2';
 
 /** What the networks of groups keep the caller out of, from where he is. Administrators can always set it right. */
 const withClosedGroups = async (services: Services, actor: Actor, ip: string | null): Promise<Actor> => {
