@@ -207,6 +207,8 @@ describe('other errors of a request go to the application, with its state and wh
 
   test('visitors sign in first, or are told of where the application wants no page', async () => {
     expect(await ask(app(), null, request())).toMatchObject({ signIn: { again: false } });
+    // Else anyone who registers an application could lead people away from here by a link to here.
+    expect(await ask(app(), null, request({ response_type: 'wrong' }))).toMatchObject({ signIn: { again: false } });
     const read = await ask(app(), null, request({ prompt: 'none' }));
     expect('redirect' in read && read.redirect).toMatch(/error=login_required/);
     const again = await ask(app(), user, request({ prompt: 'login consent' }));

@@ -42,7 +42,8 @@ export type ReadAuthorization =
 
 /**
  * Reads a request for authorization (RFC 6749 §4.1.1, RFC 7636, OpenID Connect Core §3.1.2). Errors go to the
- * application by redirect once it is certain that the redirect URI is its own, and to the user before.
+ * application by redirect once it is certain that the redirect URI is its own and the user has signed in, and to the
+ * user before.
  */
 export const readAuthorizationRequest = async (ctx: Context, query: string): Promise<ReadAuthorization> => {
   const sent = new URLSearchParams(query);
@@ -76,6 +77,11 @@ export const readAuthorizationRequest = async (ctx: Context, query: string): Pro
     return { ok: { application, scopes, redirectUri, state, codeChallenge, nonce, consentNeeded, query } };
   } catch (error) {
     if (!(error instanceof OAuthError)) throw error;
+    // Anyone can register an application, and a request that is wrong on purpose: nobody is sent on unknowingly from
+    // here to there (RFC 9700 §4.11.2). Where an application asks in silence, there is nobody to be deceived.
+    if (ctx.actor.userId === null && sent.get('prompt') !== 'none') {
+      return { signIn: { query: sent.toString(), again: false } };
+    }
     return { redirect: errorRedirect(ctx, { redirectUri, state }, error) };
   }
 };
