@@ -64,7 +64,12 @@ const askWith = (
     const query = new URLSearchParams(Object.entries(body).map(([name, value]) => [name, String(value)]));
     return client.get(query.size > 0 ? `${url}?${query}` : url);
   }
-  return client.request(route.method, url, body);
+  if (route.files.size === 0) return client.request(route.method, url, body);
+  const form = new FormData();
+  for (const [name, value] of Object.entries(body)) {
+    form.append(name, route.files.has(name) ? new Blob(['fuzz']) : String(value));
+  }
+  return client.request(route.method, url, form);
 };
 
 const snapshot = async (): Promise<unknown> => {

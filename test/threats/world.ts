@@ -47,6 +47,8 @@ export const privateWorld = async (app: TestApp): Promise<World> => {
       group_id: subgroup.id,
       sha: 'main',
       tag_name: 'v1',
+      delivery_id: '00000000-0000-4000-8000-000000000000',
+      trigger: 'push_events',
     },
   };
 };
@@ -72,6 +74,7 @@ const GIVEN: Readonly<Record<string, unknown>> = {
   value: 'fuzz',
   tag_name: 'v2',
   description: 'fuzz',
+  created_after: '2026-01-01T00:00:00Z',
 };
 
 /** Whether a request is refused without the parameter. */

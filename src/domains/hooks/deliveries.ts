@@ -90,10 +90,13 @@ export const listDeliveriesBelow = (ctx: Context, filter: DeliveryFilter = {}): 
 
 /** By its id alone: whether the caller may know of it is said by its hook. @throws `not_found` (Delivery) */
 export const getDelivery = async (ctx: Context, id: string): Promise<DeliveryRow> => {
+  if (!UUID.test(id)) throw notFound('Delivery');
   const row = await deliveryQuery(ctx).where('webhook_deliveries.id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Delivery');
   return row;
 };
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** @throws `not_found` (Delivery) */
 export const getHookDelivery = async (ctx: Context, webhookId: number, id: string): Promise<DeliveryRow> => {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { PlaceKind } from '#domains/planning/place.ts';
 import { badParameters } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
-import { dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { atLeastOneOf, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { type AttemptStatus, getAttempt, listAttempts } from '../attempts.ts';
 import { getHookDelivery, listDeliveries } from '../deliveries.ts';
@@ -40,8 +40,7 @@ const readTrigger = (trigger: string | undefined): string | undefined => {
 
 const readRange = (after?: string, before?: string, failedSince?: string): ReplayRange => {
   if (failedSince !== undefined) return { failed_since: failedSince };
-  if (after === undefined) throw badParameters('created_after is missing');
-  return { created_after: after, created_before: before ?? null };
+  return { created_after: after ?? '-infinity', created_before: before ?? null };
 };
 
 const filters = {
@@ -153,7 +152,11 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
         created_before: dateTime().optional(),
         failed_since: dateTime().optional(),
       },
-      rules: [exclusive('created_after', 'failed_since'), exclusive('created_before', 'failed_since')],
+      rules: [
+        atLeastOneOf('created_after', 'failed_since'),
+        exclusive('created_after', 'failed_since'),
+        exclusive('created_before', 'failed_since'),
+      ],
       response: z.object({ count: z.int() }).meta({ id: 'HookReplay' }),
       run: async (ctx, { id, hook_id, created_after, created_before, failed_since }) => {
         const range = readRange(created_after, created_before, failed_since);
