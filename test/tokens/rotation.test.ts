@@ -18,7 +18,7 @@ describe('rotating a token', () => {
     const old = await made(user, ['api', 'read_user']);
     const { status, body } = await app().as(user).post(`/personal_access_tokens/${old.id}/rotate`);
     expect([status, body]).toMatchObject([
-      200,
+      201,
       { name: 'turning', scopes: ['api', 'read_user'], user_id: user.id, active: true, revoked: false },
     ]);
     expect(body.id).not.toBe(old.id);
@@ -33,7 +33,7 @@ describe('rotating a token', () => {
     const rotate = (token: string, body = {}) =>
       app().anonymous.post('/personal_access_tokens/self/rotate', body, withToken(token));
     const { status, body } = await rotate(old.token, { expires_at });
-    expect([status, body.expires_at]).toEqual([200, expires_at]);
+    expect([status, body.expires_at]).toEqual([201, expires_at]);
     for (const [wrong, problem] of [
       [daysAfter(today(), 400), 'must be on or before'],
       [today(), 'must be in the future'],
@@ -74,7 +74,7 @@ describe('rotating a token', () => {
     const answers = await Promise.all(
       Array.from({ length: 6 }, () => app().as(user).post(`/personal_access_tokens/${old.id}/rotate`)),
     );
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(5);
   });
 
@@ -97,7 +97,7 @@ describe('rotating a token', () => {
       withToken(powerful.token),
     );
     expect(bySudo.status).toBe(403);
-    expect((await admin('api', 'sudo').post(path)).status).toBe(200);
+    expect((await admin('api', 'sudo').post(path)).status).toBe(201);
   });
 
   it('has a mutation', async () => {
