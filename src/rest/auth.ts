@@ -14,7 +14,6 @@ export type Scope =
   | 'read_repository'
   | 'write_repository'
   | 'create_runner'
-  | 'manage_runner'
   | 'k8s_proxy'
   | 'self_rotate'
   | 'admin_mode'

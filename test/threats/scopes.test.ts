@@ -42,7 +42,6 @@ const OPENS: Readonly<Record<string, (route: Route) => boolean>> = {
   write_repository: () => false,
   create_runner: (route) => isOf(route, '/user/runners', 'POST'),
   self_rotate: (route) => isOf(route, '/personal_access_tokens/self/rotate', 'POST'),
-  manage_runner: () => false,
   k8s_proxy: () => false,
   admin_mode: () => false,
   sudo: () => false,

@@ -6,7 +6,6 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   ['read_repository', 'Download the code of your repositories'],
   ['write_repository', 'Download the code of your repositories and push to them'],
   ['create_runner', 'Register runners'],
-  ['manage_runner', 'Change and remove runners'],
   ['k8s_proxy', 'Reach your Kubernetes clusters through the proxy'],
   ['self_rotate', 'Replace itself by a new token'],
   ['sudo', 'Act as any other user'],
