@@ -207,6 +207,29 @@ describe('identities', () => {
     expect([status, Object.keys(body.message)]).toEqual([400, [name]]);
   });
 
+  it('are told of when they are set, replaced and deleted, by their provider alone', async () => {
+    const { body } = await create({ password: PASSWORD });
+    const set = (extern_uid: string) => admin().put(`/users/${body.id}`, { provider: 'saml', extern_uid });
+    await set(`first${made}`);
+    await set(`second${made}`);
+    await admin().delete(`/users/${body.id}/identities/saml`);
+    const events = await app()
+      .hub.services.db.selectFrom('events')
+      .select(['user_ids', 'payload'])
+      .where('kind', '=', 'user.updated')
+      .where('subject_id', '=', body.id)
+      .orderBy('id')
+      .execute();
+    expect(events).toMatchObject(
+      [
+        { previous: null, current: 'saml' },
+        { previous: 'saml', current: 'saml' },
+        { previous: 'saml', current: null },
+      ].map((identity) => ({ user_ids: [body.id], payload: { changes: { identity } } })),
+    );
+    expect(JSON.stringify(events)).not.toContain(`second${made}`);
+  });
+
   it('are deleted by administrators, one provider at a time', async () => {
     const { body } = await create({ password: PASSWORD, provider: 'saml', extern_uid: `s${made}` });
     await admin().put(`/users/${body.id}`, { provider: 'ldapmain', extern_uid: `l${made}` });

@@ -94,6 +94,43 @@ describe('deleting a user', () => {
   });
 });
 
+describe('the OAuth applications of who is deleted', () => {
+  it('go too, each with an event as if its owner had removed it; others stay', async () => {
+    const [user, other] = [await app().make.user(), await app().make.user()];
+    const register = async (owner: TestUser, name: string) => {
+      const input = { name, redirectUris: ['http://127.0.0.1/callback'], scopes: ['read_api'] };
+      const { data } = await app()
+        .as(owner)
+        .graphql(
+          'mutation ($input: OauthApplicationCreateInput!) { oauthApplicationCreate(input: $input) { secret oauthApplication { id } } }',
+          { input },
+        );
+      const { oauthApplication, secret } = data.oauthApplicationCreate;
+      return { id: Number(oauthApplication.id.split('/').at(-1)), secret: String(secret) };
+    };
+    const [first, second] = [await register(user, 'First'), await register(user, 'Second')];
+    const kept = await register(other, 'Kept');
+    expect((await remove(user)).status).toBe(204);
+    const { db } = app().hub.services;
+    const ids = [first.id, second.id, kept.id];
+    const left = await db.selectFrom('oauth_applications').select('id').where('id', 'in', ids).execute();
+    expect(left).toEqual([{ id: kept.id }]);
+    const events = await db
+      .selectFrom('events')
+      .select(['subject_id', 'actor_id', 'payload'])
+      .where('kind', '=', 'oauth_application.deleted')
+      .where('subject_type', '=', 'OauthApplication')
+      .where('subject_id', 'in', ids)
+      .orderBy('subject_id')
+      .execute();
+    expect(events).toMatchObject([
+      { subject_id: first.id, actor_id: app().root.id, payload: { name: 'First', owner_id: user.id } },
+      { subject_id: second.id, actor_id: app().root.id, payload: { name: 'Second', owner_id: user.id } },
+    ]);
+    expect(JSON.stringify(events)).not.toContain(first.secret);
+  });
+});
+
 describe('the ghost', () => {
   const ghost = () => app().context().transaction(ghostUser);
 

@@ -1,12 +1,13 @@
 import { type Selectable, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
+import { applicationDeleted } from '#domains/users/events.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';
 import { forbidden, invalid, notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { applicationCreated, applicationDeleted, applicationUpdated } from './events.ts';
+import { applicationCreated, applicationUpdated } from './events.ts';
 import { OAUTH_SCOPES } from './model.ts';
 import { redirectUriProblem } from './redirect-uris.ts';
 

@@ -1,16 +1,6 @@
 import { z } from 'zod';
+import { applicationPayload } from '#domains/users/events.ts';
 import { defineEvent } from '#platform/events.ts';
-
-const application = z.object({
-  id: z.number(),
-  uid: z.string(),
-  name: z.string(),
-  owner_id: z.number().nullable(),
-  redirect_uris: z.array(z.string()),
-  scopes: z.array(z.string()),
-  confidential: z.boolean(),
-  trusted: z.boolean(),
-});
 
 const authorization = z.object({
   /** Null for the password grant without a client. */
@@ -19,9 +9,8 @@ const authorization = z.object({
   scopes: z.array(z.string()),
 });
 
-export const applicationCreated = defineEvent('oauth_application.created', application);
-export const applicationUpdated = defineEvent('oauth_application.updated', application);
-export const applicationDeleted = defineEvent('oauth_application.deleted', application);
+export const applicationCreated = defineEvent('oauth_application.created', applicationPayload);
+export const applicationUpdated = defineEvent('oauth_application.updated', applicationPayload);
 
 /** A user let an application in: it got its first tokens. Refreshing them is no event. */
 export const authorizationCreated = defineEvent('oauth_authorization.created', authorization);

@@ -133,7 +133,7 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
         await makePrimary(tx, id, changes.email, { skipReconfirmation: skip_reconfirmation ?? false });
       }
       await requireConfirmedAddresses(tx, before, changes);
-      await setIdentity(tx, id, changes);
+      const identity = await setIdentity(tx, id, changes);
       if (digest !== null) {
         await setPassword(tx, id, digest, { changeRequired: id !== ctx.actor.userId });
         await endOtherSessions(tx, id);
@@ -143,7 +143,7 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
         tx,
         before,
         avatar_key === undefined ? columns : { ...columns, avatar_key },
-        digest === null ? {} : { password: { previous: null, current: null } },
+        digest === null ? identity : { ...identity, password: { previous: null, current: null } },
       );
     }),
   );

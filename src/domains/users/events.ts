@@ -17,7 +17,7 @@ export const userUpdated = defineEvent(
   user.extend({ changes: z.record(z.string(), z.object({ previous: value, current: value })) }),
 );
 
-/** The projects in the personal namespace go with it, an event for each. */
+/** The projects in the personal namespace, and the OAuth applications, go with it, an event for each. */
 export const userDeleted = defineEvent('user.deleted', user.extend({ namespace_id: z.number().nullable() }));
 
 /** The moves of an account between states; `state` is the one it is in now. */
@@ -60,6 +60,21 @@ export const sessionPayload = z.object({
 
 /** A session ended before its time: its person signed out or ended it, the password changed, or the account was closed. */
 export const sessionRevoked = defineEvent('session.revoked', sessionPayload);
+
+/** What is told of an OAuth application. */
+export const applicationPayload = z.object({
+  id: z.number(),
+  uid: z.string(),
+  name: z.string(),
+  owner_id: z.number().nullable(),
+  redirect_uris: z.array(z.string()),
+  scopes: z.array(z.string()),
+  confidential: z.boolean(),
+  trusted: z.boolean(),
+});
+
+/** On its own or with its owner: so it is defined where both reach it. */
+export const applicationDeleted = defineEvent('oauth_application.deleted', applicationPayload);
 
 /** One for each project that went, on its own or with its user or group: so it is defined where all of them reach it. */
 export const projectDeleted = defineEvent('project.deleted', projectPayload, {

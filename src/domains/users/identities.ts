@@ -2,11 +2,12 @@ import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
 import { GROUP_SAML, type UserAttributes } from './attributes.ts';
 import { requireAdministrator } from './policy.ts';
-import { lockUser, writeUser } from './write.ts';
+import { type Changes, lockUser, writeUser } from './write.ts';
 
 /**
  * Sets the user's identity at a provider, in place of the one he had there; `group_saml` has one for each group. Does
- * nothing when none is given. A group has one SAML provider, which goes by the group's id.
+ * nothing when none is given. A group has one SAML provider, which goes by the group's id. Returns the change, by
+ * attribute, as `writeUser` tells of it.
  *
  * @throws `invalid` for a group that does not exist
  */
@@ -14,21 +15,22 @@ export const setIdentity = async (
   tx: Tx,
   user_id: number,
   { provider, extern_uid, group_id_for_saml }: UserAttributes,
-): Promise<void> => {
-  if (extern_uid === undefined) return;
+): Promise<Changes> => {
+  if (extern_uid === undefined) return {};
   const saml_provider_id = group_id_for_saml ?? null;
   if (saml_provider_id !== null) await requireGroup(tx, saml_provider_id);
   const identity = { user_id, provider: provider ?? GROUP_SAML, saml_provider_id };
-  await tx.db
+  const { numDeletedRows: replaced } = await tx.db
     .deleteFrom('identities')
     .where('user_id', '=', user_id)
     .where('provider', '=', identity.provider)
     .where('saml_provider_id', 'is not distinct from', saml_provider_id)
-    .execute();
+    .executeTakeFirst();
   await tx.db
     .insertInto('identities')
     .values({ ...identity, extern_uid })
     .execute();
+  return { identity: { previous: replaced > 0n ? identity.provider : null, current: identity.provider } };
 };
 
 const requireGroup = async (tx: Tx, id: number): Promise<void> => {

@@ -6,12 +6,13 @@ import { requireAnotherAdministrator } from './administrators.ts';
 import { removeAvatar } from './avatar.ts';
 import { userDeleted } from './events.ts';
 import { deleteContributions, moveContributions } from './ghost.ts';
+import { dismissApplications } from './leaving-applications.ts';
 import { dismissProjects } from './leaving-projects.ts';
 import { isInternal } from './model.ts';
 import { described, lockUser } from './write.ts';
 
 /**
- * Removes an account with its personal namespace, the projects in it and all its tokens. What was written elsewhere goes
+ * Removes an account with its personal namespace, the projects in it, its OAuth applications and all its tokens. What was written elsewhere goes
  * to the ghost user or, with `hardDelete`, goes too. Who may do it is the caller's to check.
  *
  * @throws `not_found`, `forbidden` for the hub's own accounts, `conflict` while a group has no other owner
@@ -36,6 +37,7 @@ export const removeAccount = async (
     await dismissProjects(tx, [namespace.id]);
     await tx.db.deleteFrom('namespaces').where('id', '=', namespace.id).execute();
   }
+  await dismissApplications(tx, id);
   if (hardDelete) await deleteContributions(tx, id);
   else await moveContributions(tx, id);
   // Memberships, access and tokens go with it.

@@ -9,6 +9,9 @@ import { getUser, type UserRow } from './queries.ts';
 
 type Change = { previous: string | number | boolean | null; current: string | number | boolean | null };
 
+/** What has changed of a user, by attribute. */
+export type Changes = Readonly<Record<string, Change>>;
+
 /** The user, whom nobody else changes until the transaction ends. Throws `not_found` (User). */
 export const lockUser = async (tx: Tx, id: number): Promise<UserRow> => {
   await tx.db.selectFrom('users').select('id').where('id', '=', id).forUpdate().execute();
@@ -24,7 +27,7 @@ export const writeUser = async (
   tx: Tx,
   before: UserRow,
   columns: Updateable<Users>,
-  more: Readonly<Record<string, Change>> = {},
+  more: Changes = {},
 ): Promise<UserRow> => {
   const { id } = before;
   await tx.db
