@@ -1,0 +1,11 @@
+import { type Kysely, sql } from 'kysely';
+
+/** Lists of users in the orders that are offered, and the pages after a cursor, are walked and not sorted. */
+export const up = async (db: Kysely<unknown>): Promise<void> => {
+  await sql`
+    create index users_by_name on users (name, id);
+    create index users_by_username on users (username, id);
+    create index users_by_created_at on users (created_at, id);
+    create index users_by_updated_at on users (updated_at, id);
+  `.execute(db);
+};
