@@ -9,7 +9,7 @@ import { beginSaml, endSaml, receiveSamlAnswer } from './sign-in.ts';
 const REQUEST = 'millrace_saml';
 const FINISH = '/users/auth/saml/finish';
 /** With the groups of somebody who is in very many. */
-const MAX_ANSWER_BYTES = 1024 * 1024;
+const MAX_ANSWER_BYTES = 256 * 1024;
 
 export const pages: readonly Page[] = [
   page({

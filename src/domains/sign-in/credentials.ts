@@ -90,6 +90,26 @@ export const checkGuarded = async (ctx: Asking, userId: number, check: () => Pro
   throw unauthenticated();
 };
 
+/**
+ * Guards the guessing of passwords that another provider checks: what `check` answers with null counts as wrong, against
+ * the login and the address it comes from.
+ *
+ * @throws `unauthenticated`, `too_many_requests`
+ */
+export const checkGuardedLogin = async <T>(ctx: Asking, login: string, check: () => Promise<T | null>): Promise<T> => {
+  const guard = await guardOf(ctx);
+  const count = countOfStranger(ctx, login);
+  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
+  const found = await check();
+  await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
+  if (found !== null) {
+    await count.reset();
+    return found;
+  }
+  await Promise.all([count.fail(guard.rule), guard.fail()]);
+  throw unauthenticated();
+};
+
 const UNCONFIRMED = 'You have to confirm your email address before continuing.';
 const MAX_LOGIN_LENGTH = 320;
 
@@ -164,7 +184,7 @@ const countOfAccount = ({ db }: Asking, userId: number): AccountCount => {
 const STRANGER_SECONDS = 7 * 86_400;
 
 /** Logins that nobody has are locked in the same way, so that a lock does not tell that there is an account. */
-const countOfStranger = ({ services }: Asking, login: string): FailureCount => {
+const countOfStranger = ({ services }: Asking, login: string): FailureCount & { reset(): Promise<void> } => {
   const key = `sign-in:login:${digestToken(login.toLowerCase()).toString('base64url')}`;
   const lock = `${key}:lock`;
   const lockedFor = async (): Promise<number | null> => {
@@ -180,6 +200,7 @@ const countOfStranger = ({ services }: Asking, login: string): FailureCount => {
       await hit(services, lock, { limit: 1, seconds });
       await forget(services, key);
     },
+    reset: () => forget(services, key),
   };
 };
 

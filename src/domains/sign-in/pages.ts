@@ -2,13 +2,20 @@ import type { Page } from '#pages/page.ts';
 import type { Context } from '#platform/context.ts';
 import { mustEnrol } from './enrolment.ts';
 import { accountPages } from './pages/account.ts';
+import { ldapPages } from './pages/ldap.ts';
 import { passwordResetPages } from './pages/password-reset.ts';
 import { signInPages } from './pages/sign-in.ts';
 import { TWO_FACTOR, twoFactorPages } from './pages/two-factor.ts';
 
 export { begin, lead } from './pages/sign-in.ts';
 
-export const pages: readonly Page[] = [...signInPages, ...accountPages, ...passwordResetPages, ...twoFactorPages];
+export const pages: readonly Page[] = [
+  ...signInPages,
+  ...ldapPages,
+  ...accountPages,
+  ...passwordResetPages,
+  ...twoFactorPages,
+];
 
 /**
  * Where somebody who has signed in is led instead of the page they wanted: to enrol a second factor where one is

@@ -197,7 +197,20 @@ const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promis
 !${form(visit, SIGN_IN, fields)}
 <p class="aside"><a href="/users/password/new">Forgot your password?</a></p>`
     : notice('warning', NO_PASSWORDS);
-  return visit.show(layout({ title: 'Sign in', visit, body }), answer(status, headers));
+  const page = layout({ title: 'Sign in', visit, body: body + otherWays(ctx, returnTo) });
+  return visit.show(page, answer(status, headers));
+};
+
+/** Links to where else people are known. */
+const otherWays = ({ services: { config } }: Context, returnTo: string | undefined): string => {
+  const ways = config.ldapServers.map(({ name, label }) => ({ path: `/users/auth/ldap/${name}`, label }));
+  if (config.samlEntryPoint !== null) ways.push({ path: '/users/auth/saml', label: config.samlLabel });
+  return ways
+    .map(
+      ({ path, label }) =>
+        html`<p><a class="button" href="${withReturn(path, returnTo)}">Sign in with ${label}</a></p>`,
+    )
+    .join('\n');
 };
 
 const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: Step): PageResponse => {
