@@ -8,10 +8,10 @@ export interface ShowOptions {
   /** 200 by default. */
   readonly status?: number;
   /**
-   * Where forms of this page may lead beside the hub itself: origins or schemes such as `https://app.example` or
-   * `myapp:`. Browsers hold redirects that answer a form to it too.
+   * Whether a form of this page is answered by leading to another host. Browsers hold the whole chain of redirects that
+   * follows a form to `form-action`, and where that host leads on to nobody here can know: the page goes without it.
    */
-  readonly formAction?: readonly string[];
+  readonly leadsAway?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -107,14 +107,14 @@ export class Visit {
   }
 
   /** Answers a whole document, of `layout`. */
-  show(html: string, { status = 200, formAction = [], headers = {} }: ShowOptions = {}): PageResponse {
+  show(html: string, { status = 200, leadsAway = false, headers = {} }: ShowOptions = {}): PageResponse {
     if (this.notice !== null) this.forget(NOTICE);
     return {
       status,
       headers: {
         ...headers,
         'Content-Type': 'text/html; charset=utf-8',
-        'Content-Security-Policy': policy(formAction),
+        'Content-Security-Policy': policy(leadsAway),
       },
       body: html,
     };
@@ -141,7 +141,5 @@ export class Visit {
   }
 }
 
-const policy = (formAction: readonly string[]): string => {
-  const targets = ["'self'", ...formAction.filter((source) => /^[\w.+:/[\]-]+$/.test(source))];
-  return `default-src 'none'; style-src 'self'; img-src 'self' data:; form-action ${targets.join(' ')}; frame-ancestors 'none'; base-uri 'none'`;
-};
+const policy = (leadsAway: boolean): string =>
+  `default-src 'none'; style-src 'self'; img-src 'self' data:; ${leadsAway ? '' : "form-action 'self'; "}frame-ancestors 'none'; base-uri 'none'`;

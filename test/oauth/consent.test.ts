@@ -190,7 +190,6 @@ describe('a request for consent', () => {
     const { headers } = await visitor.get(path);
     const policy = headers.get('content-security-policy');
     expect(policy).toMatch(/default-src 'none'.*frame-ancestors 'none'/);
-    expect(policy).toContain("form-action 'self' https://client.example;");
     expect(headers.get('x-frame-options')).toBe('DENY');
     expect(headers.get('cache-control')).toBe('no-store');
     expect(headers.get('referrer-policy')).toBe('no-referrer');
@@ -202,15 +201,15 @@ describe('a request for consent', () => {
   });
 
   it.each([
-    ['http://127.0.0.1:4711/cb', 'http://127.0.0.1:4711', 'on your device'],
-    ['http://[::1]:4711/cb', 'http:', 'on your device'],
-    ['com.example.app:/cb', 'com.example.app:', 'on your device'],
-    ['https://client.example:8443/cb', 'https://client.example:8443', 'client.example:8443'],
-  ])('may lead to %s', async (uri, source, words) => {
+    ['http://127.0.0.1:4711/cb', 'on your device'],
+    ['http://[::1]:4711/cb', 'on your device'],
+    ['com.example.app:/cb', 'on your device'],
+    ['https://client.example:8443/cb', 'client.example:8443'],
+  ])('may lead to %s, and on from there', async (uri, words) => {
     const { path } = await prepare({ redirect_uris: [uri] }, { redirect_uri: uri });
     const { visitor } = await signedIn(app());
     const page = await visitor.get(path);
-    expect(page.headers.get('content-security-policy')).toContain(`form-action 'self' ${source};`);
+    expect(page.headers.get('content-security-policy')).not.toContain('form-action');
     expect(page.text).toContain(words);
   });
 });

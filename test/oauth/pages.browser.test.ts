@@ -12,10 +12,16 @@ const browser = useBrowser();
 /** What stands at the redirect URI: a server of its own, so that the browser sees another origin. */
 let client: Server;
 let origin = '';
+/** Where it leads its users on to, once they are back. */
+let elsewhere = '';
 let framed = '';
 
 beforeAll(async () => {
   client = createServer((request, response) => {
+    if (request.url?.startsWith('/moves')) {
+      response.writeHead(302, { location: `${elsewhere}/callback` }).end();
+      return;
+    }
     response.setHeader('content-type', 'text/html');
     response.end(
       request.url?.startsWith('/frame')
@@ -27,6 +33,7 @@ beforeAll(async () => {
   const address = client.address();
   if (address === null || typeof address === 'string') throw new Error('the client has no address');
   origin = `http://127.0.0.1:${address.port}`;
+  elsewhere = `http://localhost:${address.port}`;
 });
 
 afterAll(() => {
@@ -34,7 +41,7 @@ afterAll(() => {
 });
 
 const open = async (options: { colorScheme?: 'light' | 'dark'; viewport?: { width: number; height: number } } = {}) =>
-  browser.open({ baseURL: app().url, also: [origin], ...options });
+  browser.open({ baseURL: app().url, also: [origin, elsewhere], ...options });
 
 const signIn = async (page: Page, username: string) => {
   await page.getByLabel('User name').fill(username);
@@ -43,8 +50,8 @@ const signIn = async (page: Page, username: string) => {
 };
 
 /** An application at the other origin, and where it sends its users. */
-const prepare = async (name: string) => {
-  const redirect_uri = `${origin}/callback`;
+const prepare = async (name: string, path = '/callback') => {
+  const redirect_uri = origin + path;
   const application = await makeApplication(app(), app().root, { name, redirect_uris: [redirect_uri] });
   const query = new URLSearchParams({
     client_id: application.uid,
@@ -125,6 +132,17 @@ describeInBrowser('an application, in a browser', () => {
     const tokens = await redeem(app(), application, searchParams.get('code') ?? '', { redirect_uri });
     expect(tokens.status).toBe(200);
     expect(await page.evaluate(() => document.referrer)).toBe('');
+  });
+
+  it('leads its user on to another host of its own', async () => {
+    const user = await makePerson(app());
+    const { path } = await prepare('Moving', '/moves');
+    const { page } = await open();
+    await page.goto(path);
+    await signIn(page, user.username);
+    await page.getByRole('button', { name: 'Authorize', exact: true }).click();
+    await page.waitForURL(`${elsewhere}/callback`);
+    expect(await page.getByRole('heading').textContent()).toBe('Back at the application');
   });
 
   it('is denied', async () => {

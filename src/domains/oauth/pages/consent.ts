@@ -87,7 +87,7 @@ const showConsent = async (ctx: Context, visit: Visit, request: AuthorizationReq
 !${form(visit, PATH, html`!${hidden('query', query)}<div class="actions">!${buttons}</div>`)}
 <p class="hint">You can take it back at any time under <a href="/-/user_settings/applications">Applications</a>.</p>`;
   return visit.show(layout({ title: `Authorize ${application.name}?`, visit, body }), {
-    formAction: [formActionOf(redirectUri)],
+    leadsAway: true,
   });
 };
 
@@ -110,10 +110,3 @@ const targetOf = (redirectUri: string): string => {
 };
 
 const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])$/;
-
-/** The source for `form-action`: an origin, or a scheme where there is none that the policy's grammar could name. */
-const formActionOf = (redirectUri: string): string => {
-  const { protocol, origin, hostname } = new URL(redirectUri);
-  const isNamed = (protocol === 'https:' || protocol === 'http:') && !hostname.startsWith('[');
-  return isNamed ? origin : protocol;
-};
