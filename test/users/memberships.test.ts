@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
 import type { TestGroup, TestProject } from '../support/factories.ts';
 
 const app = useApp();
@@ -76,5 +77,23 @@ describe('memberships of a user', () => {
         nodes: [{ project: { fullPath: project.path_with_namespace }, accessLevel: { integerValue: 30 } }],
       },
     });
+  });
+
+  it('are counted over GraphQL as far as the caller may know of them', async () => {
+    const stranger = await app().make.user();
+    const hidden = await app().make.user();
+    await admin().put(`/users/${hidden.id}`, { private_profile: true });
+    const count = async (asking: Client, username: string) =>
+      (await asking.graphql(`{ user(username: "${username}") { groupCount projectCount } }`)).data.user;
+    for (const asking of [admin(), app().as(user)]) {
+      expect(await count(asking, user.username)).toEqual({ groupCount: 1, projectCount: 1 });
+    }
+    expect(await count(app().as(stranger), user.username)).toEqual({ groupCount: 0, projectCount: 0 });
+    for (const [asking, username] of [
+      [app().as(stranger), hidden.username],
+      [app().anonymous, user.username],
+    ] as const) {
+      expect(await count(asking, username)).toEqual({ groupCount: null, projectCount: null });
+    }
   });
 });

@@ -197,6 +197,30 @@ builder.interfaceField(UserRef, 'projectMemberships', (t) =>
   ),
 );
 
+/** How many `groupMemberships` or `projectMemberships` there are, for lists of users that show no more of them. */
+const countOf = (kind: MemberSource['kind']) => {
+  const load = loader<number, number>((ctx, ids) =>
+    listMembershipsOf(ctx, kind).counts(ids, Number.MAX_SAFE_INTEGER - 1),
+  );
+  return async (ctx: Context, userId: number): Promise<number | null> =>
+    (await showsMemberships(ctx, userId)) ? ((await load(ctx, userId)) ?? 0) : null;
+};
+const groupCount = countOf('group');
+const projectCount = countOf('project');
+
+builder.interfaceFields(UserRef, (t) => ({
+  groupCount: t.int({
+    nullable: true,
+    description: 'Groups that the caller may know of and the user is a member of himself.',
+    resolve: (user, _args, ctx) => groupCount(ctx, user.id),
+  }),
+  projectCount: t.int({
+    nullable: true,
+    description: 'Projects that the caller may know of and the user is a member of himself.',
+    resolve: (user, _args, ctx) => projectCount(ctx, user.id),
+  }),
+}));
+
 /** The person meant: by id or by user name. */
 const userOf = async (
   ctx: Context,
