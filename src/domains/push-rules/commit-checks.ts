@@ -2,8 +2,8 @@ import { RE2JS } from 're2js';
 import { confirmedAmong, confirmedEmailsOf } from '#domains/users/emails.ts';
 import type { Context } from '#platform/context.ts';
 import type { NewCommit } from '#platform/git/types.ts';
+import type { Matcher } from './matcher.ts';
 import type { PushRule } from './model.ts';
-import { testOf } from './patterns.ts';
 
 /** The longest message that is held against a pattern. */
 const MAX_MESSAGE = 64 * 1024;
@@ -12,37 +12,38 @@ const SIGNED_OFF = RE2JS.compile('^Signed-off-by: .+ <[^<>]+@[^<>]+>\\s*$', RE2J
 
 export interface CommitChecks {
   /** What of the rule the commit breaks, `member_check` aside. */
-  problemsOf(commit: NewCommit): readonly string[];
+  problemsOf(commit: NewCommit): Promise<readonly string[]>;
   /** Those of the addresses, in small letters, that a user has confirmed. */
   knownAddresses(emails: readonly string[]): Promise<ReadonlySet<string>>;
 }
 
 /** What the rule wants of each commit; null where it wants nothing. */
-export const commitChecks = async (ctx: Context, rule: PushRule): Promise<CommitChecks | null> => {
-  const wanted = testOf('commit_message_regex', rule.commit_message_regex);
-  const unwanted = testOf('commit_message_negative_regex', rule.commit_message_negative_regex);
-  const address = testOf('author_email_regex', rule.author_email_regex);
-  const checks: ((commit: NewCommit) => readonly string[])[] = [];
+export const commitChecks = async (ctx: Context, rule: PushRule, matcher: Matcher): Promise<CommitChecks | null> => {
+  const checks: ((commit: NewCommit) => readonly string[] | Promise<readonly string[]>)[] = [];
 
-  if (wanted || unwanted) {
-    checks.push(({ message }) => {
+  const isWanted = matcher.has('commit_message_regex');
+  if (isWanted || matcher.has('commit_message_negative_regex')) {
+    checks.push(async ({ message }) => {
       if (message.length > MAX_MESSAGE) return ['the message is too long to be checked'];
       const problems: string[] = [];
-      if (wanted?.(message) === false)
+      if (isWanted && !(await matcher.finds('commit_message_regex', message)))
         problems.push(`the message does not match "${rule.commit_message_regex}" (push rule commit_message_regex)`);
-      if (unwanted?.(message)) {
+      if (await matcher.finds('commit_message_negative_regex', message)) {
         const pattern = rule.commit_message_negative_regex;
         problems.push(`the message matches "${pattern}" (push rule commit_message_negative_regex)`);
       }
       return problems;
     });
   }
-  if (address) {
-    checks.push((commit) =>
-      [...new Set([commit.author_email, commit.committer_email])]
-        .filter((email) => !address(email))
-        .map((email) => `"${email}" does not match "${rule.author_email_regex}" (push rule author_email_regex)`),
-    );
+  if (matcher.has('author_email_regex')) {
+    checks.push(async (commit) => {
+      const problems: string[] = [];
+      for (const email of new Set([commit.author_email, commit.committer_email])) {
+        if (await matcher.finds('author_email_regex', email)) continue;
+        problems.push(`"${email}" does not match "${rule.author_email_regex}" (push rule author_email_regex)`);
+      }
+      return problems;
+    });
   }
   if (rule.reject_non_dco_commits) {
     checks.push(({ message }) =>
@@ -76,8 +77,12 @@ export const commitChecks = async (ctx: Context, rule: PushRule): Promise<Commit
   }
   if (checks.length === 0 && !rule.member_check) return null;
   return {
-    problemsOf: (commit) =>
-      commit.isWhole ? checks.flatMap((check) => check(commit)) : ['it is too big to be checked against the push rule'],
+    problemsOf: async (commit) => {
+      if (!commit.isWhole) return ['it is too big to be checked against the push rule'];
+      const problems: string[] = [];
+      for (const check of checks) problems.push(...(await check(commit)));
+      return problems;
+    },
     knownAddresses: (emails) => confirmedAmong(ctx, emails),
   };
 };

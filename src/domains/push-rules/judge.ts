@@ -4,6 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import type { NewObjects, RefRefusal, RefUpdate } from '#platform/git/types.ts';
 import { commitChecks } from './commit-checks.ts';
+import { createMatcher, type Matcher } from './matcher.ts';
 import type { PushRule } from './model.ts';
 import { testOf } from './patterns.ts';
 import { isSecretFile } from './secret-files.ts';
@@ -50,11 +51,14 @@ export const refusalsOfObjects = async (
   const [first] = updates;
   if (tips.length === 0 || !first) return [];
   const startedAt = performance.now();
-  const call = () => ({ timeoutMs: Math.max(1, TIME_LIMIT_MS - (performance.now() - startedAt)) });
+  const timeLeftMs = () => Math.max(1, Math.ceil(TIME_LIMIT_MS - (performance.now() - startedAt)));
+  const call = () => ({ timeoutMs: timeLeftMs() });
+  const matcher = createMatcher(rule, timeLeftMs);
+  const review: Review = { ctx, rule, tips, objects, matcher, call };
   try {
     const found: Finding[] = [];
     for (const check of [badCommits, badFiles, bigFiles]) {
-      for await (const finding of check(ctx, rule, tips, objects, call)) {
+      for await (const finding of check(review)) {
         if (found.push(finding) >= MAX_REFUSALS) break;
       }
       if (found.length >= MAX_REFUSALS) break;
@@ -75,19 +79,26 @@ export const refusalsOfObjects = async (
         ? 'what is pushed is too much to be checked at once; push it in parts'
         : 'what is pushed could not be checked';
     return updates.map(({ ref }) => ({ ref, reason }));
+  } finally {
+    await matcher.close();
   }
 };
 
-type Check = (
-  ctx: Context,
-  rule: PushRule,
-  tips: readonly string[],
-  objects: NewObjects,
-  call: () => { readonly timeoutMs: number },
-) => AsyncGenerator<Finding>;
+/** What every check works with. */
+interface Review {
+  readonly ctx: Context;
+  readonly rule: PushRule;
+  readonly tips: readonly string[];
+  readonly objects: NewObjects;
+  readonly matcher: Matcher;
+  /** The time that is left, for calls of git. */
+  call(): { readonly timeoutMs: number };
+}
 
-const badCommits: Check = async function* (ctx, rule, tips, objects, call) {
-  const checks = await commitChecks(ctx, rule);
+type Check = (review: Review) => AsyncGenerator<Finding>;
+
+const badCommits: Check = async function* ({ ctx, rule, tips, objects, matcher, call }) {
+  const checks = await commitChecks(ctx, rule, matcher);
   if (checks === null) return;
   const turn = turns(call);
   let batch: { readonly id: string; readonly emails: readonly string[] }[] = [];
@@ -102,7 +113,7 @@ const badCommits: Check = async function* (ctx, rule, tips, objects, call) {
     batch = [];
   };
   for await (const commit of objects.commits(tips, call())) {
-    for (const problem of checks.problemsOf(commit)) yield { commit: commit.id, problem };
+    for (const problem of await checks.problemsOf(commit)) yield { commit: commit.id, problem };
     if (rule.member_check) batch.push({ id: commit.id, emails: [commit.author_email, commit.committer_email] });
     if (batch.length >= BATCH) yield* strangers();
     await turn();
@@ -110,15 +121,15 @@ const badCommits: Check = async function* (ctx, rule, tips, objects, call) {
   if (batch.length > 0) yield* strangers();
 };
 
-const badFiles: Check = async function* (_ctx, rule, tips, objects, call) {
-  const isForbidden = testOf('file_name_regex', rule.file_name_regex);
-  if (isForbidden === null && !rule.prevent_secrets) return;
+const badFiles: Check = async function* ({ rule, tips, objects, matcher, call }) {
+  const isNamed = matcher.has('file_name_regex');
+  if (!isNamed && !rule.prevent_secrets) return;
   const turn = turns(call);
   for await (const { commit, path } of objects.files(tips, call())) {
     if (rule.prevent_secrets && isSecretFile(path)) {
       yield { commit, problem: `"${shown(path)}" looks like a file with secrets (push rule prevent_secrets)` };
     }
-    if (isForbidden?.(path)) {
+    if (isNamed && (await matcher.finds('file_name_regex', path))) {
       const pattern = rule.file_name_regex;
       yield { commit, problem: `the file name "${shown(path)}" matches "${pattern}" (push rule file_name_regex)` };
     }
@@ -126,7 +137,7 @@ const badFiles: Check = async function* (_ctx, rule, tips, objects, call) {
   }
 };
 
-const bigFiles: Check = async function* (_ctx, rule, tips, objects, call) {
+const bigFiles: Check = async function* ({ rule, tips, objects, call }) {
   if (rule.max_file_size === 0) return;
   for await (const { oid, size, path } of objects.blobsOver(tips, rule.max_file_size * MEBIBYTE, call())) {
     const name = path === '' ? `the object ${oid.slice(0, 8)}` : `"${shown(path)}"`;
@@ -142,7 +153,7 @@ const MAX_SHOWN = 200;
 const shown = (path: string): string => (path.length > MAX_SHOWN ? `…${path.slice(-MAX_SHOWN)}` : path);
 
 /** Lets others have their turn now and then, and ends what takes too long though git is done. */
-const turns = (call: () => { readonly timeoutMs: number }) => {
+const turns = (call: Review['call']) => {
   let turnedAt = performance.now();
   return async (): Promise<void> => {
     if (performance.now() - turnedAt < TURN_MS) return;

@@ -3,20 +3,18 @@ import type { FieldErrors } from '#platform/errors.ts';
 import { PATTERN_NAMES, type Pattern, type PushRuleAttributes } from './model.ts';
 
 const MAX_LENGTH = 511;
-/** Bounds the work for one text of the longest kind to well under a second. */
+/** Bounds the memory that it takes, and the time to compile it. */
 const MAX_PROGRAM_SIZE = 1_000;
 const MAX_MEBIBYTES = 2 ** 31 - 1;
 
-/** Messages have lines, of which `^` and `$` are the ends. */
-const FLAGS_OF: Partial<Record<Pattern, number>> = {
-  commit_message_regex: RE2JS.MULTILINE,
-  commit_message_negative_regex: RE2JS.MULTILINE,
-};
+/** How a pattern is to be compiled: messages have lines, of which `^` and `$` are the ends. */
+export const flagsOf = (pattern: Pattern): number =>
+  pattern === 'commit_message_regex' || pattern === 'commit_message_negative_regex' ? RE2JS.MULTILINE : 0;
 
 /** Whether the pattern is found in the text; null where the rule has none. Linear in the text. */
 export const testOf = (pattern: Pattern, text: string): ((subject: string) => boolean) | null => {
   if (text === '') return null;
-  const compiled = RE2JS.compile(text, FLAGS_OF[pattern] ?? 0);
+  const compiled = RE2JS.compile(text, flagsOf(pattern));
   return (subject) => compiled.test(subject);
 };
 
