@@ -175,7 +175,7 @@ describe('tokens of service accounts', () => {
     expect(listed.body).toHaveLength(1);
     expect(listed.body[0]).not.toHaveProperty('token');
     const rotated = await app().as(owner).post(`${path}/${first.id}/rotate`);
-    expect(rotated.status).toBe(200);
+    expect(rotated.status).toBe(201);
     expect(rotated.body.id).not.toBe(first.id);
     expect((await withToken(first.token).get('/user')).status).toBe(401);
     expect((await withToken(rotated.body.token).get('/user')).status).toBe(200);

@@ -139,7 +139,6 @@ export const routes: readonly Route[] = [
     tag,
     summary: 'Rotate a token of a service account',
     description: 'Revokes it and answers a new one in its place, which ends in a week where nothing else is asked for.',
-    status: 200,
     input: { ...token, expires_at: date().nullish() },
     response: createdTokenRecord,
     run: async (ctx, { id, user_id, token_id, ...wanted }) =>
