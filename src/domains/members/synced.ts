@@ -2,8 +2,9 @@ import { sql } from 'kysely';
 import { MINIMAL, OWNER } from '#domains/access/model.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { eventOf, findRow, isLastOwner, lockSource, type MemberTableRow, refresh } from './commands.ts';
+import { isLastOwner } from './commands.ts';
 import { memberAdded, memberRemoved, memberUpdated } from './events.ts';
+import { eventOf, findRow, lockSource, type MemberTableRow, refresh } from './membership.ts';
 import { groupSource } from './model.ts';
 
 /** What else gives people roles in groups. */

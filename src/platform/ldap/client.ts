@@ -79,12 +79,13 @@ const connected = async <T>(server: LdapServer, use: (client: Client) => Promise
     url: server.url,
     timeout: milliseconds,
     connectTimeout: milliseconds,
-    tlsOptions,
+    // The library would speak TLS wherever there are options for it.
+    ...(server.url.startsWith('ldaps:') ? { tlsOptions } : {}),
     // Distinguished names come from directories, each with its own idea of them.
     strictDN: false,
   });
   try {
-    if (server.start_tls) await client.startTLS({ ...tlsOptions, host: new URL(server.url).hostname });
+    if (server.start_tls) await startTls(client, server, tlsOptions);
     return await use(client);
   } catch (error) {
     if (error instanceof LdapError) throw error;
@@ -92,6 +93,17 @@ const connected = async <T>(server: LdapServer, use: (client: Client) => Promise
     throw new LdapError(`The directory ${server.name} failed: ${reason}`);
   } finally {
     await client.unbind().catch(() => {});
+  }
+};
+
+/** The library waits for a handshake for good. */
+const startTls = async (client: Client, server: LdapServer, options: ConnectionOptions): Promise<void> => {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error('the TLS handshake took too long')), server.timeout_seconds * 1_000);
+  try {
+    await Promise.race([client.startTLS({ ...options, host: new URL(server.url).hostname }), late]);
+  } finally {
+    clearTimeout(timer);
   }
 };
 

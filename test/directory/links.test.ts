@@ -1,0 +1,242 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type TestUser, useApp } from '../support/app.ts';
+import type { TestGroup } from '../support/factories.ts';
+
+const server = (name: string) => ({ name, url: 'ldap://127.0.0.1:1', base: 'dc=example,dc=org' });
+const app = useApp({ env: { MILLRACE_LDAP_SERVERS: JSON.stringify([server('ldapmain'), server('ldapother')]) } });
+
+let owner: TestUser;
+let maintainer: TestUser;
+let group: TestGroup;
+
+beforeAll(async () => {
+  owner = await app().make.user();
+  maintainer = await app().make.user();
+  group = await app().make.group({ visibility: 'private' }, owner);
+  await app().make.groupMember(group, maintainer, 40);
+});
+
+const eventsOf = async (id: number, prefix: string): Promise<string[]> => {
+  const rows = await app()
+    .hub.services.db.selectFrom('events')
+    .select(['kind', 'min_access_level'])
+    .where('kind', 'like', `${prefix}%`)
+    .where((where) => where(where.ref('namespace_ids'), '@>', where.val([id])))
+    .orderBy('id')
+    .execute();
+  for (const { min_access_level } of rows) expect(min_access_level).toBe(50);
+  return rows.map(({ kind }) => kind);
+};
+
+describe('LDAP group links', () => {
+  const path = () => `/groups/${group.id}/ldap_group_links`;
+
+  it('are made, listed and taken back, by name and by filter, and tell it', async () => {
+    const client = app().as(owner);
+    const own = await app().make.group({}, owner);
+    const links = `/groups/${own.id}/ldap_group_links`;
+    const byName = { cn: 'Staff', group_access: 30, provider: 'ldapmain' };
+    const made = await client.post(links, byName);
+    expect(made).toMatchObject({ status: 201, body: { ...byName, filter: null } });
+    const byFilter = { filter: '(departmentNumber=42)', group_access: 20, provider: 'ldapother' };
+    expect(await client.post(links, byFilter)).toMatchObject({ status: 201, body: { ...byFilter, cn: null } });
+    expect((await client.get(links)).body).toEqual([
+      { ...byName, filter: null },
+      { ...byFilter, cn: null },
+    ]);
+    expect((await client.get(`/groups/${own.id}`)).body).toMatchObject({ ldap_cn: 'Staff', ldap_access: 30 });
+
+    expect(await client.delete(links, { filter: byFilter.filter, provider: 'ldapother' })).toMatchObject({
+      status: 204,
+      body: '',
+    });
+    expect((await client.delete(links, { cn: 'staff', provider: 'ldapother' })).status).toBe(404);
+    expect((await client.delete(links, { cn: 'staff', provider: 'ldapmain' })).status).toBe(204);
+    expect((await client.get(links)).body).toEqual([]);
+    expect((await client.get(`/groups/${own.id}`)).body).toMatchObject({ ldap_cn: null, ldap_access: null });
+    expect(await eventsOf(own.id, 'ldap_group_link.')).toEqual([
+      'ldap_group_link.created',
+      'ldap_group_link.created',
+      'ldap_group_link.deleted',
+      'ldap_group_link.deleted',
+    ]);
+  });
+
+  it('are taken back at the deprecated paths too', async () => {
+    const client = app().as(owner);
+    for (const provider of ['ldapmain', 'ldapother']) {
+      for (const cn of ['all/hands', 'team']) await client.post(path(), { cn, group_access: 10, provider });
+    }
+    expect((await client.delete(`${path()}/ldapmain/all%2Fhands`)).status).toBe(204);
+    expect((await client.get(path())).body).toHaveLength(3);
+    expect((await client.delete(`${path()}/team`)).status).toBe(204);
+    expect((await client.get(path())).body).toMatchObject([{ cn: 'all/hands', provider: 'ldapother' }]);
+    expect((await client.delete(`${path()}/team`)).status).toBe(404);
+    expect((await client.delete(`${path()}/ldapother/all%2Fhands`)).status).toBe(204);
+  });
+
+  it.each([
+    [{ group_access: 30, provider: 'ldapmain' }, 'cn, filter are missing'],
+    [{ cn: 'a', filter: '(uid=a)', group_access: 30, provider: 'ldapmain' }, 'mutually exclusive'],
+    [{ cn: 'a', provider: 'ldapmain' }, 'group_access is missing'],
+    [{ cn: 'a', group_access: 30 }, 'provider is missing'],
+    [{ cn: 'a', group_access: 31, provider: 'ldapmain' }, 'group_access does not have a valid value'],
+    [{ cn: ' ', group_access: 30, provider: 'ldapmain' }, "can't be blank"],
+    [{ cn: 'a', group_access: 30, provider: 'ldapnone' }, 'is not configured'],
+    [{ filter: '(uid=a', group_access: 30, provider: 'ldapmain' }, 'must be a valid LDAP filter'],
+    [{ filter: 'uid=a', group_access: 30, provider: 'ldapmain' }, 'must be a valid LDAP filter'],
+    [{ filter: '('.repeat(1_900) + ')'.repeat(1_900), group_access: 30, provider: 'ldapmain' }, 'valid LDAP filter'],
+  ])('refuses %o', async (body, reason) => {
+    const answer = await app().as(owner).post(path(), body);
+    expect(answer.status).toBe(400);
+    expect(JSON.stringify(answer.body)).toContain(reason);
+    expect((await app().as(owner).get(path())).body).toEqual([]);
+  });
+
+  it('are there once', async () => {
+    const link = { cn: 'once', group_access: 30, provider: 'ldapmain' };
+    const answers = await Promise.all([1, 2, 3].map(() => app().as(owner).post(path(), link)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400]);
+    await app().as(owner).delete(path(), link);
+  });
+
+  it('are the business of Owners, as far as the setting lets them, and of administrators', async () => {
+    const root = app().as(app().root);
+    const link = { cn: 'a', group_access: 10, provider: 'ldapmain' };
+    const stranger = await app().make.user();
+    const ways = (client: ReturnType<typeof app>['anonymous']) =>
+      Promise.all([
+        client.get(path()),
+        client.post(path(), link),
+        client.delete(path(), link),
+        client.delete(`${path()}/a`),
+        client.delete(`${path()}/ldapmain/a`),
+        client.post(`/groups/${group.id}/ldap_sync`),
+      ]).then((answers) => answers.map(({ status }) => status));
+    expect(await ways(app().anonymous)).toEqual(Array(6).fill(401));
+    expect(await ways(app().as(stranger))).toEqual(Array(6).fill(404));
+    expect(await ways(app().as(maintainer))).toEqual(Array(6).fill(403));
+    await root.put('/application/settings', { allow_group_owners_to_manage_ldap: false });
+    try {
+      expect(await ways(app().as(owner))).toEqual(Array(6).fill(403));
+      expect((await root.post(path(), link)).status).toBe(201);
+      expect((await root.delete(`${path()}/a`)).status).toBe(204);
+    } finally {
+      await root.put('/application/settings', { allow_group_owners_to_manage_ldap: true });
+    }
+  });
+});
+
+describe('SAML group links', () => {
+  const path = () => `/groups/${group.id}/saml_group_links`;
+
+  it('are made, listed, read and taken back, and tell it', async () => {
+    const client = app().as(owner);
+    const own = await app().make.group({}, owner);
+    const links = `/groups/${own.id}/saml_group_links`;
+    expect(await client.post(links, { saml_group_name: 'cn=a,dc=b/c', access_level: 40 })).toMatchObject({
+      status: 201,
+      body: { name: 'cn=a,dc=b/c', access_level: 40, member_role_id: null },
+    });
+    const custom = { name: 'custom', access_level: 10, member_role_id: 12 };
+    expect((await client.post(links, { ...custom, saml_group_name: 'custom' })).body).toEqual(custom);
+    expect(await client.get(links)).toMatchObject({ status: 200, body: [{ name: 'cn=a,dc=b/c' }, custom] });
+    expect(await client.get(`${links}/cn%3Da%2Cdc%3Db%2Fc`)).toMatchObject({ status: 200, body: { access_level: 40 } });
+    expect((await client.get(`${links}/none`)).status).toBe(404);
+    expect(await client.delete(`${links}/custom`)).toMatchObject({ status: 204, body: '' });
+    expect((await client.delete(`${links}/custom`)).status).toBe(404);
+    expect((await client.get(links)).body).toHaveLength(1);
+    expect(await eventsOf(own.id, 'saml_group_link.')).toEqual([
+      'saml_group_link.created',
+      'saml_group_link.created',
+      'saml_group_link.deleted',
+    ]);
+  });
+
+  it.each([
+    [{ access_level: 30 }, 'saml_group_name is missing'],
+    [{ saml_group_name: 'a' }, 'access_level is missing'],
+    [{ saml_group_name: 'a', access_level: 60 }, 'access_level does not have a valid value'],
+    [{ saml_group_name: '  ', access_level: 30 }, "can't be blank"],
+    [{ saml_group_name: 'a'.repeat(256), access_level: 30 }, 'is too long'],
+    [{ saml_group_name: 'a', access_level: 30, member_role_id: 'x' }, 'member_role_id is invalid'],
+  ])('refuses %o', async (body, reason) => {
+    const answer = await app().as(owner).post(path(), body);
+    expect(answer.status).toBe(400);
+    expect(JSON.stringify(answer.body)).toContain(reason);
+    expect((await app().as(owner).get(path())).body).toEqual([]);
+  });
+
+  it('are there once, and the business of Owners', async () => {
+    const link = { saml_group_name: 'once', access_level: 30 };
+    const answers = await Promise.all([1, 2, 3].map(() => app().as(owner).post(path(), link)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400]);
+    const stranger = await app().make.user();
+    const ways = (client: ReturnType<typeof app>['anonymous']) =>
+      Promise.all([
+        client.get(path()),
+        client.get(`${path()}/once`),
+        client.post(path(), link),
+        client.delete(`${path()}/once`),
+      ]).then((answers) => answers.map(({ status }) => status));
+    expect(await ways(app().anonymous)).toEqual([401, 401, 401, 401]);
+    expect(await ways(app().as(stranger))).toEqual([404, 404, 404, 404]);
+    expect(await ways(app().as(maintainer))).toEqual([403, 403, 403, 403]);
+    expect((await app().as(owner).delete(`${path()}/once`)).status).toBe(204);
+  });
+});
+
+describe('over GraphQL', () => {
+  const links = `query($path: ID!) { group(fullPath: $path) {
+    samlGroupLinks { name accessLevel { integerValue } memberRoleId }
+    ldapGroupLinks { provider cn filter groupAccess { integerValue } }
+    ldapSync { state } } }`;
+
+  it('is the same', async () => {
+    const client = app().as(owner);
+    const path = group.full_path;
+    const saml = `mutation($path: ID!) { samlGroupLinkCreate(input: { groupPath: $path, samlGroupName: "g",
+      accessLevel: DEVELOPER }) { samlGroupLink { name } errors } }`;
+    expect((await client.graphql(saml, { path })).data.samlGroupLinkCreate).toEqual({
+      samlGroupLink: { name: 'g' },
+      errors: [],
+    });
+    expect((await client.graphql(saml, { path })).data.samlGroupLinkCreate).toEqual({
+      samlGroupLink: null,
+      errors: ['Saml group name has already been taken'],
+    });
+    const ldap = `mutation($path: ID!, $provider: String!) { ldapGroupLinkCreate(input: { groupPath: $path,
+      provider: $provider, filter: "(uid=*)", groupAccess: GUEST }) { ldapGroupLink { cn filter } errors } }`;
+    expect((await client.graphql(ldap, { path, provider: 'ldapmain' })).data.ldapGroupLinkCreate).toEqual({
+      ldapGroupLink: { cn: null, filter: '(uid=*)' },
+      errors: [],
+    });
+    expect((await client.graphql(ldap, { path, provider: 'x' })).data.ldapGroupLinkCreate.errors).toEqual([
+      'Provider is not configured',
+    ]);
+    expect((await client.graphql(links, { path })).data.group).toEqual({
+      samlGroupLinks: [{ name: 'g', accessLevel: { integerValue: 30 }, memberRoleId: null }],
+      ldapGroupLinks: [{ provider: 'ldapmain', cn: null, filter: '(uid=*)', groupAccess: { integerValue: 10 } }],
+      ldapSync: null,
+    });
+    expect((await app().as(maintainer).graphql(links, { path })).data.group).toEqual({
+      samlGroupLinks: null,
+      ldapGroupLinks: null,
+      ldapSync: null,
+    });
+    for (const who of [app().as(maintainer), app().as(await app().make.user())]) {
+      const { data, errors } = await who.graphql(saml, { path });
+      expect(data.samlGroupLinkCreate).toBeNull();
+      expect(errors?.[0]?.message).toContain("does not exist or you don't have permission");
+      expect((await who.graphql(ldap, { path, provider: 'ldapmain' })).errors).toHaveLength(1);
+    }
+    const drop = `mutation($path: ID!) {
+      samlGroupLinkDelete(input: { groupPath: $path, samlGroupName: "g" }) { errors }
+      ldapGroupLinkDelete(input: { groupPath: $path, provider: "ldapmain", filter: "(uid=*)" }) { errors } }`;
+    expect((await client.graphql(drop, { path })).errors).toBeUndefined();
+    expect((await client.graphql(links, { path })).data.group).toMatchObject({
+      samlGroupLinks: [],
+      ldapGroupLinks: [],
+    });
+  });
+});

@@ -1,0 +1,156 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'ldapts';
+import { until } from '../support/until.ts';
+
+const SLAPD = ['/usr/sbin/slapd', '/usr/lib/openldap/slapd', '/usr/libexec/slapd'].find((path) => existsSync(path));
+const SCHEMAS = ['/etc/ldap/schema', '/etc/openldap/schema'].find((path) => existsSync(path));
+const MODULES = ['/usr/lib/ldap', '/usr/lib/openldap'].find((path) => existsSync(join(path, 'back_mdb.so')));
+
+/** Whether OpenLDAP's server is installed (Debian's package slapd). */
+export const hasSlapd = SLAPD !== undefined && SCHEMAS !== undefined;
+
+export const SUFFIX = 'dc=example,dc=org';
+export const PEOPLE = `ou=people,${SUFFIX}`;
+export const GROUPS = `ou=groups,${SUFFIX}`;
+export const ADMIN = `cn=admin,${SUFFIX}`;
+export const ADMIN_PASSWORD = 'secret of the directory';
+const PERSON_PASSWORD = 'password of the person';
+
+export { PERSON_PASSWORD };
+
+/** A real directory on loopback, with nothing in it but its branches. */
+export class Directory {
+  readonly url: string;
+  readonly #folder: string;
+  #process: ChildProcess;
+
+  private constructor(url: string, folder: string, process: ChildProcess) {
+    this.url = url;
+    this.#folder = folder;
+    this.#process = process;
+  }
+
+  static async start(): Promise<Directory> {
+    if (SLAPD === undefined) throw new Error('slapd is not installed');
+    const folder = await mkdtemp(join(tmpdir(), 'millrace-slapd-'));
+    await mkdir(join(folder, 'data'));
+    await chmod(folder, 0o700);
+    const includes = ['core', 'cosine', 'nis', 'inetorgperson'].map((name) => `include ${SCHEMAS}/${name}.schema`);
+    const config = join(folder, 'slapd.conf');
+    await writeFile(
+      config,
+      [
+        ...includes,
+        `pidfile ${folder}/slapd.pid`,
+        ...(MODULES === undefined ? [] : [`modulepath ${MODULES}`, 'moduleload back_mdb']),
+        'sizelimit unlimited',
+        'database mdb',
+        'maxsize 10485760',
+        `suffix "${SUFFIX}"`,
+        `rootdn "${ADMIN}"`,
+        `rootpw "${ADMIN_PASSWORD}"`,
+        `directory ${folder}/data`,
+        'access to attrs=userPassword by anonymous auth by * none',
+        'access to * by users read by anonymous none',
+        '',
+      ].join('\n'),
+    );
+    const branches = [
+      `dn: ${SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\no: Example\ndc: example`,
+      `dn: ${PEOPLE}\nobjectClass: organizationalUnit\nou: people`,
+      `dn: ${GROUPS}\nobjectClass: organizationalUnit\nou: groups`,
+    ];
+    await writeFile(join(folder, 'branches.ldif'), `${branches.join('\n\n')}\n`);
+    execFileSync(SLAPD, ['-T', 'add', '-f', config, '-l', join(folder, 'branches.ldif')], { stdio: 'pipe' });
+    const url = `ldap://127.0.0.1:${await freePort()}`;
+    const process = launch(url, config);
+    const directory = new Directory(url, folder, process);
+    await until('the directory answers', () => directory.#answers());
+    return directory;
+  }
+
+  async #answers(): Promise<boolean> {
+    if (this.#process.exitCode !== null) throw new Error(`slapd has ended with ${this.#process.exitCode}`);
+    try {
+      await this.change(async () => {});
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Does something to it as its administrator. */
+  async change(run: (client: Client) => Promise<void>): Promise<void> {
+    const client = new Client({ url: this.url, connectTimeout: 2_000, timeout: 5_000 });
+    try {
+      await client.bind(ADMIN, ADMIN_PASSWORD);
+      await run(client);
+    } finally {
+      await client.unbind().catch(() => {});
+    }
+  }
+
+  /** Adds a person; gives the distinguished name. */
+  async person(uid: string, attributes: Record<string, string> = {}): Promise<string> {
+    const dn = `uid=${uid},${PEOPLE}`;
+    await this.change((client) =>
+      client.add(dn, {
+        objectClass: 'inetOrgPerson',
+        cn: `Name of ${uid}`,
+        sn: uid,
+        mail: `${uid}@corp.example`,
+        userPassword: PERSON_PASSWORD,
+        ...attributes,
+      }),
+    );
+    return dn;
+  }
+
+  /** Adds a group of distinguished names, or sets whom it has. */
+  async group(cn: string, members: readonly string[]): Promise<void> {
+    const dn = `cn=${cn},${GROUPS}`;
+    await this.change(async (client) => {
+      await client.del(dn).catch(() => {});
+      await client.add(dn, { objectClass: 'groupOfNames', member: members.length > 0 ? [...members] : [ADMIN] });
+    });
+  }
+
+  /** Ends the server, as if its machine were off. */
+  async stop(): Promise<void> {
+    if (this.#process.exitCode !== null) return;
+    const ended = new Promise((resolve) => this.#process.once('exit', resolve));
+    this.#process.kill('SIGTERM');
+    await ended;
+  }
+
+  /** Starts it again, with what it had. */
+  async resume(): Promise<void> {
+    this.#process = launch(this.url, join(this.#folder, 'slapd.conf'));
+    await until('the directory answers again', () => this.#answers());
+  }
+
+  async remove(): Promise<void> {
+    await this.stop();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** `-d 0` keeps it in the foreground, silent. */
+const launch = (url: string, config: string): ChildProcess =>
+  spawn(SLAPD ?? '', ['-h', url, '-f', config, '-d', '0'], { stdio: 'ignore' });
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
