@@ -10,7 +10,7 @@ export const FLAGS = {
   commit_committer_name_check: "Commits whose committer's name is not the name of the person who pushes.",
   reject_unsigned_commits: 'Commits without a signature. It is not verified.',
   reject_non_dco_commits: 'Commits without a `Signed-off-by: Name <address>` line.',
-  deny_delete_tag: 'The deletion of tags by git push.',
+  deny_delete_tag: 'The deletion of tags.',
   member_check: 'Commits whose author or committer has no confirmed address of a user.',
   prevent_secrets: 'New files with a name that usually holds a secret.',
 } as const;
