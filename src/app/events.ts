@@ -1,10 +1,12 @@
 import * as customAttributes from '#domains/custom-attributes/events.ts';
 import * as directory from '#domains/directory/events.ts';
+import * as emoji from '#domains/emoji/events.ts';
 import * as groups from '#domains/groups/events.ts';
 import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
 import * as issues from '#domains/issues/events.ts';
 import * as labels from '#domains/labels/events.ts';
+import { acceptInvitations } from '#domains/members/acceptance.ts';
 import * as members from '#domains/members/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
@@ -12,6 +14,7 @@ import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as pushRules from '#domains/push-rules/events.ts';
+import * as releases from '#domains/releases/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
 import * as runners from '#domains/runners/events.ts';
 import * as saml from '#domains/saml/events.ts';
@@ -48,6 +51,8 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   milestones,
   issues,
   notes,
+  emoji,
+  releases,
   hooks,
   transfers,
   runners,
@@ -56,6 +61,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
 /** Durable readers of the event log. */
 export const followers: readonly Follower[] = [
   projectActivity,
+  acceptInvitations,
   removeOfDeletedGroups,
   removeOfDeletedPlaces,
   dispatchToHooks(eventDefinitions),

@@ -1,7 +1,8 @@
 import { syncAll, syncGroup } from '#domains/directory/jobs.ts';
-import { foldSizes } from '#domains/groups/jobs.ts';
+import { foldSizes, removeDue } from '#domains/groups/jobs.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
+import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { sweepSamlRequests } from '#domains/saml/jobs.ts';
@@ -35,6 +36,8 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(answerMailRequest),
   runnable(sweepMailTokens),
   runnable(foldSizes),
+  runnable(removeDue),
+  runnable(removeExpiredMembers),
   runnable(refreshStatistics),
   runnable(packRepository),
   runnable(deleteMergedBranches),

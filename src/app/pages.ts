@@ -1,3 +1,4 @@
+import { pages as members } from '#domains/members/pages.ts';
 import { pages as oauth } from '#domains/oauth/pages.ts';
 import { pages as saml } from '#domains/saml/pages.ts';
 import { pages as signIn } from '#domains/sign-in/pages.ts';
@@ -6,4 +7,4 @@ import { pages as users } from '#domains/users/pages.ts';
 import type { Page } from '#pages/page.ts';
 
 /** Every page, a line per domain. */
-export const pages: readonly Page[] = [...users, ...signIn, ...saml, ...tokens, ...oauth];
+export const pages: readonly Page[] = [...users, ...signIn, ...saml, ...tokens, ...oauth, ...members];

@@ -1,5 +1,6 @@
 import { routes as ci } from '#domains/ci/rest.ts';
 import { routes as directory } from '#domains/directory/rest.ts';
+import { routes as emoji } from '#domains/emoji/rest.ts';
 import { routes as groups } from '#domains/groups/rest.ts';
 import { routes as hooks } from '#domains/hooks/rest.ts';
 import { routes as issues } from '#domains/issues/rest.ts';
@@ -50,6 +51,7 @@ export const routes: readonly Route[] = [
   ...ci,
   ...mergeRequests,
   ...notes,
+  ...emoji,
   ...releases,
   ...runners,
 ].map(followingMoves);

@@ -29,6 +29,7 @@ import '#domains/transfers/graphql.ts';
 import '#domains/ci/graphql.ts';
 import '#domains/merge-requests/graphql.ts';
 import '#domains/notes/graphql.ts';
+import '#domains/emoji/graphql.ts';
 import '#domains/releases/graphql.ts';
 import '#domains/runners/graphql.ts';
 

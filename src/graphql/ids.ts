@@ -24,6 +24,7 @@ export const ID_SCALARS = {
   SessionID: ['Session'],
   ProjectID: ['Project'],
   ReleaseID: ['Release'],
+  ReleasesLinkID: ['Releases::Link'],
   SnippetID: ['Snippet', 'ProjectSnippet', 'PersonalSnippet'],
   TodoID: ['Todo'],
   UploadID: ['Upload'],
@@ -36,6 +37,7 @@ export const ID_SCALARS = {
 export const MODEL_ID_SCALARS = {
   CustomAttributesOwnerID: ['User', 'Group', 'Project'],
   IssuableID: ['Issue', 'MergeRequest'],
+  AwardableID: ['Issue', 'MergeRequest', 'Note'],
   NoteableID: ['Issue', 'MergeRequest', 'Snippet', 'Commit'],
 } as const satisfies Record<string, readonly string[]>;
 

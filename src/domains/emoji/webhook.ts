@@ -1,8 +1,17 @@
-import { type HookedProject, hookProject } from '#domains/projects/webhook.ts';
-import type { UserSummary } from '#domains/users/queries.ts';
+import { payloadOf } from '#domains/notes/commands.ts';
+import { noteableWebUrl } from '#domains/notes/noteable.ts';
+import { hookNote, hookSubject } from '#domains/notes/webhook.ts';
+import { findProject } from '#domains/projects/queries.ts';
+import { HOOK_PARTS, type HookedProject, hookProject } from '#domains/projects/webhook.ts';
+import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import type { EventRow } from '#platform/events.ts';
 import { hookTime } from '#platform/time.ts';
+import type { AwardPayload } from './events.ts';
+import { awardableType } from './model.ts';
+import { getAwardableById } from './queries.ts';
 
 /** An emoji that somebody gave, as stored. */
 export interface Award {
@@ -47,3 +56,37 @@ export const emojiBody = (
   },
   ...awarded.objects,
 });
+
+/** The same for events; null when what the emoji was given to has gone since. */
+export const awardBody =
+  (action: 'award' | 'revoke') =>
+  async (ctx: Context, event: EventRow, award: AwardPayload): Promise<Record<string, unknown> | null> => {
+    const project = await findProject(ctx, { id: award.project_id }, HOOK_PARTS);
+    const awarded = project && (await findAwarded(ctx, project, award));
+    if (!project || !awarded) return null;
+    const actor = event.actor_id ?? award.user_id;
+    const user = (await userSummariesByIds(ctx, [actor])).get(actor) ?? null;
+    return emojiBody(ctx, project, { award, awarded, user }, action);
+  };
+
+const findAwarded = async (
+  ctx: Context,
+  project: HookedProject,
+  { awardable_kind: kind, awardable_id: id }: AwardPayload,
+): Promise<Awarded | null> => {
+  try {
+    const { noteable, note } = await getAwardableById(ctx, kind, id);
+    const subject = await hookSubject(ctx, project, noteable.kind, noteable.id);
+    if (!subject) return null;
+    const url = noteableWebUrl(ctx, project, noteable.kind, noteable.iid);
+    return {
+      type: awardableType(kind),
+      id,
+      url: note ? `${url}#note_${note.id}` : url,
+      objects: note ? { note: hookNote(ctx, project, payloadOf(noteable, note)), ...subject } : subject,
+    };
+  } catch (error) {
+    if (error instanceof DomainError && error.code === 'not_found') return null;
+    throw error;
+  }
+};

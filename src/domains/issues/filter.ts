@@ -19,6 +19,8 @@ interface Conditions {
   readonly assignee_id?: number | 'none' | 'any' | null | undefined;
   /** One of them. */
   readonly assignee_usernames?: readonly string[] | null | undefined;
+  /** Where the caller gave this emoji; `none` and `any` too. */
+  readonly my_reaction_emoji?: string | null | undefined;
 }
 
 /** Which issues, and in what order. Null and absent are the same; rights apply always. */
@@ -49,9 +51,9 @@ export const withFilter = <Row>(
   filter: IssueFilter,
 ): SelectQueryBuilder<DB, 'issues', Row> => {
   let issues = query;
-  for (const condition of conditionsOf(filter)) issues = issues.where(condition);
+  for (const condition of conditionsOf(ctx, filter)) issues = issues.where(condition);
   // Refusing several things refuses each of them.
-  for (const condition of conditionsOf(filter.not ?? {})) issues = issues.where(sql<boolean>`not ${condition}`);
+  for (const condition of conditionsOf(ctx, filter.not ?? {})) issues = issues.where(sql<boolean>`not ${condition}`);
   const { userId } = ctx.actor;
   if (filter.state) issues = issues.where('issues.state', '=', filter.state);
   if (filter.milestone_id != null) issues = issues.where('issues.milestone_id', '=', filter.milestone_id);
@@ -79,7 +81,7 @@ export const withFilter = <Row>(
   return issues;
 };
 
-const conditionsOf = (filter: Conditions): RawBuilder<boolean>[] => {
+const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): RawBuilder<boolean>[] => {
   const all: RawBuilder<boolean>[] = [];
   if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
   if (filter.labels) all.push(...labelConditions(filter.labels));
@@ -100,6 +102,15 @@ const conditionsOf = (filter: Conditions): RawBuilder<boolean>[] => {
     all.push(
       assignedTo(sql<boolean>`exists (select 1 from users u
         where u.id = a.user_id and lower(u.username) = any (${names}::text[]))`),
+    );
+  }
+  const { my_reaction_emoji: emoji } = filter;
+  if (emoji) {
+    const given = sql`select 1 from award_emoji e where e.issue_id = issues.id and e.user_id = ${actor.userId ?? 0}`;
+    all.push(
+      emoji === 'none'
+        ? sql<boolean>`(not exists (${given}))`
+        : sql<boolean>`exists (${emoji === 'any' ? given : sql`${given} and e.name = ${emoji}`})`,
     );
   }
   return all;

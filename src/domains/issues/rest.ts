@@ -43,6 +43,7 @@ const demands = {
   author_username: username().optional(),
   assignee_id: text({ max: 20 }).optional(),
   assignee_username: commaList(username(), { max: 100 }).optional(),
+  my_reaction_emoji: text({ max: 100 }).optional(),
 };
 
 const filters = {
@@ -294,7 +295,11 @@ const demandsOf = ({ labels, milestone, assignee_id, assignee_username, ...rest 
   milestones: milestone ? namedOf([milestone]) : undefined,
   assignee_id: assignee_id ? assigneeOf(assignee_id) : undefined,
   assignee_usernames: assignee_username,
+  my_reaction_emoji: rest.my_reaction_emoji === undefined ? undefined : wordOf(rest.my_reaction_emoji),
 });
+
+/** `none` and `any` in any case, everything else as it is. */
+const wordOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
 
 const namedOf = (names: readonly string[]): Named => {
   const [first] = names;

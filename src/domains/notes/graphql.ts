@@ -44,7 +44,7 @@ const NotePermissions = builder.objectRef<NoteRow>('NotePermissions').implement(
 });
 
 /** A comment. */
-const NoteRef = builder.objectRef<NoteRow>('Note').implement({
+export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
   description: 'A comment on an issue or merge request.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (note) => gid('Note', note.id) }),

@@ -10,14 +10,25 @@ import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
 import { isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
-import { type ReleaseRow, releasePartsByIds } from './queries.ts';
+import { type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
 
-const link = z.object({
-  id: z.int(),
-  name: z.string(),
-  url: z.string(),
-  direct_asset_url: z.string(),
-  link_type: z.string(),
+/** Something that belongs to a release and lies elsewhere. */
+export const linkRecord = z
+  .object({
+    id: z.int(),
+    name: z.string(),
+    url: z.string(),
+    direct_asset_url: z.string(),
+    link_type: z.string(),
+  })
+  .meta({ id: 'ReleaseLink' });
+
+export const toLink = ({ id, name, url, link_type }: ReleaseLinkRow): z.output<typeof linkRecord> => ({
+  id,
+  name,
+  url,
+  direct_asset_url: url,
+  link_type,
 });
 
 /** A release. What tells of the code is left out for those who may not read it. */
@@ -40,7 +51,7 @@ export const releaseRecord = z
     assets: z.object({
       count: z.int(),
       sources: z.array(z.object({ format: z.string(), url: z.string() })),
-      links: z.array(link),
+      links: z.array(linkRecord),
     }),
     evidences: z.array(z.object({ sha: z.string(), filepath: z.string(), collected_at: z.string() })),
     _links: z.object({ self: z.string() }),
@@ -100,7 +111,7 @@ export const toReleases = async (
         count: links.length,
         // Archives of the source are not served here.
         sources: [],
-        links: links.map(({ id, name, url, link_type }) => ({ id, name, url, direct_asset_url: url, link_type })),
+        links: links.map(toLink),
       },
       evidences: [],
       _links: { self: releaseWebUrl(ctx, row) },

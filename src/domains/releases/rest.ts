@@ -2,13 +2,43 @@ import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
-import { boolean, idOrPath, oneOf, text } from '#rest/params.ts';
+import { boolean, dateTime, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { LINK_TYPES, type LinkAttributes } from './attributes.ts';
+import { createRelease, deleteRelease, updateRelease } from './commands.ts';
+import { createLink, deleteLink, getLink, listLinks, updateLink } from './links.ts';
 import { getLatestRelease, getRelease, listReleases, type ReleaseRow } from './queries.ts';
-import { releaseRecord, toReleases } from './record.ts';
+import { linkRecord, releaseRecord, toLink, toReleases } from './record.ts';
 
 const tag = 'Releases';
+const linkTag = 'Release links';
 const input = { id: idOrPath(), include_html_description: boolean().default(false) };
+const one = { id: idOrPath(), tag_name: text({ max: 1_000 }) };
+const link = { ...one, link_id: integer({ min: 1 }) };
+
+const attributes = {
+  name: text().nullish(),
+  description: text().nullish(),
+  milestones: list(text({ max: 255 }), { max: 100 }).optional(),
+  milestone_ids: list(integer({ min: 1 }), { max: 100 }).optional(),
+  released_at: dateTime().optional(),
+};
+
+const linkAttributes = {
+  filepath: text().nullish(),
+  direct_asset_path: text().nullish(),
+  link_type: oneOf(LINK_TYPES).optional(),
+};
+
+/** `filepath` is the older name. */
+const pathOf = ({ direct_asset_path, filepath, ...rest }: SentLink): LinkAttributes => ({
+  ...rest,
+  filepath: direct_asset_path ?? filepath,
+});
+
+interface SentLink extends LinkAttributes {
+  readonly direct_asset_path?: string | null | undefined;
+}
 
 export const routes = [
   listRoute({
@@ -54,6 +84,110 @@ export const routes = [
       const project = await getProject(ctx, id);
       return toRelease(ctx, project, await getRelease(ctx, project, tag_name), include_html_description);
     },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/releases',
+    tag,
+    summary: 'Release a tag',
+    description:
+      'Where there is no such tag it is made, a lightweight one, from the branch, tag or commit `ref`. `milestones` are titles. A `released_at` to come makes an upcoming release. Evidence is not collected.',
+    input: {
+      ...one,
+      ref: text({ max: 1_000 }).nullish(),
+      ...attributes,
+      assets: hash({
+        links: list(hash({ name: text(), url: text(), ...linkAttributes }), { max: 100 }).optional(),
+      }).optional(),
+    },
+    response: releaseRecord,
+    run: async (ctx, { id, assets, ...given }) => {
+      const project = await getProject(ctx, id);
+      const links = assets?.links?.map(({ name, url, ...more }) => ({ ...pathOf(more), name, url }));
+      return toRelease(ctx, project, await createRelease(ctx, project, { ...given, links }), false);
+    },
+  }),
+  route({
+    method: 'PUT',
+    path: '/projects/:id/releases/:tag_name',
+    tag,
+    summary: 'Change a release',
+    input: { ...one, ...attributes },
+    response: releaseRecord,
+    run: async (ctx, { id, tag_name, ...changes }) => {
+      const project = await getProject(ctx, id);
+      return toRelease(ctx, project, await updateRelease(ctx, project, tag_name, changes), false);
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/releases/:tag_name',
+    tag,
+    summary: 'Delete a release',
+    description: 'Its tag stays. The answer is the release as it was: clients read it.',
+    input: one,
+    response: releaseRecord,
+    run: async (ctx, { id, tag_name }) => {
+      const project = await getProject(ctx, id);
+      const record = await toRelease(ctx, project, await getRelease(ctx, project, tag_name), false);
+      await deleteRelease(ctx, project, tag_name);
+      return record;
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/releases/:tag_name/assets/links',
+    tag: linkTag,
+    summary: 'List the links of a release',
+    auth: 'optional',
+    paging: 'offset',
+    input: one,
+    item: linkRecord,
+    run: async (ctx, { id, tag_name }, page) => {
+      const { items, ...rest } = await readPage(await listLinks(ctx, await getProject(ctx, id), tag_name), page);
+      return { ...rest, items: items.map(toLink) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/releases/:tag_name/assets/links/:link_id',
+    tag: linkTag,
+    summary: 'Get a link of a release',
+    auth: 'optional',
+    input: link,
+    response: linkRecord,
+    run: async (ctx, { id, tag_name, link_id }) =>
+      toLink(await getLink(ctx, await getProject(ctx, id), tag_name, link_id)),
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/releases/:tag_name/assets/links',
+    tag: linkTag,
+    summary: 'Add a link to a release',
+    input: { ...one, name: text(), url: text(), ...linkAttributes },
+    response: linkRecord,
+    run: async (ctx, { id, tag_name, name, url, ...more }) =>
+      toLink(await createLink(ctx, await getProject(ctx, id), tag_name, { ...pathOf(more), name, url })),
+  }),
+  route({
+    method: 'PUT',
+    path: '/projects/:id/releases/:tag_name/assets/links/:link_id',
+    tag: linkTag,
+    summary: 'Change a link of a release',
+    input: { ...link, name: text().optional(), url: text().optional(), ...linkAttributes },
+    response: linkRecord,
+    run: async (ctx, { id, tag_name, link_id, ...changes }) =>
+      toLink(await updateLink(ctx, await getProject(ctx, id), tag_name, link_id, pathOf(changes))),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/releases/:tag_name/assets/links/:link_id',
+    tag: linkTag,
+    summary: 'Delete a link of a release',
+    description: 'The answer is the link as it was: clients read it.',
+    input: link,
+    response: linkRecord,
+    run: async (ctx, { id, tag_name, link_id }) =>
+      toLink(await deleteLink(ctx, await getProject(ctx, id), tag_name, link_id)),
   }),
 ] satisfies readonly Route[];
 

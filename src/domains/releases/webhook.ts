@@ -1,9 +1,12 @@
+import { findProject } from '#domains/projects/queries.ts';
 import { type HookedProject, hookProject } from '#domains/projects/webhook.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
 import type { Context } from '#platform/context.ts';
+import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { hookTime } from '#platform/time.ts';
-import { releaseWebUrl } from './model.ts';
+import type { ReleasePayload } from './events.ts';
+import { releaseCommits, releaseWebUrl } from './model.ts';
 import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
 
 /** What the body of a release is made of. */
@@ -38,3 +41,17 @@ export const releaseBody = (
   },
   commit: commit && hookCommit(ctx, project, commit),
 });
+
+/** The same for events; null when the project has gone since. */
+export const releaseEventBody =
+  (action: 'create' | 'update' | 'delete') =>
+  async (
+    ctx: Context,
+    _event: EventRow,
+    { links, ...release }: ReleasePayload,
+  ): Promise<Record<string, unknown> | null> => {
+    const project = await findProject(ctx, { id: release.project_id });
+    if (!project) return null;
+    const commits = await releaseCommits(ctx, [{ ...release, disk_path: project.disk_path }]);
+    return releaseBody(ctx, { release, links, project, commit: commits.get(release.id) ?? null }, action);
+  };

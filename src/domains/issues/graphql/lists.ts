@@ -58,6 +58,7 @@ const arguments_ = (t: Parameters<Parameters<typeof builder.queryField>[1]>[0]['
   search: t.string({ description: 'In title and description.' }),
   types: t({ type: [IssueTypeEnum] }),
   confidential: t.boolean(),
+  myReactionEmoji: t.string({ description: 'Where the caller gave this emoji; `none` and `any` too.' }),
   createdAfter: t({ type: 'Time' }),
   createdBefore: t({ type: 'Time' }),
   updatedAfter: t({ type: 'Time' }),
@@ -81,6 +82,7 @@ interface IssueArguments extends ConnectionArguments {
   readonly search?: Maybe<string>;
   readonly types?: Maybe<readonly IssueType[]>;
   readonly confidential?: Maybe<boolean>;
+  readonly myReactionEmoji?: Maybe<string>;
   readonly createdAfter?: Maybe<string>;
   readonly createdBefore?: Maybe<string>;
   readonly updatedAfter?: Maybe<string>;
@@ -107,6 +109,7 @@ const filterOf = (args: IssueArguments): IssueFilter => ({
   search: args.search,
   issue_types: args.types,
   confidential: args.confidential,
+  my_reaction_emoji: args.myReactionEmoji == null ? null : wordOf(args.myReactionEmoji),
   created_after: args.createdAfter,
   created_before: args.createdBefore,
   updated_after: args.updatedAfter,
@@ -124,6 +127,9 @@ const filterOf = (args: IssueArguments): IssueFilter => ({
     : {}),
   ...orderOf(args.sort),
 });
+
+/** `none` and `any` in any case, everything else as it is. */
+const wordOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
 
 const orderOf = (sorting: Maybe<Sorting>) => ({
   order_by: ISSUE_ORDERS.find((order) => sorting?.startsWith(`${order} `)),

@@ -1,0 +1,95 @@
+import pg from 'pg';
+import { noteAudience } from '#domains/notes/noteable.ts';
+import { requireCreateNote } from '#domains/notes/policy.ts';
+import { requireUser } from '#domains/users/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import { awardEmojiCreated, awardEmojiRemoved } from './events.ts';
+import { type Awardable, type AwardRow, emojiName, idOf, kindOf } from './model.ts';
+import { findAwardOf, getAward } from './queries.ts';
+
+/**
+ * Gives an emoji; whoever may comment may. What the hub noted itself takes none.
+ *
+ * @throws DomainError `unauthenticated`, `forbidden`, `invalid` (name), `not_found` where the caller gave it already, which
+ * is how upstream puts it
+ */
+export const addAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow> => {
+  const user_id = requireUser(ctx);
+  requireAward(ctx, awardable);
+  const name = readName(given);
+  try {
+    return await ctx.transaction(async (tx) => {
+      const row = await tx.db
+        .insertInto('award_emoji')
+        .values({ [`${kindOf(awardable)}_id`]: idOf(awardable), user_id, name })
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      tx.emit(awardEmojiCreated, await about(tx, awardable, row));
+      return row;
+    });
+  } catch (error) {
+    const isTwice = error instanceof pg.DatabaseError && error.code === '23505';
+    throw isTwice ? notFound('Award Emoji Name has already been taken') : error;
+  }
+};
+
+/** Takes back an emoji: one's own, or as an administrator anyone's. @throws DomainError `not_found`, `forbidden` */
+export const removeAward = async (ctx: Context, awardable: Awardable, id: number): Promise<AwardRow> => {
+  const award = await getAward(ctx, awardable, id);
+  if (!ctx.actor.isAdmin && award.user_id !== requireUser(ctx)) throw forbidden();
+  return ctx.transaction(async (tx) => {
+    const gone = await tx.db.deleteFrom('award_emoji').where('id', '=', id).returningAll().executeTakeFirst();
+    if (!gone) throw notFound('Award Emoji');
+    tx.emit(awardEmojiRemoved, await about(tx, awardable, gone));
+    return gone;
+  });
+};
+
+/** Takes back the caller's own by its name. @throws DomainError as `removeAward` */
+export const removeOwnAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow> => {
+  const name = readName(given);
+  const own = await findAwardOf(ctx, awardable, { userId: requireUser(ctx), name });
+  if (!own) throw notFound('Award Emoji');
+  return removeAward(ctx, awardable, own.id);
+};
+
+/** Gives an emoji or, where the caller gave it already, takes it back: null then. @throws DomainError as `addAward` */
+export const toggleAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow | null> => {
+  const name = readName(given);
+  const own = await findAwardOf(ctx, awardable, { userId: requireUser(ctx), name });
+  if (!own) return addAward(ctx, awardable, name);
+  await removeAward(ctx, awardable, own.id);
+  return null;
+};
+
+const requireAward = (ctx: Context, { noteable, note }: Awardable): void => {
+  if (note?.system) throw notFound('Award Emoji');
+  requireCreateNote(ctx, noteable, note?.confidential ?? false);
+};
+
+const readName = (given: string): string => {
+  const name = emojiName(given);
+  if (name === null) throw invalid({ name: ['is not a valid emoji name'] });
+  return name;
+};
+
+const about = async (tx: Tx, awardable: Awardable, award: AwardRow) => {
+  const { noteable, note } = awardable;
+  return {
+    ...(await noteAudience(tx, noteable, note?.confidential ?? false)),
+    subject: { type: 'AwardEmoji', id: award.id },
+    payload: {
+      id: award.id,
+      name: award.name,
+      user_id: award.user_id,
+      project_id: noteable.project.id,
+      awardable_kind: kindOf(awardable),
+      awardable_id: idOf(awardable),
+      is_confidential: note?.confidential === true || noteable.issue?.confidential === true,
+      created_at: isoTime(award.created_at),
+      updated_at: isoTime(award.updated_at),
+    },
+  };
+};

@@ -1,0 +1,54 @@
+import { invalid } from '#platform/errors.ts';
+
+export const LINK_TYPES = ['other', 'runbook', 'image', 'package'] as const;
+export type LinkType = (typeof LINK_TYPES)[number];
+
+export interface LinkAttributes {
+  readonly name?: string | undefined;
+  readonly url?: string | undefined;
+  /** Where the release shows it: `/binaries/linux`. */
+  readonly filepath?: string | null | undefined;
+  readonly link_type?: LinkType | undefined;
+}
+
+export type NewLink = LinkAttributes & { readonly name: string; readonly url: string };
+
+const MAX_NAME = 255;
+const MAX_URL = 2_048;
+const MAX_DESCRIPTION = 1_000_000;
+const SCHEMES: ReadonlySet<string> = new Set(['http:', 'https:', 'ftp:']);
+const FILEPATH = /^\/(?:[-.\w]+\/)*[-.\w]*[\dA-Za-z]$/;
+
+/** @throws DomainError `invalid` by attribute */
+export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
+  const errors: Record<string, string[]> = {};
+  if (name !== undefined && name.trim() === '') errors.name = ["can't be blank"];
+  if (name !== undefined && name.length > MAX_NAME) errors.name = [`is too long (maximum is ${MAX_NAME} characters)`];
+  if (url !== undefined && !isAddress(url)) errors.url = ['is blocked: Only allowed schemes are http, https, ftp'];
+  if (filepath != null && (filepath.length > 128 || !FILEPATH.test(filepath) || filepath.includes('..'))) {
+    errors.filepath = ['is in an invalid format'];
+  }
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+};
+
+/** It is shown as a link, and never fetched by the hub. */
+const isAddress = (url: string): boolean => {
+  const parsed = url.length > MAX_URL ? null : URL.parse(url);
+  return parsed !== null && SCHEMES.has(parsed.protocol) && parsed.hostname !== '';
+};
+
+/** @throws DomainError `invalid` by attribute */
+export const checkRelease = ({
+  name,
+  description,
+}: {
+  readonly name?: string | null | undefined;
+  readonly description?: string | null | undefined;
+}): void => {
+  const errors: Record<string, string[]> = {};
+  if ((name?.length ?? 0) > MAX_NAME) errors.name = [`is too long (maximum is ${MAX_NAME} characters)`];
+  if ((description?.length ?? 0) > MAX_DESCRIPTION) {
+    errors.description = [`is too long (maximum is ${MAX_DESCRIPTION} characters)`];
+  }
+  if (Object.keys(errors).length > 0) throw invalid(errors);
+};

@@ -1,0 +1,139 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { tagRef } from '#domains/repositories/model.ts';
+import { createTag } from '#domains/repositories/tags.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, conflict } from '#platform/errors.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
+import { checkLink, checkRelease, type NewLink } from './attributes.ts';
+import { releaseCreated, releaseDeleted, releaseUpdated } from './events.ts';
+import { insertLink } from './links.ts';
+import { getRelease, type ReleaseRow } from './queries.ts';
+import { type ChosenMilestones, chosenMilestones, requireWrite, setMilestones, told } from './write.ts';
+
+export interface ReleaseAttributes extends ChosenMilestones {
+  readonly name?: string | null | undefined;
+  readonly description?: string | null | undefined;
+  /** A time to come makes it an upcoming release. */
+  readonly released_at?: string | undefined;
+}
+
+export interface NewRelease extends ReleaseAttributes {
+  readonly tag_name: string;
+  /** What the tag is made of where there is none of that name: a branch, tag or commit. */
+  readonly ref?: string | null | undefined;
+  readonly links?: readonly NewLink[] | undefined;
+}
+
+/**
+ * Makes a release of a tag, and the tag from `ref` where it is not there yet. Developers may, of a protected tag whoever
+ * may make that tag.
+ *
+ * @throws DomainError `forbidden`, `bad_request`, `invalid` by attribute, `conflict` where the tag has a release
+ */
+export const createRelease = async (ctx: Context, project: ProjectRow, input: NewRelease): Promise<ReleaseRow> => {
+  const { tag_name: tag, ref, links = [], ...attributes } = input;
+  await requireWrite(ctx, project, tag);
+  if (!validRefName(tag)) throw badRequest('the tag name is invalid');
+  checkRelease(attributes);
+  for (const link of links) checkLink(link);
+  const milestones = await chosenMilestones(ctx, project, attributes);
+  if (await isReleased(ctx, project, tag)) throw taken();
+  const sha = await tagged(ctx, project, tag, ref);
+  try {
+    return await ctx.transaction(async (tx) => {
+      const { id } = await tx.db
+        .insertInto('releases')
+        .values({
+          project_id: project.id,
+          tag,
+          name: attributes.name ?? null,
+          description: attributes.description ?? null,
+          sha,
+          author_id: ctx.actor.userId,
+          ...(attributes.released_at === undefined ? {} : { released_at: attributes.released_at }),
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      for (const link of links) await insertLink(tx, id, link);
+      if (milestones) await setMilestones(tx, id, milestones);
+      const release = await getRelease(tx, project, tag);
+      tx.emit(releaseCreated, await told(tx, project, release));
+      return release;
+    });
+  } catch (error) {
+    const isTaken = error instanceof pg.DatabaseError && error.constraint === 'releases_project_id_tag_key';
+    throw isTaken ? taken() : error;
+  }
+};
+
+/** Changes a release; what is undefined stays, and no milestones are an empty list. @throws DomainError as `createRelease`, `not_found` */
+export const updateRelease = async (
+  ctx: Context,
+  project: ProjectRow,
+  tag: string,
+  changes: ReleaseAttributes,
+): Promise<ReleaseRow> => {
+  const { id } = await getRelease(ctx, project, tag);
+  await requireWrite(ctx, project, tag);
+  checkRelease(changes);
+  const milestones = await chosenMilestones(ctx, project, changes);
+  const { name, description, released_at } = changes;
+  return ctx.transaction(async (tx) => {
+    await tx.db
+      .updateTable('releases')
+      .set({
+        ...(name === undefined ? {} : { name }),
+        ...(description === undefined ? {} : { description }),
+        ...(released_at === undefined ? {} : { released_at }),
+        updated_at: sql`now()`,
+      })
+      .where('id', '=', id)
+      .execute();
+    if (milestones) await setMilestones(tx, id, milestones);
+    const release = await getRelease(tx, project, tag);
+    tx.emit(releaseUpdated, await told(tx, project, release));
+    return release;
+  });
+};
+
+/** Takes a release away; its tag stays. @throws DomainError `not_found`, `forbidden` */
+export const deleteRelease = async (ctx: Context, project: ProjectRow, tag: string): Promise<void> => {
+  const release = await getRelease(ctx, project, tag);
+  await requireWrite(ctx, project, tag);
+  await ctx.transaction(async (tx) => {
+    const event = await told(tx, project, release);
+    const { numDeletedRows } = await tx.db.deleteFrom('releases').where('id', '=', release.id).executeTakeFirst();
+    if (numDeletedRows > 0n) tx.emit(releaseDeleted, event);
+  });
+};
+
+const taken = () => conflict('Release already exists');
+
+const isReleased = async (ctx: Context, project: ProjectRow, tag: string): Promise<boolean> =>
+  (await ctx.db
+    .selectFrom('releases')
+    .select('id')
+    .where('project_id', '=', project.id)
+    .where('tag', '=', tag)
+    .executeTakeFirst()) !== undefined;
+
+/** The commit of the tag, which is made from `ref` where it is not there. */
+const tagged = async (
+  ctx: Context,
+  project: ProjectRow,
+  tag: string,
+  ref: string | null | undefined,
+): Promise<string | null> => {
+  const { git } = ctx.services;
+  if ((await git.resolve(project.disk_path, tagRef(tag))) === null) {
+    if (ref == null || ref === '') throw badRequest('Ref is not specified, and the tag is not there');
+    await createTag(ctx, project, { tag, ref });
+  }
+  const [found] = await git.listRefs(project.disk_path, {
+    prefix: tagRef(''),
+    match: (name) => tagRef(name) === tagRef(tag),
+  });
+  return found?.peeledOid ?? null;
+};

@@ -1,0 +1,27 @@
+import { z } from 'zod';
+import { defineEvent } from '#platform/events.ts';
+import { releaseEventBody } from './webhook.ts';
+
+/** The release as it was then. */
+const release = z.object({
+  id: z.number(),
+  project_id: z.number(),
+  project_path: z.string(),
+  tag: z.string(),
+  name: z.string().nullable(),
+  description: z.string().nullable(),
+  sha: z.string().nullable(),
+  author_id: z.number().nullable(),
+  released_at: z.string(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  links: z.array(z.object({ id: z.number(), name: z.string(), url: z.string(), link_type: z.string() })),
+});
+export type ReleasePayload = z.output<typeof release>;
+
+const trigger = () => 'releases_events';
+
+export const releaseCreated = defineEvent('release.created', release, { trigger, body: releaseEventBody('create') });
+/** Also where one of its links or milestones changed. */
+export const releaseUpdated = defineEvent('release.updated', release, { trigger, body: releaseEventBody('update') });
+export const releaseDeleted = defineEvent('release.deleted', release, { trigger, body: releaseEventBody('delete') });

@@ -1,0 +1,130 @@
+import { getProject } from '#domains/projects/queries.ts';
+import { builder, type Types } from '#graphql/builder.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { LinkType } from '../attributes.ts';
+import { createRelease, deleteRelease, updateRelease } from '../commands.ts';
+import { createLink, deleteLink, getLinkPlace, updateLink } from '../links.ts';
+import { getRelease } from '../queries.ts';
+import { ReleaseAssetLink, ReleaseAssetLinkType, ReleaseRef } from './release.ts';
+
+type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
+
+const linkFields = (t: InputBuilder) => ({
+  directAssetPath: t.string({ description: 'Where the release shows it: `/binaries/linux`.' }),
+  linkType: t.field({ type: ReleaseAssetLinkType }),
+});
+
+const LinkInput = builder.inputType('ReleaseAssetLinkInput', {
+  fields: (t) => ({ name: t.string({ required: true }), url: t.string({ required: true }), ...linkFields(t) }),
+});
+
+const AssetsInput = builder.inputType('ReleaseAssetsInput', {
+  fields: (t) => ({ links: t.field({ type: [LinkInput] }) }),
+});
+
+interface LinkMore {
+  readonly directAssetPath?: string | null | undefined;
+  readonly linkType?: LinkType | null | undefined;
+}
+
+const moreOf = ({ directAssetPath, linkType }: LinkMore) => ({
+  filepath: directAssetPath,
+  link_type: linkType ?? undefined,
+});
+
+const attributes = (t: InputBuilder) => ({
+  name: t.string(),
+  description: t.string(),
+  releasedAt: t.field({ type: 'Time', description: 'A time to come makes it an upcoming release.' }),
+  milestones: t.stringList({ description: 'Titles of milestones of the project and of groups above.' }),
+});
+
+const place = (t: InputBuilder) => ({ projectPath: t.id({ required: true }), tagName: t.string({ required: true }) });
+
+mutationField('releaseCreate', {
+  description: 'Releases a tag, which is made from `ref` where it is not there yet.',
+  input: (t) => ({
+    ...place(t),
+    ref: t.string({ description: 'A branch, tag or commit.' }),
+    ...attributes(t),
+    assets: t.field({ type: AssetsInput }),
+  }),
+  payload: { release: ReleaseRef },
+  run: async (ctx, { projectPath, tagName, ref, name, description, releasedAt, milestones, assets }) => {
+    const project = await getProject(ctx, { path: projectPath });
+    const release = await createRelease(ctx, project, {
+      tag_name: tagName,
+      ref,
+      name,
+      description,
+      released_at: releasedAt ?? undefined,
+      milestones,
+      links: assets?.links?.map((link) => ({ name: link.name, url: link.url, ...moreOf(link) })),
+    });
+    return { release };
+  },
+});
+
+mutationField('releaseUpdate', {
+  description: 'Changes a release.',
+  input: (t) => ({ ...place(t), ...attributes(t) }),
+  payload: { release: ReleaseRef },
+  run: async (ctx, { projectPath, tagName, name, description, releasedAt, milestones }) => {
+    const project = await getProject(ctx, { path: projectPath });
+    const changes = { name, description, released_at: releasedAt ?? undefined, milestones };
+    return { release: await updateRelease(ctx, project, tagName, changes) };
+  },
+});
+
+mutationField('releaseDelete', {
+  description: 'Takes a release away; its tag stays.',
+  input: place,
+  payload: { release: ReleaseRef },
+  run: async (ctx, { projectPath, tagName }) => {
+    const project = await getProject(ctx, { path: projectPath });
+    const release = await getRelease(ctx, project, tagName);
+    await deleteRelease(ctx, project, tagName);
+    return { release };
+  },
+});
+
+mutationField('releaseAssetLinkCreate', {
+  description: 'Adds a link to a release.',
+  input: (t) => ({
+    ...place(t),
+    name: t.string({ required: true }),
+    url: t.string({ required: true }),
+    ...linkFields(t),
+  }),
+  payload: { link: ReleaseAssetLink },
+  run: async (ctx, { projectPath, tagName, name, url, ...more }) => {
+    const project = await getProject(ctx, { path: projectPath });
+    return { link: await createLink(ctx, project, tagName, { name, url, ...moreOf(more) }) };
+  },
+});
+
+mutationField('releaseAssetLinkUpdate', {
+  description: 'Changes a link of a release.',
+  input: (t) => ({
+    id: t.field({ type: 'ReleasesLinkID', required: true }),
+    name: t.string(),
+    url: t.string(),
+    ...linkFields(t),
+  }),
+  payload: { link: ReleaseAssetLink },
+  run: async (ctx, { id, name, url, ...more }) => {
+    const { project, tag } = await getLinkPlace(ctx, id);
+    const changes = { name: name ?? undefined, url: url ?? undefined, ...moreOf(more) };
+    return { link: await updateLink(ctx, project, tag, id, changes) };
+  },
+});
+
+mutationField('releaseAssetLinkDelete', {
+  description: 'Takes a link of a release away.',
+  input: (t) => ({ id: t.field({ type: 'ReleasesLinkID', required: true }) }),
+  payload: { link: ReleaseAssetLink },
+  run: async (ctx, { id }) => {
+    const { project, tag } = await getLinkPlace(ctx, id);
+    return { link: await deleteLink(ctx, project, tag, id) };
+  },
+});

@@ -1,0 +1,132 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
+import { invalid, notFound } from '#platform/errors.ts';
+import { checkLink, type LinkAttributes, type NewLink } from './attributes.ts';
+import { releaseUpdated } from './events.ts';
+import { getRelease, type ReleaseLinkRow } from './queries.ts';
+import { requireWrite, told } from './write.ts';
+
+/** What belongs to the release and lies elsewhere, the newest first. @throws DomainError as `getRelease` */
+export const listLinks = async (ctx: Context, project: ProjectRow, tag: string): Promise<List<ReleaseLinkRow>> => {
+  const { id } = await getRelease(ctx, project, tag);
+  const query = ctx.db.selectFrom('release_links').selectAll('release_links').where('release_id', '=', id);
+  return listOf(ctx.db, query, [{ by: sql.ref('release_links.id'), of: (row) => row.id }], 'desc');
+};
+
+/** @throws DomainError `not_found` */
+export const getLink = async (ctx: Context, project: ProjectRow, tag: string, id: number): Promise<ReleaseLinkRow> => {
+  const release = await getRelease(ctx, project, tag);
+  const link = await ctx.db
+    .selectFrom('release_links')
+    .selectAll()
+    .where('id', '=', id)
+    .where('release_id', '=', release.id)
+    .executeTakeFirst();
+  if (!link) throw notFound();
+  return link;
+};
+
+/** Whose link it is, by its own id. @throws DomainError `not_found` also where the caller may not know of it */
+export const getLinkPlace = async (
+  ctx: Context,
+  id: number,
+): Promise<{ readonly project: ProjectRow; readonly tag: string }> => {
+  const found = await ctx.db
+    .selectFrom('release_links')
+    .innerJoin('releases', 'releases.id', 'release_links.release_id')
+    .select(['releases.project_id', 'releases.tag'])
+    .where('release_links.id', '=', id)
+    .executeTakeFirst();
+  if (!found) throw notFound();
+  const project = await getProject(ctx, { id: found.project_id });
+  await getRelease(ctx, project, found.tag);
+  return { project, tag: found.tag };
+};
+
+/** @throws DomainError `not_found`, `forbidden`, `invalid` by attribute */
+export const createLink = async (
+  ctx: Context,
+  project: ProjectRow,
+  tag: string,
+  input: NewLink,
+): Promise<ReleaseLinkRow> => {
+  const { id } = await getRelease(ctx, project, tag);
+  await requireWrite(ctx, project, tag);
+  checkLink(input);
+  return changing(ctx, project, tag, (tx) => insertLink(tx, id, input));
+};
+
+/** Changes a link; what is undefined stays. @throws DomainError as `createLink` */
+export const updateLink = async (
+  ctx: Context,
+  project: ProjectRow,
+  tag: string,
+  id: number,
+  changes: LinkAttributes,
+): Promise<ReleaseLinkRow> => {
+  const link = await getLink(ctx, project, tag, id);
+  await requireWrite(ctx, project, tag);
+  checkLink(changes);
+  const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  if (Object.keys(given).length === 0) return link;
+  return changing(ctx, project, tag, (tx) =>
+    tx.db.updateTable('release_links').set(given).where('id', '=', id).returningAll().executeTakeFirstOrThrow(),
+  );
+};
+
+/** @throws DomainError `not_found`, `forbidden` */
+export const deleteLink = async (
+  ctx: Context,
+  project: ProjectRow,
+  tag: string,
+  id: number,
+): Promise<ReleaseLinkRow> => {
+  const link = await getLink(ctx, project, tag, id);
+  await requireWrite(ctx, project, tag);
+  return changing(ctx, project, tag, async (tx) => {
+    await tx.db.deleteFrom('release_links').where('id', '=', id).execute();
+    return link;
+  });
+};
+
+/** Stores a link that has been checked. @throws DomainError `invalid` for a name that the release has already */
+export const insertLink = (
+  tx: Tx,
+  release_id: number,
+  { name, url, filepath, link_type }: NewLink,
+): Promise<ReleaseLinkRow> =>
+  sayingTaken(() =>
+    tx.db
+      .insertInto('release_links')
+      .values({ release_id, name, url, filepath: filepath ?? null, link_type: link_type ?? 'other' })
+      .returningAll()
+      .executeTakeFirstOrThrow(),
+  );
+
+/** A change of a link is one of its release. */
+const changing = (
+  ctx: Context,
+  project: ProjectRow,
+  tag: string,
+  change: (tx: Tx) => Promise<ReleaseLinkRow>,
+): Promise<ReleaseLinkRow> =>
+  sayingTaken(() =>
+    ctx.transaction(async (tx) => {
+      const link = await change(tx);
+      tx.emit(releaseUpdated, await told(tx, project, await getRelease(tx, project, tag)));
+      return link;
+    }),
+  );
+
+const sayingTaken = async <T>(run: () => Promise<T>): Promise<T> => {
+  try {
+    return await run();
+  } catch (error) {
+    const isTaken = error instanceof pg.DatabaseError && error.constraint === 'release_links_release_id_name_key';
+    throw isTaken ? invalid({ name: ['has already been taken'] }) : error;
+  }
+};

@@ -1,0 +1,83 @@
+import { sql } from 'kysely';
+import { GUEST } from '#domains/access/model.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { refusalOfTagName } from '#domains/repositories/tags.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badRequest, forbidden } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import type { ReleasePayload } from './events.ts';
+import { type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
+
+/**
+ * Developers write releases; of a protected tag only whoever may make that tag.
+ *
+ * @throws DomainError as `requireAbility`, `forbidden`
+ */
+export const requireWrite = async (ctx: Context, project: ProjectRow, tag: string): Promise<void> => {
+  requireAbility(ctx, project, 'admin_release');
+  const refusal = await refusalOfTagName(ctx, project, tag);
+  if (refusal !== null) throw forbidden(refusal);
+};
+
+/** What the milestones of a release are chosen by; both mean those of the project and of the groups above. */
+export interface ChosenMilestones {
+  readonly milestones?: readonly string[] | null | undefined;
+  readonly milestone_ids?: readonly number[] | null | undefined;
+}
+
+/** The ids of the milestones chosen; undefined where none are named. @throws DomainError `bad_request` for unknown ones */
+export const chosenMilestones = async (
+  ctx: Context,
+  project: ProjectRow,
+  { milestones: titles, milestone_ids: ids }: ChosenMilestones,
+): Promise<readonly number[] | undefined> => {
+  if (titles == null && ids == null) return undefined;
+  if (titles != null && ids != null) throw badRequest('either milestones or milestone_ids can be given');
+  requireAbility(ctx, project, 'read_milestone');
+  const { rows } = await sql<{ id: number; title: string }>`
+    select id, title from milestones
+    where (project_id = ${project.id} or namespace_id = any (${project.namespace.traversal_ids}::bigint[]))
+      and (title = any (${titles ?? []}::text[]) or id = any (${ids ?? []}::bigint[]))`.execute(ctx.db);
+  const missing =
+    titles?.filter((title) => !rows.some((row) => row.title === title)) ??
+    ids?.filter((id) => !rows.some((row) => row.id === id)) ??
+    [];
+  if (missing.length > 0) throw badRequest(`Milestone(s) not found: ${missing.join(', ')}`);
+  return [...new Set(rows.map(({ id }) => id))];
+};
+
+export const setMilestones = async (tx: Tx, releaseId: number, milestoneIds: readonly number[]): Promise<void> => {
+  await tx.db.deleteFrom('release_milestones').where('release_id', '=', releaseId).execute();
+  if (milestoneIds.length === 0) return;
+  await tx.db
+    .insertInto('release_milestones')
+    .values(milestoneIds.map((milestone_id) => ({ release_id: releaseId, milestone_id })))
+    .execute();
+};
+
+/** Where events of the release belong, who may see them, and what they tell. */
+export const told = async (tx: Tx, project: ProjectRow, row: ReleaseRow) => {
+  const links = (await releasePartsByIds(tx, [row.id])).get(row.id)?.links ?? [];
+  return {
+    ...projectScope(project),
+    subject: { type: 'Release', id: row.id },
+    min_access_level: project.repository_access_level === 'enabled' ? null : GUEST,
+    payload: payloadOf(row, links),
+  };
+};
+
+const payloadOf = (row: ReleaseRow, links: readonly ReleaseLinkRow[]): ReleasePayload => ({
+  id: row.id,
+  project_id: row.project_id,
+  project_path: row.project_path,
+  tag: row.tag,
+  name: row.name,
+  description: row.description,
+  sha: row.sha,
+  author_id: row.author_id,
+  released_at: isoTime(row.released_at),
+  created_at: isoTime(row.created_at),
+  updated_at: isoTime(row.updated_at),
+  links: links.map(({ id, name, url, link_type }) => ({ id, name, url, link_type })),
+});
