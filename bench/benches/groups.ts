@@ -22,7 +22,7 @@ const LISTS = [
   { name: 'of all that a member sees', path: '/api/v4/groups?all_available=true', signedIn: true, judged: false },
   {
     name: 'found by similarity',
-    path: '/api/v4/groups?search=number-777&order_by=similarity',
+    path: '/api/v4/groups?search=c4ca4238&order_by=similarity',
     signedIn: false,
     judged: false,
   },

@@ -1,8 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
+import { forgetSettings } from '#domains/settings/queries.ts';
 import type { Clock } from '#platform/clock.ts';
 import { readConfig } from '#platform/config.ts';
 import { type Actor, anonymous, type Context, systemActor } from '#platform/context.ts';
@@ -69,6 +71,12 @@ export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Pr
   });
   const createContext = createContextFactory(hub.services);
   const { db } = hub.services;
+  // Groups go when they are deleted, unless a test gives them time.
+  await db
+    .updateTable('application_settings')
+    .set({ attributes: sql`attributes || '{"deletion_adjourned_period": 0}'::jsonb` })
+    .execute();
+  forgetSettings(hub.services);
   const root = await db
     .selectFrom('users')
     .select(['id', 'username'])

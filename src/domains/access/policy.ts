@@ -54,7 +54,7 @@ const projectsOf = ({ userId }: Person, least: number | RawBuilder<number>): Raw
   where least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
     and (s.expires_at is null or s.expires_at > current_date))`;
 
-/** Ids of the groups that contain, at any depth, something the user is a member of: he may know of them. */
+/** Ids of the groups where the user holds a role, and of those around anything he is a member of: he may know of them. */
 const namespacesAbove = (person: Person): RawBuilder<number> => sql<number>`(
   select unnest(n.traversal_ids) from namespaces n where n.id in (
     select namespace_id from namespace_access where user_id = ${person.userId} and expires_at > current_date
@@ -82,7 +82,7 @@ export const namespaceReach = (actor: Actor, alias = 'namespaces'): readonly Raw
     ? sql<boolean>`(${isOpen} and (${row('visibility_level')} >= ${sql.lit(PUBLIC)} or not ${row('traversal_ids')} && ${closed}))`
     : isOpen;
   if (actor.userId === null) return [isShown];
-  const isMine = sql<boolean>`(${row('visibility_level')} < ${sql.lit(least)} and (${row('id')} in ${namespacesOf(actor)} or ${row('id')} in ${namespacesAbove(actor)}))`;
+  const isMine = sql<boolean>`(${row('visibility_level')} < ${sql.lit(least)} and ${row('id')} in ${namespacesAbove(actor)})`;
   return [isShown, closed ? sql<boolean>`(${isMine} and not ${row('traversal_ids')} && ${closed})` : isMine];
 };
 

@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
-import type { Services } from '#platform/context.ts';
+import { sql } from 'kysely';
+import type { Services, Tx } from '#platform/context.ts';
 import { isAddressRange } from '#platform/trusted-proxies.ts';
 
 // Top-level groups may say from which networks they are reached (specification 3 §2.1, ip_restriction_ranges). Few do:
@@ -34,6 +35,11 @@ export const closedGroups = async (services: Services, ip: string | null): Promi
 /** Drops what this process remembers: the next request sees the table. */
 export const forgetRestrictions = (services: Services): void => {
   caches.delete(services);
+};
+
+/** Has all processes read the restrictions anew, once the transaction has committed. */
+export const tellOfRestrictions = async (tx: Tx): Promise<void> => {
+  await sql`select pg_notify(${RESTRICTIONS_CHANNEL}, '')`.execute(tx.db);
 };
 
 /** The networks named, or null when one of them is none. */

@@ -2,13 +2,14 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { dismissProjects } from '#domains/users/leaving-projects.ts';
+import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { isoTime } from '#platform/time.ts';
+import type { SentFile } from '#platform/picture.ts';
 import {
   attributeErrors,
   attributeNames,
@@ -17,12 +18,21 @@ import {
   mergedProtection,
   protectionOf,
 } from './attributes.ts';
-import { type GroupPayload, groupCreated, groupDeleted, groupUpdated } from './events.ts';
+import { describedGroup, groupScope } from './described.ts';
+import { groupCreated, groupUpdated } from './events.ts';
+import { networkErrors } from './networks.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
-import { dropRedirects, isPathTaken, lockPlace, lockTree, type Place, relocateTree } from './tree.ts';
+import { dropRedirects, isPathTaken, lockPlace, lockTree, type Place, relocateTree, requireUnmarked } from './tree.ts';
 
-export interface NewGroup extends GroupAttributes {
+interface Picture {
+  /** Null takes it away. */
+  readonly avatar?: SentFile | null | undefined;
+}
+
+export type GroupChanges = GroupAttributes & Picture;
+
+export interface NewGroup extends GroupAttributes, Picture {
   readonly name: string;
   readonly path: string;
   /** Top-level when absent. */
@@ -37,7 +47,7 @@ const TAKEN = ['has already been taken'];
  * @throws DomainError `not_found` for the parent, `forbidden`, `invalid` by attribute
  */
 export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupRow> => {
-  const { parent: parentName, ...attributes } = input;
+  const { parent: parentName, avatar, ...attributes } = input;
   const { userId } = ctx.actor;
   if (userId === null && !ctx.actor.isSystem) throw unauthenticated();
   const parent = parentName ? await getGroup(ctx, parentName) : null;
@@ -47,11 +57,13 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const settings = await getSettings(ctx);
   if (attributes.visibility) await checkRestricted(ctx, attributes.visibility);
+  const avatar_key = avatar ? await storeAvatar(ctx, avatar) : null;
 
   return sayingTaken(() =>
     ctx.transaction(async (tx) => {
       const place = parent ? await lockPlace(tx, parent.id) : null;
       if (parent && !place) throw notFound('Group');
+      if (place) await requireUnmarked(tx, place);
       const least = place?.visibility_level ?? Number.POSITIVE_INFINITY;
       const level = attributes.visibility
         ? visibilityLevel(attributes.visibility)
@@ -76,6 +88,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
           full_path,
           full_name: place ? `${place.full_name} / ${name}` : name,
           visibility_level: level,
+          avatar_key,
         })
         .execute();
       await dropRedirects(tx, full_path);
@@ -87,7 +100,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
       }
       await refreshAccess(tx, [id]);
       const group = await getGroup(tx, { id });
-      tx.emit(groupCreated, { ...scopeOf(group), payload: { ...described(group, place), owner_id: userId } });
+      tx.emit(groupCreated, { ...groupScope(group), payload: { ...describedGroup(group, place), owner_id: userId } });
       return group;
     }),
   );
@@ -98,16 +111,21 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
  *
  * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute, `conflict` with a move at the same time
  */
-export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttributes): Promise<GroupRow> => {
+export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChanges): Promise<GroupRow> => {
+  const { avatar, ...changes } = input;
   const found = await getGroup(ctx, id);
   requireGroupAbility(ctx, found, 'admin_group');
-  const errors = attributeErrors(changes, { topLevel: found.parent_id === null });
+  const errors = {
+    ...attributeErrors(changes, { topLevel: found.parent_id === null }),
+    ...networkErrors(ctx, found, changes.ip_restriction_ranges),
+  };
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const { visibility } = changes;
   const settings = await getSettings(ctx);
   if (visibility && visibilityLevel(visibility) !== found.visibility_level) await checkRestricted(ctx, visibility);
+  const avatar_key = avatar ? await storeAvatar(ctx, avatar) : avatar;
 
-  return sayingTaken(() =>
+  const updated = await sayingTaken(() =>
     ctx.transaction(async (tx) => {
       const parent = found.parent_id === null ? null : await lockPlace(tx, found.parent_id);
       const mayRename = changes.name !== undefined || changes.path !== undefined;
@@ -135,6 +153,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttr
           name,
           path,
           ...(visibility ? { visibility_level: visibilityLevel(visibility) } : {}),
+          avatar_key,
           updated_at: sql`now()`,
         })
         .where('id', '=', before.id)
@@ -142,11 +161,15 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, changes: GroupAttr
       if (isRenamed) {
         await relocateTree(tx, ids, before, { full_path, full_name, traversal_ids: before.traversal_ids });
       }
+      if (avatar_key !== undefined) removeAvatar(tx, before.avatar_key);
       const group = await getGroup(tx, { id: before.id });
+      if (group.ip_restriction_ranges !== before.ip_restriction_ranges) await tellOfRestrictions(tx);
       emitUpdated(tx, before, group, parent);
       return group;
     }),
   );
+  if (changes.ip_restriction_ranges !== undefined) forgetRestrictions(ctx.services);
+  return updated;
 };
 
 /**
@@ -169,6 +192,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       const ids = await lockTree(tx, found.id);
       const place = parent ? await lockPlace(tx, parent.id) : null;
       if (parent && !place) throw notFound('Group');
+      if (place) await requireUnmarked(tx, place);
       if (place?.traversal_ids.includes(found.id)) throw invalid({ base: ['A group cannot be moved below itself.'] });
       const before = await getGroup(tx, { id: found.id });
       if (place && before.visibility_level > place.visibility_level) {
@@ -189,87 +213,27 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       });
       await refreshAccess(tx, [before.id]);
       const group = await getGroup(tx, { id: before.id });
+      // Networks count on top-level groups: it may be one no longer, or one again.
+      if (group.ip_restriction_ranges !== null) await tellOfRestrictions(tx);
       emitUpdated(tx, before, group, place);
       return group;
     }),
   );
 };
 
-/**
- * Removes a group with all groups and projects below it, their rows at once and the repositories in the background.
- *
- * @throws DomainError `not_found`, `forbidden`
- */
-export const deleteGroup = async (ctx: Context, id: IdOrPath): Promise<void> => {
-  const found = await getGroup(ctx, id);
-  requireGroupAbility(ctx, found, 'remove_group');
-  await ctx.transaction(async (tx) => {
-    const ids = await lockTree(tx, found.id);
-    const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
-    const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
-    const projects = await dismissProjects(tx, ids);
-    // Members of the removed groups lose what was shared with these.
-    const sharing = await tx.db
-      .selectFrom('namespace_shares')
-      .select('namespace_id')
-      .distinct()
-      .where(sql<boolean>`shared_with_id = any (${ids}::bigint[]) and namespace_id <> all (${ids}::bigint[])`)
-      .execute();
-    const parent = found.parent_id === null ? undefined : await lockPlace(tx, found.parent_id);
-    await tx.db.deleteFrom('namespaces').where('id', '=', found.id).execute();
-    if (sharing.length > 0) {
-      await refreshAccess(
-        tx,
-        sharing.map((row) => row.namespace_id),
-      );
-    }
-    const places = new Map<number | null, NonNullable<GroupPayload['parent']>>(
-      groups.map((group) => [group.id, group]),
-    );
-    if (parent) places.set(parent.id, parent);
-    const projectsOf = Map.groupBy(projects, (project) => project.namespace_id);
-    // The innermost first, as if they had been removed one by one.
-    for (const group of groups.toSorted((a, b) => b.traversal_ids.length - a.traversal_ids.length)) {
-      const own = projectsOf.get(group.id) ?? [];
-      tx.emit(groupDeleted, {
-        ...scopeOf(group),
-        payload: { ...described(group, places.get(group.parent_id) ?? null), projects: own },
-      });
-    }
-  });
-};
-
-type Scoped = Pick<GroupRow, 'id' | 'traversal_ids'>;
-const scopeOf = ({ id, traversal_ids }: Scoped) => ({ subject: { type: 'Group', id }, namespace_ids: traversal_ids });
-
-/** The group as events tell of it. */
-export const described = (
-  group: Omit<GroupRow, 'access_level'>,
-  parent: NonNullable<GroupPayload['parent']> | null,
-): GroupPayload => ({
-  id: group.id,
-  name: group.name,
-  path: group.path,
-  full_path: group.full_path,
-  visibility: visibilityName(group.visibility_level),
-  created_at: isoTime(group.created_at),
-  updated_at: isoTime(group.updated_at),
-  parent: parent && { id: parent.id, name: parent.name, path: parent.path, full_path: parent.full_path },
-});
-
 /** Of these events say that they changed, and not to what: everyone who may know of the group sees the event. */
-const OWNERS_ONLY: ReadonlySet<string> = new Set(['ip_restriction_ranges']);
+const OWNERS_ONLY: ReadonlySet<string> = new Set(['ip_restriction_ranges', 'avatar_key']);
 
 const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | null): void => {
   const changes: Record<string, { previous: unknown; current: unknown }> = {};
-  for (const name of [...attributeNames, 'full_path', 'parent_id']) {
+  for (const name of [...attributeNames, 'full_path', 'parent_id', 'avatar_key']) {
     const [previous, current] = [attributeOf(before, name), attributeOf(after, name)];
     if (JSON.stringify(previous) === JSON.stringify(current)) continue;
     changes[name] = OWNERS_ONLY.has(name) ? { previous: null, current: null } : { previous, current };
   }
   if (Object.keys(changes).length === 0) return;
-  const payload = groupUpdated.payload.parse({ ...described(after, parent), changes });
-  tx.emit(groupUpdated, { ...scopeOf(after), payload });
+  const payload = groupUpdated.payload.parse({ ...describedGroup(after, parent), changes });
+  tx.emit(groupUpdated, { ...groupScope(after), payload });
 };
 
 const attributeOf = (group: GroupRow, name: string): unknown =>

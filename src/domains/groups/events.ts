@@ -42,6 +42,12 @@ export const groupDeleted = defineEvent<z.output<typeof deleted>>('group.deleted
   body: subgroupBody('subgroup_destroy'),
 });
 
+const marked = group.extend({ marked_for_deletion_on: z.string().nullable() });
+
+/** It goes when the days of `deletion_adjourned_period` are over, unless it is restored. */
+export const groupMarkedForDeletion = defineEvent('group.marked_for_deletion', marked);
+export const groupRestored = defineEvent('group.restored', marked);
+
 const share = group.extend({
   shared_with: z.object({ id: z.number(), full_path: z.string() }),
   access_level: z.number(),

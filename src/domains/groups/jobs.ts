@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
+import { removeDueGroups } from './deletion.ts';
 import { foldSizes as fold } from './summaries.ts';
 
 /** The job `groups.fold_sizes`: what groups take up is a sum of rows, which grow with every change. */
@@ -9,4 +10,14 @@ export const foldSizes = defineJob({
   maxAttempts: 3,
   cron: '23 * * * *',
   run: fold,
+});
+
+/** The job `groups.remove_due`: removes the groups that were marked for deletion long enough ago. */
+export const removeDue = defineJob({
+  name: 'groups.remove_due',
+  input: z.object({}).strict(),
+  maxAttempts: 3,
+  cron: '41 * * * *',
+  long: true,
+  run: removeDueGroups,
 });

@@ -61,5 +61,8 @@ export const namespaceWebUrl = (ctx: Pick<Context, 'services'>, { kind, full_pat
 /** Where the avatar can be fetched, or null when there is none. */
 export const namespaceAvatarUrl = (
   ctx: Pick<Context, 'services'>,
-  { avatar_key }: { readonly avatar_key: string | null },
-): string | null => (avatar_key === null ? null : webUrl(ctx, `uploads/${avatar_key}`));
+  { id, avatar_key }: { readonly id: number; readonly avatar_key: string | null },
+): string | null =>
+  avatar_key === null
+    ? null
+    : webUrl(ctx, `uploads/-/system/group/avatar/${id}/${avatar_key.slice(avatar_key.lastIndexOf('/') + 1)}`);

@@ -6,7 +6,7 @@ import { today } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { described } from './commands.ts';
+import { describedGroup } from './described.ts';
 import { groupShared, groupUnshared } from './events.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
@@ -58,7 +58,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
       // The other group may be one that few know of.
       min_access_level: OWNER,
       payload: {
-        ...described(group, parent),
+        ...describedGroup(group, parent),
         shared_with: { id: other.id, full_path: other.full_path },
         access_level,
         expires_at,
@@ -94,7 +94,7 @@ export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath)
       // The other group may be one that few know of.
       min_access_level: OWNER,
       payload: {
-        ...described(group, parent),
+        ...describedGroup(group, parent),
         shared_with: { id: removed.id, full_path: removed.full_path },
         access_level: removed.access_level,
         expires_at: removed.expires_at,

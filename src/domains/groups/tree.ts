@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
+import { forbidden } from '#platform/errors.ts';
 
 // Full paths and traversal ids of everything below a group hang on it. Whoever adds a namespace or project takes its
 // parent with `lockPlace`, and whoever renames, moves or removes a tree takes all of it with `lockTree`: the two wait
@@ -25,6 +26,21 @@ export const lockPlace = async (tx: Tx, id: number): Promise<Place | null> =>
     .where('id', '=', id)
     .forKeyShare()
     .executeTakeFirst()) ?? null;
+
+/**
+ * @throws DomainError `forbidden` for a place that is about to be deleted, itself or with a group above it: nothing new
+ * comes in
+ */
+export const requireUnmarked = async (tx: Tx, { traversal_ids }: Pick<Place, 'traversal_ids'>): Promise<void> => {
+  const marked = await tx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where(sql<boolean>`id = any (${traversal_ids}::bigint[])`)
+    .where('marked_for_deletion_on', 'is not', null)
+    .limit(1)
+    .executeTakeFirst();
+  if (marked) throw forbidden('The group is marked for deletion');
+};
 
 /** Ids of the namespace and all below it, which nobody else can change or add to until the end of the transaction. */
 export const lockTree = async (tx: Tx, id: number): Promise<number[]> => {

@@ -1,15 +1,21 @@
-import { type Selectable, sql } from 'kysely';
-import { refreshAccess } from '#domains/access/commands.ts';
-import { GUEST, MINIMAL, OWNER, ROLES, roleName } from '#domains/access/model.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { hookUser } from '#domains/users/webhook.ts';
-import { today } from '#platform/clock.ts';
+import { sql } from 'kysely';
+import { OWNER } from '#domains/access/model.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import type { Members } from '#platform/db/tables.ts';
-import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
-import { isoTime } from '#platform/time.ts';
-import { type MemberPayload, memberAdded, memberRemoved, memberUpdated } from './events.ts';
-import { ancestorIds, describedSource, type MemberSource, scopeOf } from './model.ts';
+import { forbidden, notFound } from '#platform/errors.ts';
+import { memberRemoved, memberUpdated } from './events.ts';
+import {
+  checkExpiry,
+  checkInherited,
+  checkLevel,
+  type EventSource,
+  eventOf,
+  findRow,
+  joinSource,
+  lockSource,
+  type MemberTableRow,
+  refresh,
+} from './membership.ts';
+import type { MemberSource } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 import { getMember, type MemberRow } from './queries.ts';
 
@@ -45,23 +51,7 @@ export const addMember = async (ctx: Context, source: MemberSource, input: NewMe
   const { user_id, access_level, expires_at = null } = input;
   return ctx.transaction(async (tx) => {
     await lockSource(tx, source);
-    await requireUser(tx, user_id);
-    await checkInherited(tx, source, user_id, access_level);
-    // A membership that has expired is none any more.
-    await tx.db
-      .deleteFrom('members')
-      .where(isMember(source, user_id))
-      .where(sql<boolean>`expires_at <= current_date`)
-      .execute();
-    const row = await tx.db
-      .insertInto('members')
-      .values({ ...placed(source), user_id, access_level, expires_at, created_by_id: ctx.actor.userId })
-      .onConflict((on) => on.doNothing())
-      .returningAll()
-      .executeTakeFirst();
-    if (!row) throw conflict('Member already exists');
-    await refresh(tx, source, [user_id]);
-    tx.emit(memberAdded, await eventOf(tx, source, row));
+    await joinSource(tx, source, { user_id, access_level, expires_at, created_by_id: ctx.actor.userId });
     return getMember(tx, source, user_id);
   });
 };
@@ -145,75 +135,6 @@ export const removeMember = async (
   });
 };
 
-export type MemberTableRow = Selectable<Members>;
-
-const placed = (source: MemberSource) =>
-  source.kind === 'group' ? { namespace_id: source.group.id } : { project_id: source.project.id };
-
-const isMember = (source: MemberSource, userId: number) =>
-  source.kind === 'group'
-    ? sql<boolean>`namespace_id = ${source.group.id} and user_id = ${userId}`
-    : sql<boolean>`project_id = ${source.project.id} and user_id = ${userId}`;
-
-/** The membership of its own, unless it has expired. */
-export const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<MemberTableRow | undefined> =>
-  tx.db
-    .selectFrom('members')
-    .selectAll()
-    .where(isMember(source, userId))
-    .where(sql<boolean>`(expires_at is null or expires_at > current_date)`)
-    .executeTakeFirst();
-
-/** Two who change members of a group, or of one above it, at once must not both remove the last Owner but themselves. */
-export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
-  const table = source.kind === 'group' ? 'namespaces' : 'projects';
-  const ids = source.kind === 'group' ? source.group.traversal_ids : [source.project.id];
-  const { rows } = await sql`
-    select 1 from ${sql.table(table)} where id = any (${ids}::bigint[]) order by id for no key update`.execute(tx.db);
-  if (rows.length < ids.length) throw notFound(source.kind === 'group' ? 'Group' : 'Project');
-};
-
-/** Memberships of projects are read where they are; those of groups are kept worked out. */
-export const refresh = async (tx: Tx, source: MemberSource, userIds: readonly number[]): Promise<void> => {
-  if (source.kind === 'group') await refreshAccess(tx, [source.group.id], userIds);
-};
-
-const requireUser = async (tx: Tx, id: number): Promise<void> => {
-  const user = await tx.db.selectFrom('users').select('user_type').where('id', '=', id).executeTakeFirst();
-  if (!user || user.user_type === 'ghost') throw notFound('User');
-};
-
-/** Minimal access is for groups alone. */
-const checkLevel = (source: MemberSource, level: number): void => {
-  const isRole = ROLES.some((role) => role === level) && (source.kind === 'group' || level !== MINIMAL);
-  if (!isRole) throw badParameters('access_level does not have a valid value');
-};
-
-const checkExpiry = (ctx: Context, expiresAt: string | null | undefined): void => {
-  if (expiresAt && expiresAt < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
-};
-
-/** A membership below one in a group above would say nothing: levels add up to the highest. */
-const checkInherited = async (tx: Tx, source: MemberSource, userId: number, level: number): Promise<void> => {
-  const inherited = await tx.db
-    .selectFrom('members')
-    .innerJoin('namespaces', 'namespaces.id', 'members.namespace_id')
-    .select(['members.access_level', 'namespaces.name'])
-    .where(sql<boolean>`members.namespace_id = any (${ancestorIds(source)}::bigint[])`)
-    .where('members.user_id', '=', userId)
-    .where('members.access_level', '>=', GUEST)
-    .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
-    .orderBy('members.access_level', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  if (!inherited || inherited.access_level <= level) return;
-  throw invalid({
-    access_level: [
-      `should be greater than or equal to ${roleName(inherited.access_level)} inherited membership from group ${inherited.name}`,
-    ],
-  });
-};
-
 /** A group keeps an Owner, its own or one of a group above it. */
 const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<void> => {
   if (await isLastOwner(tx, source, member)) {
@@ -277,37 +198,4 @@ const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<v
     where i.id = a.issue_id and a.user_id = ${userId} and i.project_id in (${projects})`.execute(tx.db);
   await sql`delete from merge_request_assignees a using merge_requests r
     where r.id = a.merge_request_id and a.user_id = ${userId} and r.target_project_id in (${projects})`.execute(tx.db);
-};
-
-/** A group or project as events need it. */
-interface EventSource {
-  readonly described: MemberPayload['source'];
-  readonly scope: { readonly project_id?: number | null; readonly namespace_ids: readonly number[] };
-}
-
-/** What events of the membership hold. */
-export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
-  const { described, scope } =
-    'described' in source ? source : { described: describedSource(source), scope: scopeOf(source) };
-  const userId = row.user_id ?? 0;
-  const user = (await userSummariesByIds(tx, [userId])).get(userId);
-  if (!user) throw notFound('User');
-  const { id, name, username, email } = hookUser(tx, user);
-  const payload: MemberPayload = {
-    id: row.id,
-    user: { id, name, username, email },
-    source: described,
-    access_level: row.access_level,
-    expires_at: row.expires_at,
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  };
-  return {
-    ...scope,
-    subject: { type: described.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
-    // As the list of members, these are not for everyone who may know of a public project.
-    min_access_level: GUEST,
-    user_ids: [userId],
-    payload,
-  };
 };

@@ -44,6 +44,31 @@ export const memberRemoved = defineEvent('member.removed', member, {
   body: memberBody('user_remove_from_group'),
 });
 
+/** Somebody asks to become a member; `access_level` is the one that he gets unless another is given. */
+export const accessRequested = defineEvent('access_request.created', member, {
+  trigger,
+  body: memberBody('user_access_request_to_group'),
+});
+export const accessDenied = defineEvent('access_request.denied', member, {
+  trigger,
+  body: memberBody('user_access_request_denied_for_group'),
+});
+/** Who had asked took it back. */
+export const accessWithdrawn = defineEvent('access_request.withdrawn', member);
+
+/** No address and nothing that opens it. */
+const invitation = z.object({
+  id: z.number(),
+  source: member.shape.source,
+  access_level: z.number(),
+  expires_at: z.string().nullable(),
+});
+export type InvitationPayload = z.output<typeof invitation>;
+export const invitationCreated = defineEvent('invitation.created', invitation);
+export const invitationUpdated = defineEvent('invitation.updated', invitation);
+export const invitationDeleted = defineEvent('invitation.deleted', invitation);
+export const invitationAccepted = defineEvent('invitation.accepted', invitation);
+
 const share = z.object({
   id: z.number(),
   project: z.object({ id: z.number(), full_path: z.string() }),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { usersByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { MEMBERSHIP_SOURCES, type Membership } from './memberships.ts';
 import type { MemberRow } from './queries.ts';
@@ -49,6 +50,13 @@ export const toMembership = ({ access_level, source_id, source_name, source_type
 });
 
 type MemberRecord = z.output<typeof memberRecord>;
+
+/** The record of one member. @throws DomainError `not_found` when the user has gone meanwhile */
+export const toMember = async (ctx: Context, member: MemberRow): Promise<MemberRecord> => {
+  const [record] = await toMembers(ctx, [member]);
+  if (!record) throw notFound();
+  return record;
+};
 
 /** The members' records; users who have gone meanwhile are left out. */
 export const toMembers = async (ctx: Context, members: readonly MemberRow[]): Promise<MemberRecord[]> => {

@@ -12,8 +12,10 @@ import { addMember, removeMember, updateMember } from './commands.ts';
 import { listMemberships, MEMBERSHIP_SOURCES } from './memberships.ts';
 import { groupSource, type MemberSource, projectSource } from './model.ts';
 import { requireReadMembers } from './policy.ts';
-import { ALL, getMember, listMembers, type MemberRelation, type MemberRow } from './queries.ts';
-import { memberRecord, membershipRecord, projectShareRecord, toMembers, toMembership } from './record.ts';
+import { ALL, getMember, listMembers, type MemberRelation } from './queries.ts';
+import { memberRecord, membershipRecord, projectShareRecord, toMember, toMembers, toMembership } from './record.ts';
+import { joiningRoutes } from './rest/joining.ts';
+import { FOR_ALL, type Place, splitCommas } from './rest/place.ts';
 import { shareProject, unshareProject } from './shares.ts';
 
 const MAX_USERS = 100;
@@ -28,18 +30,6 @@ const filters = {
 const outcomeRecord = z
   .object({ status: z.enum(['success', 'error']), message: z.record(z.string(), z.string()).optional() })
   .meta({ id: 'MembersAdded' });
-
-const toMember = async (ctx: Context, member: MemberRow) => {
-  const [record] = await toMembers(ctx, [member]);
-  if (!record) throw notFound();
-  return record;
-};
-
-interface Place {
-  readonly path: '/groups/:id' | '/projects/:id';
-  readonly noun: string;
-  source(ctx: Context, id: IdOrPath): Promise<MemberSource>;
-}
 
 const readable = async (ctx: Context, place: Place, id: IdOrPath): Promise<MemberSource> => {
   const source = await place.source(ctx, id);
@@ -148,20 +138,11 @@ const routesOf = (place: Place): Route[] => {
   ];
 };
 
-const splitCommas = (list: string): string[] =>
-  list
-    .split(',')
-    .map((each) => each.trim())
-    .filter((each) => each !== '');
-
 const idsIn = (list: string): number[] =>
   splitCommas(list).map((each) => {
     if (!/^[1-9]\d{0,15}$/.test(each)) throw badParameters('user_id is invalid');
     return Number(each);
   });
-
-/** What is wrong with the request as a whole, not with one of the people named. */
-const FOR_ALL: ReadonlySet<string> = new Set(['forbidden', 'parameters', 'unauthenticated']);
 
 const idOf = async (ctx: Context, user: number | string): Promise<number> => {
   if (typeof user === 'number') return user;
@@ -170,17 +151,22 @@ const idOf = async (ctx: Context, user: number | string): Promise<number> => {
   return found.id;
 };
 
-export const routes: readonly Route[] = [
-  ...routesOf({
+const places: readonly Place[] = [
+  {
     path: '/groups/:id',
     noun: 'group',
     source: async (ctx, id) => groupSource(await getGroup(ctx, id)),
-  }),
-  ...routesOf({
+  },
+  {
     path: '/projects/:id',
     noun: 'project',
     source: async (ctx, id) => projectSource(await getProject(ctx, id)),
-  }),
+  },
+];
+
+export const routes: readonly Route[] = [
+  ...places.flatMap(routesOf),
+  ...places.flatMap(joiningRoutes),
   route({
     method: 'POST',
     path: '/projects/:id/share',

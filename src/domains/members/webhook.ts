@@ -4,9 +4,16 @@ import type { EventRow } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import type { MemberPayload } from './events.ts';
 
+type MemberEventName =
+  | 'user_add_to_group'
+  | 'user_update_for_group'
+  | 'user_remove_from_group'
+  | 'user_access_request_to_group'
+  | 'user_access_request_denied_for_group';
+
 /** The body of member events (reference: webhooks §3). */
 export const memberBody =
-  (event_name: 'user_add_to_group' | 'user_update_for_group' | 'user_remove_from_group') =>
+  (event_name: MemberEventName) =>
   (_ctx: Context, _event: EventRow, member: MemberPayload): Promise<Record<string, unknown>> =>
     Promise.resolve({
       created_at: isoTime(member.created_at),

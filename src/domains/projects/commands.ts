@@ -270,12 +270,13 @@ export const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void>
 };
 
 /** The row as it is now, which nobody else changes until the transaction ends. */
-const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
+export const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
   await tx.db.selectFrom('projects').select('id').where('id', '=', id).forUpdate().execute();
   return getProject(tx, { id });
 };
 
-const redirect = async (tx: Tx, before: ProjectRow, path: string): Promise<void> => {
+/** The old path leads on to the project; what stands under the new one now wins over what once did. */
+export const redirect = async (tx: Tx, before: ProjectRow, path: string): Promise<void> => {
   await forgetRedirect(tx, path);
   if (before.full_path.toLowerCase() === path.toLowerCase()) return;
   await tx.db

@@ -10,6 +10,8 @@ export const projectCreated = defineEvent('project.created', projectPayload, {
   body: projectBody('project_create'),
 });
 export const projectUpdated = defineEvent('project.updated', projectPayload.extend({ changes }));
+/** It went to another namespace: its path changed with it. */
+export const projectTransferred = defineEvent('project.transferred', projectPayload.extend({ changes }));
 export const projectArchived = defineEvent('project.archived', projectPayload);
 export const projectUnarchived = defineEvent('project.unarchived', projectPayload);
 

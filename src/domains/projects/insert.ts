@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
-import { lockPath, lockPlace } from '#domains/groups/tree.ts';
+import { lockPath, lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
@@ -38,6 +38,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
   // The namespace may be renamed just now: its path as of this transaction counts.
   const place = await lockPlace(tx, namespace.id);
   if (!place) throw notFound('Namespace');
+  await requireUnmarked(tx, place);
   // It may have been made less visible since the project's visibility was settled.
   if (place.kind === 'group' && project.visibility_level > place.visibility_level) {
     throw invalid({ visibility_level: [aboveGroup(visibilityName(project.visibility_level), place)] });

@@ -78,6 +78,7 @@ const rules = {
   change_visibility: { role: OWNER },
   archive_project: { role: OWNER },
   rename_project: { role: MAINTAINER },
+  transfer_project: { role: OWNER },
   remove_project: { role: OWNER },
 } as const satisfies Record<string, Rule>;
 

@@ -14,6 +14,7 @@ import { creationInputs, projectInputs } from './rest/inputs.ts';
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
 import type { DetailPart } from './select.ts';
+import { transferProject } from './transfer.ts';
 
 export { followingMoves } from './rest/moves.ts';
 
@@ -98,6 +99,16 @@ export const routes = [
   }),
 
   ...archiving(),
+  route({
+    method: 'PUT',
+    path: '/projects/:id/transfer',
+    tag,
+    summary: 'Move a project into another namespace',
+    input: { id: idOrPath(), namespace: idOrPath() },
+    response: projectRecord,
+    run: async (ctx, { id, namespace }) =>
+      fullRecord(ctx, await transferProject(ctx, await getProject(ctx, id), namespace)),
+  }),
   ...customAttributeRoutes('projects', idOrPath(), getProject),
 
   route({

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
-import { deleteGroup } from '#domains/groups/commands.ts';
+import { removeGroup } from '#domains/groups/deletion.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import {
   type CreatedToken,
@@ -83,7 +83,7 @@ const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupR
         and o.access_level = ${sql.lit(OWNER)} and (o.expires_at is null or o.expires_at > current_date))
     order by n.id`.execute(tx.db);
   const asAccount: Tx = { ...tx, actor: { ...tx.actor, userId: id, username, isAdmin: false } };
-  for (const group of rows) await deleteGroup(asAccount, { id: group.id });
+  for (const group of rows) await removeGroup(asAccount, { id: group.id });
 };
 
 /** Makes a token of a service account. @throws as `getServiceAccount`, `invalid` by attribute */

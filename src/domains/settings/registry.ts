@@ -365,6 +365,14 @@ export const settingsSchema = z.object({
     .describe(
       'Own setting: how many calls of hooks events below one root namespace may cause in a minute; what is more is dropped and recorded. 0 is unlimited.',
     ),
+  deletion_adjourned_period: z
+    .int()
+    .min(0)
+    .max(90)
+    .default(7)
+    .describe(
+      'Days after which a group that was marked for deletion goes; until then it can be restored. 0 removes at once.',
+    ),
   event_retention_days: z
     .int()
     .min(1)

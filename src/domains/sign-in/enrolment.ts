@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { groupGrace } from '#domains/access/two-factor.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { tellByMail } from '#domains/users/account-mails.ts';
 import { verifyPassword } from '#domains/users/password.ts';
@@ -189,7 +190,7 @@ export interface Demand {
 }
 
 /**
- * Whether the settings ask the person of this session for a second factor that is not there; null when not. The grace
+ * Whether the settings, or a group of theirs, ask the person of this session for a second factor that is not there; null when not. The grace
  * that they give begins when this is first asked. Tokens are never asked: they are no sign-in.
  */
 export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> => {
@@ -198,21 +199,19 @@ export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> =
   const settings = await getSettings(ctx);
   const isAsked =
     settings.require_two_factor_authentication || (settings.require_admin_two_factor_authentication && isAdmin);
-  if (!isAsked) return null;
+  const ofGroups = await groupGrace(ctx, userId);
+  if (!isAsked && ofGroups === null) return null;
+  // Whoever gives the least time is the one who is heeded.
+  const hours = Math.min(
+    isAsked ? settings.two_factor_grace_period : Number.POSITIVE_INFINITY,
+    ofGroups ?? Number.POSITIVE_INFINITY,
+  );
   const find = () =>
     ctx.db
       .selectFrom('users')
       .select(['two_factor_enabled', 'two_factor_grace_started_at'])
-      .select(
-        sql<string>`two_factor_grace_started_at + make_interval(hours => ${settings.two_factor_grace_period})`.as(
-          'until',
-        ),
-      )
-      .select(
-        sql<boolean>`two_factor_grace_started_at + make_interval(hours => ${settings.two_factor_grace_period}) <= now()`.as(
-          'over',
-        ),
-      )
+      .select(sql<string>`two_factor_grace_started_at + make_interval(hours => ${hours})`.as('until'))
+      .select(sql<boolean>`two_factor_grace_started_at + make_interval(hours => ${hours}) <= now()`.as('over'))
       .where('id', '=', userId)
       .executeTakeFirst();
   let user = await find();

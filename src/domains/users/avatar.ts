@@ -14,7 +14,7 @@ export const MAX_AVATAR_BYTES = 200 * 1024;
 const HOUR_MS = 3_600_000;
 
 /**
- * Stores a picture for a user and gives its key, for `users.avatar_key`. The name in it was never used before, so that
+ * Stores a picture for a user or group and gives its key, for `avatar_key`. The name in it was never used before, so that
  * what is found under it never changes. Throws `invalid` (avatar) for what is no picture that is taken.
  */
 export const storeAvatar = async (ctx: Context, file: SentFile): Promise<string> => {
@@ -54,13 +54,18 @@ export const openAvatar = async (
   return { contentType, file: await ctx.services.storage.read(key) };
 };
 
-/** The job `avatars.drop_unclaimed`: removes a picture whose request ended, or died, before a user had it. */
+/** The job `avatars.drop_unclaimed`: removes a picture whose request ended, or died, before anybody had it. */
 export const dropUnclaimedAvatar = defineJob({
   name: 'avatars.drop_unclaimed',
   input: z.object({ key: z.string() }),
   maxAttempts: 25,
   run: async ({ db, services }, { key }) => {
-    const claimed = await db.selectFrom('users').select('id').where('avatar_key', '=', key).executeTakeFirst();
+    const claimed = await db
+      .selectFrom('users')
+      .select('id')
+      .where('avatar_key', '=', key)
+      .unionAll(db.selectFrom('namespaces').select('id').where('avatar_key', '=', key))
+      .executeTakeFirst();
     if (!claimed) await services.storage.remove(key);
   },
 });

@@ -3,7 +3,8 @@ import type { FeatureLevel } from '#domains/access/model.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { GroupAttributes } from '../attributes.ts';
-import { createGroup, deleteGroup, transferGroup, updateGroup } from '../commands.ts';
+import { createGroup, transferGroup, updateGroup } from '../commands.ts';
+import { deleteGroup, restoreGroup } from '../deletion.ts';
 import { PROJECT_CREATION_LEVELS, SUBGROUP_CREATION_LEVELS } from '../model.ts';
 import { findGroup } from '../queries.ts';
 import { shareGroup, unshareGroup } from '../shares.ts';
@@ -172,13 +173,24 @@ mutationField('groupTransfer', {
 });
 
 mutationField('groupDelete', {
-  description: 'Removes a group with all groups and projects below it.',
-  input: (t) => ({ fullPath: t.id({ required: true }) }),
-  payload: {},
-  run: async (ctx, { fullPath }) => {
-    await deleteGroup(ctx, { path: fullPath });
-    return {};
+  description:
+    'Deletes a group with all groups and projects below it: marks it first, where the settings give time to restore it.',
+  input: (t) => ({
+    fullPath: t.id({ required: true }),
+    permanentlyRemove: t.boolean({ description: 'Removes a group at once that is marked already.' }),
+  }),
+  payload: { group: GroupRef },
+  run: async (ctx, { fullPath, permanentlyRemove }) => {
+    await deleteGroup(ctx, { path: fullPath }, { permanentlyRemove: permanentlyRemove ?? false, fullPath });
+    return { group: await findGroup(ctx, { path: fullPath }) };
   },
+});
+
+mutationField('groupRestore', {
+  description: 'Takes the mark for deletion from a group.',
+  input: (t) => ({ fullPath: t.id({ required: true }) }),
+  payload: { group: GroupRef },
+  run: async (ctx, { fullPath }) => ({ group: await restoreGroup(ctx, { path: fullPath }) }),
 });
 
 mutationField('groupShare', {

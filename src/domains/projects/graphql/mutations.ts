@@ -2,6 +2,7 @@ import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createProject, deleteProject, setArchived, setStar, updateProject } from '../commands.ts';
 import { getProject } from '../queries.ts';
+import { transferProject } from '../transfer.ts';
 import { ProjectRef } from './project.ts';
 import { readSettings, settingFields } from './setting-inputs.ts';
 
@@ -92,3 +93,12 @@ mutationField('starProject', {
 
 const namespaceOf = (id: number | null | undefined, path: string | null | undefined) =>
   id != null ? { id } : path != null ? { path } : undefined;
+
+mutationField('projectTransfer', {
+  description: 'Moves a project into another namespace; its old path leads on to it.',
+  input: (t) => ({ fullPath: t.id({ required: true }), namespacePath: t.id({ required: true }) }),
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath, namespacePath }) => ({
+    project: await transferProject(ctx, await getProject(ctx, { path: fullPath }), { path: namespacePath }),
+  }),
+});

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import { getGroup } from '#domains/groups/queries.ts';
-import { groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
+import { groupDetailRecord, groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
 import type { Context } from '#platform/context.ts';
 import { MAX_PER_PAGE, offsetPage } from '#platform/paging.ts';
 import { boolean, idOrPath } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
-import type { ProjectFilter } from '../queries.ts';
+import { getProject, type ProjectFilter } from '../queries.ts';
 import { anyProjectRecord } from '../record.ts';
+import { transferProject } from '../transfer.ts';
 import { projectPage } from './page.ts';
 
 const groupWithProjects = z
@@ -44,6 +45,19 @@ export const groupRoutes = [
         projectRecordsOf(ctx, { namespace_id: group.id, with_shared: 'only' }),
       ]);
       return { ...record, projects, shared_projects };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/groups/:id/projects/:project_id',
+    tag: 'Groups',
+    summary: 'Move a project into a group',
+    input: { id: idOrPath(), project_id: idOrPath() },
+    response: groupDetailRecord,
+    run: async (ctx, { id, project_id }) => {
+      const group = await getGroup(ctx, id);
+      await transferProject(ctx, await getProject(ctx, project_id), { id: group.id });
+      return toGroupDetail(ctx, group);
     },
   }),
 ];

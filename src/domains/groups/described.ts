@@ -1,0 +1,25 @@
+import { visibilityName } from '#domains/access/model.ts';
+import { isoTime } from '#platform/time.ts';
+import type { GroupPayload } from './events.ts';
+import type { GroupRow } from './queries.ts';
+
+/** Where events of a group belong. */
+export const groupScope = ({ id, traversal_ids }: Pick<GroupRow, 'id' | 'traversal_ids'>) => ({
+  subject: { type: 'Group', id },
+  namespace_ids: traversal_ids,
+});
+
+/** The group as events tell of it. */
+export const describedGroup = (
+  group: Omit<GroupRow, 'access_level'>,
+  parent: NonNullable<GroupPayload['parent']> | null,
+): GroupPayload => ({
+  id: group.id,
+  name: group.name,
+  path: group.path,
+  full_path: group.full_path,
+  visibility: visibilityName(group.visibility_level),
+  created_at: isoTime(group.created_at),
+  updated_at: isoTime(group.updated_at),
+  parent: parent && { id: parent.id, name: parent.name, path: parent.path, full_path: parent.full_path },
+});

@@ -1,0 +1,91 @@
+import { z } from 'zod';
+import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
+import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
+import { invalid } from '#platform/errors.ts';
+import { tooBig } from '#platform/picture.ts';
+import { anyHash, boolean, fileUpload, type Input, integer, oneOf, text } from '#rest/params.ts';
+import type { GroupAttributes } from '../attributes.ts';
+import {
+  PROJECT_CREATION_LEVELS,
+  protectionOfLevel,
+  SHARED_RUNNERS_SETTINGS,
+  SUBGROUP_CREATION_LEVELS,
+} from '../model.ts';
+
+/** What groups are made from and changed by. */
+export const attributes = {
+  description: text().nullish(),
+  visibility: oneOf(VISIBILITIES).optional(),
+  share_with_group_lock: boolean().optional(),
+  require_two_factor_authentication: boolean().optional(),
+  two_factor_grace_period: integer({ min: 0 }).optional(),
+  project_creation_level: oneOf(PROJECT_CREATION_LEVELS).optional(),
+  subgroup_creation_level: oneOf(SUBGROUP_CREATION_LEVELS).optional(),
+  auto_devops_enabled: boolean().nullish(),
+  emails_disabled: boolean().optional(),
+  emails_enabled: boolean().optional(),
+  mentions_disabled: boolean().nullish(),
+  lfs_enabled: boolean().optional(),
+  request_access_enabled: boolean().optional(),
+  default_branch: text().nullish(),
+  default_branch_protection: integer({ min: 0, max: 4 }).optional(),
+  default_branch_protection_defaults: anyHash().optional(),
+  wiki_access_level: oneOf(FEATURE_LEVELS).optional(),
+  assistant_features_enabled: boolean().optional(),
+  lock_assistant_features_enabled: boolean().optional(),
+  duo_features_enabled: boolean().optional(),
+  lock_duo_features_enabled: boolean().optional(),
+  math_rendering_limits_enabled: boolean().optional(),
+  lock_math_rendering_limits_enabled: boolean().optional(),
+};
+
+/** A PNG, JPEG, GIF or WebP picture of at most 200 KiB; empty takes it away. */
+export const avatar = fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) }).nullish();
+
+/** Those that upstream takes on update alone. */
+export const updatable = {
+  name: text().optional(),
+  path: text().optional(),
+  file_template_project_id: integer({ min: 1 }).nullish(),
+  ip_restriction_ranges: text().nullish(),
+  shared_runners_setting: oneOf(SHARED_RUNNERS_SETTINGS).optional(),
+  service_access_tokens_expiration_enforced: boolean().optional(),
+};
+
+/** Parameters as attributes: the older names, and those that tools send, under the proper ones. */
+export const toAttributes = (input: Input<typeof attributes>): GroupAttributes => {
+  const {
+    emails_disabled,
+    default_branch_protection,
+    default_branch_protection_defaults: defaults,
+    duo_features_enabled,
+    lock_duo_features_enabled,
+    ...rest
+  } = input;
+  const byLevel = default_branch_protection === undefined ? null : protectionOfLevel(default_branch_protection);
+  const protection = defaults ?? byLevel ?? undefined;
+  return {
+    ...rest,
+    assistant_features_enabled: rest.assistant_features_enabled ?? duo_features_enabled,
+    lock_assistant_features_enabled: rest.lock_assistant_features_enabled ?? lock_duo_features_enabled,
+    emails_enabled: rest.emails_enabled ?? (emails_disabled === undefined ? undefined : !emails_disabled),
+    default_branch_protection_defaults: protection && toProtection(protection),
+  };
+};
+
+const level = z.object({ access_level: integer() });
+const levelList = z.preprocess((value) => (Array.isArray(value) ? value : [value]), z.array(level));
+/** Forms send the hash as text: read as leniently as other parameters, and then checked by the domain. */
+const protectionHash = z.object({
+  allowed_to_push: levelList.optional(),
+  allow_force_push: boolean().optional(),
+  allowed_to_merge: levelList.optional(),
+  developer_can_initial_push: boolean().optional(),
+  code_owner_approval_required: boolean().optional(),
+});
+
+const toProtection = (given: object): GroupAttributes['default_branch_protection_defaults'] => {
+  const parsed = protectionHash.safeParse(given);
+  if (!parsed.success) throw invalid({ default_branch_protection_defaults: ['is invalid'] });
+  return parsed.data;
+};

@@ -1,0 +1,107 @@
+import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
+import { customAttributesFilter, withCustomAttributes } from '#domains/custom-attributes/rest.ts';
+import type { Context } from '#platform/context.ts';
+import { readPage } from '#platform/paging.ts';
+import { boolean, commaList, date, type Input, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { listRoute } from '#rest/route.ts';
+import { GROUP_ORDERS, type GroupFilter, listGroups } from '../listing.ts';
+import { type GroupRow, getGroup } from '../queries.ts';
+import { groupRecord, toGroups } from '../record.ts';
+
+const listInput = {
+  skip_groups: commaList(integer(), { max: 1_000 }).optional(),
+  all_available: boolean().optional(),
+  search: text({ max: 255 }).optional(),
+  order_by: oneOf(GROUP_ORDERS).default('name'),
+  sort: oneOf(['asc', 'desc']).default('asc'),
+  statistics: boolean().optional(),
+  with_custom_attributes: boolean().optional(),
+  custom_attributes: customAttributesFilter.optional(),
+  owned: boolean().optional(),
+  min_access_level: integer()
+    .refine((level) => ROLES.some((role) => role === level), 'does not have a valid value')
+    .optional(),
+  visibility: oneOf(VISIBILITIES).optional(),
+  top_level_only: boolean().optional(),
+  repository_storage: text({ max: 255 }).optional(),
+  marked_for_deletion_on: date().optional(),
+};
+
+const toFilter = (input: Input<typeof listInput>): GroupFilter => ({
+  skipIds: input.skip_groups,
+  allAvailable: input.all_available,
+  search: input.search,
+  orderBy: input.order_by,
+  sort: input.sort,
+  owned: input.owned,
+  minAccessLevel: input.min_access_level,
+  visibility: input.visibility,
+  topLevelOnly: input.top_level_only,
+  repositoryStorage: input.repository_storage,
+  markedForDeletionOn: input.marked_for_deletion_on,
+  customAttributes: input.custom_attributes,
+});
+
+const groupRecords = async (ctx: Context, groups: readonly GroupRow[], input: Input<typeof listInput>) =>
+  withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes);
+
+export const listRoutes = [
+  listRoute({
+    path: '/groups',
+    tag: 'Groups',
+    summary: 'List groups',
+    auth: 'optional',
+    paging: { keyset: { name: 'text', path: 'text', id: 'integer' } },
+    item: groupRecord,
+    input: listInput,
+    run: async (ctx, input, page) => {
+      const found = await readPage(listGroups(ctx, toFilter(input)), page);
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
+    },
+  }),
+  listRoute({
+    path: '/groups/:id/subgroups',
+    tag: 'Groups',
+    summary: 'List the groups directly below a group',
+    auth: 'optional',
+    paging: 'offset',
+    item: groupRecord,
+    input: { id: idOrPath(), ...listInput },
+    run: async (ctx, { id, ...input }, page) => {
+      const group = await getGroup(ctx, id);
+      const filter = { ...toFilter(input), parentId: group.id, searchPaths: true };
+      const found = await readPage(listGroups(ctx, filter), page);
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
+    },
+  }),
+  listRoute({
+    path: '/groups/:id/descendant_groups',
+    tag: 'Groups',
+    summary: 'List all groups below a group',
+    auth: 'optional',
+    paging: 'offset',
+    item: groupRecord,
+    input: { id: idOrPath(), ...listInput },
+    run: async (ctx, { id, ...input }, page) => {
+      const group = await getGroup(ctx, id);
+      const filter = { ...toFilter(input), ancestorId: group.id, searchPaths: true };
+      const found = await readPage(listGroups(ctx, filter), page);
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
+    },
+  }),
+  listRoute({
+    path: '/groups/:id/groups/shared',
+    tag: 'Groups',
+    summary: 'List the groups that are shared with a group',
+    auth: 'optional',
+    paging: 'offset',
+    item: groupRecord,
+    input: { id: idOrPath(), ...listInput },
+    run: async (ctx, { id, ...input }, page) => {
+      const group = await getGroup(ctx, id);
+      const filter = { ...toFilter(input), sharedWithId: group.id, allAvailable: true };
+      const found = await readPage(listGroups(ctx, filter), page);
+      return { ...found, items: await groupRecords(ctx, found.items, { ...input, statistics: false }) };
+    },
+  }),
+];

@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { defineFollower } from '#platform/event-log/followers.ts';
+import { acceptForUsers } from './invitations.ts';
+
+/** After these somebody may have an address confirmed that was invited. */
+const KINDS: ReadonlySet<string> = new Set(['user.created', 'email.confirmed', 'session.created']);
+
+const concerned = z.union([
+  z.object({ user_id: z.number() }).transform(({ user_id }) => user_id),
+  z.object({ id: z.number() }).transform(({ id }) => id),
+]);
+
+/** Makes people members of what their addresses were invited to, when they sign in or confirm one. */
+export const acceptInvitations = defineFollower({
+  name: 'members.invitations',
+  handle: async (tx, events) => {
+    const ids = events.flatMap(({ kind, payload }) => (KINDS.has(kind) ? concerned.parse(payload) : []));
+    if (ids.length > 0) await acceptForUsers(tx, [...new Set(ids)]);
+  },
+});

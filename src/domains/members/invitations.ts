@@ -1,0 +1,252 @@
+import { type Selectable, sql } from 'kysely';
+import { MAINTAINER, OWNER, roleName } from '#domains/access/model.ts';
+import { getGroup } from '#domains/groups/queries.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
+import type { Invitations } from '#platform/db/tables.ts';
+import { conflict, DomainError, invalid, notFound } from '#platform/errors.ts';
+import { sendMail } from '#platform/mail.ts';
+import { hit } from '#platform/rate-limit.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { webUrl } from '#platform/urls.ts';
+import {
+  type InvitationPayload,
+  invitationAccepted,
+  invitationCreated,
+  invitationDeleted,
+  invitationUpdated,
+} from './events.ts';
+import { wantsMails } from './mails.ts';
+import { checkExpiry, checkLevel, joinSource, lockSource, placed } from './membership.ts';
+import { describedSource, groupSource, type MemberSource, projectSource, scopeOf } from './model.ts';
+import { requireAdminMembers, requireLevel } from './policy.ts';
+
+export type InvitationRow = Omit<Selectable<Invitations>, 'digest'>;
+
+const COLUMNS = [
+  'id',
+  'namespace_id',
+  'project_id',
+  'email',
+  'access_level',
+  'expires_at',
+  'created_by_id',
+  'created_at',
+] as const;
+
+/** How many invitations one person may send within an hour: each is a mail to somebody who may not want it. */
+const PER_PERSON = { limit: 100, seconds: 3_600 };
+const ADDRESS = /^[^\s@<>,;:"()[\]\\\p{Cc}]+@[^\s@<>,;:"()[\]\\\p{Cc}]+$/u;
+const MAX_ADDRESS = 254;
+
+export interface NewInvitation {
+  readonly email: string;
+  readonly access_level: number;
+  /** Of the membership. */
+  readonly expires_at?: string | null | undefined;
+}
+
+/** Invitations that nobody has accepted yet. For those who manage members. @throws DomainError `forbidden` */
+export const listInvitations = (ctx: Context, source: MemberSource, search?: string): List<InvitationRow> => {
+  requireAdminMembers(ctx, source);
+  let query = ctx.db.selectFrom('invitations').select(COLUMNS).where(isPlaced(source));
+  if (search) query = query.where(sql<boolean>`email ilike ${`%${search.replace(/[\\%_]/g, '\\$&')}%`}`);
+  return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'asc');
+};
+
+/**
+ * Invites whoever has the address, by a mail with a link. Nothing tells whether somebody here has it: who does becomes a
+ * member by the link, or when he next signs in; who does not, as soon as an account has the address confirmed.
+ *
+ * @throws DomainError `forbidden`, `parameters`, `invalid`, `conflict` when the address is invited already,
+ * `too_many_requests`
+ */
+export const invite = async (
+  ctx: Context,
+  source: MemberSource,
+  { email: given, access_level, expires_at = null }: NewInvitation,
+): Promise<InvitationRow> => {
+  requireAdminMembers(ctx, source);
+  checkLevel(source, access_level);
+  requireLevel(ctx, source, access_level);
+  checkExpiry(ctx, expires_at);
+  const email = given.trim();
+  if (email.length > MAX_ADDRESS || !ADDRESS.test(email)) throw invalid({ email: ['is invalid'] });
+  const { allowed, retryAfterSeconds } = await hit(ctx.services, `invitations:${ctx.actor.userId}`, PER_PERSON);
+  if (!allowed) {
+    throw new DomainError('too_many_requests', 'Too many invitations: try again later', { retryAfterSeconds });
+  }
+  const token = randomToken(32);
+  return ctx.transaction(async (tx) => {
+    await lockSource(tx, source);
+    const row = await tx.db
+      .insertInto('invitations')
+      .values({
+        ...placed(source),
+        email,
+        access_level,
+        expires_at,
+        digest: digestToken(token),
+        created_by_id: ctx.actor.userId,
+      })
+      .onConflict((on) => on.doNothing())
+      .returning(COLUMNS)
+      .executeTakeFirst();
+    if (!row) throw conflict('This address is invited already');
+    tx.emit(invitationCreated, eventOf(source, row));
+    if (await wantsMails(tx, source)) mailInvitation(tx, source, row, token);
+    return row;
+  });
+};
+
+/** Changes the level or expiry of an invitation. @throws DomainError `forbidden`, `not_found`, `parameters`, `invalid` */
+export const updateInvitation = async (
+  ctx: Context,
+  source: MemberSource,
+  email: string,
+  changes: { readonly access_level?: number | undefined; readonly expires_at?: string | null | undefined },
+): Promise<InvitationRow> => {
+  requireAdminMembers(ctx, source);
+  if (changes.access_level !== undefined) checkLevel(source, changes.access_level);
+  checkExpiry(ctx, changes.expires_at);
+  return ctx.transaction(async (tx) => {
+    const before = await find(tx, source, email).forUpdate().executeTakeFirst();
+    if (!before) throw notFound();
+    const { access_level = before.access_level, expires_at = before.expires_at } = changes;
+    requireLevel(ctx, source, before.access_level, access_level);
+    const row = await tx.db
+      .updateTable('invitations')
+      .set({ access_level, expires_at })
+      .where('id', '=', before.id)
+      .returning(COLUMNS)
+      .executeTakeFirstOrThrow();
+    tx.emit(invitationUpdated, eventOf(source, row));
+    return row;
+  });
+};
+
+/** Takes an invitation back: its link ends. @throws DomainError `forbidden`, `not_found` */
+export const deleteInvitation = async (ctx: Context, source: MemberSource, email: string): Promise<void> => {
+  requireAdminMembers(ctx, source);
+  await ctx.transaction(async (tx) => {
+    const row = await find(tx, source, email).forUpdate().executeTakeFirst();
+    if (!row) throw notFound();
+    requireLevel(ctx, source, row.access_level);
+    await tx.db.deleteFrom('invitations').where('id', '=', row.id).execute();
+    tx.emit(invitationDeleted, eventOf(source, row));
+  });
+};
+
+/** What the token of a mail invites to, or null when it is not (or no longer) good; uses nothing up. */
+export const invitationOf = async (
+  ctx: Context,
+  token: string,
+): Promise<{ readonly invitation: InvitationRow; readonly name: string; readonly kind: string } | null> => {
+  const invitation = await ctx.db
+    .selectFrom('invitations')
+    .select(COLUMNS)
+    .where('digest', '=', digestToken(token))
+    .executeTakeFirst();
+  const source = invitation && (await sourceOf(ctx, invitation));
+  if (!source) return null;
+  return { invitation, name: describedSource(source).full_path, kind: source.kind };
+};
+
+/** Makes the caller a member by the token of a mail: who has it has the mail. @throws DomainError `not_found`, `invalid` */
+export const acceptInvitation = async (ctx: Context, token: string): Promise<void> => {
+  const { userId } = ctx.actor;
+  if (userId === null) throw notFound();
+  await ctx.transaction(async (tx) => {
+    const row = await tx.db
+      .selectFrom('invitations')
+      .select(COLUMNS)
+      .where('digest', '=', digestToken(token))
+      .forUpdate()
+      .executeTakeFirst();
+    if (!row) throw notFound();
+    await accept(tx, row, userId);
+  });
+};
+
+/** Accepts what these people are invited to by the addresses that they have confirmed. For the follower. */
+export const acceptForUsers = async (tx: Tx, userIds: readonly number[]): Promise<void> => {
+  const { rows } = await sql<InvitationRow & { user_id: number }>`
+    select ${sql.join(COLUMNS.map((name) => sql.ref(`i.${name}`)))}, mine.user_id from invitations i
+    join (
+      select id as user_id, email from users where confirmed_at is not null and state = 'active'
+      union all
+      select e.user_id, e.email from emails e join users u on u.id = e.user_id and u.state = 'active'
+        where e.confirmed_at is not null
+    ) mine on lower(mine.email) = lower(i.email)
+    where mine.user_id = any (${userIds}::bigint[])
+    order by i.id for update of i`.execute(tx.db);
+  for (const row of rows) await accept(tx, row, row.user_id);
+};
+
+/** Who is a member already, or more by a group above, has nothing to accept. */
+const accept = async (tx: Tx, row: InvitationRow, userId: number): Promise<void> => {
+  const source = await sourceOf(tx, row);
+  await tx.db.deleteFrom('invitations').where('id', '=', row.id).execute();
+  if (!source) return;
+  await lockSource(tx, source);
+  const { access_level, expires_at, created_by_id } = row;
+  try {
+    await joinSource(tx, source, { user_id: userId, access_level, expires_at, created_by_id });
+  } catch (error) {
+    if (error instanceof DomainError && (error.code === 'conflict' || error.code === 'invalid')) return;
+    throw error;
+  }
+  tx.emit(invitationAccepted, { ...eventOf(source, row), user_ids: [userId] });
+};
+
+/** The place as the hub itself sees it: who is invited cannot see it yet. */
+const sourceOf = async (ctx: Context, row: InvitationRow): Promise<MemberSource | null> => {
+  const asHub: Context = { ...ctx, actor: systemActor };
+  if (row.namespace_id !== null) return groupSource(await getGroup(asHub, { id: row.namespace_id }));
+  return row.project_id === null ? null : projectSource(await getProject(asHub, { id: row.project_id }));
+};
+
+const isPlaced = (source: MemberSource) =>
+  source.kind === 'group'
+    ? sql<boolean>`namespace_id = ${source.group.id}`
+    : sql<boolean>`project_id = ${source.project.id}`;
+
+const find = (tx: Tx, source: MemberSource, email: string) =>
+  tx.db
+    .selectFrom('invitations')
+    .select(COLUMNS)
+    .where(isPlaced(source))
+    .where(sql<boolean>`lower(email) = lower(${email})`);
+
+const eventOf = (source: MemberSource, row: InvitationRow) => {
+  const payload: InvitationPayload = {
+    id: row.id,
+    source: describedSource(source),
+    access_level: row.access_level,
+    expires_at: row.expires_at,
+  };
+  return {
+    ...scopeOf(source),
+    subject: { type: 'Invitation', id: row.id },
+    min_access_level: source.kind === 'group' ? OWNER : MAINTAINER,
+    payload,
+  };
+};
+
+const mailInvitation = (tx: Tx, source: MemberSource, row: InvitationRow, token: string): void => {
+  const { type, full_path } = describedSource(source);
+  const place = `the ${type.toLowerCase()} ${full_path}`;
+  sendMail(tx, {
+    to: row.email,
+    subject: `You are invited to ${place}`,
+    text: `Hello,
+
+${tx.actor.username === null ? 'somebody' : `@${tx.actor.username}`} invites you to ${place} as ${roleName(row.access_level)}. To accept, sign in and open:
+
+${webUrl(tx, `-/invites/${token}`)}
+
+If you do not want to, do nothing.
+`,
+  });
+};

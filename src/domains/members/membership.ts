@@ -1,0 +1,154 @@
+import { type Selectable, sql } from 'kysely';
+import { refreshAccess } from '#domains/access/commands.ts';
+import { GUEST, MINIMAL, ROLES, roleName } from '#domains/access/model.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { hookUser } from '#domains/users/webhook.ts';
+import { today } from '#platform/clock.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import type { Members } from '#platform/db/tables.ts';
+import { badParameters, conflict, invalid, notFound } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import { type MemberPayload, memberAdded } from './events.ts';
+import { ancestorIds, describedSource, type MemberSource, scopeOf } from './model.ts';
+
+// What every way into a group or project shares: by an Owner or Maintainer, by a request that was granted, by invitation.
+
+/**
+ * Makes somebody a member, inside a transaction that holds the place (`lockSource`). Whether that may be is the caller's
+ * to say. A request of his for access is settled by it.
+ *
+ * @throws DomainError `not_found` (User), `conflict` when he is one already, `invalid` for a level below an inherited one
+ */
+export const joinSource = async (
+  tx: Tx,
+  source: MemberSource,
+  { user_id, access_level, expires_at, created_by_id }: Joining,
+): Promise<void> => {
+  await requireUser(tx, user_id);
+  await checkInherited(tx, source, user_id, access_level);
+  // A membership that has expired is none any more.
+  await tx.db
+    .deleteFrom('members')
+    .where(isMember(source, user_id))
+    .where(sql<boolean>`expires_at <= current_date`)
+    .execute();
+  const row = await tx.db
+    .insertInto('members')
+    .values({ ...placed(source), user_id, access_level, expires_at, created_by_id })
+    .onConflict((on) => on.doNothing())
+    .returningAll()
+    .executeTakeFirst();
+  if (!row) throw conflict('Member already exists');
+  await tx.db.deleteFrom('access_requests').where(isMember(source, user_id)).execute();
+  await refresh(tx, source, [user_id]);
+  tx.emit(memberAdded, await eventOf(tx, source, row));
+};
+
+export interface Joining {
+  readonly user_id: number;
+  readonly access_level: number;
+  readonly expires_at: string | null;
+  readonly created_by_id: number | null;
+}
+
+export type MemberTableRow = Selectable<Members>;
+
+export const placed = (source: MemberSource) =>
+  source.kind === 'group' ? { namespace_id: source.group.id } : { project_id: source.project.id };
+
+export const isMember = (source: MemberSource, userId: number) =>
+  source.kind === 'group'
+    ? sql<boolean>`namespace_id = ${source.group.id} and user_id = ${userId}`
+    : sql<boolean>`project_id = ${source.project.id} and user_id = ${userId}`;
+
+/** The membership of its own, unless it has expired. */
+export const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<MemberTableRow | undefined> =>
+  tx.db
+    .selectFrom('members')
+    .selectAll()
+    .where(isMember(source, userId))
+    .where(sql<boolean>`(expires_at is null or expires_at > current_date)`)
+    .executeTakeFirst();
+
+/** Two who change members of a group, or of one above it, at once must not both remove the last Owner but themselves. */
+export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
+  const table = source.kind === 'group' ? 'namespaces' : 'projects';
+  const ids = source.kind === 'group' ? source.group.traversal_ids : [source.project.id];
+  const { rows } = await sql`
+    select 1 from ${sql.table(table)} where id = any (${ids}::bigint[]) order by id for no key update`.execute(tx.db);
+  if (rows.length < ids.length) throw notFound(source.kind === 'group' ? 'Group' : 'Project');
+};
+
+/** Memberships of projects are read where they are; those of groups are kept worked out. */
+export const refresh = async (tx: Tx, source: MemberSource, userIds: readonly number[]): Promise<void> => {
+  if (source.kind === 'group') await refreshAccess(tx, [source.group.id], userIds);
+};
+
+const requireUser = async (tx: Tx, id: number): Promise<void> => {
+  const user = await tx.db.selectFrom('users').select('user_type').where('id', '=', id).executeTakeFirst();
+  if (!user || user.user_type === 'ghost') throw notFound('User');
+};
+
+/** Minimal access is for groups alone. */
+export const checkLevel = (source: MemberSource, level: number): void => {
+  const isRole = ROLES.some((role) => role === level) && (source.kind === 'group' || level !== MINIMAL);
+  if (!isRole) throw badParameters('access_level does not have a valid value');
+};
+
+export const checkExpiry = (ctx: Context, expiresAt: string | null | undefined): void => {
+  if (expiresAt && expiresAt < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
+};
+
+/** A membership below one in a group above would say nothing: levels add up to the highest. */
+export const checkInherited = async (tx: Tx, source: MemberSource, userId: number, level: number): Promise<void> => {
+  const inherited = await tx.db
+    .selectFrom('members')
+    .innerJoin('namespaces', 'namespaces.id', 'members.namespace_id')
+    .select(['members.access_level', 'namespaces.name'])
+    .where(sql<boolean>`members.namespace_id = any (${ancestorIds(source)}::bigint[])`)
+    .where('members.user_id', '=', userId)
+    .where('members.access_level', '>=', GUEST)
+    .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
+    .orderBy('members.access_level', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (!inherited || inherited.access_level <= level) return;
+  throw invalid({
+    access_level: [
+      `should be greater than or equal to ${roleName(inherited.access_level)} inherited membership from group ${inherited.name}`,
+    ],
+  });
+};
+
+/** A group or project as events need it. */
+export interface EventSource {
+  readonly described: MemberPayload['source'];
+  readonly scope: { readonly project_id?: number | null; readonly namespace_ids: readonly number[] };
+}
+
+/** What events of the membership hold. */
+export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
+  const { described, scope } =
+    'described' in source ? source : { described: describedSource(source), scope: scopeOf(source) };
+  const userId = row.user_id ?? 0;
+  const user = (await userSummariesByIds(tx, [userId])).get(userId);
+  if (!user) throw notFound('User');
+  const { id, name, username, email } = hookUser(tx, user);
+  const payload: MemberPayload = {
+    id: row.id,
+    user: { id, name, username, email },
+    source: described,
+    access_level: row.access_level,
+    expires_at: row.expires_at,
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
+  };
+  return {
+    ...scope,
+    subject: { type: described.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
+    // As the list of members, these are not for everyone who may know of a public project.
+    min_access_level: GUEST,
+    user_ids: [userId],
+    payload,
+  };
+};

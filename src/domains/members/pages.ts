@@ -1,0 +1,38 @@
+import { roleName } from '#domains/access/model.ts';
+import { button, form, html, layout } from '#pages/html.ts';
+import { type Page, page } from '#pages/page.ts';
+import { text } from '#rest/params.ts';
+import { acceptInvitation, invitationOf } from './invitations.ts';
+
+const INVITE = '/-/invites';
+const input = { token: text({ max: 200 }) };
+
+export const pages: readonly Page[] = [
+  // Only shows a button: programs that look into mails open every link.
+  page({
+    method: 'GET',
+    path: `${INVITE}/:token`,
+    auth: 'required',
+    input,
+    run: async (ctx, { token }, visit) => {
+      const found = await invitationOf(ctx, token);
+      if (!found) {
+        const body = html`<p>This invitation was accepted before, or taken back.</p>`;
+        return visit.show(layout({ title: 'Invitation', visit, body }), { status: 404 });
+      }
+      const body = html`<p>You are invited to the ${found.kind} <strong>${found.name}</strong> as ${roleName(found.invitation.access_level)}.</p>
+!${form(visit, `${INVITE}/${encodeURIComponent(token)}`, button('Accept the invitation'))}`;
+      return visit.show(layout({ title: 'Invitation', visit, body }));
+    },
+  }),
+  page({
+    method: 'POST',
+    path: `${INVITE}/:token`,
+    auth: 'required',
+    input,
+    run: async (ctx, { token }, visit) => {
+      await acceptInvitation(ctx, token);
+      return visit.redirect('/', { notice: 'You are a member now.' });
+    },
+  }),
+];

@@ -1,0 +1,125 @@
+import { sql } from 'kysely';
+import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { hookUser } from '#domains/users/webhook.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
+import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import { accessDenied, accessRequested, accessWithdrawn, type MemberPayload } from './events.ts';
+import { tellManagers } from './mails.ts';
+import { checkLevel, findRow, isMember, joinSource, lockSource, placed } from './membership.ts';
+import { describedSource, levelOn, type MemberSource, scopeOf } from './model.ts';
+import { requireAdminMembers, requireLevel } from './policy.ts';
+import { getMember, type MemberRow } from './queries.ts';
+
+export interface AccessRequestRow {
+  readonly id: number;
+  readonly user_id: number;
+  readonly requested_at: string;
+}
+
+/** Those who ask to become members, the first first. For those who manage members. @throws DomainError `forbidden` */
+export const listAccessRequests = (ctx: Context, source: MemberSource): List<AccessRequestRow> => {
+  requireAdminMembers(ctx, source);
+  const query = ctx.db.selectFrom('access_requests').select(['id', 'user_id', 'requested_at']).where(isPlaced(source));
+  return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'asc');
+};
+
+/**
+ * Asks to become a member of a group or project that the caller may see.
+ *
+ * @throws DomainError `unauthenticated`, `forbidden` where nobody may ask, `bad_request` for a member and for who asked before
+ */
+export const requestAccess = async (ctx: Context, source: MemberSource): Promise<AccessRequestRow> => {
+  const { userId } = ctx.actor;
+  if (userId === null) throw unauthenticated();
+  const { request_access_enabled } = source.kind === 'group' ? source.group : source.project;
+  if (!request_access_enabled) throw forbidden('Requests for access are not taken here');
+  return ctx.transaction(async (tx) => {
+    await lockSource(tx, source);
+    const isOne = (!ctx.actor.isAdmin && levelOn(source) > 0) || (await findRow(tx, source, userId));
+    if (isOne) throw badRequest('You are a member already');
+    const row = await tx.db
+      .insertInto('access_requests')
+      .values({ ...placed(source), user_id: userId })
+      .onConflict((on) => on.doNothing())
+      .returning(['id', 'user_id', 'requested_at'])
+      .executeTakeFirst();
+    if (!row) throw badRequest('You have asked already');
+    const event = await eventOf(tx, source, row);
+    tx.emit(accessRequested, event);
+    await tellManagers(tx, source, `${event.payload.user.name} (@${event.payload.user.username}) asks for access`);
+    return row;
+  });
+};
+
+/**
+ * Grants a request: who asked becomes a member, a Developer unless another level is given.
+ *
+ * @throws DomainError `forbidden`, `not_found` when there is no such request, `parameters`, `invalid`
+ */
+export const approveRequest = async (
+  ctx: Context,
+  source: MemberSource,
+  userId: number,
+  access_level: number = DEVELOPER,
+): Promise<MemberRow> => {
+  requireAdminMembers(ctx, source);
+  checkLevel(source, access_level);
+  requireLevel(ctx, source, access_level);
+  return ctx.transaction(async (tx) => {
+    await lockSource(tx, source);
+    await takeRequest(tx, source, userId);
+    await joinSource(tx, source, { user_id: userId, access_level, expires_at: null, created_by_id: ctx.actor.userId });
+    return getMember(tx, source, userId);
+  });
+};
+
+/** Turns a request down; who asked may take it back. @throws DomainError `forbidden`, `not_found` */
+export const denyRequest = async (ctx: Context, source: MemberSource, userId: number): Promise<void> => {
+  const withdraws = ctx.actor.userId === userId;
+  if (!withdraws) requireAdminMembers(ctx, source);
+  await ctx.transaction(async (tx) => {
+    const row = await takeRequest(tx, source, userId);
+    tx.emit(withdraws ? accessWithdrawn : accessDenied, await eventOf(tx, source, row));
+  });
+};
+
+const isPlaced = (source: MemberSource) =>
+  source.kind === 'group'
+    ? sql<boolean>`namespace_id = ${source.group.id}`
+    : sql<boolean>`project_id = ${source.project.id}`;
+
+const takeRequest = async (tx: Tx, source: MemberSource, userId: number): Promise<AccessRequestRow> => {
+  const row = await tx.db
+    .deleteFrom('access_requests')
+    .where(isMember(source, userId))
+    .returning(['id', 'user_id', 'requested_at'])
+    .executeTakeFirst();
+  if (!row) throw notFound();
+  return row;
+};
+
+const eventOf = async (tx: Tx, source: MemberSource, { id, user_id, requested_at }: AccessRequestRow) => {
+  const user = (await userSummariesByIds(tx, [user_id])).get(user_id);
+  if (!user) throw notFound('User');
+  const { id: userId, name, username, email } = hookUser(tx, user);
+  const payload: MemberPayload = {
+    id,
+    user: { id: userId, name, username, email },
+    source: describedSource(source),
+    access_level: DEVELOPER,
+    expires_at: null,
+    created_at: isoTime(requested_at),
+    updated_at: isoTime(requested_at),
+  };
+  return {
+    ...scopeOf(source),
+    subject: { type: 'AccessRequest', id },
+    // Who asks is for those to know who decide.
+    min_access_level: source.kind === 'group' ? OWNER : MAINTAINER,
+    user_ids: [user_id],
+    payload,
+  };
+};

@@ -1,0 +1,62 @@
+import { sql } from 'kysely';
+import { visibilityName } from '#domains/access/model.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import { getNamespace } from '#domains/groups/queries.ts';
+import { lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
+import type { Context } from '#platform/context.ts';
+import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { checkLimit, lockProject, payloadOf, redirect } from './commands.ts';
+import { projectTransferred } from './events.ts';
+import { asTaken, checkFree } from './insert.ts';
+import { type ProjectRow, projectScope } from './model.ts';
+import { requireAbility } from './policy.ts';
+import { getProject } from './queries.ts';
+
+/**
+ * Moves a project into another namespace: a group where the caller may create projects, or his own. Owners of the project;
+ * its old path leads on to it.
+ *
+ * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid` when it is there already, its name or path is taken,
+ * or it is more visible than the group
+ */
+export const transferProject = async (ctx: Context, given: ProjectRow, target: IdOrPath): Promise<ProjectRow> => {
+  requireAbility(ctx, given, 'transfer_project');
+  const namespace = await getNamespace(ctx, target);
+  if (namespace.kind === 'group') requireGroupAbility(ctx, namespace, 'create_projects');
+  else if (namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();
+  return ctx.transaction(async (tx) => {
+    // By id, as everybody does who takes two.
+    for (const id of [given.namespace_id, namespace.id].toSorted((a, b) => a - b)) await lockPlace(tx, id);
+    const place = await lockPlace(tx, namespace.id);
+    if (!place) throw notFound('Namespace');
+    await requireUnmarked(tx, place);
+    const before = await lockProject(tx, given.id);
+    if (before.namespace_id !== given.namespace_id) throw conflict('The project was moved meanwhile');
+    if (before.namespace_id === place.id) throw invalid({ new_namespace: ['Project is already in this namespace.'] });
+    if (place.kind === 'group' && before.visibility_level > place.visibility_level) {
+      const problem = `${visibilityName(before.visibility_level)} is not allowed since the group is ${visibilityName(place.visibility_level)}.`;
+      throw invalid({ visibility_level: [problem] });
+    }
+    await checkLimit(tx, namespace);
+    const full_path = `${place.full_path}/${before.path}`;
+    await checkFree(tx, { id: before.id, namespace_id: place.id, name: before.name, full_path });
+    await tx.db
+      .updateTable('projects')
+      .set({ namespace_id: place.id, full_path, updated_at: sql`now()` })
+      .where('id', '=', before.id)
+      .execute()
+      .catch(asTaken);
+    await redirect(tx, before, full_path);
+    const after = await getProject(tx, { id: before.id });
+    tx.emit(projectTransferred, {
+      ...projectScope(after),
+      subject: { type: 'Project', id: after.id },
+      payload: {
+        ...(await payloadOf(tx, after)),
+        changes: { full_path: { previous: before.full_path, current: after.full_path } },
+      },
+    });
+    return after;
+  });
+};
