@@ -123,6 +123,17 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({});
   });
 
+  it('knows people however an administrator typed their names', async () => {
+    const user = await app().make.user();
+    const dn = await directory().person(name());
+    const typed = dn.replaceAll(',', ' , ').replace('uid=', 'UID = ');
+    await root().put(`/users/${user.id}`, { provider: 'ldapmain', extern_uid: typed });
+    const group = await app().make.group();
+    await linkTo(group, { filter: `(${dn.split(',')[0]})`, group_access: 20 });
+    await sync(group);
+    expect(await membersOf(group)).toEqual({ [user.id]: 20 });
+  });
+
   it('finds people by a filter, and in several directories, and takes the highest role', async () => {
     const jane = await known();
     const joe = await known(directory(other), 'ldapother');

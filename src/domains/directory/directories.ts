@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { dnVariants, LdapError, withLdap } from '#platform/ldap/client.ts';
+import { LdapError, withLdap } from '#platform/ldap/client.ts';
+import { nameVariants } from '#platform/ldap/names.ts';
 import type { LdapGroupLink } from './queries.ts';
 
 /**
@@ -36,7 +37,7 @@ const levelsByName = async (
     for (const { cn, filter, group_access } of links) {
       ctx.signal.throwIfAborted();
       const names = cn === null ? await session.membersByFilter(filter ?? '') : await session.membersOfGroup(cn);
-      for (const name of names.flatMap(dnVariants)) {
+      for (const name of names.flatMap(nameVariants)) {
         levels.set(name, Math.max(group_access, levels.get(name) ?? 0));
       }
     }

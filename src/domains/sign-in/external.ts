@@ -3,6 +3,7 @@ import { namespacePathProblems } from '#domains/users/namespace-path.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { DomainError, forbidden } from '#platform/errors.ts';
+import { nameVariants } from '#platform/ldap/names.ts';
 import { randomToken } from '#platform/secrets.ts';
 
 /** Somebody whom a provider (a directory, a SAML provider) has proved to be who they are there. */
@@ -56,7 +57,7 @@ const findUser = async ({ db }: Context, { provider, externUid }: ExternalPerson
     .where('identities.saml_provider_id', 'is', null)
     .where('users.user_type', '=', 'human');
   query = provider.startsWith('ldap')
-    ? query.where((where) => where(where.fn('lower', ['identities.extern_uid']), '=', externUid.toLowerCase()))
+    ? query.where((where) => where(where.fn('lower', ['identities.extern_uid']), 'in', nameVariants(externUid)))
     : query.where('identities.extern_uid', '=', externUid);
   return (await query.executeTakeFirst())?.user_id ?? null;
 };

@@ -1,5 +1,6 @@
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
+import { tightName } from '#platform/ldap/names.ts';
 import { GROUP_SAML, type UserAttributes } from './attributes.ts';
 import { requireAdministrator } from './policy.ts';
 import { type Changes, lockUser, writeUser } from './write.ts';
@@ -28,7 +29,7 @@ export const setIdentity = async (
     .executeTakeFirst();
   await tx.db
     .insertInto('identities')
-    .values({ ...identity, extern_uid })
+    .values({ ...identity, extern_uid: identity.provider.startsWith('ldap') ? tightName(extern_uid) : extern_uid })
     .execute();
   return { identity: { previous: replaced > 0n ? identity.provider : null, current: identity.provider } };
 };

@@ -177,10 +177,3 @@ const sessionOn = (client: Client, server: LdapServer): LdapSession => {
 
 const textsOf = (value: Buffer | Buffer[] | string[] | string | undefined): string[] =>
   [value ?? []].flat().flatMap((each) => (typeof each === 'string' && each !== '' ? [each] : []));
-
-/** The ways in which one distinguished name may be written, in lower case: as given, and without needless spaces. */
-export const dnVariants = (dn: string): readonly string[] => {
-  const lower = dn.toLowerCase();
-  const tight = lower.replace(/(?<!\\)\s*([,=+])\s*/g, '$1').trim();
-  return tight === lower ? [lower] : [lower, tight];
-};
