@@ -350,6 +350,16 @@ describe('which rule governs', () => {
     expect(await tryGit(tree, 'push', free, 'main')).toMatchObject({ code: 0 });
   });
 
+  it('leaves alone what the hub itself commits to a new project', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    await app().as(owner).post(`/groups/${group.id}/push_rule`, { commit_message_regex: '^Never', member_check: true });
+    const project = await app().make.project({ namespace_id: group.id, initialize_with_readme: true }, owner);
+    expect((await app().as(owner).get(`/projects/${project.id}`)).body.empty_repo).toBe(false);
+    const path = `/projects/${project.id}/repository/branches`;
+    expect((await app().as(owner).post(path, { branch: 'more', ref: 'main' })).status).toBe(201);
+  });
+
   it('holds for administrators and owners as for everybody', async () => {
     const repo = await setUp({ commit_message_regex: '^Good' });
     await repo.commit('bad');
