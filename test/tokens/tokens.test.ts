@@ -133,7 +133,8 @@ describe('creating tokens for oneself', () => {
   it('is nothing that an application can do that was let in: shutting it out ends all that it has', async () => {
     const user = await app().make.user();
     const { access_token } = await tokensFor(app(), user, await makeApplication(app(), user), { scope: 'api' });
-    const byApplication = (path: string, body: unknown) => app().anonymous.post(path, body, bearer(access_token));
+    const byApplication = (path: string, body: Record<string, unknown>) =>
+      app().anonymous.post(path, body, bearer(access_token));
     const mutation = `mutation { personalAccessTokenCreate(input: { name: "g", scopes: ["read_api"] }) { token errors } }`;
     const created = await byApplication('/api/graphql', { query: mutation });
     expect(created.body.data.personalAccessTokenCreate).toEqual({
