@@ -6,8 +6,10 @@ import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { sweepSamlRequests } from '#domains/saml/jobs.ts';
+import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
+import { mailExpiring } from '#domains/tokens/expiring.ts';
 import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
 import { dropUnclaimed, removeFolder } from '#domains/uploads/jobs.ts';
 import { dropUnclaimedAvatar } from '#domains/users/avatar.ts';
@@ -42,6 +44,8 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),
+  runnable(mailExpiring),
+  runnable(tellOfExpiringTokens),
   runnable(dropUnclaimed),
   runnable(removeFolder),
   runnable(sweepDeliveries),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
+import { expiringBody } from './webhook.ts';
 
 const account = z.object({
   id: z.number(),
@@ -13,3 +14,21 @@ const account = z.object({
 export const serviceAccountCreated = defineEvent('service_account.created', account);
 export const serviceAccountUpdated = defineEvent('service_account.updated', account);
 export const serviceAccountDeleted = defineEvent('service_account.deleted', account);
+
+const expiring = z.object({
+  id: z.number(),
+  user_id: z.number(),
+  name: z.string(),
+  created_at: z.string(),
+  expires_at: z.string(),
+  /** So many days before its end, or fewer where a day was missed. */
+  days: z.number(),
+  group_id: z.number().nullable(),
+});
+export type ExpiringPayload = z.output<typeof expiring>;
+
+/** A token of a service account is about to end. Those of people are told by mail. */
+export const tokenExpiring = defineEvent('token.expiring', expiring, {
+  trigger: () => 'resource_access_token_events',
+  body: expiringBody,
+});

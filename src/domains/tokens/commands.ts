@@ -55,8 +55,10 @@ const OUTLIVES = 'an application cannot take over a token that would outlive its
 
 /** Makes a token of a bot, where the caller may administer it. @throws `invalid` by attribute */
 export const createBotToken = async (ctx: Context, botId: number, input: NewToken): Promise<CreatedToken> => {
+  const settings = await getSettings(ctx);
+  if (settings.disable_personal_access_tokens) throw forbidden(DISABLED);
   const available = TOKEN_SCOPES.filter((scope) => !ADMINISTRATOR_SCOPES.has(scope));
-  return insertChecked(ctx, botId, input, { settings: await getSettings(ctx), available, impersonation: false });
+  return insertChecked(ctx, botId, input, { settings, available, impersonation: false });
 };
 
 /**

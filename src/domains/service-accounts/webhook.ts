@@ -1,0 +1,16 @@
+import { findNamespace } from '#domains/groups/queries.ts';
+import { hookGroup } from '#domains/groups/webhook.ts';
+import { tokenBody } from '#domains/tokens/webhook.ts';
+import type { Context } from '#platform/context.ts';
+import type { EventRow } from '#platform/events.ts';
+import type { ExpiringPayload } from './events.ts';
+
+/** The body of tokens of service accounts that are about to end; null when the group has gone since. */
+export const expiringBody = async (
+  ctx: Context,
+  _event: EventRow,
+  token: ExpiringPayload,
+): Promise<Record<string, unknown> | null> => {
+  const group = token.group_id === null ? null : await findNamespace(ctx, { id: token.group_id });
+  return group && tokenBody({ group: hookGroup(group) }, token);
+};
