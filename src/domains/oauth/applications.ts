@@ -201,7 +201,8 @@ const check = async (
   const errors: Record<string, string[]> = {};
   if (name.trim() === '') errors.name = ["can't be blank"];
   else if (name.length > 255) errors.name = ['is too long (maximum is 255 characters)'];
-  else if (name.includes('\0') || !name.isWellFormed()) errors.name = ['is invalid'];
+  // Control characters and those that turn the direction of text would let a name pass for another on the consent page.
+  else if (/[\p{Cc}\p{Cf}]/u.test(name) || !name.isWellFormed()) errors.name = ['is invalid'];
   if (redirect_uris.length > MAX_REDIRECT_URIS)
     errors.redirect_uri = [`are too many (maximum is ${MAX_REDIRECT_URIS})`];
   else {

@@ -63,15 +63,18 @@ interface Stored {
   readonly email: string;
 }
 
-/** At most one account has the address confirmed. */
+/**
+ * At most one account has the address confirmed. The link goes to its primary address, whichever was named: whoever got
+ * hold of a token can add an address, and must not get the account by it.
+ */
 const resettable = async ({ db }: Context, email: string): Promise<readonly Stored[]> => {
   const { rows } = await sql<Stored>`
-    select u.id, u.username, a.email from (
-      select id as user_id, email from users where lower(email) = lower(${email}) and confirmed_at is not null
+    select u.id, u.username, u.email from (
+      select id as user_id from users where lower(email) = lower(${email})
       union all
-      select user_id, email from emails where lower(email) = lower(${email}) and confirmed_at is not null
+      select user_id from emails where lower(email) = lower(${email}) and confirmed_at is not null
     ) as a join users u on u.id = a.user_id
-    where u.user_type = 'human' and u.state in ('active', 'deactivated')
+    where u.confirmed_at is not null and u.user_type = 'human' and u.state in ('active', 'deactivated')
     limit 1`.execute(db);
   return rows;
 };
