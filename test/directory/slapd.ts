@@ -1,9 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Client } from 'ldapts';
 import { until } from '../support/until.ts';
 
@@ -14,23 +15,28 @@ const MODULES = ['/usr/lib/ldap', '/usr/lib/openldap'].find((path) => existsSync
 /** Whether OpenLDAP's server is installed (Debian's package slapd). */
 export const hasSlapd = SLAPD !== undefined && SCHEMAS !== undefined;
 
-export const SUFFIX = 'dc=example,dc=org';
+const SUFFIX = 'dc=example,dc=org';
 export const PEOPLE = `ou=people,${SUFFIX}`;
 export const GROUPS = `ou=groups,${SUFFIX}`;
 export const ADMIN = `cn=admin,${SUFFIX}`;
 export const ADMIN_PASSWORD = 'secret of the directory';
-const PERSON_PASSWORD = 'password of the person';
+export const PERSON_PASSWORD = 'password of the person';
 
-export { PERSON_PASSWORD };
+const fixture = (name: string): string => fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url));
+/** What the directory shows over TLS; it has signed itself. */
+export const CERTIFICATE = readFileSync(fixture('directory.crt'), 'utf8');
 
 /** A real directory on loopback, with nothing in it but its branches. */
 export class Directory {
   readonly url: string;
+  /** With TLS from the first byte. */
+  readonly tlsUrl: string;
   readonly #folder: string;
   #process: ChildProcess;
 
-  private constructor(url: string, folder: string, process: ChildProcess) {
+  private constructor(url: string, tlsUrl: string, folder: string, process: ChildProcess) {
     this.url = url;
+    this.tlsUrl = tlsUrl;
     this.#folder = folder;
     this.#process = process;
   }
@@ -49,6 +55,8 @@ export class Directory {
         `pidfile ${folder}/slapd.pid`,
         ...(MODULES === undefined ? [] : [`modulepath ${MODULES}`, 'moduleload back_mdb']),
         'sizelimit unlimited',
+        `TLSCertificateFile ${fixture('directory.crt')}`,
+        `TLSCertificateKeyFile ${fixture('directory.key')}`,
         'database mdb',
         'maxsize 10485760',
         `suffix "${SUFFIX}"`,
@@ -68,8 +76,8 @@ export class Directory {
     await writeFile(join(folder, 'branches.ldif'), `${branches.join('\n\n')}\n`);
     execFileSync(SLAPD, ['-T', 'add', '-f', config, '-l', join(folder, 'branches.ldif')], { stdio: 'pipe' });
     const url = `ldap://127.0.0.1:${await freePort()}`;
-    const process = launch(url, config);
-    const directory = new Directory(url, folder, process);
+    const tlsUrl = `ldaps://127.0.0.1:${await freePort()}`;
+    const directory = new Directory(url, tlsUrl, folder, launch(`${url} ${tlsUrl}`, config));
     await until('the directory answers', () => directory.#answers());
     return directory;
   }
@@ -128,9 +136,18 @@ export class Directory {
     await ended;
   }
 
+  /** Answers nobody but its administrator with more entries than so many. */
+  async limitSize(limit: number | 'unlimited'): Promise<void> {
+    const config = join(this.#folder, 'slapd.conf');
+    const text = await readFile(config, 'utf8');
+    await writeFile(config, text.replace(/^sizelimit .*$/m, `sizelimit size=${limit} size.prtotal=${limit}`));
+    await this.stop();
+    await this.resume();
+  }
+
   /** Starts it again, with what it had. */
   async resume(): Promise<void> {
-    this.#process = launch(this.url, join(this.#folder, 'slapd.conf'));
+    this.#process = launch(`${this.url} ${this.tlsUrl}`, join(this.#folder, 'slapd.conf'));
     await until('the directory answers again', () => this.#answers());
   }
 
@@ -141,8 +158,8 @@ export class Directory {
 }
 
 /** `-d 0` keeps it in the foreground, silent. */
-const launch = (url: string, config: string): ChildProcess =>
-  spawn(SLAPD ?? '', ['-h', url, '-f', config, '-d', '0'], { stdio: 'ignore' });
+const launch = (urls: string, config: string): ChildProcess =>
+  spawn(SLAPD ?? '', ['-h', urls, '-f', config, '-d', '0'], { stdio: 'ignore' });
 
 const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {

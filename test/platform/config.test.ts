@@ -1,6 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { ConfigError, helpText, readConfig, settingInfos, wantsHelp } from '#platform/config.ts';
+
+const CERTIFICATE = readFileSync(new URL('../saml/fixtures/provider.crt', import.meta.url), 'utf8');
+const LDAP = { name: 'ldapmain', url: 'ldaps://ldap.example.com:636', base: 'dc=example,dc=com' };
 
 test('without flags and variables the defaults hold', () => {
   expect(readConfig([], {})).toEqual({
@@ -19,6 +24,13 @@ test('without flags and variables the defaults hold', () => {
     s3Bucket: null,
     smtpUrl: null,
     mailFrom: null,
+    samlEntryPoint: null,
+    samlCertificates: [],
+    samlEntityId: null,
+    samlAttributes: { email: 'email', name: 'name', username: 'username', groups: 'groups' },
+    samlCreateUsers: false,
+    samlLabel: 'SAML',
+    ldapServers: [],
   });
 });
 
@@ -39,12 +51,19 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
     's3-bucket': 'my-bucket',
     'smtp-url': 'smtps://hub:p%40ss@mail.example.com:465',
     'mail-from': 'hub@example.com',
+    'saml-entry-point': 'https://id.example.com/sso?tenant=1',
+    'saml-certificate': CERTIFICATE,
+    'saml-entity-id': 'urn:hub',
+    'saml-attributes': 'groups=http://schemas.example.com/claims/groups, email=mail',
+    'saml-create-users': 'true',
+    'saml-label': 'Example ID',
+    'ldap-servers': JSON.stringify([LDAP]),
   };
   const infos = settingInfos();
   expect(infos.map(({ flag }) => flag).sort()).toEqual(Object.keys(values).sort());
   const byVariable = readConfig([], Object.fromEntries(infos.map(({ flag, variable }) => [variable, values[flag]])));
   const byFlag = readConfig(
-    Object.entries(values).flatMap(([flag, value]) => [`--${flag}`, value]),
+    Object.entries(values).map(([flag, value]) => `--${flag}=${value}`),
     {},
   );
   expect(byFlag).toEqual(byVariable);
@@ -54,6 +73,10 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
     trustedProxies: ['10.0.0.0/8', '::1', '192.0.2.7'],
     dataDir: '/srv/hub',
     role: 'worker',
+    samlCertificates: [CERTIFICATE],
+    samlAttributes: { groups: 'http://schemas.example.com/claims/groups', email: 'mail', username: 'username' },
+    samlCreateUsers: true,
+    ldapServers: [{ ...LDAP, uid: 'uid', verify_certificates: true, create_users: false }],
   });
   expect(readConfig(['--port=81'], { MILLRACE_PORT: '80' }).port).toBe(81);
   expect(readConfig([], { MILLRACE_PORT: '' }).port).toBe(8080);
@@ -66,6 +89,12 @@ test('help lists every flag, variable and default', () => {
   }
   expect(wantsHelp(['--port', '1', '--help'])).toBe(true);
   expect(wantsHelp(['--port', '1'])).toBe(false);
+});
+
+test('certificates and directories may stand in files', () => {
+  const path = fileURLToPath(new URL('../saml/fixtures/provider.crt', import.meta.url));
+  expect(readConfig(['--saml-certificate', path], {}).samlCertificates).toEqual([CERTIFICATE]);
+  expect(() => readConfig(['--ldap-servers', path], {})).toThrow('is not JSON');
 });
 
 describe('a bad value is refused by name', () => {
@@ -84,6 +113,11 @@ describe('a bad value is refused by name', () => {
     ['MILLRACE_LOG_LEVEL', 'loud', 'trace, debug, info'],
     ['MILLRACE_STORAGE', 'gcs', 'local, s3'],
     ['MILLRACE_S3_BUCKET', 'A_B', 'name of a bucket'],
+    ['MILLRACE_SAML_ENTRY_POINT', 'id.example.com', 'http or https'],
+    ['MILLRACE_SAML_CERTIFICATE', '/nowhere/id.crt', 'is not a file that can be read'],
+    ['MILLRACE_SAML_CERTIFICATE', '-----BEGIN PUBLIC KEY-----', 'holds no certificate'],
+    ['MILLRACE_SAML_ATTRIBUTES', 'mail', 'a list such as'],
+    ['MILLRACE_SAML_CREATE_USERS', 'yes', 'true or false'],
   ])('%s=%s', (variable, value, allowed) => {
     const read = () => readConfig([], { [variable]: value });
     expect(read).toThrow(ConfigError);
@@ -97,6 +131,12 @@ describe('a bad value is refused by name', () => {
     ['MILLRACE_ADMIN_TOKEN', 'with a space in the middle of it', 'without spaces'],
     ['MILLRACE_ADMIN_PASSWORD', 'sesame', '8 to 128'],
     ['MILLRACE_SECRET_KEY', 'too-short-a-key', '32 bytes in base64'],
+    ['MILLRACE_LDAP_SERVERS', '{"password": "hunter2"', 'is not JSON'],
+    ['MILLRACE_LDAP_SERVERS', 'password: hunter2', 'is not a file that can be read'],
+    ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, url: 'http://hunter2' }]), '0.url: is not of the form'],
+    ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, name: 'main' }]), '0.name: has to begin with ldap'],
+    ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, user_filter: '(a' }]), '0.user_filter: is not a filter'],
+    ['MILLRACE_LDAP_SERVERS', JSON.stringify([LDAP, LDAP]), 'two servers have one name'],
     ['DATABASE_URL', 'mysql://user:hunter2@host/db', 'postgresql://'],
   ])('%s, whose value is not repeated', (variable, value, allowed) => {
     const read = () => readConfig([], { [variable]: value });
@@ -116,5 +156,10 @@ describe('a bad value is refused by name', () => {
     expect(() => readConfig(['serve'], {})).toThrow(ConfigError);
     expect(() => readConfig(['--port'], {})).toThrow(/--port/);
     expect(() => readConfig(['--storage', 's3'], {})).toThrow(/MILLRACE_S3_BUCKET/);
+  });
+
+  test('SAML without a certificate to tell its answers by', () => {
+    const read = () => readConfig([], { MILLRACE_SAML_ENTRY_POINT: 'https://id.example.com/sso' });
+    expect(read).toThrow('MILLRACE_SAML_CERTIFICATE');
   });
 });

@@ -30,8 +30,6 @@ export class SamlRefusal extends Error {
 
 type Asking = Pick<Context, 'services'>;
 
-export const isSamlConfigured = ({ services }: Asking): boolean => services.config.samlEntryPoint !== null;
-
 /** The document that the provider is set up with. @throws `not_found` where SAML is not configured */
 export const samlMetadata = (ctx: Asking): string =>
   samlOf(ctx, { cacheProvider: unused }).generateServiceProviderMetadata(null);
