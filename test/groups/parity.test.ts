@@ -17,7 +17,7 @@ describe('what REST can do with groups and namespaces', () => {
         assistantFeaturesEnabled: false,
         lockAssistantFeaturesEnabled: true,
         fileTemplateProjectId: `gid://gitlab/Project/${project.id}`,
-        ipRestrictionRanges: '192.0.2.0/24',
+        ipRestrictionRanges: '127.0.0.0/8',
         serviceAccessTokensExpirationEnforced: false,
         defaultBranch: 'trunk',
       },
@@ -39,11 +39,11 @@ describe('what REST can do with groups and namespaces', () => {
       assistant_features_enabled: false,
       lock_assistant_features_enabled: true,
       file_template_project_id: project.id,
-      ip_restriction_ranges: '192.0.2.0/24',
+      ip_restriction_ranges: '127.0.0.0/8',
       default_branch: 'trunk',
     });
     const query = `{ group(fullPath: "${group.path}") { ${Object.keys(expected).join(' ')} ipRestrictionRanges } }`;
-    expect((await as(owner).graphql(query)).data.group).toEqual({ ...expected, ipRestrictionRanges: '192.0.2.0/24' });
+    expect((await as(owner).graphql(query)).data.group).toEqual({ ...expected, ipRestrictionRanges: '127.0.0.0/8' });
     expect((await as(reader).graphql(query)).data.group).toEqual({ ...expected, ipRestrictionRanges: null });
   });
 

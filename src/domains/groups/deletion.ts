@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { removeAvatar } from '#domains/users/avatar.ts';
 import { dismissProjects } from '#domains/users/leaving-projects.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
@@ -127,6 +128,7 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
     .execute();
   const parent = found.parent_id === null ? undefined : await lockPlace(tx, found.parent_id);
   await tx.db.deleteFrom('namespaces').where('id', '=', found.id).execute();
+  for (const { avatar_key } of groups) removeAvatar(tx, avatar_key);
   if (sharing.length > 0) {
     await refreshAccess(
       tx,

@@ -1,0 +1,197 @@
+import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
+import { GroupRef } from '#domains/groups/graphql.ts';
+import { getGroup } from '#domains/groups/queries.ts';
+import { ProjectRef } from '#domains/projects/graphql.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest } from '#platform/errors.ts';
+import { deleteInvitation, type InvitationRow, invite, listInvitations, updateInvitation } from '../invitations.ts';
+import { groupSource, type MemberSource, projectSource } from '../model.ts';
+import { type AccessRequestRow, approveRequest, denyRequest, listAccessRequests, requestAccess } from '../requests.ts';
+
+const AccessRequest = builder.objectRef<AccessRequestRow>('AccessRequest').implement({
+  description: 'Somebody asks to become a member.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ id }) => gid('AccessRequest', id) }),
+    user: t.field({ type: UserRef, nullable: true, resolve: (row, _args, ctx) => loadUser(ctx, row.user_id) }),
+    requestedAt: t.expose('requested_at', { type: 'Time', nullable: false }),
+  }),
+});
+const AccessRequestConnection = builder.connectionObject(
+  { type: AccessRequest, name: 'AccessRequestConnection' },
+  { name: 'AccessRequestEdge' },
+);
+
+const Invitation = builder.objectRef<InvitationRow>('MemberInvitation').implement({
+  description: 'Somebody is invited by an address, and has not accepted yet.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ id }) => gid('MemberInvitation', id) }),
+    email: t.exposeString('email', { nullable: false }),
+    accessLevel: t.field({ type: AccessLevelRef, nullable: false, resolve: (row) => row.access_level }),
+    expiresAt: t.expose('expires_at', { type: 'Date', nullable: true }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    createdBy: t.field({
+      type: UserRef,
+      nullable: true,
+      resolve: (row, _args, ctx) => (row.created_by_id === null ? null : loadUser(ctx, row.created_by_id)),
+    }),
+  }),
+});
+const InvitationConnection = builder.connectionObject(
+  { type: Invitation, name: 'MemberInvitationConnection' },
+  { name: 'MemberInvitationEdge' },
+);
+
+const ONLY_MANAGERS = 'For those who manage the members.';
+
+builder.objectField(GroupRef, 'accessRequests', (t) =>
+  t.connection(
+    {
+      type: AccessRequest,
+      nullable: true,
+      description: ONLY_MANAGERS,
+      resolve: (group, args, ctx, info) => listConnection(args, info, listAccessRequests(ctx, groupSource(group))),
+    },
+    AccessRequestConnection,
+  ),
+);
+builder.objectField(GroupRef, 'invitations', (t) =>
+  t.connection(
+    {
+      type: Invitation,
+      nullable: true,
+      description: ONLY_MANAGERS,
+      args: { search: t.arg.string() },
+      resolve: (group, args, ctx, info) =>
+        listConnection(args, info, listInvitations(ctx, groupSource(group), args.search ?? undefined)),
+    },
+    InvitationConnection,
+  ),
+);
+builder.objectField(ProjectRef, 'accessRequests', (t) =>
+  t.connection(
+    {
+      type: AccessRequest,
+      nullable: true,
+      description: ONLY_MANAGERS,
+      resolve: async ({ id }, args, ctx, info) =>
+        listConnection(args, info, listAccessRequests(ctx, projectSource(await getProject(ctx, { id })))),
+    },
+    AccessRequestConnection,
+  ),
+);
+builder.objectField(ProjectRef, 'invitations', (t) =>
+  t.connection(
+    {
+      type: Invitation,
+      nullable: true,
+      description: ONLY_MANAGERS,
+      args: { search: t.arg.string() },
+      resolve: async ({ id }, args, ctx, info) => {
+        const source = projectSource(await getProject(ctx, { id }));
+        return listConnection(args, info, listInvitations(ctx, source, args.search ?? undefined));
+      },
+    },
+    InvitationConnection,
+  ),
+);
+
+interface PlaceInput {
+  groupPath?: string | null;
+  projectPath?: string | null;
+}
+
+/** The group or project meant: exactly one is named. */
+const sourceOf = async (ctx: Context, { groupPath, projectPath }: PlaceInput): Promise<MemberSource> => {
+  if (groupPath != null && projectPath == null) return groupSource(await getGroup(ctx, { path: groupPath }));
+  if (projectPath != null && groupPath == null) return projectSource(await getProject(ctx, { path: projectPath }));
+  throw badRequest('give groupPath or projectPath');
+};
+
+mutationField('accessRequestCreate', {
+  description: 'Asks to become a member of a group or project.',
+  input: (t) => ({ groupPath: t.id(), projectPath: t.id() }),
+  payload: { accessRequest: AccessRequest },
+  run: async (ctx, place) => ({ accessRequest: await requestAccess(ctx, await sourceOf(ctx, place)) }),
+});
+
+mutationField('accessRequestApprove', {
+  description: 'Grants a request for access: a Developer, unless another role is given.',
+  input: (t) => ({
+    groupPath: t.id(),
+    projectPath: t.id(),
+    userId: t.field({ type: 'UserID', required: true }),
+    accessLevel: t.field({ type: AccessLevelEnum }),
+  }),
+  payload: { user: UserRef },
+  run: async (ctx, { userId, accessLevel, ...place }) => {
+    await approveRequest(ctx, await sourceOf(ctx, place), userId, accessLevel ?? undefined);
+    return { user: await loadUser(ctx, userId) };
+  },
+});
+
+mutationField('accessRequestDeny', {
+  description: 'Turns a request for access down; who asked may take it back.',
+  input: (t) => ({
+    groupPath: t.id(),
+    projectPath: t.id(),
+    userId: t.field({ type: 'UserID', required: true }),
+  }),
+  payload: {},
+  run: async (ctx, { userId, ...place }) => {
+    await denyRequest(ctx, await sourceOf(ctx, place), userId);
+    return {};
+  },
+});
+
+mutationField('invitationCreate', {
+  description: 'Invites whoever has the address, by a mail with a link.',
+  input: (t) => ({
+    groupPath: t.id(),
+    projectPath: t.id(),
+    email: t.string({ required: true }),
+    accessLevel: t.field({ type: AccessLevelEnum, required: true }),
+    expiresAt: t.field({ type: 'Date', description: 'Of the membership.' }),
+  }),
+  payload: { invitation: Invitation },
+  run: async (ctx, { email, accessLevel, expiresAt, ...place }) => ({
+    invitation: await invite(ctx, await sourceOf(ctx, place), {
+      email,
+      access_level: accessLevel,
+      expires_at: expiresAt,
+    }),
+  }),
+});
+
+mutationField('invitationUpdate', {
+  description: 'Changes an invitation that nobody has accepted yet.',
+  input: (t) => ({
+    groupPath: t.id(),
+    projectPath: t.id(),
+    email: t.string({ required: true }),
+    accessLevel: t.field({ type: AccessLevelEnum }),
+    expiresAt: t.field({ type: 'Date' }),
+  }),
+  payload: { invitation: Invitation },
+  run: async (ctx, { email, accessLevel, expiresAt, ...place }) => ({
+    invitation: await updateInvitation(ctx, await sourceOf(ctx, place), email, {
+      access_level: accessLevel ?? undefined,
+      expires_at: expiresAt,
+    }),
+  }),
+});
+
+mutationField('invitationDelete', {
+  description: 'Takes an invitation back: its link ends.',
+  input: (t) => ({ groupPath: t.id(), projectPath: t.id(), email: t.string({ required: true }) }),
+  payload: {},
+  run: async (ctx, { email, ...place }) => {
+    await deleteInvitation(ctx, await sourceOf(ctx, place), email);
+    return {};
+  },
+});

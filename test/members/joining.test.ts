@@ -1,0 +1,233 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { removeExpiredMembers } from '#domains/members/expiry.ts';
+import { findEvents } from '../groups/find-events.ts';
+import { signedIn } from '../pages/visitor.ts';
+import { useApp } from '../support/app.ts';
+import { linkTo, mailsTo } from '../support/mails.ts';
+
+const app = useApp();
+const db = () => app().hub.services.db;
+
+const kindsOf = async (type: string, id: number) => (await findEvents(app(), type, id)).map(({ kind }) => kind);
+
+describe('access requests', () => {
+  it.each(['groups', 'projects'] as const)(
+    'to %s are granted or turned down by those who manage members',
+    async (kind) => {
+      const [owner, asking, other] = [await app().make.user(), await app().make.user(), await app().make.user()];
+      const place =
+        kind === 'groups'
+          ? await app().make.group({ visibility: 'public' }, owner)
+          : await app().make.project({ visibility: 'public' }, owner);
+      const path = `/${kind}/${place.id}/access_requests`;
+      const asked = await app().as(asking).post(path);
+      expect(asked.status).toBe(201);
+      expect(asked.body).toMatchObject({ id: asking.id, username: asking.username, requested_at: expect.any(String) });
+      expect((await app().as(asking).post(path)).status).toBe(400);
+      expect((await app().as(owner).post(path)).status).toBe(400);
+      expect((await app().anonymous.post(path)).status).toBe(401);
+      expect((await app().as(asking).get(path)).status).toBe(403);
+      expect((await app().as(other).put(`${path}/${asking.id}/approve`)).status).toBe(403);
+      expect((await app().as(other).delete(`${path}/${asking.id}`)).status).toBe(403);
+      const listed = await app().as(owner).get(path);
+      expect(listed.body.map(({ id }: { id: number }) => id)).toEqual([asking.id]);
+      expect((await app().as(owner).put(`${path}/${asking.id}/approve`, { access_level: 60 })).status).toBe(400);
+      const granted = await app().as(owner).put(`${path}/${asking.id}/approve`);
+      expect(granted.status).toBe(201);
+      expect(granted.body).toMatchObject({ id: asking.id, access_level: 30 });
+      expect((await app().as(owner).put(`${path}/${asking.id}/approve`)).status).toBe(404);
+      expect((await app().as(owner).get(path)).body).toEqual([]);
+      await app().as(other).post(path);
+      expect((await app().as(owner).delete(`${path}/${other.id}`)).status).toBe(204);
+      expect((await app().as(owner).get(`/${kind}/${place.id}/members/${other.id}`)).status).toBe(404);
+    },
+  );
+
+  it('are taken only where they are enabled, and of what one may know', async () => {
+    const [owner, asking] = [await app().make.user(), await app().make.user()];
+    const closed = await app().make.group({ visibility: 'public', request_access_enabled: false }, owner);
+    const hidden = await app().make.group({}, owner);
+    expect((await app().as(asking).post(`/groups/${closed.id}/access_requests`)).status).toBe(403);
+    expect((await app().as(asking).post(`/groups/${hidden.id}/access_requests`)).status).toBe(404);
+  });
+
+  it('can be taken back, and are told to those who decide alone', async () => {
+    const [owner, asking] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({ visibility: 'public' }, owner);
+    await app().as(asking).post(`/groups/${group.id}/access_requests`);
+    const row = await db()
+      .selectFrom('access_requests')
+      .select('id')
+      .where('user_id', '=', asking.id)
+      .executeTakeFirstOrThrow();
+    expect((await app().as(asking).delete(`/groups/${group.id}/access_requests/${asking.id}`)).status).toBe(204);
+    const events = await findEvents(app(), 'AccessRequest', row.id);
+    expect(events.map(({ kind }) => kind)).toEqual(['access_request.created', 'access_request.withdrawn']);
+    expect(events.map((event) => event.min_access_level)).toEqual([50, 50]);
+    expect(await mailsTo(app(), `${owner.username}@example.com`)).toHaveLength(1);
+  });
+
+  it('sends no mail for a group that wants none', async () => {
+    const [owner, asking] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({ visibility: 'public', emails_enabled: false }, owner);
+    const child = await app().make.group({ parent_id: group.id, visibility: 'public' }, owner);
+    await app().as(asking).post(`/groups/${child.id}/access_requests`);
+    expect(await mailsTo(app(), `${owner.username}@example.com`)).toEqual([]);
+  });
+
+  it('works over GraphQL', async () => {
+    const [owner, asking] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({ visibility: 'public' }, owner);
+    const place = `groupPath: "${group.full_path}"`;
+    const asked = await app()
+      .as(asking)
+      .graphql(`mutation { accessRequestCreate(input: { ${place} }) { errors accessRequest { user { username } } } }`);
+    expect(asked.data.accessRequestCreate).toEqual({
+      errors: [],
+      accessRequest: { user: { username: asking.username } },
+    });
+    const query = `{ group(fullPath: "${group.full_path}") { accessRequests { nodes { user { username } } } } }`;
+    expect((await app().as(owner).graphql(query)).data.group.accessRequests.nodes).toHaveLength(1);
+    expect((await app().as(asking).graphql(query)).data.group.accessRequests).toBeNull();
+    const granted = await app()
+      .as(owner)
+      .graphql(
+        `mutation { accessRequestApprove(input: { ${place}, userId: "gid://gitlab/User/${asking.id}", accessLevel: GUEST }) { errors user { username } } }`,
+      );
+    expect(granted.data.accessRequestApprove.errors).toEqual([]);
+    expect((await app().as(owner).get(`/groups/${group.id}/members/${asking.id}`)).body.access_level).toBe(10);
+  });
+});
+
+describe('invitations', () => {
+  it('are listed, changed and taken back by those who manage members', async () => {
+    const [owner, maintainer, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
+    const group = await app().make.group({}, owner);
+    await app().make.groupMember(group, maintainer, 40);
+    const path = `/groups/${group.id}/invitations`;
+    const body = { email: 'one@example.net, TWO@example.net', access_level: 30, expires_at: '2099-01-01' };
+    expect((await app().as(maintainer).post(path, body)).status).toBe(403);
+    expect((await app().as(stranger).post(path, body)).status).toBe(404);
+    expect((await app().anonymous.post(path, body)).status).toBe(401);
+    expect((await app().as(owner).post(path, body)).body).toEqual({ status: 'success' });
+    const again = await app()
+      .as(owner)
+      .post(path, { ...body, email: 'One@example.net,not an address' });
+    expect(again.body.status).toBe('error');
+    expect(Object.keys(again.body.message)).toEqual(['One@example.net', 'not an address']);
+    expect(
+      (
+        await app()
+          .as(owner)
+          .post(path, { ...body, access_level: 60 })
+      ).status,
+    ).toBe(400);
+    expect((await app().as(maintainer).get(path)).status).toBe(403);
+    const listed = await app().as(owner).get(path);
+    expect(listed.body).toMatchObject([
+      { invite_email: 'one@example.net', access_level: 30, expires_at: '2099-01-01', user_name: '' },
+      { invite_email: 'TWO@example.net' },
+    ]);
+    expect(JSON.stringify(listed.body)).not.toContain('token');
+    const one = `${path}/${encodeURIComponent('one@example.net')}`;
+    expect((await app().as(maintainer).put(one, { access_level: 10 })).status).toBe(403);
+    expect((await app().as(owner).put(one, { access_level: 10 })).body.access_level).toBe(10);
+    expect((await app().as(owner).delete(one)).status).toBe(204);
+    expect((await app().as(owner).delete(one)).status).toBe(404);
+  });
+
+  it('give no more than the one who invites has', async () => {
+    const [owner, maintainer] = [await app().make.user(), await app().make.user()];
+    const project = await app().make.project({}, owner);
+    await app().make.projectMember(project, maintainer, 40);
+    const invite = (access_level: number) =>
+      app()
+        .as(maintainer)
+        .post(`/projects/${project.id}/invitations`, { email: `level${access_level}@example.net`, access_level });
+    expect((await invite(50)).status).toBe(403);
+    expect((await invite(40)).body).toEqual({ status: 'success' });
+  });
+
+  it('are accepted by the link in the mail, once', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    await app().as(owner).post(`/groups/${group.id}/invitations`, { email: 'linked@example.net', access_level: 20 });
+    const link = await linkTo(app(), 'linked@example.net', '/-/invites/');
+    const { visitor, user } = await signedIn(app());
+    await visitor.get(link);
+    expect(visitor.page.html).toContain(group.full_path);
+    expect((await app().as(user).get(`/groups/${group.id}`)).status).toBe(404);
+    await visitor.submit(link, {});
+    expect((await app().as(owner).get(`/groups/${group.id}/members/${user.id}`)).body.access_level).toBe(20);
+    const late = await signedIn(app());
+    await late.visitor.get(link);
+    expect(late.visitor.page.status).toBe(404);
+    await app().as(owner).delete(`/groups/${group.id}/members/${user.id}`);
+    expect((await app().as(owner).get(`/groups/${group.id}/invitations`)).body).toEqual([]);
+  });
+
+  it('are accepted when somebody with the confirmed address comes, and by no other address', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    for (const email of ['Comes@example.net', 'never-confirmed@example.net']) {
+      await app().as(owner).post(`/groups/${group.id}/invitations`, { email, access_level: 20 });
+    }
+    const create = (email: string, username: string, skip_confirmation: boolean) =>
+      app().as(app().root).post('/users', {
+        email,
+        username,
+        name: username,
+        force_random_password: true,
+        skip_confirmation,
+      });
+    const comes = await create('comes@example.net', 'comes', true);
+    const waits = await create('never-confirmed@example.net', 'waits', false);
+    await app().settle();
+    expect((await app().as(owner).get(`/groups/${group.id}/members/${comes.body.id}`)).body.access_level).toBe(20);
+    expect((await app().as(owner).get(`/groups/${group.id}/members/${waits.body.id}`)).status).toBe(404);
+    const left = (await app().as(owner).get(`/groups/${group.id}/invitations`)).body;
+    expect(left.map((each: { invite_email: string }) => each.invite_email)).toEqual(['never-confirmed@example.net']);
+  });
+
+  it('works over GraphQL', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    const place = `groupPath: "${group.full_path}", email: "graph@example.net"`;
+    const made = await app()
+      .as(owner)
+      .graphql(
+        `mutation { invitationCreate(input: { ${place}, accessLevel: DEVELOPER }) { errors invitation { email } } }`,
+      );
+    expect(made.data.invitationCreate).toEqual({ errors: [], invitation: { email: 'graph@example.net' } });
+    const gone = await app().as(owner).graphql(`mutation { invitationDelete(input: { ${place} }) { errors } }`);
+    expect(gone.data.invitationDelete.errors).toEqual([]);
+  });
+});
+
+describe('what has expired', () => {
+  it('is removed with an event for each, and nothing else is', async () => {
+    const [owner, past, future] = [await app().make.user(), await app().make.user(), await app().make.user()];
+    const [group, invited] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+    await app().make.groupMember(group, past, 30);
+    await app().make.groupMember(group, future, 30, '2099-01-01');
+    await app().as(owner).post(`/groups/${group.id}/share`, { group_id: invited.id, group_access: 20 });
+    const yesterday = sql<string>`current_date - 1`;
+    const row = await db()
+      .updateTable('members')
+      .set({ expires_at: yesterday })
+      .where('user_id', '=', past.id)
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    await db()
+      .updateTable('namespace_shares')
+      .set({ expires_at: yesterday })
+      .where('namespace_id', '=', group.id)
+      .execute();
+    await removeExpiredMembers.run(app().context(), {}, { attempt: 1, lastAttempt: false });
+    expect(await kindsOf('GroupMember', row.id)).toEqual(['member.removed']);
+    expect(await kindsOf('Group', group.id)).toContain('group.unshared');
+    const members = await db().selectFrom('members').select('user_id').where('namespace_id', '=', group.id).execute();
+    expect(members.map(({ user_id }) => user_id).sort()).toEqual([owner.id, future.id].sort());
+  });
+});
