@@ -79,7 +79,7 @@ describe('moving a project into a group', () => {
     const old = await app()
       .as(owner)
       .get(`/projects/${encodeURIComponent(project.path_with_namespace)}`);
-    expect(old.status).toBe(200);
+    expect(old.status).toBe(301);
     expect((await app().as(owner).post(path)).status).toBe(400);
   });
 

@@ -114,3 +114,24 @@ describe('a second factor that the settings demand', () => {
     expect(await other.visitor.get('/')).toMatchObject({ status: 200 });
   });
 });
+
+describe('a second factor that a group demands', () => {
+  it('is asked of its members, and of those of groups below, by whoever gives the least time', async () => {
+    const { visitor, user } = await signedIn(app());
+    const outsider = await signedIn(app());
+    const group = await app().make.group({});
+    const child = await app().make.group({ parent_id: group.id });
+    await app().make.groupMember(child, user, 10);
+    await graceIsOver(user);
+    await graceIsOver(outsider.user);
+    expect(await visitor.get('/')).toMatchObject({ status: 200 });
+    const update = (changes: Record<string, unknown>) => app().as(app().root).put(`/groups/${group.id}`, changes);
+    await update({ require_two_factor_authentication: true, two_factor_grace_period: 1_000_000 });
+    expect(await visitor.get('/')).toMatchObject({ status: 200 });
+    await update({ two_factor_grace_period: 1 });
+    expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
+    expect(await outsider.visitor.get('/')).toMatchObject({ status: 200 });
+    // Tokens are no sign-in.
+    expect((await app().as(user).get(`/groups/${child.id}`)).status).toBe(200);
+  });
+});
