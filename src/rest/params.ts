@@ -265,7 +265,9 @@ const picker = (shape: Shape) => {
 };
 
 const describeIssue = (issue: z.core.$ZodIssue, given: Parameters): string => {
-  const [first = '', ...rest] = issue.path.map(String);
+  // A bad element of a plain list is said of the list, as existing tools know it.
+  const path = typeof issue.path.at(-1) === 'number' ? issue.path.slice(0, -1) : issue.path;
+  const [first = '', ...rest] = path.map(String);
   const name = first + rest.map((part) => `[${part}]`).join('');
   if (issue.code === 'custom') return `${name} ${issue.message}`;
   const value = issue.path.reduce<unknown>(

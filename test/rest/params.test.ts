@@ -166,7 +166,7 @@ describe('lists and hashes', () => {
     [{ 1: '20', 0: '10' }, [10, 20]],
     ['1', '! x is invalid'],
     ['1,2', '! x is invalid'],
-    [['a'], '! x[0] is invalid'],
+    [['a'], '! x is invalid'],
     [{ a: '1' }, '! x is invalid'],
   ])('list reads %j as %j', (given, expected) => {
     expect(read(list(integer()), given)).toEqual(expected);

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { TOKEN_SCOPES } from '#domains/tokens/model.ts';
 import { createdTokenRecord, toCreatedToken, tokenRecord, toToken } from '#domains/tokens/record.ts';
+import { tokenFilter } from '#domains/tokens/rest.ts';
 import type { UserRow } from '#domains/users/queries.ts';
 import { readPage } from '#platform/paging.ts';
-import { boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { boolean, commaList, date, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import {
   addServiceAccount,
@@ -99,15 +100,7 @@ export const routes: readonly Route[] = [
     summary: 'List the tokens of a service account',
     input: {
       ...account,
-      revoked: boolean().optional(),
-      state: oneOf(['active', 'inactive']).optional(),
-      search: text({ max: 255 }).optional(),
-      created_after: dateTime().optional(),
-      created_before: dateTime().optional(),
-      last_used_after: dateTime().optional(),
-      last_used_before: dateTime().optional(),
-      expires_after: date().optional(),
-      expires_before: date().optional(),
+      ...tokenFilter,
     },
     paging: 'offset',
     item: tokenRecord,

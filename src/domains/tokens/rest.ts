@@ -23,6 +23,19 @@ const READ_USER = ['api', 'read_api', 'read_user'] as const;
 const ROTATION =
   'Revokes it and answers a new one in its place. Whoever authenticates here with a token that had been rotated revokes all that came of it.';
 
+/** What lists of tokens can be narrowed by. */
+export const tokenFilter = {
+  revoked: boolean().optional(),
+  state: oneOf(['active', 'inactive']).optional(),
+  search: text({ max: 255 }).optional(),
+  created_after: dateTime().optional(),
+  created_before: dateTime().optional(),
+  last_used_after: dateTime().optional(),
+  last_used_before: dateTime().optional(),
+  expires_after: date().optional(),
+  expires_before: date().optional(),
+};
+
 export const routes = [
   listRoute({
     path: '/personal_access_tokens',
@@ -31,15 +44,7 @@ export const routes = [
     description: "The caller's own; for administrators everyone's.",
     input: {
       user_id: integer().optional(),
-      revoked: boolean().optional(),
-      state: oneOf(['active', 'inactive']).optional(),
-      search: text({ max: 255 }).optional(),
-      created_after: dateTime().optional(),
-      created_before: dateTime().optional(),
-      last_used_after: dateTime().optional(),
-      last_used_before: dateTime().optional(),
-      expires_after: date().optional(),
-      expires_before: date().optional(),
+      ...tokenFilter,
     },
     paging: 'offset',
     item: tokenRecord,
