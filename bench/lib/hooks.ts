@@ -14,9 +14,10 @@ export interface HookScene {
   setHooks(urls: readonly string[]): Promise<void>;
   /** Commits so many push events at once. */
   commit(count: number): Promise<unknown>;
-  /** Attempts answered with 200 that were recorded so far. */
-  recorded(): Promise<number>;
-  untilRecorded(wanted: number): Promise<void>;
+  /** Where the log of attempts stands: what `untilRecorded` counts from. */
+  mark(): Promise<number>;
+  /** Waits until so many attempts have been recorded since, all answered with 200. */
+  untilRecorded(wanted: number, since: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -36,22 +37,23 @@ export const openHooks = async (database: Database): Promise<HookScene> => {
   if (!project) throw new Error('there is no project');
   const as = { 'private-token': ADMIN_TOKEN, 'content-type': 'application/json' };
 
-  const recorded = async (): Promise<number> => {
-    const { rows } = await database.pool.query<{ count: number }>(
-      `select count(*) as count from webhook_attempts where response_status = 200`,
-    );
-    return rows[0]?.count ?? 0;
-  };
-  // Counting costs more than delivering: until they may all be there the sequence is looked at.
-  const given = async (): Promise<number> => {
+  // Counting rows costs more than delivering: the sequence tells how many may be there, and rows are counted at the end.
+  const mark = async (): Promise<number> => {
     const { rows } = await database.pool.query<{ last: number }>(
-      `select last_value as last from pg_sequences where sequencename = 'webhook_attempts_id_seq'`,
+      `select coalesce(last_value, 0) as last from pg_sequences where sequencename = 'webhook_attempts_id_seq'`,
     );
     return rows[0]?.last ?? 0;
   };
+  const recorded = async (since: number): Promise<number> => {
+    const { rows } = await database.pool.query<{ count: number }>(
+      `select count(*) as count from webhook_attempts where id > $1 and response_status = 200`,
+      [since],
+    );
+    return rows[0]?.count ?? 0;
+  };
   return {
     hub,
-    recorded,
+    mark,
     setHooks: async (urls) => {
       await database.pool.query('delete from webhooks');
       for (const url of urls) {
@@ -69,10 +71,10 @@ export const openHooks = async (database: Database): Promise<HookScene> => {
          select pg_notify('event_committed', '')`,
         [userId, project.id, project.namespaces, JSON.stringify(pushPayload(userId)), count],
       ),
-    untilRecorded: async (wanted) => {
+    untilRecorded: async (wanted, since) => {
       const deadline = performance.now() + TIMEOUT_MS;
-      while ((await given()) < wanted || (await recorded()) < wanted) {
-        if (performance.now() > deadline) throw new Error(`${await recorded()} of ${wanted} deliveries were recorded`);
+      while ((await mark()) < since + wanted || (await recorded(since)) < wanted) {
+        if (performance.now() > deadline) throw new Error(`${await recorded(since)} of ${wanted} were delivered`);
         await sleep(5);
       }
     },

@@ -77,6 +77,13 @@ export const cpuMs = (pids: readonly number[]): number => {
   return ticks * TICK_MS;
 };
 
+/** CPU time of a process and all below it, those that have ended included. */
+export const treeCpuMs = (parent: number): number => {
+  const fields = statOf(parent);
+  const ended = fields ? (Number(fields[13]) + Number(fields[14])) * TICK_MS : 0;
+  return ended + cpuMs([parent, ...childrenOf(parent)]);
+};
+
 /** The processes below one: a Postgres server's backends. */
 export const childrenOf = (parent: number): number[] =>
   readdirSync('/proc')

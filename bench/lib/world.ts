@@ -7,7 +7,7 @@ import { startEmbeddedPostgres } from '../../src/platform/db/embedded.ts';
 import { migrate } from '../../src/platform/db/migrate.ts';
 import { createPool } from '../../src/platform/db/pool.ts';
 import { createLogger } from '../../src/platform/log.ts';
-import { childrenOf, parentOf, type Server, startServer } from './processes.ts';
+import { childrenOf, parentOf, type Server, startServer, treeCpuMs } from './processes.ts';
 
 export const ADMIN_TOKEN = 'administrator-token-of-the-bench';
 
@@ -24,6 +24,8 @@ export interface Database {
   readonly pool: pg.Pool;
   /** The server's processes: what their CPU time says is split by who asked only if the asking takes turns. */
   backends(): number[];
+  /** CPU time of the whole server so far, also of backends that have ended. */
+  cpuMs(): number;
   /** A hub on this database. It ends with the database. */
   startHub(options?: HubOptions): Promise<Server>;
   /** A server of baselines/, which gets the database by DATABASE_URL. It ends with the database. */
@@ -80,6 +82,7 @@ const openDatabase = async (url: string, dataDir: string, onClose: () => void): 
     url,
     pool,
     backends: () => childrenOf(postmaster),
+    cpuMs: () => treeCpuMs(postmaster),
     startHub: ({ env = {}, dataDir: own = dataDir } = {}) =>
       started(
         startServer(MAIN, {

@@ -103,13 +103,13 @@ class Engine implements DeliveryEngine {
     this.#ctx = createContext({ actor: systemActor, requestId: 'hooks.engine' });
     const { connectionString } = services.pool.options;
     if (connectionString === undefined) throw new Error('the pool was made without a connection string');
-    // Connections of its own: neither waits for the other's. The table swings between empty and full, and statistics of
-    // the one state must not talk the planner into reading all of it in the other.
+    // Connections of its own: neither waits for the other's. The table swings between empty and full, and plans made in
+    // the one state must do in the other: never all of a table, and never all pairs of two sets.
     this.#pool = createPool({
       connectionString,
       max: POOL_SIZE,
       applicationName: 'millrace hooks',
-      sessionSettings: { enable_seqscan: 'off' },
+      sessionSettings: { enable_seqscan: 'off', enable_nestloop: 'off' },
     });
     this.#db = createDatabase(this.#pool);
     this.#loop = new Loop(

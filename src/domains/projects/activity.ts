@@ -7,6 +7,7 @@ const QUIET = /^(export|import|webhook)\.|^project\.(starred|unstarred|deleted)$
 /** Moves `last_activity_at` of the projects that the events concern. */
 export const projectActivity = defineFollower({
   name: 'projects.activity',
+  payloads: false,
   handle: async (tx, events) => {
     const latest = new Map<number, string>();
     for (const { project_id, kind, created_at } of events) {

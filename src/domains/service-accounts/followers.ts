@@ -6,6 +6,7 @@ import { defineFollower } from '#platform/event-log/followers.ts';
 /** Removes the service accounts of groups that are gone: nobody would administer them, nor their tokens, any more. */
 export const removeOfDeletedGroups = defineFollower({
   name: 'service-accounts.groups',
+  payloads: false,
   handle: async (tx, events) => {
     const gone = events.flatMap(({ kind, subject_id }) => (kind === groupDeleted.kind ? subject_id : []));
     if (gone.length === 0) return;

@@ -7,6 +7,7 @@ import { uploadFolder } from './model.ts';
 /** Has the files removed that were attached to groups and projects that are gone: their rows went with them. */
 export const removeOfDeletedPlaces = defineFollower({
   name: 'uploads.places',
+  payloads: false,
   handle: async (tx, events) => {
     for (const { kind, subject_id } of events) {
       if (kind === groupDeleted.kind) tx.enqueue(removeFolder, { folder: uploadFolder('group', subject_id) });

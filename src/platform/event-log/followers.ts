@@ -4,7 +4,7 @@ import type { CreateContext } from '../create-context.ts';
 import type { EventRow } from '../events.ts';
 import { Loop } from './loop.ts';
 import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
-import { EVENT_COLUMNS } from './read.ts';
+import { COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
 import type { Sequencer } from './sequencer.ts';
 import { isUnavailable } from './unavailable.ts';
 
@@ -12,6 +12,8 @@ import { isUnavailable } from './unavailable.ts';
 export interface Follower {
   /** Names its cursor, for good. */
   readonly name: string;
+  /** False where it looks at no payload: they are the larger part of the log, and are not read then, but null. */
+  readonly payloads?: boolean;
   /** Handles the events; its cursor advances in the same transaction. Effects outside the database belong into jobs. */
   handle(tx: Tx, events: readonly EventRow[]): Promise<void>;
 }
@@ -126,7 +128,7 @@ class Reader {
     const singly = this.#cursor < this.#singlyUntil;
     try {
       await this.#context.transaction(async (tx) => {
-        batch.events = await lockNext(tx, name, singly ? 1 : BATCH);
+        batch.events = await lockNext(tx, this.#follower, singly ? 1 : BATCH);
         const last = batch.events.at(-1);
         if (!last) return;
         await this.#follower.handle(tx, batch.events);
@@ -212,11 +214,15 @@ class Reader {
   }
 }
 
-/** The next events after the cursor, whose row stays locked; none when another process has it. */
-const lockNext = async (tx: Tx, name: string, limit: number): Promise<readonly EventRow[]> => {
+/**
+ * The next events after the cursor, whose row stays locked; none when another process has it. The position is a value of
+ * its own, not joined: the index is entered there whatever the planner thinks of the log's size.
+ */
+const lockNext = async (tx: Tx, { name, payloads }: Follower, limit: number): Promise<readonly EventRow[]> => {
+  const columns = payloads === false ? COLUMNS_WITHOUT_PAYLOAD : EVENT_COLUMNS;
   const { rows } = await sql<EventRow>`
-    with cursor as (select position from event_cursors where name = ${name} for update skip locked)
-    select ${EVENT_COLUMNS} from cursor join events on events.position > cursor.position
+    with cursor as materialized (select position from event_cursors where name = ${name} for update skip locked)
+    select ${columns} from events where events.position > (select position from cursor)
     order by events.position limit ${sql.lit(limit)}`.execute(tx.db);
   return rows;
 };

@@ -21,12 +21,17 @@ export const matches = (filter: LiveFilter, event: EventRow): boolean =>
   (filter.subject === undefined ||
     (filter.subject.type === event.subject_type && filter.subject.id === event.subject_id));
 
-export const EVENT_COLUMNS = sql.raw(
-  ['id', 'position', 'kind', 'actor_id', 'subject_type', 'subject_id', 'project_id', 'namespace_ids']
-    .concat(['min_access_level', 'user_ids', 'payload', 'chain_id', 'created_at'])
-    .map((column) => `events.${column}`)
-    .join(', '),
-);
+const columns = (payload: string) =>
+  sql.raw(
+    ['id', 'position', 'kind', 'actor_id', 'subject_type', 'subject_id', 'project_id', 'namespace_ids']
+      .concat(['min_access_level', 'user_ids', 'chain_id', 'created_at'])
+      .map((column) => `events.${column}`)
+      .concat(payload)
+      .join(', '),
+  );
+
+export const EVENT_COLUMNS = columns('events.payload');
+export const COLUMNS_WITHOUT_PAYLOAD = columns('null::jsonb as payload');
 
 /** The first `limit` events with a position in (after, until] that fit the filter, oldest first. */
 export const readEvents = async (

@@ -27,6 +27,9 @@ export interface Room {
  * jumping through the index from one to the next, which costs by hook and not by delivery. What waits for a disabled
  * hook is set aside (`held`) on the way: the hook is locked against being revived meanwhile, and whoever revives it sees
  * what was set aside.
+ *
+ * The table swings between empty and full while the plan stays: each row is therefore looked up by what an index can
+ * serve in one way only (`= any`, or a subquery with `offset 0`, which is not merged into a join).
  */
 export const claimDue = async (
   db: Database,
@@ -44,38 +47,45 @@ export const claimDue = async (
         where d.state = 'waiting' and d.webhook_id > busy.id order by d.webhook_id limit 1
       ) from busy where busy.id is not null
     ), hooks as materialized (
-      select h.id, h.updated_at, h.recent_failures,
-        h.disabled_permanently or h.disabled_until is not null as blocked,
-        coalesce(room.free, ${freeByDefault}::int) as free
+      select h.id, h.updated_at, h.recent_failures, h.blocked, coalesce(room.free, ${freeByDefault}::int) as free
       from busy
-      join webhooks h on h.id = busy.id
+      cross join lateral (
+        select id, updated_at, recent_failures, disabled_permanently or disabled_until is not null as blocked
+        from webhooks where webhooks.id = busy.id offset 0
+      ) h
       left join unnest(${room.map((each) => each.webhook_id)}::bigint[], ${room.map((each) => each.free)}::int[])
         as room (id, free) on room.id = h.id
     ), blocked as materialized (
       select id from webhooks
-      where id in (select id from hooks where blocked) and (disabled_permanently or disabled_until is not null)
+      where id = any (array(select id from hooks where blocked)) and (disabled_permanently or disabled_until is not null)
       for share
     ), held as (
-      update webhook_deliveries d set state = 'held' from blocked where d.webhook_id = blocked.id and d.state = 'waiting'
+      update webhook_deliveries set state = 'held'
+      where webhook_id = any (array(select id from blocked)) and state = 'waiting'
     ), picked as materialized (
-      select due.id, due.payload_id, hooks.updated_at, hooks.recent_failures,
-        row_number() over (partition by due.payload_id) as nth
-      from (select * from hooks where not blocked and free > 0 order by random()) hooks
+      select due.id
+      from (select id, free from hooks where not blocked and free > 0 order by random()) hooks
       cross join lateral (
-        select d.id, d.payload_id from webhook_deliveries d
+        select d.id from webhook_deliveries d
         where d.webhook_id = hooks.id and d.state = 'waiting' and d.next_attempt_at <= now()
         order by d.next_attempt_at limit hooks.free
         for update skip locked
       ) due
       limit ${limit}::int
+    ), taken as (
+      update webhook_deliveries set state = 'sending', claimed_by = ${processId}
+      where id = any (array(select id from picked))
+      returning id, webhook_id, payload_id, attempts, next_attempt_at
     )
-    update webhook_deliveries d set state = 'sending', claimed_by = ${processId}
-    from picked join webhook_payloads p on p.id = picked.payload_id
-    where d.id = picked.id
-    returning d.id, d.webhook_id, d.payload_id, d.attempts, p.trigger, p.chain_id,
-      case when picked.nth = 1 then p.body end as body, picked.updated_at as version, picked.recent_failures`.execute(
-    db,
-  );
+    select taken.id, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger, p.chain_id,
+      case when row_number() over (partition by taken.payload_id) = 1 then p.body end as body,
+      hooks.updated_at as version, hooks.recent_failures
+    from taken
+    join hooks on hooks.id = taken.webhook_id
+    cross join lateral (
+      select trigger, chain_id, body from webhook_payloads where webhook_payloads.id = taken.payload_id offset 0
+    ) p
+    order by taken.next_attempt_at`.execute(db);
   return rows;
 };
 
@@ -88,25 +98,32 @@ export const claimProbes = async (db: Database, processId: string, limit: number
     with due as materialized (
       select h.id from webhooks h
       where h.disabled_until <= now() and not h.disabled_permanently
-        and exists (select from webhook_deliveries d where d.webhook_id = h.id and d.state = 'held')
+        and exists (select from webhook_deliveries d where d.webhook_id = h.id and d.state = 'held' offset 0)
       order by h.disabled_until limit ${limit}::int
       for update skip locked
     ), probed as (
-      update webhooks h set disabled_until = now() + interval '30 seconds' from due
-      where h.id = due.id returning h.id, h.updated_at, h.recent_failures
+      update webhooks set disabled_until = now() + interval '30 seconds'
+      where id = any (array(select id from due))
+      returning id, updated_at, recent_failures
     ), picked as materialized (
-      select oldest.id, oldest.payload_id, probed.updated_at, probed.recent_failures
+      select oldest.id
       from probed cross join lateral (
-        select d.id, d.payload_id from webhook_deliveries d
+        select d.id from webhook_deliveries d
         where d.webhook_id = probed.id and d.state = 'held' order by d.created_at limit 1
         for update skip locked
       ) oldest
+    ), taken as (
+      update webhook_deliveries set state = 'sending', claimed_by = ${processId}
+      where id = any (array(select id from picked))
+      returning id, webhook_id, payload_id, attempts
     )
-    update webhook_deliveries d set state = 'sending', claimed_by = ${processId}
-    from picked join webhook_payloads p on p.id = picked.payload_id
-    where d.id = picked.id
-    returning d.id, d.webhook_id, d.payload_id, d.attempts, p.trigger, p.chain_id, p.body,
-      picked.updated_at as version, picked.recent_failures`.execute(db);
+    select taken.id, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger, p.chain_id, p.body,
+      probed.updated_at as version, probed.recent_failures
+    from taken
+    join probed on probed.id = taken.webhook_id
+    cross join lateral (
+      select trigger, chain_id, body from webhook_payloads where webhook_payloads.id = taken.payload_id offset 0
+    ) p`.execute(db);
   return rows;
 };
 

@@ -52,6 +52,7 @@ export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Prom
         select h.id, h.recent_failures, h.disabled_until, h.disabled_permanently, given.*,
           case when given.succeeded then 0 else h.recent_failures end as base
         from webhooks h join given on given.webhook_id = h.id
+        where h.id = any (${findings.map(({ webhook_id }) => webhook_id)}::bigint[])
         order by h.id for no key update of h
       ), counted as materialized (
         select *, case
@@ -71,7 +72,7 @@ export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Prom
         disabled_permanently = (h.disabled_permanently and counted.revives is not true) or counted.gone
           or counted.failed >= 40
       from counted
-      where h.id = counted.id
+      where h.id = any (${findings.map(({ webhook_id }) => webhook_id)}::bigint[]) and h.id = counted.id
       returning h.id, h.namespace_id, h.project_id, h.name, h.url, h.recent_failures, h.disabled_permanently,
         h.disabled_until, counted.disabled_permanently as was_permanently, counted.disabled_until as was_until,
         ${namespaceIdsOf} as namespace_ids`.execute(tx.db);

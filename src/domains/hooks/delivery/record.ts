@@ -49,7 +49,8 @@ export const recordAttempts = async (
         last_error = given.error,
         finished_at = case when given.delivered or ${isOver} then now() end
       from given
-      where d.id = given.delivery_id and d.state = 'sending' and d.claimed_by = ${processId}
+      where d.id = any (${attempts.map(({ deliveryId }) => deliveryId)}::uuid[]) and d.id = given.delivery_id
+        and d.state = 'sending' and d.claimed_by = ${processId}
       returning given.*
     ), logged as (
       insert into webhook_attempts (delivery_id, webhook_id, attempt, trigger, request_url, request_headers,
@@ -59,9 +60,12 @@ export const recordAttempts = async (
       from done
       returning id, webhook_id
     )
-    select h.id, h.project_id, ${namespaceIdsOf} as namespace_ids, logged.attempt_ids
+    select h.*, logged.attempt_ids
     from (select webhook_id, array_agg(id order by id) as attempt_ids from logged group by webhook_id) logged
-    join webhooks h on h.id = logged.webhook_id`.execute(db);
+    cross join lateral (
+      select h.id, h.project_id, ${namespaceIdsOf} as namespace_ids from webhooks h
+      where h.id = logged.webhook_id offset 0
+    ) h`.execute(db);
   return rows;
 };
 

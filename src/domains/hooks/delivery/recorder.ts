@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '#platform/context.ts';
 import { applyFindings, type Findings } from './health.ts';
+import { News } from './news.ts';
 import { type Attempt, recordAttempts, tellOfAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
@@ -26,6 +27,7 @@ const LAST_RETRY_MS = 5_000;
 /** Writes what came of attempts in groups: a statement for many costs little more than a statement for one. */
 export class Recorder {
   readonly #options: RecorderOptions;
+  readonly #news: News;
   #waiting: Recorded[] = [];
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | null = null;
@@ -33,6 +35,13 @@ export class Recorder {
 
   constructor(options: RecorderOptions) {
     this.#options = options;
+    this.#news = new News({
+      tell: async (hooks) => {
+        await options.ctx
+          .transaction(async (tx) => tellOfAttempts(tx, hooks))
+          .catch((error: unknown) => options.ctx.log.warn({ err: error }, 'attempts could not be told of'));
+      },
+    });
   }
 
   add(attempt: Recorded): void {
@@ -49,6 +58,7 @@ export class Recorder {
       if (!this.#writing) this.#write();
       await this.#writing;
     }
+    await this.#news.stop();
   }
 
   #write(): void {
@@ -65,16 +75,20 @@ export class Recorder {
   async #record(group: readonly Recorded[]): Promise<void> {
     const { ctx, processId, onRecorded } = this.#options;
     const findings = findingsOf(group);
-    // The log, what it says of the hooks, and the news of both: all or nothing.
-    const blocked = await this.#insist(
+    const failed = new Set(group.filter(({ outcome }) => !outcome.delivered).map(({ webhookId }) => webhookId));
+    // The log and what it says of the hooks: all or nothing.
+    const written = await this.#insist(
       () =>
         ctx.transaction(async (tx) => {
-          tellOfAttempts(tx, await recordAttempts(tx.db, processId, group));
-          return findings.length > 0 ? applyFindings(tx, findings) : new Set<number>();
+          const hooks = await recordAttempts(tx.db, processId, group);
+          const told = this.#news.due(hooks, failed);
+          tellOfAttempts(tx, told);
+          return { hooks, told, blocked: findings.length > 0 ? await applyFindings(tx, findings) : new Set<number>() };
         }),
       'attempts could not be recorded',
     );
-    onRecorded(group, blocked ?? new Set());
+    if (written) this.#news.settled(written.hooks, written.told);
+    onRecorded(group, written?.blocked ?? new Set());
   }
 
   /** The database may be away for a while: what was sent must still be known when it is back. */

@@ -1,0 +1,93 @@
+import type { RecordedHook } from './record.ts';
+
+/** How often at most one hook is told of. */
+const EVERY_MS = 1_000;
+/** What one event may tell. */
+const MAX_IDS = 500;
+
+export interface NewsOptions {
+  /** Commits events for what was gathered; what cannot be told is logged there, and lost. */
+  readonly tell: (hooks: readonly RecordedHook[]) => Promise<void>;
+  readonly everyMs?: number;
+}
+
+interface Known {
+  toldAt: number;
+  /** Gathered since. */
+  hook: RecordedHook | null;
+}
+
+/**
+ * Decides when those who watch a hook are told of its attempts: of the first ones and of failures at once, of the rest
+ * once a second. Each telling is an event in the log, and a busy hook would fill it with these (decision 11).
+ */
+export class News {
+  readonly #options: NewsOptions;
+  readonly #everyMs: number;
+  readonly #known = new Map<number, Known>();
+  #timer: NodeJS.Timeout | undefined;
+  #telling: Promise<void> = Promise.resolve();
+
+  constructor(options: NewsOptions) {
+    this.#options = options;
+    this.#everyMs = options.everyMs ?? EVERY_MS;
+  }
+
+  /** Which of the hooks are to be told of in the transaction that recorded, by what is known so far. Changes nothing. */
+  due(hooks: readonly RecordedHook[], failed: ReadonlySet<number>): RecordedHook[] {
+    const now = performance.now();
+    return hooks.flatMap((hook) => {
+      const known = this.#known.get(hook.id);
+      if (known && !failed.has(hook.id) && now - known.toldAt < this.#everyMs) return [];
+      return pages(known?.hook ? joined(known.hook, hook) : hook);
+    });
+  }
+
+  /** The transaction has committed: what was due is told, the rest is gathered. */
+  settled(hooks: readonly RecordedHook[], told: readonly RecordedHook[]): void {
+    const now = performance.now();
+    const ids = new Set(told.map(({ id }) => id));
+    for (const hook of hooks) {
+      const known = this.#known.get(hook.id);
+      if (ids.has(hook.id)) this.#known.set(hook.id, { toldAt: now, hook: null });
+      else if (known) known.hook = known.hook ? joined(known.hook, hook) : hook;
+    }
+    if (this.#known.size > 0) this.#timer ??= setTimeout(() => this.#flush(), this.#everyMs);
+  }
+
+  /** Tells all there is. */
+  async stop(): Promise<void> {
+    this.#flush(true);
+    clearTimeout(this.#timer);
+    await this.#telling;
+  }
+
+  #flush(all = false): void {
+    this.#timer = undefined;
+    const now = performance.now();
+    const gathered: RecordedHook[] = [];
+    for (const [id, known] of this.#known) {
+      if (!all && now - known.toldAt < this.#everyMs) continue;
+      if (known.hook) {
+        gathered.push(...pages(known.hook));
+        known.toldAt = now;
+        known.hook = null;
+      } else this.#known.delete(id);
+    }
+    if (gathered.length > 0) this.#telling = this.#telling.then(() => this.#options.tell(gathered));
+    if (this.#known.size > 0 && !all) this.#timer = setTimeout(() => this.#flush(), this.#everyMs / 2);
+  }
+}
+
+const joined = (before: RecordedHook, now: RecordedHook): RecordedHook => ({
+  ...now,
+  attempt_ids: [...before.attempt_ids, ...now.attempt_ids],
+});
+
+const pages = (hook: RecordedHook): RecordedHook[] => {
+  if (hook.attempt_ids.length <= MAX_IDS) return [hook];
+  const found: RecordedHook[] = [];
+  for (let at = 0; at < hook.attempt_ids.length; at += MAX_IDS)
+    found.push({ ...hook, attempt_ids: hook.attempt_ids.slice(at, at + MAX_IDS) });
+  return found;
+};

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { News } from '#domains/hooks/delivery/news.ts';
+import type { RecordedHook } from '#domains/hooks/delivery/record.ts';
+import { until } from '../support/until.ts';
+
+const NONE: ReadonlySet<number> = new Set();
+const hook = (id: number, ...attempt_ids: number[]): RecordedHook => ({
+  id,
+  project_id: null,
+  namespace_ids: [1],
+  attempt_ids,
+});
+const told = (hooks: readonly RecordedHook[]) => hooks.map(({ id, attempt_ids }) => [id, ...attempt_ids]);
+
+const openNews = (everyMs: number) => {
+  const later: number[][] = [];
+  const news = new News({
+    everyMs,
+    tell: async (hooks) => {
+      later.push(...told(hooks));
+    },
+  });
+  /** As the recorder does it: what is told at once. */
+  const record = (failed: ReadonlySet<number>, ...hooks: RecordedHook[]) => {
+    const due = news.due(hooks, failed);
+    news.settled(hooks, due);
+    return told(due);
+  };
+  return { news, record, later };
+};
+
+describe('news of deliveries', () => {
+  it('are told at once after a rest, and gathered then', async () => {
+    const { news, record, later } = openNews(60_000);
+    expect(record(NONE, hook(1, 10), hook(2, 11))).toEqual([
+      [1, 10],
+      [2, 11],
+    ]);
+    expect(record(NONE, hook(1, 12))).toEqual([]);
+    expect(record(NONE, hook(1, 13, 14), hook(3, 15))).toEqual([[3, 15]]);
+    expect(later).toEqual([]);
+    await news.stop();
+    expect(later).toEqual([[1, 12, 13, 14]]);
+  });
+
+  it('tell what was gathered without anything coming after it, each attempt once', async () => {
+    const { news, record, later } = openNews(20);
+    record(NONE, hook(1, 1));
+    record(NONE, hook(1, 2));
+    record(NONE, hook(1, 3));
+    await until('it is told', () => later.length > 0);
+    await news.stop();
+    expect(later).toEqual([[1, 2, 3]]);
+  });
+
+  it('tell failures at once, with what was gathered before them', () => {
+    const { record } = openNews(60_000);
+    record(NONE, hook(1, 1), hook(2, 2));
+    record(NONE, hook(1, 3), hook(2, 4));
+    expect(record(new Set([1]), hook(1, 5), hook(2, 6))).toEqual([[1, 3, 5]]);
+  });
+
+  it('keep what was due where the transaction failed', () => {
+    const { news, record } = openNews(60_000);
+    news.due([hook(1, 1)], NONE);
+    expect(record(NONE, hook(1, 1))).toEqual([[1, 1]]);
+  });
+
+  it('are told in events of bounded size', () => {
+    const { record } = openNews(60_000);
+    const ids = Array.from({ length: 1_100 }, (_, n) => n);
+    expect(record(NONE, hook(1, ...ids)).map((each) => each.length - 1)).toEqual([500, 500, 100]);
+  });
+});
