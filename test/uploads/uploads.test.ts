@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { removeGroup } from '#domains/groups/deletion.ts';
 import type { TestUser } from '../support/app.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
@@ -18,6 +19,8 @@ const filesIn = async (folder: string) => {
   for await (const { key } of app().hub.services.storage.list(folder)) keys.push(key);
   return keys;
 };
+
+const removeForGood = ({ id }: { readonly id: number }) => removeGroup(app().context(), { id });
 
 interface Place {
   readonly kind: 'group' | 'project';
@@ -266,10 +269,10 @@ describe('rows and files of uploads', () => {
     await attach(admin(), project);
     await attach(admin(), group);
     await admin().delete(`/projects/${project.id}`);
-    await admin().delete(`/groups/${group.id}`);
+    await removeForGood(group);
     await app().settle();
     for (const { kind, id } of [project, group]) {
-      if ((await admin().get(`/${kind}s/${id}`)).status !== 404) continue;
+      expect((await admin().get(`/${kind}s/${id}`)).status).toBe(404);
       await until('the files are gone', async () => (await filesIn(`uploads/${kind}/${id}/`)).length === 0);
     }
   });
@@ -305,6 +308,31 @@ describe('rows and files of uploads', () => {
     expect(await size()).toBe(8);
     await admin().delete(`${place.path}/${made.id}`);
     expect(await size()).toBe(3);
+  });
+});
+
+describe('the statistics of groups', () => {
+  it('count what is attached to them and to groups below, wherever these go', async () => {
+    const owner = await app().make.user();
+    const [top, other] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+    const sub = await app().make.group({ parent_id: top.id }, owner);
+    const size = async ({ id }: { readonly id: number }) =>
+      (
+        await admin().get(`/groups?statistics=true&all_available=true&search=${id === top.id ? top.path : other.path}`)
+      ).body.find((group: { id: number }) => group.id === id).statistics.uploads_size;
+    const send = async (id: number, content: string) =>
+      (await app().as(owner).post(`/groups/${id}/uploads`, form('a.txt', content))).body.id;
+    const first = await send(sub.id, '12345');
+    await send(top.id, '123');
+    expect([await size(top), await size(other)]).toEqual([8, 0]);
+    await app().as(owner).post(`/groups/${sub.id}/transfer`, { group_id: other.id });
+    expect([await size(top), await size(other)]).toEqual([3, 5]);
+    await app().as(owner).delete(`/groups/${sub.id}/uploads/${first}`);
+    expect([await size(top), await size(other)]).toEqual([3, 0]);
+    await send(sub.id, '1234567');
+    expect(await size(other)).toBe(7);
+    await removeForGood(sub);
+    expect([await size(top), await size(other)]).toEqual([3, 0]);
   });
 });
 

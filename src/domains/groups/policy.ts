@@ -34,7 +34,7 @@ const leastRoles = {
   create_runner: () => OWNER,
   share_group: () => OWNER,
   upload_file: () => GUEST,
-  read_uploads: () => MAINTAINER,
+  admin_uploads: () => MAINTAINER,
   import_projects: () => MAINTAINER,
   create_projects: (group) => PROJECT_CREATION[group.project_creation_level] ?? NOBODY,
   create_subgroup: (group) => (group.subgroup_creation_level === 'maintainer' ? MAINTAINER : OWNER),

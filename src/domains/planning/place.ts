@@ -7,7 +7,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
-/** What labels, milestones, hooks and push rules belong to: a group, for everything below it, or one project. */
+/** What labels, milestones, hooks, push rules and attached files belong to: a group, for everything below it, or one project. */
 export type Place =
   | { readonly kind: 'group'; readonly group: GroupRow }
   | { readonly kind: 'project'; readonly project: ProjectRow };
@@ -20,7 +20,9 @@ type PlaceAbility =
   | 'read_milestone'
   | 'admin_milestone'
   | 'admin_hook'
-  | 'admin_push_rule';
+  | 'admin_push_rule'
+  | 'upload_file'
+  | 'admin_uploads';
 
 /** The group or project as far as the caller may know of it. @throws DomainError `not_found` (Group, Project) */
 export const getPlace = async (ctx: Context, kind: PlaceKind, id: IdOrPath): Promise<Place> =>

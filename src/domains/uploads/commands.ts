@@ -2,15 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
-import { requireGroupAbility } from '#domains/groups/policy.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
+import { getPlace, ownerColumns, type Place, requirePlaceAbility } from '#domains/planning/place.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { removeFiles } from '#platform/remove-files.ts';
 import { uploadCreated, uploadDeleted } from './events.ts';
 import { dropUnclaimed } from './jobs.ts';
-import { type Address, placeId, safeName, type UploadPlace, uploadFolder } from './model.ts';
-import { administeredPlace, getPlace, getUpload, getUploadAt, type PlaceName, type UploadRow } from './queries.ts';
+import { type Address, placeId, safeName, uploadFolder } from './model.ts';
+import { administeredPlace, getUpload, getUploadAt, type PlaceName, type UploadRow } from './queries.ts';
 
 /** A file that has arrived. */
 export interface SentAttachment {
@@ -33,9 +32,8 @@ const SECRET_BYTES = 20;
  * @throws as `getPlace`, `forbidden`
  */
 export const createUpload = async (ctx: Context, name: PlaceName, file: SentAttachment) => {
-  const place = await getPlace(ctx, name);
-  if (place.kind === 'group') requireGroupAbility(ctx, place.group, 'upload_file');
-  else requireAbility(ctx, place.project, 'upload_file');
+  const place = await getPlace(ctx, name.kind, name.id);
+  requirePlaceAbility(ctx, place, 'upload_file');
   const secret = randomBytes(SECRET_BYTES).toString('hex');
   const storage_key = uploadFolder(place.kind, placeId(place)) + secret;
   // Should the process die before the row is there, the file goes again.
@@ -46,8 +44,7 @@ export const createUpload = async (ctx: Context, name: PlaceName, file: SentAtta
     const made = await tx.db
       .insertInto('uploads')
       .values({
-        namespace_id: place.kind === 'group' ? place.group.id : null,
-        project_id: place.kind === 'project' ? place.project.id : null,
+        ...ownerColumns(place),
         secret,
         filename: safeName(file.filename),
         size,
@@ -95,7 +92,7 @@ const addToStatistics = async (tx: Tx, projectId: number | null, bytes: number):
     .execute();
 };
 
-const told = (place: UploadPlace, { id, filename, size, project_id, namespace_id }: UploadRow) => ({
+const told = (place: Place, { id, filename, size, project_id, namespace_id }: UploadRow) => ({
   subject: { type: 'Upload', id },
   project_id,
   namespace_ids: place.kind === 'group' ? place.group.traversal_ids : place.project.namespace.traversal_ids,

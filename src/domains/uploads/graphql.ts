@@ -43,7 +43,7 @@ builder.objectField(GroupRef, 'uploads', (t) =>
       nullable: true,
       description: 'What is attached to the group, the newest first; for Maintainers to see.',
       resolve: (group, args, ctx, info) =>
-        canOnGroup(ctx, group, 'read_uploads') ? groupUploads(group.id, args, ctx, info) : null,
+        canOnGroup(ctx, group, 'admin_uploads') ? groupUploads(group.id, args, ctx, info) : null,
     },
     FileUploadConnection,
   ),

@@ -1,15 +1,9 @@
-import type { GroupRow } from '#domains/groups/queries.ts';
-import type { ProjectRow } from '#domains/projects/model.ts';
+import type { Place, PlaceKind } from '#domains/planning/place.ts';
 
-/** Where a file is attached. */
-export type UploadPlace =
-  | { readonly kind: 'group'; readonly group: GroupRow }
-  | { readonly kind: 'project'; readonly project: ProjectRow };
-
-export const placeId = (place: UploadPlace): number => (place.kind === 'group' ? place.group.id : place.project.id);
+export const placeId = (place: Place): number => (place.kind === 'group' ? place.group.id : place.project.id);
 
 /** Where all files of a group or project lie in storage. */
-export const uploadFolder = (kind: UploadPlace['kind'], id: number): string => `uploads/${kind}/${id}/`;
+export const uploadFolder = (kind: PlaceKind, id: number): string => `uploads/${kind}/${id}/`;
 
 /** What browsers show as a picture. SVG is not among them: it can hold scripts. */
 const PICTURES: Readonly<Record<string, string>> = {
@@ -75,7 +69,7 @@ export const uploadUrl = ({ secret, filename }: Address): string =>
   `/uploads/${secret}/${encodeURIComponent(filename)}`;
 
 /** The same from anywhere on the hub. */
-export const uploadPath = (place: UploadPlace, address: Address): string =>
+export const uploadPath = (place: Place, address: Address): string =>
   `/-/${place.kind}/${placeId(place)}${uploadUrl(address)}`;
 
 /** What the file is called where it cannot be shown: of media without the ending. */

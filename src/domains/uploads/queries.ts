@@ -1,33 +1,25 @@
 import { type Selectable, sql } from 'kysely';
-import { requireGroupAbility } from '#domains/groups/policy.ts';
-import { getGroup } from '#domains/groups/queries.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
-import { getProject } from '#domains/projects/queries.ts';
+import { getPlace, type Place, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Uploads } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { type Address, pictureTypeOf, placeId, type UploadPlace } from './model.ts';
+import { type Address, pictureTypeOf, placeId } from './model.ts';
 
 export type UploadRow = Selectable<Uploads>;
 
 /** Names a group or project. */
 export interface PlaceName {
-  readonly kind: UploadPlace['kind'];
+  readonly kind: PlaceKind;
   readonly id: IdOrPath;
 }
 
-/** @throws `not_found` (Group, Project) */
-export const getPlace = async (ctx: Context, { kind, id }: PlaceName): Promise<UploadPlace> =>
-  kind === 'group' ? { kind, group: await getGroup(ctx, id) } : { kind, project: await getProject(ctx, id) };
-
 /** For who looks after the files of a group or project (specification 3 §4.4). @throws as `getPlace`, `forbidden` */
-export const administeredPlace = async (ctx: Context, name: PlaceName): Promise<UploadPlace> => {
-  const place = await getPlace(ctx, name);
-  if (place.kind === 'group') requireGroupAbility(ctx, place.group, 'read_uploads');
-  else requireAbility(ctx, place.project, 'admin_uploads');
+export const administeredPlace = async (ctx: Context, name: PlaceName): Promise<Place> => {
+  const place = await getPlace(ctx, name.kind, name.id);
+  requirePlaceAbility(ctx, place, 'admin_uploads');
   return place;
 };
 
@@ -38,7 +30,7 @@ export const listUploads = async (ctx: Context, name: PlaceName): Promise<List<U
 };
 
 /** The same of many groups, or projects, at once; rights are the caller's to check. */
-export const listUploadsBelow = (ctx: Context, kind: UploadPlace['kind']): BatchedList<UploadRow> =>
+export const listUploadsBelow = (ctx: Context, kind: PlaceKind): BatchedList<UploadRow> =>
   batchedListOf(ctx.db, (id) => inPlace(ctx, kind, id), sortKeys, 'desc');
 
 /** One of them by its id. @throws as `administeredPlace`, `not_found` (Upload) */
@@ -62,7 +54,7 @@ export const getUploadAt = async (ctx: Context, name: PlaceName, address: Addres
  * @throws as `getPlace`, `not_found` (Upload)
  */
 export const readUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> =>
-  (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getPlace(ctx, name), address);
+  (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getPlace(ctx, name.kind, name.id), address);
 
 const findOpenPicture = async (ctx: Context, { kind, id }: PlaceName, address: Address): Promise<UploadRow | null> => {
   if (kind === 'group' || pictureTypeOf(address.filename) === null) return null;
@@ -84,7 +76,7 @@ const findOpenPicture = async (ctx: Context, { kind, id }: PlaceName, address: A
   return row ?? null;
 };
 
-const atAddress = async (ctx: Context, place: UploadPlace, { secret, filename }: Address): Promise<UploadRow> => {
+const atAddress = async (ctx: Context, place: Place, { secret, filename }: Address): Promise<UploadRow> => {
   const row = await inPlace(ctx, place.kind, placeId(place))
     .where('secret', '=', secret)
     .where('filename', '=', filename)
@@ -93,7 +85,7 @@ const atAddress = async (ctx: Context, place: UploadPlace, { secret, filename }:
   return row;
 };
 
-const inPlace = (ctx: Pick<Context, 'db'>, kind: UploadPlace['kind'], id: unknown) =>
+const inPlace = (ctx: Pick<Context, 'db'>, kind: PlaceKind, id: unknown) =>
   ctx.db
     .selectFrom('uploads')
     .selectAll('uploads')
