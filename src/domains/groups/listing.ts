@@ -1,4 +1,4 @@
-import { type RawBuilder, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { GUEST, OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { actorShape, actorTemplate, namespaceLevel, namespaceReach, namespacesOf } from '#domains/access/policy.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
@@ -7,6 +7,8 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type SortKey, type Window } from '#platform/db/list.ts';
+import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
+import type { Namespaces } from '#platform/db/tables.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { GroupRow } from './queries.ts';
 
@@ -40,9 +42,18 @@ export interface GroupFilter {
 export const GROUP_ORDERS = ['name', 'path', 'id', 'similarity'] as const;
 type GroupOrder = (typeof GROUP_ORDERS)[number];
 
+interface FoundGroup extends RowVersion {
+  readonly id: number;
+  readonly access_level: number;
+  readonly relevance?: number;
+}
+
 interface ListedGroup extends GroupRow {
   readonly relevance?: number;
 }
+
+/** The columns of groups by version: a list reads of each row no more than finds it. */
+const withColumns = createRowCache<Selectable<Namespaces>>('namespaces', sql`namespaces.*`);
 
 /** The groups that the caller may see and the filter lets through. By name, unless it says otherwise. */
 export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow> => {
@@ -59,12 +70,13 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
         pageStatement(actorTemplate(actor), filter, order, direction, window),
       );
       try {
-        return await runCompiled<ListedGroup>(ctx, statement, {
+        const rows = await runCompiled<FoundGroup>(ctx, statement, {
           ...values,
           offset: window.offset,
           ...cursorSlots('after', window.after),
           ...cursorSlots('before', window.before),
         });
+        return await withColumns(ctx, rows);
       } catch (error) {
         throw isBadCursor(error, window) ? badCursor() : error;
       }
@@ -150,7 +162,7 @@ const pageStatement = (
   const all = narrowed(actor, filter, slot);
   if (window.after) all.push(sql`${row} ${comparison(ascending)} ${cursor('after')}`);
   if (window.before) all.push(sql`${row} ${comparison(!ascending)} ${cursor('before')}`);
-  const columns = sql`namespaces.*${order === 'similarity' ? sql`, ${key} as relevance` : sql``}`;
+  const relevance = order === 'similarity' ? sql`, ${key} as relevance` : sql``;
   const matching = sql.join(all, sql` and `);
   const ordered = (by: RawBuilder<unknown> | null) =>
     sql`order by ${by ? sql`${by} ${way}, ` : sql``}namespaces.id ${way}`;
@@ -159,14 +171,16 @@ const pageStatement = (
   const limit = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
   const [first = sql`false`, ...others] = reachOf(actor, filter, slot);
   if (others.length === 0) {
-    return sql`select ${columns}, ${level} from namespaces where ${first} and ${matching} ${ordered(key)} ${limit}`;
+    return sql`select namespaces.id, ${versionOf('namespaces')}${relevance}, ${level} from namespaces where ${first} and ${matching} ${ordered(key)} ${limit}`;
   }
   const upTo = window.offset ? sql`limit ${sql.lit(window.limit)} + ${slot('offset')}::bigint` : limit;
   const arms = [first, ...others].map(
-    (reach) => sql`(select ${columns} from namespaces where ${reach} and ${matching} ${ordered(key)} ${upTo})`,
+    (reach) =>
+      sql`(select namespaces.id, namespaces.name, namespaces.path, ${versionOf('namespaces')}${relevance} from namespaces where ${reach} and ${matching} ${ordered(key)} ${upTo})`,
   );
   const outer = order === 'similarity' ? sql.ref('namespaces.relevance') : key;
-  return sql`select namespaces.*, ${level} from (${sql.join(arms, sql` union all `)}) namespaces ${ordered(outer)} ${limit}`;
+  const found = sql`namespaces.id, namespaces.row_xmin, namespaces.row_ctid${order === 'similarity' ? sql`, namespaces.relevance` : sql``}`;
+  return sql`select ${found}, ${level} from (${sql.join(arms, sql` union all `)}) namespaces ${ordered(outer)} ${limit}`;
 };
 
 const countStatement = (actor: Actor, filter: GroupFilter): RawBuilder<unknown> => {

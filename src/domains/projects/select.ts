@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, OWNER } from '#domains/access/model.ts';
 import type { Actor } from '#platform/context.ts';
+import { type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Projects } from '#platform/db/tables.ts';
 import { attributeNames } from './attributes.ts';
 import type { ProjectColumns, ProjectDetails, ProjectNamespace } from './model.ts';
@@ -102,7 +103,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   const wanted = new Set(parts);
   // All columns come by their version (row-cache.ts).
   const list: RawBuilder<unknown>[] = wanted.has('columns')
-    ? [sql`projects.id, projects.namespace_id, projects.xmin as row_xmin, projects.ctid as row_ctid`]
+    ? [sql`projects.id, projects.namespace_id, ${versionOf('projects')}`]
     : parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
   if (wanted.has('namespace')) list.push(NAMESPACE_COLUMNS);
   else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
@@ -150,12 +151,6 @@ const SHARED_WITH_GROUPS = sql`
       'group_access_level', s.access_level, 'expires_at', s.expires_at) order by s.id)
     from project_shares s join namespaces g on g.id = s.shared_with_id
     where s.project_id = projects.id) as shared_with_groups`;
-
-/** Names one version of a row: every update makes another. */
-export interface RowVersion {
-  readonly row_xmin: number | string;
-  readonly row_ctid: string;
-}
 
 /** What the statement gives: `ProjectDetails` in the making, as far as the parts went. */
 export interface RawProject extends ProjectDetails, RowVersion {

@@ -1,0 +1,70 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { Context, Services } from '../context.ts';
+import { CompiledStatements, runCompiled, slot } from './compiled.ts';
+
+/** The version of a row: every update makes another. Select it with `versionOf`. */
+export interface RowVersion {
+  readonly row_xmin: number | string;
+  readonly row_ctid: string;
+}
+
+/** The columns that tell the version of a row of the table. */
+export const versionOf = (table: string): RawBuilder<unknown> =>
+  sql`${sql.ref(`${table}.xmin`)} as row_xmin, ${sql.ref(`${table}.ctid`)} as row_ctid`;
+
+const MAX_ROWS = 2_000;
+
+interface Cached<Columns> extends RowVersion {
+  readonly columns: Columns;
+}
+
+/**
+ * Remembers the rows of a table of many columns: sending, parsing and building them costs more than finding them. So
+ * statements that want whole rows ask for the version of each, and the columns of a version that was read before are taken
+ * from memory. Nothing is ever stale: which rows there are, in which version, and who may see them, the database says each
+ * time (docs/decisions/0007).
+ */
+export const createRowCache = <Columns extends { readonly id: number }>(
+  table: string,
+  columns: RawBuilder<unknown>,
+) => {
+  const caches = new WeakMap<Services, Map<number, Cached<Columns>>>();
+  const statements = new CompiledStatements();
+
+  const read = async (ctx: Context, ids: readonly number[]): Promise<ReadonlyMap<number, Cached<Columns>>> => {
+    const statement = statements.get(
+      ctx,
+      table,
+      () => sql`select ${columns}, ${versionOf(table)} from ${sql.table(table)}
+        where ${sql.ref(`${table}.id`)} = any (${slot('ids')}::bigint[])`,
+    );
+    const rows = await runCompiled<Columns & RowVersion>(ctx, statement, { ids });
+    return new Map(
+      rows.map((row) => [row.id, { row_xmin: row.row_xmin, row_ctid: row.row_ctid, columns: row }] as const),
+    );
+  };
+
+  /** Each row with its columns; one that was deleted a moment ago is left out. */
+  return async <Row extends RowVersion & { readonly id: number }>(
+    ctx: Context,
+    rows: readonly Row[],
+  ): Promise<(Columns & Row)[]> => {
+    const cache = caches.get(ctx.services) ?? new Map<number, Cached<Columns>>();
+    caches.set(ctx.services, cache);
+    const missing = rows.filter((row) => !isSame(cache.get(row.id), row)).map((row) => row.id);
+    const found = missing.length > 0 ? await read(ctx, missing) : null;
+    for (const [id, cached] of found ?? []) {
+      const [oldest] = cache.size >= MAX_ROWS ? cache.keys() : [];
+      if (oldest !== undefined) cache.delete(oldest);
+      cache.set(id, cached);
+    }
+    return rows.flatMap((row) => {
+      const cached = found?.get(row.id) ?? cache.get(row.id);
+      // The columns first: V8 copies the shape of the first part whole.
+      return cached ? [{ ...cached.columns, ...row }] : [];
+    });
+  };
+};
+
+const isSame = (cached: RowVersion | undefined, row: RowVersion): boolean =>
+  cached !== undefined && cached.row_xmin === row.row_xmin && cached.row_ctid === row.row_ctid;
