@@ -330,7 +330,27 @@ describe('answers that cannot be believed', () => {
     ],
     ['that is no XML', () => 'SAML'],
     ['that is nested very deep', () => `${'<a>'.repeat(20_000)}${'</a>'.repeat(20_000)}`],
+    [
+      'full of comments',
+      (request, nameId) => responseAround(request, signedAssertion(request, { nameId }) + '<!---->'.repeat(15_000)),
+    ],
+    ['with elements without end', (request) => responseAround(request, '<a>'.repeat(30_000))],
+    [
+      'with attributes without end',
+      (request) => responseAround(request, `<a${Array.from({ length: 9_000 }, (_, n) => ` a${n}="b"`).join('')}/>`),
+    ],
   ])('refuses one %s', async (_what, forge) => attack(forge));
+
+  it('takes no time over what is too large', async () => {
+    const request = await begin(new Visitor(app().url));
+    const began = performance.now();
+    await deliver(responseAround(request, `${signedAssertion(request, { nameId: 'x' })}${'<!---->'.repeat(15_000)}`));
+    expect(performance.now() - began).toBeLessThan(1_000);
+    // As many groups as anybody is in are not.
+    const { user, nameId } = await linkedUser();
+    await signIn({ nameId, attributes: { groups: Array.from({ length: 500 }, (_, n) => `cn=group ${n},dc=corp`) } });
+    expect(await sessionsOf(user)).toBe(1);
+  });
 
   it('takes a name whole, whatever comments were put into it', async () => {
     const victim = await app().make.user();

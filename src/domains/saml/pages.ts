@@ -8,7 +8,6 @@ import { beginSaml, endSaml, receiveSamlAnswer } from './sign-in.ts';
 /** Sealed: which request this browser began. */
 const REQUEST = 'millrace_saml';
 const FINISH = '/users/auth/saml/finish';
-/** With the groups of somebody who is in very many. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
 export const pages: readonly Page[] = [

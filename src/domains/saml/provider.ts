@@ -62,10 +62,7 @@ export const verifyAnswer = async (
   sentAt: (requestId: string) => Promise<string | null>,
 ): Promise<SamlPerson> => {
   const saml = samlOf(ctx, { cacheProvider: { ...unused, getAsync: sentAt } });
-  // No provider sends one; what it could declare is best never parsed.
-  if (/<!(DOCTYPE|ENTITY)/i.test(Buffer.from(response, 'base64').toString('utf8'))) {
-    throw new SamlRefusal('it declares a document type');
-  }
+  requireModest(Buffer.from(response, 'base64').toString('utf8'));
   const { profile } = await saml.validatePostResponseAsync({ SAMLResponse: response }).catch((error: unknown) => {
     throw new SamlRefusal(error instanceof Error ? error.message : String(error));
   });
@@ -84,6 +81,25 @@ export const verifyAnswer = async (
     username: first(names.username),
     groups: attributes.get(names.groups) ?? [],
   };
+};
+
+/** Five hundred groups fit in. */
+const MAX_BYTES = 128 * 1024;
+const MAX_NODES = 600;
+const MAX_ATTRIBUTES = 1_500;
+
+/**
+ * Whoever can reach the callback can have something parsed, and the library takes time that grows with the square of how
+ * many nodes there are: tens of seconds for a hundred kilobytes of comments. This counts in one pass, before.
+ */
+const requireModest = (xml: string): void => {
+  // No provider declares one; what it could hold is best never parsed.
+  if (/<!(DOCTYPE|ENTITY)/i.test(xml)) throw new SamlRefusal('it declares a document type');
+  const nodes = xml.match(/<[^/]/g)?.length ?? 0;
+  const attributes = xml.match(/=\s*["']/g)?.length ?? 0;
+  if (xml.length > MAX_BYTES || nodes > MAX_NODES || attributes > MAX_ATTRIBUTES) {
+    throw new SamlRefusal(`it is too large (${xml.length} bytes, ${nodes} nodes, ${attributes} attributes)`);
+  }
 };
 
 const MAX_NAME_ID = 255;
