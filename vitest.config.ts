@@ -24,8 +24,9 @@ export default defineConfig({
       { extends: true, test: { name: 'kits', include: KITS, isolate: true } },
     ],
     globalSetup: ['test/support/global-setup.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Generous: machines that run tests do other things too, and a test that hangs is found as well after a while.
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
     pool: 'forks',
     // Tests wait as much as they compute: on Postgres, on git, on processes. More than six would need more connections.
     maxWorkers: Math.min(availableParallelism() + 1, 6),

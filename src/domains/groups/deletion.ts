@@ -15,7 +15,7 @@ import { lockPlace, lockTree } from './tree.ts';
 export interface DeletionOptions {
   /** Removes a group that is marked already, at once. */
   readonly permanentlyRemove?: boolean | undefined;
-  /** The group's own path, said again: who removes for good has to mean it. */
+  /** The group's own path, said again: who removes for good has to mean it. A wrong one is refused in any case. */
   readonly fullPath?: string | undefined;
 }
 
@@ -34,13 +34,11 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath, options: DeletionO
   await ctx.transaction(async (tx) => {
     const group = await lockMark(tx, found);
     const isMarked = group.marked_for_deletion_on !== null;
-    if (options.permanentlyRemove) {
-      if (!isMarked) throw badRequest('Group must be marked for deletion first.');
-      if (options.fullPath !== group.full_path) {
-        throw badRequest('`full_path` is incorrect. You must enter the complete path for the group.');
-      }
-      return removeTree(tx, group);
+    if (options.permanentlyRemove && !isMarked) throw badRequest('Group must be marked for deletion first.');
+    if ((options.permanentlyRemove || options.fullPath !== undefined) && options.fullPath !== group.full_path) {
+      throw badRequest('`full_path` is incorrect. You must enter the complete path for the group.');
     }
+    if (options.permanentlyRemove) return removeTree(tx, group);
     if (days === 0) return removeTree(tx, group);
     if (isMarked) throw badRequest('Group has been already marked for deletion');
     await setMark(tx, group, true);
