@@ -329,6 +329,17 @@ describe('a delivery', () => {
     });
   });
 
+  it('is not made by a template that nests without end, and says so', async () => {
+    const group = await app().make.group();
+    const custom_webhook_template = '['.repeat(2_000) + ']'.repeat(2_000);
+    const hook = await addHook(group, { subgroup_events: true, custom_webhook_template });
+    await happen(group);
+    await app().settle();
+    expect(receiver.received).toEqual([]);
+    const [failed] = await eventsOf(group, hook);
+    expect(failed).toMatchObject({ internal_error_message: expect.stringContaining('deeper'), request_data: {} });
+  });
+
   it.each([
     ['an endless answer', 'The answer is too large'],
     ['a broken answer', null],

@@ -22,12 +22,26 @@ export const renderTemplate = (template: string, payload: unknown): string => {
     if (size > MAX_BODY_BYTES) throw new TemplateError('The custom webhook template makes a body of more than 25 MB');
     return text;
   });
+  let parsed: unknown;
   try {
-    JSON.parse(rendered);
+    parsed = JSON.parse(rendered);
   } catch {
     throw new TemplateError('The custom webhook template does not render to valid JSON');
   }
+  if (isDeep(parsed)) throw new TemplateError(`The custom webhook template nests deeper than ${MAX_DEPTH} levels`);
   return rendered;
+};
+
+/** What is sent is shown again in the list of deliveries, which takes a call for each level. */
+const MAX_DEPTH = 100;
+
+const isDeep = (value: unknown): boolean => {
+  let level = [value];
+  for (let depth = 0; depth <= MAX_DEPTH; depth++) {
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []));
+    if (level.length === 0) return false;
+  }
+  return true;
 };
 
 const valueAt = (payload: unknown, path: string): unknown => {
