@@ -86,7 +86,8 @@ describe('clone and push', () => {
     const [push] = await eventsOf(app(), project.id);
     expect(push?.payload.total_commits_count).toBe(25);
     expect(push?.payload.commits).toHaveLength(20);
-    expect(push?.payload.commits[0].title).toBe('Commit 23');
+    expect(push?.payload.commits[0].title).toBe('Commit 4');
+    expect(push?.payload.commits[19]).toMatchObject({ id: push?.payload.after, title: 'Commit 23' });
   });
 
   it('tell of tags, of new branches without new commits, and of deletions', async () => {

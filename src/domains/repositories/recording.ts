@@ -77,7 +77,8 @@ const newCommits = async (
       removed: files(commit.id, 'removed'),
     }),
   );
-  return { commits, total: found.total };
+  // The newest comes last, as receivers know it.
+  return { commits: commits.reverse(), total: found.total };
 };
 
 /** Reads as the hub itself, whatever the person who pushed may see by now. */
