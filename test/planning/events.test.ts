@@ -26,6 +26,24 @@ const hookOf = async (projectId: number, kind: string) => {
 };
 
 describe('events of planning', () => {
+  it('show attached images by their whole address to hooks, and take no time over hostile text', async () => {
+    const { path, project, owner } = await makeScene(app());
+    const attached = '/uploads/18d32f2b14a950f6acd0040e06ad8a38223a601c/a.png';
+    const text = `![a](${attached}) ![b](https://example.com/b.png) [c](${attached}) \n`;
+    const whole = `![a](${app().url}/-/project/${project.id}${attached}) ![b](https://example.com/b.png) [c](${attached}) \n`;
+    const description = text + '!['.repeat(100_000) + '![](/uploads/'.repeat(20_000);
+    await owner.post(`${path}/issues`, { title: 'pictures', description });
+    await owner.post(`${path}/issues/1/notes`, { body: text });
+    const started = performance.now();
+    const { body, event } = await hookOf(project.id, 'issue.opened');
+    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(body).toMatchObject({ object_attributes: { description: whole + description.slice(text.length) } });
+    expect(event.payload).toMatchObject({ issue: { description } });
+    expect((await hookOf(project.id, 'note.created')).body).toMatchObject({
+      object_attributes: { note: whole, description: whole },
+    });
+  });
+
   it('tell times as records do, also of what changed', async () => {
     const { path, project, people, owner } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'timed', labels: 'bug', assignee_ids: [people.guest.id] });

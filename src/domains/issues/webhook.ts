@@ -1,7 +1,13 @@
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { HOOK_PARTS, type HookedProject, hookProject, hookRepository } from '#domains/projects/webhook.ts';
+import {
+  HOOK_PARTS,
+  type HookedProject,
+  hookMarkdown,
+  hookProject,
+  hookRepository,
+} from '#domains/projects/webhook.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
@@ -55,7 +61,7 @@ export const hookIssue = (ctx: Context, project: Pick<ProjectRow, 'full_path'>, 
   closed_at: isoTime(issue.closed_at),
   confidential: issue.confidential,
   created_at: isoTime(issue.created_at),
-  description: issue.description,
+  description: hookMarkdown(ctx, issue.project_id, issue.description),
   discussion_locked: issue.discussion_locked,
   due_date: issue.due_date,
   duplicated_to_id: null,

@@ -2,7 +2,7 @@ import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
 import { type HookLabel, hookLabel } from '#domains/labels/webhook.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { type HookedProject, hookProject, hookRepository } from '#domains/projects/webhook.ts';
+import { type HookedProject, hookMarkdown, hookProject, hookRepository } from '#domains/projects/webhook.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
@@ -131,7 +131,7 @@ export const hookMergeRequest = (ctx: Context, facts: MergeRequestFacts) => {
     id: row.id,
     iid: row.iid,
     title: row.title,
-    description: row.description,
+    description: hookMarkdown(ctx, row.project_id, row.description),
     author_id: row.author_id,
     assignee_id: assignees[0]?.id ?? null,
     assignee_ids: assignees.map(({ id }) => id),

@@ -3,7 +3,13 @@ import { issuesByIds } from '#domains/issues/queries.ts';
 import { hookIssue } from '#domains/issues/webhook.ts';
 import { hookMergeRequest, mergeRequestFacts } from '#domains/merge-requests/webhook.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { HOOK_PARTS, type HookedProject, hookProject, hookRepository } from '#domains/projects/webhook.ts';
+import {
+  HOOK_PARTS,
+  type HookedProject,
+  hookMarkdown,
+  hookProject,
+  hookRepository,
+} from '#domains/projects/webhook.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
@@ -62,7 +68,7 @@ export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>
   id: note.id,
   internal: note.internal,
   line_code: null,
-  note: note.note,
+  note: hookMarkdown(ctx, note.project_id, note.note),
   noteable_id: note.noteable_id,
   noteable_type: noteableType(note.noteable_kind),
   original_position: null,
@@ -76,7 +82,7 @@ export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>
   type: note.type,
   updated_at: hookTime(note.updated_at),
   updated_by_id: note.updated_by_id,
-  description: note.note,
+  description: hookMarkdown(ctx, note.project_id, note.note),
   url: `${noteableWebUrl(ctx, project, note.noteable_kind, note.noteable_iid)}#note_${note.id}`,
 });
 

@@ -1,4 +1,5 @@
 import type { Context } from '#platform/context.ts';
+import { webUrl } from '#platform/urls.ts';
 import { httpUrlToRepo, type ProjectRow, projectAvatarUrl, projectWebUrl, sshUrlToRepo } from './model.ts';
 
 /** What the hook objects tell of a project. */
@@ -71,3 +72,13 @@ export const hookPushRepository = (ctx: Context, project: HookedProject) => ({
   git_ssh_url: sshUrlToRepo(ctx, project),
   visibility_level: project.visibility_level,
 });
+
+// Each part ends before what may begin the next match: no text takes longer than its length.
+const ATTACHED_IMAGE = /(!\[[^[\]\n]*\]\()\/(uploads\/[^()\s]+\))/g;
+
+/** Markdown in webhook bodies: images that are attached to the project with their whole address (reference: webhooks §3). */
+export const hookMarkdown = (ctx: Context, projectId: number, text: string | null): string | null =>
+  text?.replace(
+    ATTACHED_IMAGE,
+    (_, before: string, path: string) => before + webUrl(ctx, `-/project/${projectId}/${path}`),
+  ) ?? null;

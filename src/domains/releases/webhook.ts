@@ -1,5 +1,5 @@
 import { findProject } from '#domains/projects/queries.ts';
-import { type HookedProject, hookProject } from '#domains/projects/webhook.ts';
+import { type HookedProject, hookMarkdown, hookProject } from '#domains/projects/webhook.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
@@ -26,7 +26,7 @@ export const releaseBody = (
   id: release.id,
   object_kind: 'release',
   created_at: hookTime(release.created_at),
-  description: release.description,
+  description: hookMarkdown(ctx, release.project_id, release.description),
   name: release.name ?? release.tag,
   released_at: hookTime(release.released_at),
   tag: release.tag,
