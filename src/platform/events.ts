@@ -56,10 +56,18 @@ export const defineEvent = <P>(
   webhook?: WebhookBinding<P>,
 ): EventDefinition<P> => {
   const definition = webhook ? { kind, payload, webhook } : { kind, payload };
+  // Whoever asked for the trigger asks for the body next.
+  const known = new WeakMap<object, P>();
+  const parse = (sent: unknown): P => {
+    if (typeof sent !== 'object' || sent === null) return payload.parse(sent);
+    const parsed = known.get(sent) ?? payload.parse(sent);
+    known.set(sent, parsed);
+    return parsed;
+  };
   registry.set(definition, {
     kind,
-    trigger: (sent) => webhook?.trigger(payload.parse(sent)) ?? null,
-    body: async (ctx, event) => (await webhook?.body(ctx, event, payload.parse(event.payload))) ?? null,
+    trigger: (sent) => webhook?.trigger(parse(sent)) ?? null,
+    body: async (ctx, event) => (await webhook?.body(ctx, event, parse(event.payload))) ?? null,
   });
   return definition;
 };

@@ -186,3 +186,25 @@ describe('an address', () => {
     await http.close();
   });
 });
+
+describe('a host', () => {
+  it('that serves many receivers serves the others while most of them hang', async () => {
+    await using receiver = await Receiver.start();
+    receiver.answer = (response, { path }) => {
+      if (path === '/well') response.writeHead(200).end();
+    };
+    await using it = await startEngineProcess(local.url);
+    const at = (path: string) => new URL(path, receiver.url).href;
+    const hanging: number[] = [];
+    for (let n = 0; n < 30; n++) hanging.push(await insertHook(it.services, at(`/hang-${n}`)));
+    await insertDeliveries(it.services, hanging, 5);
+    await until('all of them hang', () => receiver.received.length >= 100);
+    const well = await insertHook(it.services, at('/well'));
+    await insertDeliveries(it.services, [well]);
+    const { response_status, duration_ms } = await firstAttempt(local, well);
+    expect(response_status).toBe(200);
+    expect(duration_ms).toBeLessThan(4_000);
+    expect(receiver.received.filter(({ path }) => path === '/well')).toHaveLength(1);
+    await sql`delete from webhooks where id = any (${hanging}::bigint[])`.execute(db(local));
+  });
+});

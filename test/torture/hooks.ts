@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,8 @@ export interface TortureOptions {
   readonly rounds: number;
   /** Decides what happens, and when; the machine decides the rest. */
   readonly seed: number;
+  /** No round begins after this time; what was committed by then is judged. */
+  readonly seconds?: number;
   readonly say?: (line: string) => void;
 }
 
@@ -25,6 +28,8 @@ export interface Verdict {
   readonly requests: number;
   readonly killed: number;
   readonly restarts: number;
+  /** Of the restarts: those where Postgres was killed with SIGKILL, all its processes at once. */
+  readonly crashes: number;
   readonly seconds: number;
   /** What must not be; none when all is well. */
   readonly problems: readonly string[];
@@ -34,21 +39,32 @@ const HUBS = 2;
 const HOOKS = 3;
 const ADMIN_TOKEN = 'administrator-token-of-the-torture';
 const DRAIN_MS = 180_000;
+const ROUND_MS = 120_000;
+const STATEMENT_MS = 30_000;
 
 /**
  * Commits events while processes of the hub are killed with SIGKILL and Postgres restarts, before receivers that answer
  * with errors, late, or not at all. Then lets what is left live, and holds what came against what was committed: every
  * event has a delivery for each hook, every delivery was made, and what was received is what was committed.
  */
-export const tortureHooks = async ({ rounds, seed, say = () => {} }: TortureOptions): Promise<Verdict> => {
+export const tortureHooks = async ({
+  rounds,
+  seed,
+  seconds = Number.POSITIVE_INFINITY,
+  say = () => {},
+}: TortureOptions): Promise<Verdict> => {
   const startedAt = performance.now();
   const scene = await Scene.open(seed);
   try {
-    for (let round = 1; round <= rounds; round++) say(`round ${round}: ${await scene.round(round)}`);
+    let round = 0;
+    while (round < rounds && performance.now() - startedAt < seconds * 1_000) {
+      round++;
+      say(`round ${round}: ${await within(ROUND_MS, `round ${round}`, scene.round(round))}`);
+    }
     say('letting what is left be delivered');
     await scene.calm();
     const found = await scene.judge();
-    return { rounds, ...found, seconds: Math.round((performance.now() - startedAt) / 1_000) };
+    return { rounds: round, ...found, seconds: Math.round((performance.now() - startedAt) / 1_000) };
   } finally {
     await scene.close();
   }
@@ -69,6 +85,7 @@ class Scene {
   #requests = 0;
   #killed = 0;
   #restarts = 0;
+  #crashes = 0;
   #groupId = 0;
 
   private constructor(seed: number, directory: string, postgres: EmbeddedPostgres) {
@@ -150,22 +167,36 @@ class Scene {
     const dice = random();
     if (dice < 0.2) {
       this.#restarts++;
-      await this.#postgres.stop();
+      const crashes = random() < 0.5;
+      if (crashes) await this.#crashPostgres();
+      else await this.#postgres.stop();
+      const how = crashes ? 'killed' : 'stopped';
       await sleep(random() * 500);
       this.#postgres = await startEmbeddedPostgres({
         dataDir: join(this.#directory, 'database'),
         log: createLogger('silent'),
       });
-      if (this.#env.DATABASE_URL !== this.#postgres.connectionString) {
-        this.#env.DATABASE_URL = this.#postgres.connectionString;
-        for (const n of this.#hubs.keys()) await this.#kill(n);
-        return 'Postgres restarted elsewhere, all hubs killed';
-      }
-      return 'Postgres restarted';
+      if (this.#env.DATABASE_URL === this.#postgres.connectionString) return `Postgres ${how} and started again`;
+      this.#env.DATABASE_URL = this.#postgres.connectionString;
+      for (const n of this.#hubs.keys()) await this.#kill(n);
+      return `Postgres ${how} and started elsewhere, all hubs killed`;
     }
     const which = dice < 0.4 ? [...this.#hubs.keys()] : [Math.floor(random() * HUBS)];
     for (const n of which) await this.#kill(n);
     return `${which.length} of ${HUBS} hubs killed`;
+  }
+
+  /** As if the machine had lost it: the server and all its processes, nothing written that was not written. */
+  async #crashPostgres(): Promise<void> {
+    this.#crashes++;
+    const [row] = await this.#query(`select current_setting('data_directory') as directory`);
+    const postmaster = Number.parseInt(readFileSync(join(String(row?.directory), 'postmaster.pid'), 'utf8'), 10);
+    if (!(postmaster > 1)) throw new Error('the process of Postgres was not found');
+    const children = readdirSync('/proc')
+      .map(Number)
+      .filter((pid) => pid > 1 && parentOf(pid) === postmaster);
+    for (const pid of [postmaster, ...children]) killHard(pid);
+    await until('Postgres to be gone', () => parentOf(postmaster) === null);
   }
 
   async #kill(n: number): Promise<void> {
@@ -181,8 +212,7 @@ class Scene {
 
   /** Events in a transaction of their own; where the database is away, none or all of them are there. */
   async #commit(count: number): Promise<void> {
-    const client = new pg.Client({ connectionString: this.#postgres.connectionString });
-    client.on('error', () => {});
+    const client = this.#client();
     try {
       await client.connect();
       await client.query(
@@ -281,18 +311,30 @@ class Scene {
       requests: this.#requests,
       killed: this.#killed,
       restarts: this.#restarts,
+      crashes: this.#crashes,
       problems,
     };
   }
 
   async #query(text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
-    const client = new pg.Client({ connectionString: this.#postgres.connectionString });
-    await client.connect();
+    const client = this.#client();
     try {
+      await client.connect();
       return (await client.query<Record<string, unknown>>(text, values)).rows;
     } finally {
-      await client.end();
+      await client.end().catch(() => {});
     }
+  }
+
+  /** Gives up in time: a server that is killed answers nothing. */
+  #client(): pg.Client {
+    const client = new pg.Client({
+      connectionString: this.#postgres.connectionString,
+      connectionTimeoutMillis: STATEMENT_MS,
+      query_timeout: STATEMENT_MS,
+    });
+    client.on('error', () => {});
+    return client;
   }
 
   async close(): Promise<void> {
@@ -304,6 +346,37 @@ class Scene {
     await rm(this.#directory, { recursive: true, force: true });
   }
 }
+
+const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} did not end within ${ms / 1_000} s`)), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
+/** Null when the process is gone, or dead and only not yet waited for. */
+const parentOf = (pid: number): number | null => {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return state === 'Z' || state === 'X' ? null : Number(parent);
+  } catch {
+    return null;
+  }
+};
+
+const killHard = (pid: number): void => {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // Gone with its parent.
+  }
+};
 
 /** The same numbers for the same seed (mulberry32). */
 const randomFrom = (seed: number): (() => number) => {

@@ -6,14 +6,21 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     rounds: { type: 'string', default: '20' },
+    seconds: { type: 'string', default: 'Infinity' },
     seed: { type: 'string', default: String(Date.now() % 100_000) },
   },
 });
-const [rounds, seed] = [Number(values.rounds), Number(values.seed)];
-if (positionals[0] !== 'hooks' || !Number.isSafeInteger(rounds) || rounds < 1 || !Number.isSafeInteger(seed)) {
-  console.error('Usage: npm run torture -- hooks [--rounds N] [--seed S]');
+const [rounds, seed, seconds] = [Number(values.rounds), Number(values.seed), Number(values.seconds)];
+if (
+  positionals[0] !== 'hooks' ||
+  !Number.isSafeInteger(rounds) ||
+  rounds < 1 ||
+  !Number.isSafeInteger(seed) ||
+  !(seconds > 0)
+) {
+  console.error('Usage: npm run torture -- hooks [--rounds N] [--seed S] [--seconds N]');
   process.exit(2);
 }
-const verdict = await tortureHooks({ rounds, seed, say: (line) => console.log(line) });
+const verdict = await tortureHooks({ rounds, seed, seconds, say: (line) => console.log(line) });
 console.log(JSON.stringify({ seed, ...verdict }, null, 2));
 process.exit(verdict.problems.length === 0 ? 0 : 1);

@@ -39,7 +39,7 @@ export const createAgents = (options: {
       allowH2: false,
       headersTimeout: 0,
       bodyTimeout: 0,
-      connections: options.connectionsPerOrigin ?? 100,
+      connections: options.connectionsPerOrigin ?? MAX_CONNECTIONS,
       factory: (origin, settings) => {
         const url = new URL(origin);
         const remember = (address: string) => {
@@ -130,5 +130,7 @@ const guardedConnector = (
 };
 
 const CONNECT_TIMEOUT_MS = 10_000;
+/** As much as deliveries may be under way: with fewer, receivers that hang would take those of others on their host. */
+const MAX_CONNECTIONS = 1_024;
 const MAX_ORIGINS = 10_000;
 const MAX_AGENTS = 8;
