@@ -89,4 +89,16 @@ describe('ip_restriction_ranges', () => {
     expect(asRoot.status).toBe(200);
     expect((await client.get(`/groups/${group.id}`)).status).toBe(404);
   });
+
+  it('is taken away by an empty text, as forms and tools send it', async () => {
+    const owner = await app().make.user();
+    const client = app().as(owner);
+    const group = await app().make.group({}, owner);
+    const set = (ip_restriction_ranges: string) => client.put(`/groups/${group.id}`, { ip_restriction_ranges });
+    for (const empty of ['', '  ']) {
+      expect((await set('127.0.0.0/8')).body.ip_restriction_ranges).toBe('127.0.0.0/8');
+      const { status, body } = await set(empty);
+      expect([status, body.ip_restriction_ranges]).toEqual([200, null]);
+    }
+  });
 });

@@ -112,7 +112,9 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
  * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute, `conflict` with a move at the same time
  */
 export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChanges): Promise<GroupRow> => {
-  const { avatar, ...changes } = input;
+  const { avatar, ...given } = input;
+  // Tools take a restriction away with an empty text.
+  const changes = given.ip_restriction_ranges?.trim() === '' ? { ...given, ip_restriction_ranges: null } : given;
   const found = await getGroup(ctx, id);
   requireGroupAbility(ctx, found, 'admin_group');
   const errors = {
