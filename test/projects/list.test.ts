@@ -179,6 +179,15 @@ describe('lists of others', () => {
     expect(ids(await app().as(user).get(`/users/${id}/starred_projects`))).toEqual([own.id]);
   });
 
+  it('lists no project of a group as one with security reports: nothing here makes them', async () => {
+    const user = await app().make.user();
+    const group = await app().make.group({}, user);
+    const project = await app().make.project({ namespace_id: group.id }, user);
+    const list = async (query: string) => ids(await app().as(user).get(`/groups/${group.id}/projects${query}`));
+    expect(await list('?with_security_reports=false')).toEqual([project.id]);
+    expect(await list('?with_security_reports=true')).toEqual([]);
+  });
+
   it('keeps a private profile closed in every list of both faces, but to himself and administrators', async () => {
     const { make, as, root, anonymous } = app();
     const closed = await make.user({ private_profile: true });

@@ -59,6 +59,8 @@ export interface ProjectFilter {
   readonly repository_storage?: string | null | undefined;
   readonly with_issues_enabled?: boolean | null | undefined;
   readonly with_merge_requests_enabled?: boolean | null | undefined;
+  /** Only those with reports of security scans: none, as pipelines leave no such reports here yet. */
+  readonly with_security_reports?: boolean | null | undefined;
   /** Administrators only: all of them, each with its value. */
   readonly custom_attributes?: Readonly<Record<string, string>> | null | undefined;
   readonly marked_for_deletion_on?: string | null | undefined;
@@ -156,6 +158,7 @@ export const conditions = (
   if (filter.visibility) add(sql`projects.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
   if (given('repository_storage')) add(sql`projects.repository_storage = ${slot('repository_storage')}`);
   if (filter.with_issues_enabled) add(featureCondition(actor, 'issues_access_level'));
+  if (filter.with_security_reports) add(nobody);
   if (filter.with_merge_requests_enabled) add(featureCondition(actor, 'merge_requests_access_level'));
   if (actor.isAdmin && given('custom_attributes')) {
     add(hasCustomAttributes('projects', sql.ref('projects.id'), slot('custom_attributes')));

@@ -158,6 +158,11 @@ export const listRoutes = [
       topic: commaList(text({ max: 255 })).optional(),
       with_shared: boolean().default(true),
       include_subgroups: boolean().default(false),
+      with_security_reports: boolean()
+        .optional()
+        .describe(
+          'Only projects with reports of security scans; nothing makes such reports here yet, so there are none.',
+        ),
     },
     item: anyProjectRecord,
     run: async (ctx, { id, topic, simple, with_custom_attributes, ...filter }, page) => {
