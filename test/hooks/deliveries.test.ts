@@ -47,6 +47,30 @@ const keys = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => 
 const received = () => receiver.received.map(({ headers }) => String(headers['idempotency-key']));
 
 describe('deliveries', () => {
+  it('of large bodies are listed without them, read and sent again whole', async () => {
+    const { owner, group } = await scene();
+    const as = app().as(owner);
+    const project = await app().make.project({ namespace_id: group.id }, owner);
+    const toggles = { url: receiver.url, push_events: false, issues_events: true };
+    const at = `/groups/${group.id}/hooks/${(await as.post(`/groups/${group.id}/hooks`, toggles)).body.id}`;
+    const description = 'x'.repeat(100_000);
+    await as.post(`/projects/${project.id}/issues`, { title: 'Large', description });
+    await app().settle();
+    const [event] = (await as.get(`${at}/events`)).body;
+    const [delivery] = (await as.get(`${at}/deliveries`)).body;
+    expect([event.request_data, delivery.request_data]).toEqual([{ oversize: true }, { oversize: true }]);
+    const listed = await as.graphql(
+      'query ($path: ID!) { group(fullPath: $path) { webhooks { nodes { deliveries { nodes { requestBody } } } } } }',
+      { path: group.full_path },
+    );
+    expect(JSON.stringify(listed).length).toBeLessThan(2_000);
+    const whole = { object_attributes: { description } };
+    expect((await as.get(`${at}/events/${event.id}`)).body.request_data).toMatchObject(whole);
+    expect((await as.get(`${at}/deliveries/${delivery.id}`)).body.request_data).toMatchObject(whole);
+    expect((await as.post(`${at}/events/${event.id}/resend`)).status).toBe(201);
+    expect(receiver.received.map(({ body }) => body)).toMatchObject([whole, whole]);
+  });
+
   it('are listed and filtered by state, kind, time and answer, and read one by one', async () => {
     const it = await scene();
     const as = app().as(it.owner);

@@ -14,7 +14,7 @@ export interface AttemptRow {
   readonly trigger: string;
   readonly request_url: string;
   readonly request_headers: unknown;
-  /** What was sent: the payload, or what a template made of it. Null where the payload is no longer kept. */
+  /** What was sent: the payload, or what a template made of it. Null where the payload is no longer kept. See `listedBody`. */
   readonly request_body: string | null;
   readonly response_status: number | null;
   readonly response_headers: unknown;
@@ -27,7 +27,15 @@ export interface AttemptRow {
 /** A status code, or one of the classes that tools ask for. */
 export type AttemptStatus = number | 'successful' | 'client_failure' | 'server_failure';
 
-const attemptQuery = (ctx: Context) =>
+const WHOLE_BODY = sql<string | null>`coalesce(webhook_attempts.request_body, webhook_payloads.body)`;
+
+const MAX_LISTED_BYTES = 64 * 1024;
+
+/** A body as lists have it: they hold a hundred, and of up to 25 MB each. Who wants a larger one asks for it alone. */
+export const listedBody = (body: RawBuilder<string | null>): RawBuilder<string | null> =>
+  sql`case when octet_length(${body}) > ${sql.lit(MAX_LISTED_BYTES)} then '{"oversize":true}' else ${body} end`;
+
+const attemptQuery = (ctx: Context, body = WHOLE_BODY) =>
   ctx.db
     .selectFrom('webhook_attempts')
     .innerJoin('webhook_deliveries', 'webhook_deliveries.id', 'webhook_attempts.delivery_id')
@@ -40,7 +48,7 @@ const attemptQuery = (ctx: Context) =>
       'webhook_attempts.trigger',
       'webhook_attempts.request_url',
       'webhook_attempts.request_headers',
-      sql<string | null>`coalesce(webhook_attempts.request_body, webhook_payloads.body)`.as('request_body'),
+      body.as('request_body'),
       'webhook_attempts.response_status',
       'webhook_attempts.response_headers',
       'webhook_attempts.response_body',
@@ -62,7 +70,7 @@ type AttemptTables = 'webhook_attempts' | 'webhook_deliveries' | 'webhook_payloa
 
 const matchingAttempts = (ctx: Context, filter: AttemptFilter) => {
   const { status, trigger, created_after, created_before, delivery_id } = filter;
-  let query = attemptQuery(ctx);
+  let query = attemptQuery(ctx, listedBody(WHOLE_BODY));
   if (status !== undefined) query = query.where(hasStatus(status));
   if (trigger !== undefined) query = query.where('webhook_attempts.trigger', '=', triggerNamed(trigger) ?? '');
   if (created_after !== undefined) query = query.where('webhook_attempts.created_at', '>', created_after);
@@ -108,9 +116,11 @@ export const getAttempt = async (ctx: Context, webhookId: number, id: number): P
   return row;
 };
 
-/** Attempts by their ids, by id. Rights are the caller's to check. */
+/** Attempts by their ids, by id, as lists have them. Rights are the caller's to check. */
 export const attemptsByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, AttemptRow>> => {
-  const rows = await attemptQuery(ctx).where(sql<boolean>`webhook_attempts.id = any (${ids}::bigint[])`).execute();
+  const rows = await attemptQuery(ctx, listedBody(WHOLE_BODY))
+    .where(sql<boolean>`webhook_attempts.id = any (${ids}::bigint[])`)
+    .execute();
   return new Map(rows.map((row) => [row.id, row]));
 };
 

@@ -3,7 +3,7 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
-import { type AttemptStatus, statusIn } from './attempts.ts';
+import { type AttemptStatus, listedBody, statusIn } from './attempts.ts';
 import type { DeliveryState } from './model.ts';
 import { triggerNamed } from './triggers.ts';
 
@@ -26,7 +26,9 @@ export interface DeliveryRow {
   readonly finished_at: string | null;
 }
 
-const deliveryQuery = (ctx: Context) =>
+const WHOLE_BODY = sql.ref<string | null>('webhook_payloads.body');
+
+const deliveryQuery = (ctx: Context, body: RawBuilder<string | null> = WHOLE_BODY) =>
   ctx.db
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_payloads', 'webhook_payloads.id', 'webhook_deliveries.payload_id')
@@ -42,7 +44,7 @@ const deliveryQuery = (ctx: Context) =>
       'webhook_deliveries.next_attempt_at',
       'webhook_deliveries.last_response_status',
       'webhook_deliveries.last_error',
-      'webhook_payloads.body',
+      body.as('body'),
       'webhook_deliveries.created_at',
       'webhook_deliveries.finished_at',
     ]);
@@ -61,7 +63,7 @@ type DeliveryTables = 'webhook_deliveries' | 'webhook_payloads';
 
 const matching = (ctx: Context, webhookId: number | RawBuilder<number>, filter: DeliveryFilter) => {
   const { states, trigger, created_after, created_before, status } = filter;
-  let query = deliveryQuery(ctx).where('webhook_deliveries.webhook_id', '=', webhookId);
+  let query = deliveryQuery(ctx, listedBody(WHOLE_BODY)).where('webhook_deliveries.webhook_id', '=', webhookId);
   if (states !== undefined) query = query.where('webhook_deliveries.state', 'in', [...states]);
   if (trigger !== undefined) query = query.where('webhook_payloads.trigger', '=', triggerNamed(trigger) ?? '');
   if (created_after !== undefined) query = query.where('webhook_deliveries.created_at', '>', created_after);
