@@ -24,8 +24,12 @@ const MAX_ACTIVE = 1_024;
 const FIRST_WIDTH = 4;
 const MAX_WIDTH = 64;
 const QUICK_MS = 1_000;
-/** How much is taken ahead of what can be under way: the next is at hand when one ends. */
-const AHEAD = 3;
+/**
+ * How much of a hook is here at a time, by what can be under way: the next is at hand when one ends. More of those that
+ * are quick, whose deliveries are taken and written many at once then; of those that may hang no more than is needed,
+ * as there is room for so many in all.
+ */
+const capacityOf = (width: number): number => width * (width > FIRST_WIDTH ? 6 : 2);
 
 interface Lane {
   readonly webhookId: number;
@@ -57,7 +61,7 @@ export class Lanes {
   }
 
   /** What hooks without a lane have room for. */
-  readonly freeByDefault = FIRST_WIDTH * AHEAD;
+  readonly freeByDefault = capacityOf(FIRST_WIDTH);
 
   get size(): number {
     return this.#ids.size;
@@ -124,7 +128,7 @@ export class Lanes {
     for (const lane of touched) {
       if (blocked.has(lane.webhookId)) for (const { id } of lane.queue.splice(0)) released.push(id);
       this.#pump(lane);
-      if (lane.hungry && freeIn(lane) >= (lane.width * AHEAD) / 2) {
+      if (lane.hungry && freeIn(lane) >= capacityOf(lane.width) / 2) {
         lane.hungry = false;
         room = true;
       }
@@ -210,4 +214,4 @@ const nextWidth = (width: number, { delivered, durationMs }: Outcome): number =>
 };
 
 const freeIn = (lane: Lane): number =>
-  Math.max(0, lane.width * AHEAD - lane.queue.length - lane.active - lane.unrecorded);
+  Math.max(0, capacityOf(lane.width) - lane.queue.length - lane.active - lane.unrecorded);
