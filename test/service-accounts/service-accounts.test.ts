@@ -68,6 +68,9 @@ describe('service accounts of a group', () => {
     expect((await client.post(accounts, { email: 'nobody' })).status).toBe(400);
     expect((await client.post(accounts, { email: ['a@example.com'] })).status).toBe(400);
     expect((await client.get(accounts)).body).toEqual([]);
+    const { body: made } = await client.post(accounts, { username: `${other.username}.bot` });
+    const again = await client.post(accounts, { username: made.username });
+    expect([again.status, again.body]).toEqual([409, { message: 'Username has already been taken' }]);
   });
 
   it('are shown and made by nobody else', async () => {

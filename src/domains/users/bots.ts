@@ -41,7 +41,8 @@ export const createServiceAccount = async (
   await check(ctx, { name, username, email }, account.email);
   return sayingWhatIsTaken(() =>
     ctx.transaction(async (tx) => {
-      await takeAddress(tx, email, null);
+      // An address that is made from the user name is taken with it.
+      await takeAddress(tx, email, null, account.email === undefined ? 'Username' : 'Email');
       const { id } = await tx.db
         .insertInto('users')
         .values({
@@ -87,7 +88,7 @@ const check = async (ctx: Context, attributes: BotAttributes, chosen: string | u
   if (Object.keys(errors).length > 0) throw invalid(errors);
 };
 
-const takeAddress = async (tx: Tx, email: string, userId: number | null): Promise<void> => {
+const takeAddress = async (tx: Tx, email: string, userId: number | null, what = 'Email'): Promise<void> => {
   await holdAddress(tx, email);
-  if (await isTaken(tx, email, userId)) throw conflict('Email has already been taken');
+  if (await isTaken(tx, email, userId)) throw conflict(`${what} has already been taken`);
 };
