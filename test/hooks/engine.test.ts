@@ -267,7 +267,7 @@ describe('the delivery engine', () => {
         cut = true;
         await sql`
           select pg_terminate_backend(pid) from pg_stat_activity
-          where datname = current_database() and application_name = 'millrace hooks'`.execute(db());
+          where datname = current_database() and application_name like 'millrace hooks%'`.execute(db());
       }
       response.writeHead(200).end();
     };

@@ -50,7 +50,7 @@ const RECONCILE_MS = 15_000;
 const MAX_IN_MEMORY = 2_048;
 const CLAIM_AT_ONCE = 512;
 const PROBES_AT_ONCE = 64;
-const POOL_SIZE = 4;
+const POOL_SIZE = 2;
 const STOP_GRACE_MS = 3_000;
 const MAX_TARGETS = 5_000;
 
@@ -68,7 +68,8 @@ export const startDeliveryEngine = async (options: DeliveryEngineOptions): Promi
 class Engine implements DeliveryEngine {
   readonly #services: Services;
   readonly #ctx: Context;
-  readonly #pool: ReturnType<typeof createPool>;
+  readonly #taking: ReturnType<typeof createPool>;
+  readonly #recording: ReturnType<typeof createPool>;
   readonly #db: Database;
   readonly #processes: Processes;
   readonly #notifications: Notifications;
@@ -105,13 +106,17 @@ class Engine implements DeliveryEngine {
     if (connectionString === undefined) throw new Error('the pool was made without a connection string');
     // Connections of its own: neither waits for the other's. The table swings between empty and full, and plans made in
     // the one state must do in the other: never all of a table, and never all pairs of two sets.
-    this.#pool = createPool({
-      connectionString,
-      max: POOL_SIZE,
-      applicationName: 'millrace hooks',
-      sessionSettings: { enable_seqscan: 'off', enable_nestloop: 'off' },
-    });
-    this.#db = createDatabase(this.#pool);
+    const open = (applicationName: string, settings: Readonly<Record<string, string>>) =>
+      createPool({
+        connectionString,
+        max: POOL_SIZE,
+        applicationName,
+        sessionSettings: { enable_seqscan: 'off', enable_nestloop: 'off', ...settings },
+      });
+    // What is taken need not be on the disk before it is sent: should the database lose it, it is taken again.
+    this.#taking = open('millrace hooks', { synchronous_commit: 'off' });
+    this.#recording = open('millrace hooks log', {});
+    this.#db = createDatabase(this.#taking);
     this.#loop = new Loop(
       () => this.#take(),
       (error) => {
@@ -122,7 +127,10 @@ class Engine implements DeliveryEngine {
     );
     this.#lanes = new Lanes({ send: (queued) => this.#send(queued), onRoom: () => this.#loop.wake() });
     this.#recorder = new Recorder({
-      ctx: createContextFactory({ ...services, db: this.#db })({ actor: systemActor, requestId: 'hooks.engine' }),
+      ctx: createContextFactory({ ...services, db: createDatabase(this.#recording) })({
+        actor: systemActor,
+        requestId: 'hooks.engine',
+      }),
       processId: services.processId,
       onRecorded: (attempts, blocked) => {
         const released = this.#lanes.settle(attempts, blocked);
@@ -167,7 +175,7 @@ class Engine implements DeliveryEngine {
     await this.#loop.stop();
     await this.#halt(STOP_GRACE_MS);
     await this.#recorder.stop();
-    await this.#pool.end();
+    await Promise.all([this.#taking.end(), this.#recording.end()]);
   }
 
   /** Gives back what has not begun, and ends what has: by itself for a moment, then by force. */
