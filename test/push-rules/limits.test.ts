@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
 import { useApp } from '../support/app.ts';
-import { until } from '../support/until.ts';
+import { BUSY, until } from '../support/until.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -62,7 +62,7 @@ const walks = async (): Promise<string[]> => {
 };
 
 describe('a push of ten thousand commits', () => {
-  it('is held against every rule, while the hub goes on answering', { timeout: 120_000 }, async () => {
+  it('is held against every rule, while the hub goes on answering', { timeout: 120_000, retry: BUSY }, async () => {
     const history = function* () {
       for (let n = 0; n < COMMITS; n++) {
         yield commit(n, `Fixes: number ${n}`, file(`folder${n % 100}/file${n}.txt`, `${n}`), FROM_MAIN);
@@ -98,7 +98,7 @@ describe('a push of ten thousand commits', () => {
 });
 
 describe('what somebody makes to slow the hub down', () => {
-  it('long messages under a dear pattern keep nobody waiting', { timeout: 120_000 }, async () => {
+  it('long messages under a dear pattern keep nobody waiting', { timeout: 120_000, retry: BUSY }, async () => {
     let state = 1;
     const noise = Array.from({ length: 65_000 }, () => {
       state = (state * 48_271) % 2_147_483_647;
