@@ -8,6 +8,7 @@ import { type Parameters, parseForm } from './nested.ts';
 import { sendDownload, sendJson, sendNothing } from './respond.ts';
 import type { Exchange, Outcome, Route } from './route.ts';
 import type { SpooledFile } from './upload.ts';
+import { toJson } from './written.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -204,7 +205,9 @@ const readChainId = (header: string | string[] | undefined): string | null =>
 
 const checkOutcome = (route: Route, outcome: Outcome): void => {
   if (!route.response || !('body' in outcome)) return;
-  const result = (route.kind === 'list' ? route.response.array() : route.response).safeParse(outcome.body);
+  const result = (route.kind === 'list' ? route.response.array() : route.response).safeParse(
+    route.kind === 'list' ? JSON.parse(toJson(outcome.body)) : outcome.body,
+  );
   if (!result.success)
     throw new Error(`${route.method} ${route.path} answers what is not its record: ${result.error.message}`);
 };

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { FastifyReply } from 'fastify';
 import { answerError, type ErrorAnswer } from './errors.ts';
 import type { Download } from './route.ts';
+import { toJson } from './written.ts';
 
 const JSON_TYPE = 'application/json';
 const CACHE_CONTROL = 'max-age=0, private, must-revalidate';
@@ -13,7 +14,7 @@ const MAX_ETAG_LENGTH = 256 * 1024;
 /** Sends JSON with the headers of v4 (conventions §4); a GET whose answer the client has gets 304. */
 export const sendJson = (reply: FastifyReply, status: number, body: unknown): FastifyReply => {
   // As bytes: to strings Fastify adds a charset.
-  const payload = Buffer.from(JSON.stringify(body));
+  const payload = Buffer.from(toJson(body));
   const { method, headers } = reply.request;
   setCommonHeaders(reply);
   if (status === 200 && payload.length <= MAX_ETAG_LENGTH && (method === 'GET' || method === 'HEAD')) {

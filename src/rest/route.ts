@@ -8,6 +8,7 @@ import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
 import { type Input, inputParser, kindOf, type Rule, type Shape } from './params.ts';
 import type { FileOptions } from './upload.ts';
+import type { Written } from './written.ts';
 
 /**
  * Declares a route once: validation, types and its part of the OpenAPI document follow.
@@ -45,7 +46,12 @@ export const listRoute = <const P extends string, R extends z.ZodType, S extends
     InputOf<P, S> & {
       readonly item: R;
       readonly paging: Paging;
-      run(ctx: Context, input: Input<S>, page: PageRequest, http: Exchange): Promise<Page<z.output<R>>>;
+      run(
+        ctx: Context,
+        input: Input<S>,
+        page: PageRequest,
+        http: Exchange,
+      ): Promise<Page<z.output<R> | Written<z.output<R>>>>;
     },
 ): Route => {
   const shape = shapeOf<S>(declaration);

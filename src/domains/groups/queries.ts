@@ -9,6 +9,8 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 export interface NamespaceRow extends Selectable<Namespaces> {
   /** The caller's highest level here, 0 when none; administrators have Owner. */
   readonly access_level: number;
+  /** In lists: what stands for this version of the row (platform/db/row-cache.ts). */
+  readonly remembered?: object;
 }
 
 /** A namespace whose `kind` is `group`. */

@@ -5,6 +5,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { avatarUrl } from '#domains/users/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
+import { Written } from '#rest/written.ts';
 import { protectionOf } from './attributes.ts';
 import { namespaceAvatarUrl, namespaceWebUrl, type ProtectionDefaults, protectionLevel } from './model.ts';
 import type { GroupRow, NamespaceRow } from './queries.ts';
@@ -129,6 +130,29 @@ export const toGroups = async (
     toGroup(ctx, group, settings.default_branch_protection_defaults, statistics?.get(group.id)),
   );
 };
+
+/** The same without statistics, ready to send: a record is written once for each version of its row. */
+export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[]): Promise<Written<GroupRecord>[]> => {
+  const { default_branch_protection_defaults: protection } = await getSettings(ctx);
+  return groups.map((group) => {
+    // Of the caller a record tells only whether he is an owner; of all else, the settings alone can change meanwhile.
+    const texts = group.access_level >= OWNER ? textsOfOwners : textsOfOthers;
+    const version = group.remembered ?? group;
+    const known = texts.get(version);
+    if (known?.protection === protection) return known.record;
+    const record = new Written(toGroup(ctx, group, protection, undefined));
+    texts.set(version, { protection, record });
+    return record;
+  });
+};
+
+interface GroupText {
+  readonly protection: ProtectionDefaults;
+  readonly record: Written<GroupRecord>;
+}
+
+const textsOfOwners = new WeakMap<object, GroupText>();
+const textsOfOthers = new WeakMap<object, GroupText>();
 
 /** The record of one group. */
 export const toGroupDetail = async (

@@ -8,6 +8,12 @@ export interface RowVersion {
   readonly row_ctid: string;
 }
 
+/** A row by its version. */
+export interface Remembered {
+  /** One object for one version of the row, never changed: what is made of the columns alone can be kept by it. */
+  readonly remembered: object;
+}
+
 /** The columns that tell the version of a row of the table. */
 export const versionOf = (table: string): RawBuilder<unknown> =>
   sql`${sql.ref(`${table}.xmin`)} as row_xmin, ${sql.ref(`${table}.ctid`)} as row_ctid`;
@@ -48,7 +54,7 @@ export const createRowCache = <Columns extends { readonly id: number }>(
   return async <Row extends RowVersion & { readonly id: number }>(
     ctx: Context,
     rows: readonly Row[],
-  ): Promise<(Columns & Row)[]> => {
+  ): Promise<(Columns & Row & Remembered)[]> => {
     const cache = caches.get(ctx.services) ?? new Map<number, Cached<Columns>>();
     caches.set(ctx.services, cache);
     const missing = rows.filter((row) => !isSame(cache.get(row.id), row)).map((row) => row.id);
@@ -61,7 +67,7 @@ export const createRowCache = <Columns extends { readonly id: number }>(
     return rows.flatMap((row) => {
       const cached = found?.get(row.id) ?? cache.get(row.id);
       // The columns first: V8 copies the shape of the first part whole.
-      return cached ? [{ ...cached.columns, ...row }] : [];
+      return cached ? [{ ...cached.columns, ...row, remembered: cached.columns }] : [];
     });
   };
 };

@@ -4,9 +4,10 @@ import type { Context } from '#platform/context.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, type Input, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
+import type { Written } from '#rest/written.ts';
 import { GROUP_ORDERS, type GroupFilter, listGroups } from '../listing.ts';
 import { type GroupRow, getGroup } from '../queries.ts';
-import { groupRecord, toGroups } from '../record.ts';
+import { type GroupRecord, groupRecord, toGroups, toWrittenGroups } from '../record.ts';
 
 const listInput = {
   skip_groups: commaList(integer(), { max: 1_000 }).optional(),
@@ -42,8 +43,15 @@ const toFilter = (input: Input<typeof listInput>): GroupFilter => ({
   customAttributes: input.custom_attributes,
 });
 
-const groupRecords = async (ctx: Context, groups: readonly GroupRow[], input: Input<typeof listInput>) =>
-  withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes);
+/** What only administrators can ask for is told of each group anew. */
+const groupRecords = async (
+  ctx: Context,
+  groups: readonly GroupRow[],
+  input: Input<typeof listInput>,
+): Promise<readonly (GroupRecord | Written<GroupRecord>)[]> =>
+  ctx.actor.isAdmin && (input.statistics || input.with_custom_attributes)
+    ? withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes)
+    : toWrittenGroups(ctx, groups);
 
 export const listRoutes = [
   listRoute({
