@@ -62,6 +62,8 @@ describeInBrowser('signing in, in a browser', () => {
       await page.getByLabel('Password').fill('wrong');
       await page.getByRole('button', { name: 'Sign in' }).click();
       await page.getByRole('alert').waitFor();
+      // Colours are those of the stylesheet once that is there.
+      await page.waitForLoadState();
       for (const selector of ['h1', 'label', 'button.primary', '.aside a', '.notice li']) {
         expect([selector, (await contrastOf(page, selector)) >= 4.5]).toEqual([selector, true]);
       }
