@@ -6,7 +6,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
 import { type Branch, branchRef, type RefUpdate } from './model.ts';
 import { judgePush } from './policy.ts';
 import { moveRefs } from './pushes.ts';
-import { getBranch } from './queries.ts';
+import { getBranch } from './queries/branches.ts';
 
 export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
 

@@ -1,0 +1,154 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { builder, type Types } from '#graphql/builder.ts';
+import { connection, pageOf } from '#graphql/connection.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import {
+  describeLevel,
+  type GrantedLevel,
+  listProtectedBranches,
+  type ProtectedBranch,
+  type ProtectionInput,
+  protectBranch,
+  unprotectBranch,
+  updateProtectedBranch,
+} from '../protected-branches.ts';
+import { projectAt } from './refs.ts';
+
+const LevelRef = builder.objectRef<GrantedLevel>('ProtectedBranchAccessLevel').implement({
+  description: 'Who may do something with a protected branch: a role, a user or a group.',
+  fields: (t) => ({
+    id: t.exposeInt('id', { nullable: false }),
+    accessLevel: t.exposeInt('access_level', { nullable: true, description: '0, 30, 40 or 60.' }),
+    accessLevelDescription: t.string({ nullable: false, resolve: describeLevel }),
+    userId: t.exposeInt('user_id', { nullable: true }),
+    groupId: t.exposeInt('group_id', { nullable: true }),
+  }),
+});
+
+const ProtectedBranchRef = builder.objectRef<ProtectedBranch>('ProtectedBranch').implement({
+  description: 'A protected branch, or all that match a wildcard.',
+  fields: (t) => {
+    const levels = (action: string) =>
+      t.field({
+        type: [LevelRef],
+        nullable: { list: false, items: false },
+        resolve: (branch: ProtectedBranch) => branch.levels.filter((level) => level.action === action),
+      });
+    return {
+      id: t.exposeInt('id', { nullable: false }),
+      name: t.exposeString('name', { nullable: false }),
+      allowForcePush: t.exposeBoolean('allow_force_push', { nullable: false }),
+      codeOwnerApprovalRequired: t.exposeBoolean('code_owner_approval_required', { nullable: false }),
+      pushAccessLevels: levels('push'),
+      mergeAccessLevels: levels('merge'),
+      unprotectAccessLevels: levels('unprotect'),
+    };
+  },
+});
+const ProtectedBranchConnection = builder.connectionObject(
+  { type: ProtectedBranchRef, name: 'ProtectedBranchConnection' },
+  { name: 'ProtectedBranchEdge' },
+);
+
+readsOfProject('protectedBranches', JUDGED);
+builder.objectField(ProjectRef, 'protectedBranches', (t) =>
+  t.connection(
+    {
+      type: ProtectedBranchRef,
+      nullable: true,
+      description: 'For Developers and up.',
+      args: { search: t.arg.string() },
+      resolve: async (project, args, ctx, info) => {
+        if (!can(ctx, project, 'read_protected_branch')) return null;
+        const list = await listProtectedBranches(ctx, project, { search: args.search ?? undefined });
+        return connection(args, info, async (page) => {
+          const { limit, ...window } = page;
+          return pageOf(page, await list.rows({ limit: limit + 1, ...window }), {
+            cursorOf: list.cursorOf,
+            count: () => list.count(Number.MAX_SAFE_INTEGER),
+          });
+        });
+      },
+    },
+    ProtectedBranchConnection,
+  ),
+);
+
+const GrantInput = builder.inputType('ProtectedBranchGrantInput', {
+  description: 'One of `accessLevel`, `userId` and `groupId`; on update with the `id` of one that is there.',
+  fields: (t) => ({
+    id: t.int(),
+    accessLevel: t.int({ description: '0, 30, 40 or 60.' }),
+    userId: t.field({ type: 'UserID' }),
+    groupId: t.field({ type: 'GroupID' }),
+    destroy: t.boolean(),
+  }),
+});
+type GrantFields = typeof GrantInput.$inferInput;
+
+const protectionFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  allowedToPush: t.field({ type: [GrantInput] }),
+  allowedToMerge: t.field({ type: [GrantInput] }),
+  allowedToUnprotect: t.field({ type: [GrantInput] }),
+  allowForcePush: t.boolean(),
+  codeOwnerApprovalRequired: t.boolean(),
+});
+
+interface ProtectionFields {
+  allowedToPush?: readonly GrantFields[] | null | undefined;
+  allowedToMerge?: readonly GrantFields[] | null | undefined;
+  allowedToUnprotect?: readonly GrantFields[] | null | undefined;
+  allowForcePush?: boolean | null | undefined;
+  codeOwnerApprovalRequired?: boolean | null | undefined;
+}
+
+const toProtection = (input: ProtectionFields): ProtectionInput => {
+  const grants = (given: readonly GrantFields[] | null | undefined) =>
+    given?.map((grant) => ({
+      id: grant.id ?? undefined,
+      access_level: grant.accessLevel ?? undefined,
+      user_id: grant.userId ?? undefined,
+      group_id: grant.groupId ?? undefined,
+      destroy: grant.destroy ?? undefined,
+    }));
+  return {
+    allowed_to_push: grants(input.allowedToPush),
+    allowed_to_merge: grants(input.allowedToMerge),
+    allowed_to_unprotect: grants(input.allowedToUnprotect),
+    allow_force_push: input.allowForcePush ?? undefined,
+    code_owner_approval_required: input.codeOwnerApprovalRequired ?? undefined,
+  };
+};
+
+const protectionTarget = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  projectPath: t.id({ required: true }),
+  name: t.string({ required: true, description: '`*` stands for any run of characters.' }),
+});
+
+mutationField('protectedBranchCreate', {
+  description: 'Protects a branch, or all that match a wildcard. What is not said is for Maintainers.',
+  input: (t) => ({ ...protectionTarget(t), ...protectionFields(t) }),
+  payload: { protectedBranch: ProtectedBranchRef },
+  run: async (ctx, { projectPath, name, ...input }) => ({
+    protectedBranch: await protectBranch(ctx, await projectAt(ctx, projectPath), name, toProtection(input)),
+  }),
+});
+
+mutationField('protectedBranchUpdate', {
+  description: 'Changes a protection.',
+  input: (t) => ({ ...protectionTarget(t), ...protectionFields(t) }),
+  payload: { protectedBranch: ProtectedBranchRef },
+  run: async (ctx, { projectPath, name, ...input }) => ({
+    protectedBranch: await updateProtectedBranch(ctx, await projectAt(ctx, projectPath), name, toProtection(input)),
+  }),
+});
+
+mutationField('protectedBranchDestroy', {
+  description: 'Ends a protection.',
+  input: (t) => protectionTarget(t),
+  payload: { protectedBranch: ProtectedBranchRef },
+  run: async (ctx, { projectPath, name }) => ({
+    protectedBranch: await unprotectBranch(ctx, await projectAt(ctx, projectPath), name),
+  }),
+});

@@ -1,0 +1,28 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can } from '#domains/projects/policy.ts';
+import { builder } from '#graphql/builder.ts';
+
+/** The repository of a project; what it holds adds its own fields. */
+export const RepositoryRef = builder.objectRef<ProjectRow>('Repository').implement({
+  description: "A project's git repository.",
+  fields: (t) => ({
+    exists: t.boolean({ nullable: false, resolve: () => true }),
+    empty: t.exposeBoolean('empty_repo', { nullable: false }),
+    rootRef: t.string({
+      nullable: true,
+      description: 'The default branch; null while there is no branch.',
+      resolve: ({ empty_repo, default_branch }) => (empty_repo ? null : default_branch),
+    }),
+  }),
+});
+
+readsOfProject('repository', [...JUDGED, 'disk_path', 'default_branch', 'empty_repo', 'full_path']);
+builder.objectField(ProjectRef, 'repository', (t) =>
+  t.field({
+    type: RepositoryRef,
+    nullable: true,
+    description: 'Null for those who may not read the code.',
+    resolve: (project, _args, ctx) => (can(ctx, project, 'read_code') ? project : null),
+  }),
+);

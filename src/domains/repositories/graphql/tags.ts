@@ -1,0 +1,57 @@
+import { builder } from '#graphql/builder.ts';
+import { connection } from '#graphql/connection.ts';
+import { orNull } from '#graphql/errors.ts';
+import type { Ref } from '#platform/git/types.ts';
+import { type Tag, tagRef } from '../model.ts';
+import { completeTags, getTag, listTags } from '../queries/tags.ts';
+import { CommitRef } from './commits.ts';
+import { type InProject, inProject, pageOfRefs, READS_GIT } from './refs.ts';
+import { RepositoryRef } from './repository.ts';
+
+const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
+  description: 'A tag of a repository.',
+  fields: (t) => ({
+    name: t.exposeString('name', { nullable: false }),
+    target: t.exposeString('target', { nullable: false }),
+    message: t.exposeString('message', { nullable: true }),
+    protected: t.exposeBoolean('protected', { nullable: false }),
+    commit: t.field({
+      type: CommitRef,
+      nullable: true,
+      resolve: ({ commit, project }) => commit && { ...commit, project },
+    }),
+  }),
+});
+const TagConnection = builder.connectionObject({ type: TagRef, name: 'TagConnection' }, { name: 'TagEdge' });
+
+builder.objectFields(RepositoryRef, (t) => ({
+  tags: t.connection(
+    {
+      type: TagRef,
+      nullable: true,
+      ...READS_GIT,
+      args: { search: t.arg.string() },
+      resolve: (project, args, ctx, info) =>
+        connection(args, info, async (page) => {
+          const list = await listTags(ctx, project, {
+            search: args.search ?? undefined,
+            order_by: 'name',
+            sort: 'asc',
+          });
+          const complete = async (refs: readonly Ref[]) => inProject(project, await completeTags(ctx, project, refs));
+          return pageOfRefs(page, list, complete, tagRef);
+        }),
+    },
+    TagConnection,
+  ),
+  tag: t.field({
+    type: TagRef,
+    nullable: true,
+    ...READS_GIT,
+    args: { name: t.arg.string({ required: true }) },
+    resolve: async (project, { name }, ctx) => {
+      const tag = await orNull(getTag(ctx, project, name));
+      return tag && { ...tag, project };
+    },
+  }),
+}));

@@ -1,0 +1,97 @@
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOfRows } from '#platform/db/list.ts';
+import { notFound } from '#platform/errors.ts';
+import type { Ref } from '#platform/git/types.ts';
+import { BRANCHES, type Branch, branchName, branchRef, matchesPattern } from '../model.ts';
+import { mayPushTo } from '../policy.ts';
+import { developersMay, matching, readProtections } from '../protections.ts';
+import { filterNames, regexTest, searchTest } from './names.ts';
+
+export interface BranchFilter {
+  /** Part of the name; `^term` begins, `term$` ends with it. Whatever the case. */
+  readonly search?: string | undefined;
+  /** An RE2 expression found in the name. */
+  readonly regex?: string | undefined;
+}
+
+/**
+ * Branches by name. Rows are refs alone: complete those of a page with `completeBranches`.
+ *
+ * @throws DomainError as `requireAbility(read_code)`, `parameters` for an expression RE2 does not take
+ */
+export const listBranches = async (ctx: Context, project: ProjectRow, filter: BranchFilter): Promise<List<Ref>> => {
+  requireAbility(ctx, project, 'read_code');
+  const tests = [searchTest(filter.search), regexTest(filter.regex)].filter((test) => test !== null);
+  const refs = await ctx.services.git.listRefs(project.disk_path, { prefix: BRANCHES, signal: ctx.signal });
+  const found = await filterNames(refs, BRANCHES.length, (name) => tests.every((test) => test(name)));
+  return listOfRows(found, (ref) => ref.name);
+};
+
+/** The branches with their commits and all that is told of them: one pass for the page, however many they are. */
+export const completeBranches = async (ctx: Context, project: ProjectRow, refs: readonly Ref[]): Promise<Branch[]> => {
+  if (refs.length === 0) return [];
+  const { git } = ctx.services;
+  const head = project.default_branch === null ? null : branchRef(project.default_branch);
+  const headOid = refs.find((ref) => ref.name === head)?.oid ?? (head && (await git.resolve(project.disk_path, head)));
+  const names = refs.map((ref) => ref.name);
+  const [commits, merged, protections] = await Promise.all([
+    git.readCommits(
+      project.disk_path,
+      refs.map((ref) => ref.oid),
+    ),
+    headOid ? git.mergedInto(project.disk_path, headOid, names) : new Set<string>(),
+    readProtections(ctx, project.id),
+  ]);
+  const commitById = new Map(commits.map((commit) => [commit.id, commit]));
+  return refs.flatMap((ref): Branch[] => {
+    const commit = commitById.get(ref.oid);
+    const name = branchName(ref.name);
+    if (!commit || name === null) return [];
+    const rules = matching(protections.branches, name);
+    return [
+      {
+        name,
+        commit,
+        merged: ref.name !== head && merged.has(ref.name),
+        protected: rules.length > 0,
+        default: ref.name === head,
+        developers_can_push: developersMay(rules, 'push'),
+        developers_can_merge: developersMay(rules, 'merge'),
+        can_push: mayPushTo(ctx, project, protections, name),
+      },
+    ];
+  });
+};
+
+/** @throws DomainError `not_found` (Branch) */
+export const getBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch> => {
+  requireAbility(ctx, project, 'read_code');
+  const branch = await findBranch(ctx, project, name);
+  if (!branch) throw notFound('Branch');
+  return branch;
+};
+
+/** The branch as it is now, or null; the caller may read the code. */
+const findBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch | null> => {
+  const ref = branchRef(name);
+  const oid = await ctx.services.git.resolve(project.disk_path, ref);
+  if (oid === null) return null;
+  const [branch = null] = await completeBranches(ctx, project, [{ name: ref, oid, peeledOid: oid, message: null }]);
+  return branch;
+};
+
+/** Names of branches that match a pattern with `*`. */
+export const listBranchNames = async (
+  ctx: Context,
+  project: ProjectRow,
+  { pattern, offset, limit }: { readonly pattern: string; readonly offset: number; readonly limit: number },
+): Promise<string[]> => {
+  requireAbility(ctx, project, 'read_code');
+  const refs = await ctx.services.git.listRefs(project.disk_path, {
+    prefix: BRANCHES,
+    match: (name) => matchesPattern(pattern, name),
+  });
+  return refs.slice(offset, offset + limit).flatMap((ref) => branchName(ref.name) ?? []);
+};

@@ -1,0 +1,105 @@
+import { getProject } from '#domains/projects/queries.ts';
+import { readPage } from '#platform/paging.ts';
+import { boolean, hash, type Input, idOrPath, integer, list, text } from '#rest/params.ts';
+import { listRoute, route } from '#rest/route.ts';
+import {
+  getProtectedBranch,
+  listProtectedBranches,
+  type ProtectionInput,
+  protectBranch,
+  unprotectBranch,
+  updateProtectedBranch,
+} from '../protected-branches.ts';
+import { protectedBranchRecord, toProtectedBranch } from '../record.ts';
+
+const tag = 'Protected branches';
+
+const id = idOrPath();
+
+const grants = list(
+  hash({
+    id: integer().optional(),
+    access_level: integer().optional(),
+    user_id: integer().optional(),
+    group_id: integer().optional(),
+    _destroy: boolean().optional(),
+  }),
+  { max: 100 },
+).optional();
+
+const protectionInput = {
+  push_access_level: integer().optional(),
+  merge_access_level: integer().optional(),
+  unprotect_access_level: integer().optional(),
+  allowed_to_push: grants,
+  allowed_to_merge: grants,
+  allowed_to_unprotect: grants,
+  allow_force_push: boolean().optional(),
+  code_owner_approval_required: boolean().optional(),
+};
+
+const toProtection = (input: Input<typeof protectionInput>): ProtectionInput => {
+  const read = (given: typeof input.allowed_to_push) =>
+    given?.map(({ _destroy: destroy, ...rest }) => ({ ...rest, destroy }));
+  return {
+    ...input,
+    allowed_to_push: read(input.allowed_to_push),
+    allowed_to_merge: read(input.allowed_to_merge),
+    allowed_to_unprotect: read(input.allowed_to_unprotect),
+  };
+};
+
+export const protectedBranchRoutes = [
+  listRoute({
+    path: '/projects/:id/protected_branches',
+    tag,
+    summary: 'List protected branches',
+    input: { id, search: text({ max: 255 }).optional() },
+    item: protectedBranchRecord,
+    paging: 'offset',
+    run: async (ctx, { id, search }, wanted) => {
+      const page = await readPage(await listProtectedBranches(ctx, await getProject(ctx, id), { search }), wanted);
+      return { ...page, items: page.items.map(toProtectedBranch) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/protected_branches/:name',
+    tag,
+    summary: 'Show a protected branch or wildcard',
+    input: { id, name: text() },
+    response: protectedBranchRecord,
+    run: async (ctx, { id, name }) => toProtectedBranch(await getProtectedBranch(ctx, await getProject(ctx, id), name)),
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/protected_branches',
+    tag,
+    summary: 'Protect a branch, or those that match a wildcard',
+    input: { id, name: text(), ...protectionInput },
+    response: protectedBranchRecord,
+    run: async (ctx, { id, name, ...input }) =>
+      toProtectedBranch(await protectBranch(ctx, await getProject(ctx, id), name, toProtection(input))),
+  }),
+  route({
+    method: 'PATCH',
+    path: '/projects/:id/protected_branches/:name',
+    tag,
+    summary: 'Change a protection',
+    input: { id, name: text(), ...protectionInput },
+    response: protectedBranchRecord,
+    run: async (ctx, { id, name, ...input }) =>
+      toProtectedBranch(await updateProtectedBranch(ctx, await getProject(ctx, id), name, toProtection(input))),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/protected_branches/:name',
+    tag,
+    summary: 'Unprotect a branch or wildcard',
+    input: { id, name: text() },
+    response: null,
+    run: async (ctx, { id, name }) => {
+      await unprotectBranch(ctx, await getProject(ctx, id), name);
+    },
+  }),
+];
