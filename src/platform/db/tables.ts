@@ -493,6 +493,7 @@ export interface Namespaces {
   created_at: Generated<string>;
   default_branch: string | null;
   default_branch_protection_defaults: Generated<Json>;
+  deletion_marked_on: string | null;
   description: Generated<string>;
   emails_enabled: Generated<boolean>;
   file_template_project_id: number | null;
@@ -740,6 +741,12 @@ export interface ProjectExports {
   user_id: number | null;
 }
 
+export interface ProjectFetches {
+  count: number;
+  day: string;
+  project_id: number;
+}
+
 export interface ProjectImports {
   attempt: Generated<number>;
   by_administrator: Generated<boolean>;
@@ -766,6 +773,13 @@ export interface ProjectImports {
   user_id: number | null;
 }
 
+export interface ProjectLanguages {
+  bytes: number;
+  name: string;
+  project_id: number;
+  share: number;
+}
+
 export interface Projects {
   allow_merge_on_skipped_pipeline: boolean | null;
   analytics_access_level: Generated<string>;
@@ -776,6 +790,7 @@ export interface Projects {
   auto_devops_enabled: Generated<boolean>;
   autoclose_referenced_issues: Generated<boolean>;
   avatar_key: string | null;
+  build_coverage_regex: string | null;
   build_git_strategy: Generated<string>;
   build_timeout: Generated<number>;
   builds_access_level: Generated<string>;
@@ -815,6 +830,7 @@ export interface Projects {
   keep_latest_artifact: Generated<boolean>;
   last_activity_at: Generated<string>;
   lfs_enabled: Generated<boolean>;
+  marked_for_deletion_by_id: number | null;
   marked_for_deletion_on: string | null;
   merge_commit_template: string | null;
   merge_method: Generated<string>;
@@ -992,6 +1008,7 @@ export interface Releases {
 }
 
 export interface RepositoryUpkeep {
+  languages_of: string | null;
   project_id: number;
   pushes_since_gc: Generated<number>;
 }
@@ -1305,7 +1322,9 @@ export interface DB {
   pipelines: Pipelines;
   project_counters: ProjectCounters;
   project_exports: ProjectExports;
+  project_fetches: ProjectFetches;
   project_imports: ProjectImports;
+  project_languages: ProjectLanguages;
   project_shares: ProjectShares;
   project_stars: ProjectStars;
   project_statistics: ProjectStatistics;
