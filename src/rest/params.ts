@@ -32,7 +32,9 @@ class Refusal {
 }
 
 const INVALID = new Refusal('is invalid');
-const NOT_IN_LIST = new Refusal('does not have a valid value');
+/** What existing tools know, and what the parameter allows. */
+const invalid = (allowed: string) => new Refusal(`is invalid (allowed: ${allowed})`);
+const notInList = (allowed: string) => new Refusal(`does not have a valid value (allowed: ${allowed})`);
 
 const kinds = new WeakMap<z.core.$ZodType, Kind>();
 
@@ -69,8 +71,9 @@ export const text = (options: { readonly max?: number; readonly pattern?: RegExp
   );
 
 /** A whole number, also as a string. */
-export const integer = (options: { readonly min?: number; readonly max?: number } = {}): z.ZodType<number> =>
-  define(
+export const integer = (options: { readonly min?: number; readonly max?: number } = {}): z.ZodType<number> => {
+  const outside = notInList(rangeText(options));
+  return define(
     {
       json: {
         type: 'integer',
@@ -81,11 +84,17 @@ export const integer = (options: { readonly min?: number; readonly max?: number 
     },
     (value) => {
       const number = readInteger(value);
-      if (number === null) return INVALID;
+      if (number === null) return NO_INTEGER;
       const fits = number >= (options.min ?? -Infinity) && number <= (options.max ?? Infinity);
-      return fits ? number : NOT_IN_LIST;
+      return fits ? number : outside;
     },
   );
+};
+
+const NO_INTEGER = invalid('a whole number');
+
+const rangeText = ({ min, max }: { readonly min?: number; readonly max?: number }): string =>
+  min === undefined ? `at most ${max}` : max === undefined ? `${min} or more` : `${min} to ${max}`;
 
 const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
 const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
@@ -94,39 +103,56 @@ const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
 export const boolean = (): z.ZodType<boolean> =>
   define({ json: { type: 'boolean' }, emptyIsNull: true }, (value) => {
     const word = scalarText(value)?.toLowerCase();
-    if (word === undefined) return INVALID;
-    return TRUE.has(word) ? true : FALSE.has(word) ? false : INVALID;
+    if (word === undefined) return NO_BOOLEAN;
+    return TRUE.has(word) ? true : FALSE.has(word) ? false : NO_BOOLEAN;
   });
 
+const NO_BOOLEAN = invalid('true, false');
+
 /** One of the values, in exactly this case. */
-export const oneOf = <const T extends string>(values: readonly T[]): z.ZodType<T> =>
-  define(
+export const oneOf = <const T extends string>(values: readonly T[]): z.ZodType<T> => {
+  const outside = notInList(values.join(', '));
+  return define(
     { json: { type: 'string', enum: [...values] }, emptyIsNull: !values.some((value) => value === '') },
     (given) => {
       const string = scalarText(given);
-      return values.find((value) => value === string) ?? NOT_IN_LIST;
+      return values.find((value) => value === string) ?? outside;
     },
   );
+};
+
+/** One of the numbers, also as a string. */
+export const oneOfNumbers = <const T extends number>(values: readonly T[]): z.ZodType<T> => {
+  const outside = notInList(values.join(', '));
+  return define({ json: { type: 'integer', enum: [...values] }, emptyIsNull: true }, (given) => {
+    const number = readInteger(given);
+    return number === null ? NO_INTEGER : (values.find((value) => value === number) ?? outside);
+  });
+};
 
 /** `YYYY-MM-DD`, a day that exists; stays text. */
 export const date = (): z.ZodType<string> =>
   define({ json: { type: 'string', format: 'date' }, emptyIsNull: true }, (value) =>
-    typeof value === 'string' && DATE.test(value) && isDay(value) ? value : INVALID,
+    typeof value === 'string' && DATE.test(value) && isDay(value) ? value : NO_DATE,
   );
+
+const NO_DATE = invalid('a day, YYYY-MM-DD');
 
 /** ISO 8601 (a date alone is its first moment, UTC without an offset); becomes `2024-01-31T10:00:00.000Z`. */
 export const dateTime = (): z.ZodType<string> =>
   define({ json: { type: 'string', format: 'date-time' }, emptyIsNull: true }, (value) => {
-    if (typeof value !== 'string') return INVALID;
+    if (typeof value !== 'string') return NO_TIME;
     const parts = DATE_TIME.exec(value.trim());
-    if (!parts?.[1] || !isDay(parts[1])) return INVALID;
+    if (!parts?.[1] || !isDay(parts[1])) return NO_TIME;
     // A raw `+` of a query arrives as a space.
     const offset = (parts[3] ?? 'Z')
       .replace(/^ /, '+')
       .replace(/^([+-]\d\d):?(\d\d)?$/, (_, h, m) => `${h}:${m ?? '00'}`);
     const time = new Date(`${parts[1]}T${parts[2] ?? '00:00:00'}${offset.toUpperCase()}`);
-    return Number.isNaN(time.getTime()) ? INVALID : time.toISOString();
+    return Number.isNaN(time.getTime()) ? NO_TIME : time.toISOString();
   });
+
+const NO_TIME = invalid('a time, ISO 8601');
 
 /** A number is an id; everything else, and a number too large to be one, is a path. */
 export const idOrPath = (): z.ZodType<IdOrPath> =>
@@ -274,7 +300,9 @@ const describeIssue = (issue: z.core.$ZodIssue, given: Parameters): string => {
     (at, key) => (isObject(at) || Array.isArray(at) ? Reflect.get(at, key) : undefined),
     given,
   );
-  return `${name} ${value === undefined || value === null ? 'is missing' : issue.code === 'invalid_value' ? NOT_IN_LIST.problem : INVALID.problem}`;
+  if (value === undefined || value === null) return `${name} is missing`;
+  const refusal = issue.code === 'invalid_value' ? notInList(issue.values.join(', ')) : INVALID;
+  return `${name} ${refusal.problem}`;
 };
 
 const isObject = (value: unknown): value is Parameters =>

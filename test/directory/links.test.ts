@@ -159,7 +159,10 @@ describe('SAML group links', () => {
     [{ saml_group_name: 'a', access_level: 60 }, 'access_level does not have a valid value'],
     [{ saml_group_name: '  ', access_level: 30 }, "can't be blank"],
     [{ saml_group_name: 'a'.repeat(256), access_level: 30 }, 'is too long'],
-    [{ saml_group_name: 'a', access_level: 30, member_role_id: 'x' }, 'member_role_id is invalid'],
+    [
+      { saml_group_name: 'a', access_level: 30, member_role_id: 'x' },
+      'member_role_id is invalid (allowed: a whole number)',
+    ],
   ])('refuses %o', async (body, reason) => {
     const answer = await app().as(owner).post(path(), body);
     expect(answer.status).toBe(400);

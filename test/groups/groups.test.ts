@@ -96,7 +96,10 @@ describe('POST /groups', () => {
   it.each([
     [{ path: 'a' }, { error: 'name is missing' }],
     [{ name: 'a' }, { error: 'path is missing' }],
-    [{ name: 'a', path: 'a', visibility: 'secret' }, { error: 'visibility does not have a valid value' }],
+    [
+      { name: 'a', path: 'a', visibility: 'secret' },
+      { error: 'visibility does not have a valid value (allowed: private, internal, public)' },
+    ],
     [{ name: ' ', path: 'fine' }, { message: { name: ["can't be blank"] } }],
     [{ name: 'a', path: 'a/b' }, { message: { path: [expect.stringContaining('can contain only letters')] } }],
     [{ name: 'a', path: '-a' }, { message: { path: [expect.stringContaining("Cannot start with '-'")] } }],

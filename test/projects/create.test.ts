@@ -119,11 +119,17 @@ describe('POST /projects', () => {
     [{ name: '!' }, { message: { name: [expect.stringContaining('can contain only')], path: ["can't be blank"] } }],
     [{ path: 'x.git' }, { message: { path: [expect.stringContaining('can contain only')] } }],
     [{ path: 'tree' }, { message: { path: ['tree is a reserved name'] } }],
-    [{ path: 'ok', visibility: 'secret' }, { error: 'visibility does not have a valid value' }],
-    [{ path: 'ok', merge_method: 'squash' }, { error: 'merge_method does not have a valid value' }],
+    [
+      { path: 'ok', visibility: 'secret' },
+      { error: 'visibility does not have a valid value (allowed: private, internal, public)' },
+    ],
+    [
+      { path: 'ok', merge_method: 'squash' },
+      { error: 'merge_method does not have a valid value (allowed: merge, rebase_merge, ff)' },
+    ],
     [{ path: 'ok', build_timeout: 1 }, { message: { build_timeout: ['must be greater than or equal to 600'] } }],
     [{ path: 'ok', default_branch: 'a..b' }, { message: { default_branch: ['is invalid'] } }],
-    [{ path: 'ok', lfs_enabled: 'maybe' }, { error: 'lfs_enabled is invalid' }],
+    [{ path: 'ok', lfs_enabled: 'maybe' }, { error: 'lfs_enabled is invalid (allowed: true, false)' }],
   ])('refuses %j', async (input, body) => {
     const user = await app().make.user();
     expect(await app().as(user).post('/projects', input)).toMatchObject({ status: 400, body });

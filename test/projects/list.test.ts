@@ -87,7 +87,9 @@ describe('GET /projects', () => {
     expect(await list('updated_after=2999-01-01')).toHaveLength(3);
     expect(names(await client.get('/projects?membership=1&order_by=updated_at&updated_after=2999-01-01'))).toEqual([]);
     expect((await client.get('/projects?min_access_level=17')).status).toBe(400);
-    expect((await client.get('/projects?id_after=x')).body).toEqual({ error: 'id_after is invalid' });
+    expect((await client.get('/projects?id_after=x')).body).toEqual({
+      error: 'id_after is invalid (allowed: a whole number)',
+    });
   });
 
   it('orders', async () => {

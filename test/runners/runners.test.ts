@@ -107,13 +107,19 @@ describe('creating a runner', () => {
 
   it.each([
     [{ runner_type: undefined }, { error: 'runner_type is missing' }],
-    [{ runner_type: 'other' }, { error: 'runner_type does not have a valid value' }],
+    [
+      { runner_type: 'other' },
+      { error: 'runner_type does not have a valid value (allowed: instance_type, group_type, project_type)' },
+    ],
     [{ runner_type: 'group_type' }, { error: 'group_id is missing' }],
     [{ runner_type: 'project_type' }, { error: 'project_id is missing' }],
-    [{ runner_type: 'group_type', group_id: 'x' }, { error: 'group_id is invalid' }],
-    [{ access_level: 'protected' }, { error: 'access_level does not have a valid value' }],
-    [{ paused: 'maybe' }, { error: 'paused is invalid' }],
-    [{ maximum_timeout: 'long' }, { error: 'maximum_timeout is invalid' }],
+    [{ runner_type: 'group_type', group_id: 'x' }, { error: 'group_id is invalid (allowed: a whole number)' }],
+    [
+      { access_level: 'protected' },
+      { error: 'access_level does not have a valid value (allowed: not_protected, ref_protected)' },
+    ],
+    [{ paused: 'maybe' }, { error: 'paused is invalid (allowed: true, false)' }],
+    [{ maximum_timeout: 'long' }, { error: 'maximum_timeout is invalid (allowed: a whole number)' }],
     [{ maximum_timeout: 0 }, { message: { maximum_timeout: ['must be greater than 0'] } }],
     [
       { maintenance_note: 'x'.repeat(1025) },

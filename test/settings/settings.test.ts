@@ -60,13 +60,16 @@ describe('instance settings', () => {
   it.each([
     [{}, { message: '400 Bad request - at least one known setting must be provided' }],
     [{ nonsense: 1 }, { message: '400 Bad request - at least one known setting must be provided' }],
-    [{ max_import_size: 'big' }, { error: 'max_import_size is invalid' }],
+    [{ max_import_size: 'big' }, { error: 'max_import_size is invalid (allowed: a whole number)' }],
     [{ max_import_size: -1 }, { message: { max_import_size: [expect.any(String)] } }],
     [
       { minimum_password_length: 4, max_import_size: 1 },
       { message: { minimum_password_length: [expect.any(String)] } },
     ],
-    [{ default_project_visibility: 'secret' }, { error: 'default_project_visibility does not have a valid value' }],
+    [
+      { default_project_visibility: 'secret' },
+      { error: 'default_project_visibility does not have a valid value (allowed: private, internal, public)' },
+    ],
     [
       { default_branch_protection_defaults: { allowed_to_push: [{ access_level: 7 }] } },
       { message: { default_branch_protection_defaults: [expect.any(String)] } },

@@ -86,7 +86,9 @@ describe('filters for everyone', () => {
     expect(await ids('active=false&blocked=false&external=false', client)).toEqual(await ids('', client));
     expect(await ids('blocked=true', client)).toContain(blocked.id);
     expect(await ids('external=true', client)).toContain(external.id);
-    expect((await client.get('/users?active=maybe')).body).toEqual({ error: 'active is invalid' });
+    expect((await client.get('/users?active=maybe')).body).toEqual({
+      error: 'active is invalid (allowed: true, false)',
+    });
   });
 
   it('take a span of time with its ends', async () => {

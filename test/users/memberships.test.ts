@@ -49,7 +49,10 @@ describe('memberships of a user', () => {
     expect((await admin().get(`/users/${user.id}/memberships?type=Namespace`)).body).toEqual([ofGroup()]);
     for (const type of ['Group', 'project', 'x']) {
       const { status, body } = await admin().get(`/users/${user.id}/memberships?type=${type}`);
-      expect([status, body]).toEqual([400, { error: 'type does not have a valid value' }]);
+      expect([status, body]).toEqual([
+        400,
+        { error: 'type does not have a valid value (allowed: Project, Namespace)' },
+      ]);
     }
   });
 

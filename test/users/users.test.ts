@@ -83,7 +83,7 @@ describe('creating a user', () => {
     [{ email: undefined }, { error: 'email is missing' }],
     [{ email: ['a@example.com', 'b@example.com'] }, { error: 'email is invalid' }],
     [{ email: { a: 'a@example.com' } }, { error: 'email is invalid' }],
-    [{ admin: 'maybe' }, { error: 'admin is invalid' }],
+    [{ admin: 'maybe' }, { error: 'admin is invalid (allowed: true, false)' }],
     [{ email: 'nobody' }, { message: { email: ['is invalid'] } }],
     [{ username: 'a b' }, { message: { username: [expect.stringContaining('can contain only letters')] } }],
     [{ username: '-x' }, { message: { username: [expect.stringContaining("Cannot start with '-'")] } }],

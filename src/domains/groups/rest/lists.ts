@@ -2,7 +2,7 @@ import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
 import { customAttributesFilter, withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { readPage } from '#platform/paging.ts';
-import { boolean, commaList, date, type Input, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { boolean, commaList, date, type Input, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
 import type { Written } from '#rest/written.ts';
 import { GROUP_ORDERS, type GroupFilter, listGroups } from '../listing.ts';
@@ -19,9 +19,7 @@ const listInput = {
   with_custom_attributes: boolean().optional(),
   custom_attributes: customAttributesFilter.optional(),
   owned: boolean().optional(),
-  min_access_level: integer()
-    .refine((level) => ROLES.some((role) => role === level), 'does not have a valid value')
-    .optional(),
+  min_access_level: oneOfNumbers(ROLES).optional(),
   visibility: oneOf(VISIBILITIES).optional(),
   top_level_only: boolean().optional(),
   repository_storage: text({ max: 255 }).optional(),

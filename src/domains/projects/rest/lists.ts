@@ -8,7 +8,7 @@ import { listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
-import { boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { boolean, commaList, date, dateTime, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
 import { type ProjectFilter, personalNamespaceId } from '../queries.ts';
 import { anyProjectRecord } from '../record.ts';
@@ -18,15 +18,12 @@ import { isAnonymous, projectPage } from './page.ts';
 const tag = 'Projects';
 
 const sort = oneOf(['asc', 'desc']).default('desc');
-const minAccessLevel = integer()
-  .refine((level) => ROLES.some((role) => role === level), 'does not have a valid value')
-  .optional();
 const ORDERS = ['id', 'name', 'path', 'created_at', 'updated_at', 'last_activity_at'] as const;
 
 const commonFilters = {
   archived: boolean().optional(),
   membership: boolean().optional(),
-  min_access_level: minAccessLevel,
+  min_access_level: oneOfNumbers(ROLES).optional(),
   owned: boolean().optional(),
   search: text({ max: 1_000 }).optional(),
   starred: boolean().optional(),
