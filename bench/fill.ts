@@ -1,0 +1,52 @@
+import { parseArgs } from 'node:util';
+import { LEAST_PROJECTS } from './lib/fill/data.ts';
+import { openFilled } from './lib/fill/open.ts';
+import { PEOPLE, WATCHED } from './lib/fill/watched.ts';
+
+const HELP = `npm run bench:fill -- [--projects N] [--data DIR]
+
+Fills an empty database with N projects past the API: in N/10 groups, with N/20 users, their memberships, shares and
+stars, and one repository with 10,000 branches. For benches; the tokens it makes are known to everybody.
+
+  --projects N   a multiple of ${LEAST_PROJECTS}; 1000000 by default, which takes some minutes and 6 GB of disk
+  --data DIR     where the hub has its files (MILLRACE_DATA_DIR): the repository goes there, and without DATABASE_URL
+                 the embedded Postgres too, which stays. Start a hub on it: MILLRACE_DATA_DIR=DIR npm start
+  DATABASE_URL   another Postgres to fill; without --data there is no repository
+
+A database that is filled already is only brought up to date: migrated, and given what later migrations brought.`;
+
+const main = async (): Promise<void> => {
+  const { values } = parseArgs({
+    options: {
+      projects: { type: 'string', default: '1000000' },
+      data: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return console.log(HELP);
+  const projects = Number(values.projects);
+  if (!Number.isInteger(projects) || projects < LEAST_PROJECTS || projects % LEAST_PROJECTS !== 0)
+    throw new Error(`--projects takes a multiple of ${LEAST_PROJECTS}.`);
+  const start = performance.now();
+  const place = { databaseUrl: process.env.DATABASE_URL ?? null, dataDir: values.data ?? null };
+  const filled = await openFilled(place, projects, (line) => console.log(line));
+  try {
+    const { rows } = await filled.pool.query<Record<string, number>>(`
+      select (select count(*) from projects) as projects, (select count(*) from namespaces where kind = 'group') as groups,
+        (select count(*) from users) as users, (select count(*) from members) as members,
+        (select count(*) from namespace_access) as access, (select count(*) from namespace_shares) as group_shares,
+        (select count(*) from project_shares) as project_shares, (select count(*) from project_stars) as stars,
+        pg_database_size(current_database()) / 1048576 as mib`);
+    for (const [name, count] of Object.entries(rows[0] ?? {})) console.log(`${name.padEnd(34)} ${count}`);
+    console.log(`\nReady after ${((performance.now() - start) / 1_000).toFixed(0)} s. Tokens (private-token):`);
+    for (const { username, token } of Object.values(PEOPLE)) console.log(`${username.padEnd(34)} ${token}`);
+    console.log(`10,000 branches: ${WATCHED.branches}${place.dataDir === null ? ' (no --data: no repository)' : ''}`);
+  } finally {
+    await filled.close();
+  }
+};
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+});

@@ -1,0 +1,48 @@
+import type { PoolClient } from 'pg';
+
+const BULKY = [
+  'users',
+  'namespaces',
+  'projects',
+  'project_statistics',
+  'project_stars',
+  'members',
+  'namespace_shares',
+  'project_shares',
+  'namespace_access',
+] as const;
+
+interface Definition {
+  readonly name: string;
+  readonly owner: string;
+  readonly definition: string;
+}
+
+/**
+ * Takes the indexes and foreign keys of the large tables away, and gives what puts them back as they were. Keys stay, and
+ * so do the unique indexes that are constraints. To be used in one transaction, so that nothing is lost on the way.
+ */
+export const withoutIndexes = async (client: PoolClient): Promise<(table: string) => Promise<void>> => {
+  const { rows: keys } = await client.query<Definition>(
+    `select conname as name, conrelid::regclass::text as owner, pg_get_constraintdef(oid) as definition
+      from pg_constraint where contype = 'f' and conrelid::regclass::text = any ($1)`,
+    [BULKY],
+  );
+  const { rows: indexes } = await client.query<Definition>(
+    `select i.indexrelid::regclass::text as name, i.indrelid::regclass::text as owner, pg_get_indexdef(i.indexrelid) as definition
+      from pg_index i
+      where i.indrelid::regclass::text = any ($1) and not exists (select 1 from pg_constraint c where c.conindid = i.indexrelid)
+      order by i.indexrelid`,
+    [BULKY],
+  );
+  for (const { name, owner } of keys) await client.query(`alter table ${owner} drop constraint ${name}`);
+  for (const { name } of indexes) await client.query(`drop index ${name}`);
+  // Sizes are summed up at the end: a trigger for each project would take longer than all the rest.
+  await client.query('alter table project_statistics disable trigger user');
+  return async (table) => {
+    if (table === 'project_statistics') await client.query('alter table project_statistics enable trigger user');
+    for (const { owner, definition } of indexes) if (owner === table) await client.query(definition);
+    for (const { name, owner, definition } of keys)
+      if (owner === table) await client.query(`alter table ${owner} add constraint ${name} ${definition}`);
+  };
+};

@@ -1,0 +1,69 @@
+import { resolve } from 'node:path';
+import type pg from 'pg';
+import { startEmbeddedPostgres } from '../../../src/platform/db/embedded.ts';
+import { migrate } from '../../../src/platform/db/migrate.ts';
+import { createPool } from '../../../src/platform/db/pool.ts';
+import { createLogger } from '../../../src/platform/log.ts';
+import { fillBranches, repositoryIn } from './branches.ts';
+import { filledWith, fillLanguages, fillProjects, type Tell } from './data.ts';
+import { WATCHED } from './watched.ts';
+
+export interface Filled {
+  readonly url: string;
+  readonly pool: pg.Pool;
+  readonly projects: number;
+  /** Leaves the database as it is; an embedded server that nobody else uses is stopped. */
+  close(): Promise<void>;
+}
+
+export interface FillPlace {
+  /** Null: the embedded Postgres in `dataDir`. */
+  readonly databaseUrl: string | null;
+  /** Where the hub that will serve it has its files; null makes no repository. */
+  readonly dataDir: string | null;
+}
+
+/**
+ * Opens a database filled with so many projects: migrates it, fills it when it is empty, and adds what later migrations
+ * brought. Throws for one that was filled with another number or holds anything else.
+ */
+export const openFilled = async (place: FillPlace, projects: number, tell: Tell): Promise<Filled> => {
+  const { url, stop } = await server(place);
+  const pool = createPool({ connectionString: url, max: 4, applicationName: 'millrace bench' });
+  const close = async () => {
+    await pool.end();
+    await stop();
+  };
+  try {
+    await migrate(url);
+    const there = await filledWith(pool);
+    if (there === null) {
+      const { rows } = await pool.query<{ used: boolean }>(
+        'select exists (select 1 from namespaces where kind = $1) as used',
+        ['group'],
+      );
+      if (rows[0]?.used) throw new Error('There are groups in the database: only an empty one is filled.');
+      await fillProjects(pool, projects, tell);
+    } else if (there !== projects) {
+      throw new Error(`The database was filled with ${there} projects, not ${projects}.`);
+    }
+    await fillLanguages(pool, tell);
+    if (place.dataDir !== null) {
+      const { rows } = await pool.query<{ disk_path: string }>('select disk_path from projects where full_path = $1', [
+        WATCHED.branches,
+      ]);
+      await fillBranches(repositoryIn(place.dataDir, rows[0]?.disk_path ?? ''));
+    }
+    return { url, pool, projects, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
+
+const server = async ({ databaseUrl, dataDir }: FillPlace): Promise<{ url: string; stop(): Promise<void> }> => {
+  if (databaseUrl !== null) return { url: databaseUrl, stop: async () => {} };
+  if (dataDir === null) throw new Error('Where to? Give --data DIR or DATABASE_URL.');
+  const embedded = await startEmbeddedPostgres({ dataDir: resolve(dataDir), log: createLogger('warn') });
+  return { url: embedded.connectionString, stop: embedded.stop };
+};
