@@ -111,6 +111,12 @@ export interface Events {
   user_ids: Generated<ArrayType<number>>;
 }
 
+export interface ForkNetworks {
+  created_at: Generated<string>;
+  id: Generated<number>;
+  root_project_id: number | null;
+}
+
 export interface GraphileWorkerJobs {
   attempts: number | null;
   created_at: string | null;
@@ -763,6 +769,7 @@ export interface ProjectImports {
   project_id: number;
   relations: Generated<Json>;
   replaces_project_id: number | null;
+  source_url: Buffer | null;
   started_at: string | null;
   stats: Json | null;
   status: Generated<string>;
@@ -816,6 +823,8 @@ export interface Projects {
   empty_repo: Generated<boolean>;
   enforce_auth_checks_on_uploads: Generated<boolean>;
   external_authorization_classification_label: Generated<string>;
+  fork_network_id: number | null;
+  forked_from_id: number | null;
   forking_access_level: Generated<string>;
   forks_count: Generated<number>;
   full_path: string;
@@ -1118,6 +1127,20 @@ export interface Timelogs {
   user_id: number | null;
 }
 
+export interface Topics {
+  avatar_key: string | null;
+  created_at: Generated<string>;
+  curated: Generated<boolean>;
+  description: string | null;
+  id: Generated<number>;
+  internal_count: Generated<number>;
+  name: string;
+  private_count: Generated<number>;
+  public_count: Generated<number>;
+  title: string;
+  updated_at: Generated<string>;
+}
+
 export interface Uploads {
   created_at: Generated<string>;
   filename: string;
@@ -1278,6 +1301,7 @@ export interface DB {
   event_failures: EventFailures;
   event_log: EventLog;
   events: Events;
+  fork_networks: ForkNetworks;
   "graphile_worker._private_job_queues": GraphileWorkerPrivateJobQueues;
   "graphile_worker._private_jobs": GraphileWorkerPrivateJobs;
   "graphile_worker._private_known_crontabs": GraphileWorkerPrivateKnownCrontabs;
@@ -1350,6 +1374,7 @@ export interface DB {
   snippets: Snippets;
   stages: Stages;
   timelogs: Timelogs;
+  topics: Topics;
   uploads: Uploads;
   user_follows: UserFollows;
   users: Users;
