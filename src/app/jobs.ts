@@ -4,6 +4,7 @@ import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
+import { removeDue as removeDueProjects } from '#domains/projects/jobs.ts';
 import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
 import { sweepSamlRequests } from '#domains/saml/jobs.ts';
 import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
@@ -39,6 +40,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(sweepMailTokens),
   runnable(foldSizes),
   runnable(removeDue),
+  runnable(removeDueProjects),
   runnable(removeExpiredMembers),
   runnable(refreshStatistics),
   runnable(packRepository),

@@ -12,6 +12,7 @@ const base: JudgedProject = {
   access_level: 0,
   visibility_level: 0,
   archived: false,
+  marked_for_deletion_on: null,
   public_jobs: true,
   issues_access_level: 'enabled',
   repository_access_level: 'enabled',

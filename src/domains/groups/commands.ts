@@ -23,7 +23,16 @@ import { groupCreated, groupUpdated } from './events.ts';
 import { networkErrors } from './networks.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
-import { dropRedirects, isPathTaken, lockPlace, lockTree, type Place, relocateTree, requireUnmarked } from './tree.ts';
+import {
+  dropRedirects,
+  inheritMarks,
+  isPathTaken,
+  lockPlace,
+  lockTree,
+  type Place,
+  relocateTree,
+  requireUnmarked,
+} from './tree.ts';
 
 interface Picture {
   /** Null takes it away. */
@@ -213,6 +222,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
         full_name: place ? `${place.full_name} / ${name}` : name,
         traversal_ids: [...(place?.traversal_ids ?? []), before.id],
       });
+      await inheritMarks(tx, before.id);
       await refreshAccess(tx, [before.id]);
       const group = await getGroup(tx, { id: before.id });
       // Networks count on top-level groups: it may be one no longer, or one again.

@@ -10,7 +10,7 @@ import { describedGroup, groupScope } from './described.ts';
 import { type GroupPayload, groupDeleted, groupMarkedForDeletion, groupRestored } from './events.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
-import { lockPlace, lockTree } from './tree.ts';
+import { inheritMarks, lockPlace, lockTree } from './tree.ts';
 
 export interface DeletionOptions {
   /** Removes a group that is marked already, at once. */
@@ -96,6 +96,7 @@ const lockMark = async (tx: Tx, { id }: GroupRow): Promise<GroupRow> => {
 };
 
 const setMark = async (tx: Tx, group: GroupRow, marked: boolean): Promise<void> => {
+  await lockTree(tx, group.id);
   await tx.db
     .updateTable('namespaces')
     .set({
@@ -105,6 +106,7 @@ const setMark = async (tx: Tx, group: GroupRow, marked: boolean): Promise<void> 
     })
     .where('id', '=', group.id)
     .execute();
+  await inheritMarks(tx, group.id);
   const parent = group.parent_id === null ? null : await lockPlace(tx, group.parent_id);
   const after = await getGroup(tx, { id: group.id });
   const payload = { ...describedGroup(after, parent), marked_for_deletion_on: after.marked_for_deletion_on };

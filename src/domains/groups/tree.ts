@@ -42,6 +42,16 @@ export const requireUnmarked = async (tx: Tx, { traversal_ids }: Pick<Place, 'tr
   if (marked) throw forbidden('The group is marked for deletion');
 };
 
+/** Says anew of all that is below the namespace, and of itself, since when it is about to go, alone or with what is above. */
+export const inheritMarks = async (tx: Tx, id: number): Promise<void> => {
+  await sql`
+    update namespaces n set deletion_marked_on = marked.day
+    from (
+      select d.id, (select min(above.marked_for_deletion_on) from namespaces above where above.id = any (d.traversal_ids)) as day
+      from namespaces d where d.traversal_ids @> array[${id}::bigint]) as marked
+    where n.id = marked.id and n.deletion_marked_on is distinct from marked.day`.execute(tx.db);
+};
+
 /** Ids of the namespace and all below it, which nobody else can change or add to until the end of the transaction. */
 export const lockTree = async (tx: Tx, id: number): Promise<number[]> => {
   // What was added while we waited for the locks is found in the next round.

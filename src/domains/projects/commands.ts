@@ -4,13 +4,11 @@ import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { projectDeleted } from '#domains/users/events.ts';
 import { describeProjects, type ProjectPayload } from '#domains/users/project-payload.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { removeFiles } from '#platform/remove-files.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
   projectArchived,
@@ -143,19 +141,6 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     if (wanted.default_branch !== undefined)
       await tx.services.git.setHead(before.disk_path, String(wanted.default_branch));
     return after;
-  });
-};
-
-/** Deletes the project with everything in it; repository and files follow by a job. @throws DomainError `forbidden` */
-export const deleteProject = async (ctx: Context, given: ProjectRow): Promise<void> => {
-  requireAbility(ctx, given, 'remove_project');
-  await ctx.transaction(async (tx) => {
-    const project = await lockProject(tx, given.id);
-    const [found] = await describeProjects(tx, { projectIds: [project.id] });
-    if (!found) throw notFound('Project');
-    await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
-    tx.enqueue(removeFiles, { disk_paths: [found.disk_path], storage_keys: [...found.storage_keys] });
-    tx.emit(projectDeleted, { ...about(project), payload: found.payload });
   });
 };
 
@@ -303,7 +288,8 @@ const isSame = (a: unknown, b: unknown): boolean => {
   return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 };
 
-const about = (project: ProjectRow) => ({
+/** Where events of the project belong, and what they are about. */
+export const about = (project: ProjectRow) => ({
   ...projectScope(project),
   subject: { type: 'Project', id: project.id },
 });

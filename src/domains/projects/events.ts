@@ -15,6 +15,12 @@ export const projectTransferred = defineEvent('project.transferred', projectPayl
 export const projectArchived = defineEvent('project.archived', projectPayload);
 export const projectUnarchived = defineEvent('project.unarchived', projectPayload);
 
+const marked = projectPayload.extend({ marked_for_deletion_on: z.string().nullable() });
+
+/** It goes when the days of `deletion_adjourned_period` are over, unless it is restored. */
+export const projectMarkedForDeletion = defineEvent('project.marked_for_deletion', marked);
+export const projectRestored = defineEvent('project.restored', marked);
+
 const star = z.object({ user_id: z.number(), star_count: z.number() });
 export const projectStarred = defineEvent('project.starred', star);
 export const projectUnstarred = defineEvent('project.unstarred', star);

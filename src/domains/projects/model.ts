@@ -4,8 +4,9 @@ import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
 import { webUrl } from '#platform/urls.ts';
 import type { ContainerExpirationPolicy } from './attributes.ts';
 
-/** All columns but the runners' token, which few may see. */
-export interface ProjectColumns extends Omit<Selectable<Projects>, 'runners_token' | 'container_expiration_policy'> {
+/** All columns but the runners' token, which few may see, and who marked it. */
+export interface ProjectColumns
+  extends Omit<Selectable<Projects>, 'runners_token' | 'container_expiration_policy' | 'marked_for_deletion_by_id'> {
   readonly container_expiration_policy: ContainerExpirationPolicy;
 }
 
@@ -20,6 +21,8 @@ export interface ProjectNamespace {
   readonly owner_id: number | null;
   readonly visibility_level: number;
   readonly traversal_ids: readonly number[];
+  /** The day that it, or the first of the groups above it, was marked for deletion: all in it goes with it. */
+  readonly deletion_marked_on: string | null;
   /** Its own, or for a personal namespace its owner's. */
   readonly avatar_key: string | null;
 }
@@ -49,6 +52,8 @@ export interface ProjectDetails extends ProjectRow {
   readonly project_access: number | null;
   readonly group_access: number | null;
   readonly shared_with_groups: readonly SharedGroup[];
+  /** What it was forked from, if the caller may see that. */
+  readonly forked_from: ProjectRow | null;
   readonly owner: { readonly id: number; readonly name: string; readonly created_at: string } | null;
   readonly runners_token: Buffer | null;
   readonly statistics: StatisticsRow | null;
@@ -61,6 +66,14 @@ export const projectScope = (project: Pick<ProjectRow, 'id' | 'namespace'>) => (
   project_id: project.id,
   namespace_ids: project.namespace.traversal_ids,
 });
+
+/** The day from which on the project is about to go: it was marked itself, or a group that it lies in. */
+export const markedForDeletionOn = (
+  project: Pick<ProjectRow, 'marked_for_deletion_on' | 'namespace'>,
+): string | null => {
+  const [own, groups] = [project.marked_for_deletion_on, project.namespace.deletion_marked_on];
+  return own === null || (groups !== null && groups < own) ? groups : own;
+};
 
 /** `Group / Subgroup / Project`. */
 export const nameWithNamespace = (project: Pick<ProjectRow, 'name' | 'namespace'>): string =>

@@ -10,7 +10,8 @@ type Feature =
   | 'merge_requests_access_level'
   | 'builds_access_level'
   | 'snippets_access_level'
-  | 'wiki_access_level';
+  | 'wiki_access_level'
+  | 'forking_access_level';
 
 interface Rule {
   /** The least role of a member. */
@@ -21,12 +22,13 @@ interface Rule {
   readonly features?: readonly Feature[];
   /** At least one of these. */
   readonly anyFeature?: readonly Feature[];
-  /** Changes the content: not in an archived project. */
+  /** Changes the content: not in a project that is archived, or marked for deletion. */
   readonly writes?: true;
 }
 
 const ISSUES = ['issues_access_level'] as const;
 const CODE = ['repository_access_level'] as const;
+const FORKING = ['forking_access_level', 'repository_access_level'] as const;
 const REVIEW = ['merge_requests_access_level', 'repository_access_level'] as const;
 const BUILDS = ['builds_access_level', 'repository_access_level'] as const;
 const PLANNING = ['issues_access_level', 'merge_requests_access_level'] as const;
@@ -35,6 +37,7 @@ const PLANNING = ['issues_access_level', 'merge_requests_access_level'] as const
 const rules = {
   read_project: { role: GUEST, open: 'anyone' },
   read_code: { role: REPORTER, open: 'anyone', features: CODE },
+  fork_project: { role: REPORTER, open: 'signed_in', features: FORKING },
   push_code: { role: DEVELOPER, features: CODE, writes: true },
   read_issue: { role: GUEST, open: 'anyone', features: ISSUES },
   create_issue: { role: GUEST, open: 'signed_in', features: ISSUES, writes: true },
@@ -49,6 +52,8 @@ const rules = {
   admin_note: { role: MAINTAINER, writes: true },
   read_merge_request: { role: REPORTER, open: 'anyone', features: REVIEW },
   create_merge_request: { role: DEVELOPER, features: REVIEW, writes: true },
+  /** From a branch of a fork: whoever may read the code can propose changes to it. */
+  create_merge_request_in: { role: REPORTER, open: 'signed_in', features: REVIEW, writes: true },
   admin_merge_request: { role: DEVELOPER, features: REVIEW, writes: true },
   remove_merge_request: { role: OWNER, features: REVIEW, writes: true },
   read_pipeline: { role: REPORTER, open: 'anyone', features: BUILDS },
@@ -77,6 +82,7 @@ const rules = {
   create_runner: { role: OWNER },
   change_visibility: { role: OWNER },
   archive_project: { role: OWNER },
+  admin_fork_relation: { role: OWNER },
   rename_project: { role: MAINTAINER },
   transfer_project: { role: OWNER },
   remove_project: { role: OWNER },
@@ -88,6 +94,7 @@ export type ProjectAbility = keyof typeof rules;
 export const POLICY_COLUMNS = [
   'visibility_level',
   'archived',
+  'marked_for_deletion_on',
   'public_jobs',
   'issues_access_level',
   'repository_access_level',
@@ -95,6 +102,7 @@ export const POLICY_COLUMNS = [
   'builds_access_level',
   'snippets_access_level',
   'wiki_access_level',
+  'forking_access_level',
 ] as const;
 
 /** What `can` needs to know of a project. */
@@ -104,7 +112,7 @@ export type JudgedProject = Pick<ProjectRow, (typeof POLICY_COLUMNS)[number] | '
 export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, ability: ProjectAbility): boolean => {
   const rule: Rule = rules[ability];
   if (!hasFeatures(project, rule)) return false;
-  if (rule.writes && project.archived) return false;
+  if (rule.writes && (project.archived || project.marked_for_deletion_on !== null)) return false;
   if (project.access_level >= rule.role) return true;
   if (rule.open === undefined || project.visibility_level < openFrom(actor)) return false;
   // Jobs of open projects may be kept to those who can read the code as members.

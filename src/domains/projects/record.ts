@@ -10,6 +10,7 @@ import { apiUrl } from '#platform/urls.ts';
 import { containerExpirationPolicy } from './attributes.ts';
 import {
   httpUrlToRepo,
+  markedForDeletionOn,
   nameWithNamespace,
   type ProjectDetails,
   type ProjectRow,
@@ -186,6 +187,8 @@ export const projectRecord = z
       }),
     ),
     permissions: z.object({ project_access: access, group_access: access }),
+    /** Only of forks, for those who may see what they were forked from. */
+    forked_from_project: simpleProjectRecord.optional(),
     marked_for_deletion_at: text,
     marked_for_deletion_on: text,
     repository_storage: z.string().optional(),
@@ -252,7 +255,7 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     empty_repo: project.empty_repo,
     archived: project.archived,
     container_registry_image_prefix: registryPrefix(ctx, project),
-    import_url: project.import_url,
+    import_url: can(ctx, project, 'admin_project') ? project.import_url : null,
     import_type: project.import_type,
     import_status: project.import_status,
     import_error: project.import_error,
@@ -280,7 +283,7 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     packages_enabled: project.packages_enabled,
     service_desk_enabled: project.service_desk_enabled,
     service_desk_address: null,
-    can_create_merge_request_in: can(ctx, project, 'create_merge_request'),
+    can_create_merge_request_in: can(ctx, project, 'create_merge_request_in'),
     emails_disabled: !project.emails_enabled,
     emails_enabled: project.emails_enabled,
     shared_runners_enabled: project.shared_runners_enabled,
@@ -328,9 +331,10 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     compliance_frameworks: project.compliance_frameworks,
     shared_with_groups: [...project.shared_with_groups],
     permissions: { project_access: accessOf(project.project_access), group_access: accessOf(project.group_access) },
-    marked_for_deletion_at: project.marked_for_deletion_on,
-    marked_for_deletion_on: project.marked_for_deletion_on,
+    marked_for_deletion_at: markedForDeletionOn(project),
+    marked_for_deletion_on: markedForDeletionOn(project),
   };
+  if (project.forked_from) record.forked_from_project = toSimpleProject(ctx, project.forked_from);
   if (ctx.actor.isAdmin) record.repository_storage = project.repository_storage;
   if (project.owner) record.owner = { ...project.owner, created_at: isoTime(project.owner.created_at) };
   if (project.runners_token && can(ctx, project, 'read_runners_token')) {

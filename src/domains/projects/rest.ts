@@ -3,10 +3,11 @@ import type { VISIBILITIES } from '#domains/access/model.ts';
 import { customAttributeRoutes, withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { boolean, idOrPath, integer } from '#rest/params.ts';
+import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Exchange, type Route, route } from '#rest/route.ts';
 import { readAttributes } from './attributes.ts';
-import { createProject, deleteProject, namespaceOfUser, setArchived, setStar, updateProject } from './commands.ts';
+import { createProject, namespaceOfUser, setArchived, setStar, updateProject } from './commands.ts';
+import { deleteProject, restoreProject } from './deletion.ts';
 import { getProject, getProjectDetails, type ProjectRow } from './queries.ts';
 import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject } from './record.ts';
 import { groupRoutes } from './rest/group.ts';
@@ -90,14 +91,28 @@ export const routes = [
     tag,
     summary: 'Delete a project',
     status: 202,
-    input: { id: idOrPath() },
+    description:
+      'Marks it first, where `deletion_adjourned_period` gives time. With `permanently_remove`, and its path in `full_path`, a marked project goes at once.',
+    input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
     response: accepted,
-    run: async (ctx, { id }) => {
-      await deleteProject(ctx, await getProject(ctx, id));
+    run: async (ctx, { id, permanently_remove, full_path }) => {
+      await deleteProject(ctx, await getProject(ctx, id), {
+        permanentlyRemove: permanently_remove,
+        fullPath: full_path,
+      });
       return { message: '202 Accepted' as const };
     },
   }),
 
+  route({
+    method: 'POST',
+    path: '/projects/:id/restore',
+    tag,
+    summary: 'Restore a project that is marked for deletion',
+    input: { id: idOrPath() },
+    response: projectRecord,
+    run: async (ctx, { id }) => fullRecord(ctx, await restoreProject(ctx, await getProject(ctx, id))),
+  }),
   ...archiving(),
   route({
     method: 'PUT',

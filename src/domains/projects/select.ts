@@ -21,6 +21,8 @@ const ownColumns = [
   'archived',
   'star_count',
   'forks_count',
+  'forked_from_id',
+  'fork_network_id',
   'open_issues_count',
   'empty_repo',
   'readme_path',
@@ -51,11 +53,17 @@ export type ProjectPart =
   | DetailPart;
 /** One thing of the namespace, where the rest of it is not needed. */
 export type NamespacePart = keyof typeof NAMESPACE_PARTS;
-export type DetailPart = 'permissions' | 'shared_with_groups' | 'owner' | 'runners_token' | 'statistics';
+export type DetailPart =
+  | 'permissions'
+  | 'shared_with_groups'
+  | 'forked_from'
+  | 'owner'
+  | 'runners_token'
+  | 'statistics';
 
 /** A whole `ProjectRow`. */
 export const ROW: readonly ProjectPart[] = ['columns', 'access_level', 'namespace', 'import'];
-export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups'];
+export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups', 'forked_from'];
 
 const NAMESPACE_PARTS = {
   ns_name: sql`n.name as ns_name`,
@@ -82,6 +90,7 @@ const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
   'import',
   'permissions',
   'shared_with_groups',
+  'forked_from',
   'owner',
   'runners_token',
   'statistics',
@@ -90,6 +99,7 @@ const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
 const NAMESPACE_COLUMNS = sql`n.name as ns_name, n.path as ns_path, n.kind as ns_kind, n.full_path as ns_full_path,
   n.full_name as ns_full_name, n.parent_id as ns_parent_id, n.owner_id as ns_owner_id,
   n.visibility_level as ns_visibility_level, n.traversal_ids as ns_traversal_ids,
+  n.deletion_marked_on as ns_deletion_marked_on,
   case n.kind when 'user' then (select u.avatar_key from users u where u.id = n.owner_id) else n.avatar_key end as ns_avatar_key`;
 
 const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_size as st_repository_size,
@@ -163,6 +173,7 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly ns_owner_id: number | null;
   readonly ns_visibility_level: number;
   readonly ns_traversal_ids: number[];
+  readonly ns_deletion_marked_on: string | null;
   readonly ns_avatar_key: string | null;
   readonly level_by_namespace: number | null;
   readonly level_by_membership: number | null;
@@ -232,6 +243,7 @@ const namespaceOf = (raw: RawProject): ProjectNamespace => ({
   owner_id: raw.ns_owner_id,
   visibility_level: raw.ns_visibility_level,
   traversal_ids: raw.ns_traversal_ids,
+  deletion_marked_on: raw.ns_deletion_marked_on,
   avatar_key: raw.ns_avatar_key,
 });
 

@@ -216,6 +216,9 @@ const findOrMoved = async (
   if (isAnonymous) throw unauthenticated();
   if (service === 'git-upload-pack') throw forbidden('you are not allowed to download code from this project');
   if (project.archived) throw forbidden('this project is archived: it cannot be pushed to');
+  if (project.marked_for_deletion_on !== null) {
+    throw forbidden('this project is marked for deletion: it cannot be pushed to');
+  }
   throw can(ctx, project, 'read_project')
     ? forbidden('you are not allowed to push code to this project')
     : notFound('Project');

@@ -1,6 +1,7 @@
 import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { createProject, deleteProject, setArchived, setStar, updateProject } from '../commands.ts';
+import { createProject, setArchived, setStar, updateProject } from '../commands.ts';
+import { deleteProject, restoreProject } from '../deletion.ts';
 import { getProject } from '../queries.ts';
 import { transferProject } from '../transfer.ts';
 import { ProjectRef } from './project.ts';
@@ -55,13 +56,25 @@ mutationField('projectUpdate', {
 });
 
 mutationField('projectDelete', {
-  description: 'Deletes a project with everything in it.',
+  description:
+    'Deletes a project with everything in it. Where `deletion_adjourned_period` gives time it is marked first; `permanentlyRemove` removes a marked project at once.',
+  input: (t) => ({ fullPath: t.id({ required: true }), permanentlyRemove: t.boolean() }),
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath, permanentlyRemove }) => ({
+    project: await deleteProject(ctx, await getProject(ctx, { path: fullPath }), {
+      permanentlyRemove: permanentlyRemove ?? undefined,
+      fullPath: permanentlyRemove ? fullPath : undefined,
+    }),
+  }),
+});
+
+mutationField('projectRestore', {
+  description: 'Restores a project that is marked for deletion.',
   input: (t) => ({ fullPath: t.id({ required: true }) }),
-  payload: {},
-  run: async (ctx, { fullPath }) => {
-    await deleteProject(ctx, await getProject(ctx, { path: fullPath }));
-    return {};
-  },
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath }) => ({
+    project: await restoreProject(ctx, await getProject(ctx, { path: fullPath })),
+  }),
 });
 
 for (const [name, archived] of [

@@ -4,7 +4,8 @@ import { lockPlace } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
 import { projectAttributes } from '#domains/projects/attributes.ts';
-import { deleteProject, raiseIid } from '#domains/projects/commands.ts';
+import { raiseIid } from '#domains/projects/commands.ts';
+import { removeProject } from '#domains/projects/deletion.ts';
 import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Actor, Context, Tx } from '#platform/context.ts';
@@ -137,7 +138,7 @@ const takePlace = async (tx: Tx, row: ImportRow, project: ProjectRow, namespaceP
   const name = row.target_name ?? project.name;
   const full_path = `${namespacePath}/${path}`;
   const old = row.replaces_project_id === null ? null : await findProject(tx, { id: row.replaces_project_id });
-  if (old) await deleteProject(tx, old);
+  if (old) await removeProject(tx, old);
   await checkFree(tx, { id: project.id, namespace_id: project.namespace_id, full_path, name });
   await forgetRedirect(tx, full_path);
   await tx.db.updateTable('projects').set({ name, path, full_path }).where('id', '=', project.id).execute();

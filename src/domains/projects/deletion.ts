@@ -1,0 +1,112 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import { projectDeleted } from '#domains/users/events.ts';
+import { describeProjects } from '#domains/users/project-payload.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
+import { removeFiles } from '#platform/remove-files.ts';
+import { about, lockProject, payloadOf } from './commands.ts';
+import { projectMarkedForDeletion, projectRestored } from './events.ts';
+import type { ProjectRow } from './model.ts';
+import { requireAbility } from './policy.ts';
+import { getProject } from './queries.ts';
+
+export interface DeletionOptions {
+  /** Removes a project that is marked already, at once. */
+  readonly permanentlyRemove?: boolean | undefined;
+  /** The project's own path, said again: who removes for good has to mean it. A wrong one is refused in any case. */
+  readonly fullPath?: string | undefined;
+}
+
+/**
+ * Deletes a project with everything in it. Where the setting `deletion_adjourned_period` gives time it is marked first,
+ * can be read and restored, and goes by itself when the days are over; else its row goes at once. A marked project keeps
+ * its path and name. Repository and files follow in the background. Gives the project while there is one.
+ *
+ * @throws DomainError `forbidden`, `bad_request` when it is marked already, or is to be removed for good and is not marked
+ * or the path is another
+ */
+export const deleteProject = async (
+  ctx: Context,
+  given: ProjectRow,
+  options: DeletionOptions = {},
+): Promise<ProjectRow | null> => {
+  requireAbility(ctx, given, 'remove_project');
+  const { deletion_adjourned_period: days } = await getSettings(ctx);
+  return ctx.transaction(async (tx) => {
+    const project = await lockProject(tx, given.id);
+    const isMarked = project.marked_for_deletion_on !== null;
+    if (options.permanentlyRemove && !isMarked) throw badRequest('Project must be marked for deletion first.');
+    if ((options.permanentlyRemove || options.fullPath !== undefined) && options.fullPath !== project.full_path) {
+      throw badRequest('`full_path` is incorrect. You must enter the complete path for the project.');
+    }
+    if (options.permanentlyRemove || days === 0) {
+      await remove(tx, project);
+      return null;
+    }
+    if (isMarked) throw badRequest('Project has been already marked for deletion');
+    return setMark(tx, project, true);
+  });
+};
+
+/** Takes a mark for deletion back. @throws DomainError `forbidden`, `bad_request` when the project is not marked */
+export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<ProjectRow> => {
+  requireAbility(ctx, given, 'remove_project');
+  return ctx.transaction(async (tx) => {
+    const project = await lockProject(tx, given.id);
+    if (project.marked_for_deletion_on === null) throw badRequest('Project has not been marked for deletion');
+    return setMark(tx, project, false);
+  });
+};
+
+/** Removes a project at once, whatever the settings say. @throws DomainError `forbidden` */
+export const removeProject = async (ctx: Context, given: ProjectRow): Promise<void> => {
+  requireAbility(ctx, given, 'remove_project');
+  await ctx.transaction(async (tx) => remove(tx, await lockProject(tx, given.id)));
+};
+
+/** Removes the projects whose days are over, each in a transaction of its own. For the job. */
+export const removeDueProjects = async (ctx: Context): Promise<void> => {
+  const { deletion_adjourned_period: days } = await getSettings(ctx);
+  const isDue = sql<boolean>`marked_for_deletion_on <= current_date - ${days}::int`;
+  const due = await ctx.db.selectFrom('projects').select('id').where(isDue).orderBy('id').execute();
+  for (const { id } of due) {
+    ctx.signal.throwIfAborted();
+    await ctx.transaction(async (tx) => {
+      // It may have been restored, or gone with its group.
+      const project = await tx.db
+        .selectFrom('projects')
+        .select('id')
+        .where('id', '=', id)
+        .where(isDue)
+        .forUpdate()
+        .executeTakeFirst();
+      if (project) await remove(tx, await getProject(tx, project));
+    });
+  }
+};
+
+const setMark = async (tx: Tx, project: ProjectRow, marked: boolean): Promise<ProjectRow> => {
+  await tx.db
+    .updateTable('projects')
+    .set({
+      marked_for_deletion_on: marked ? sql`current_date` : null,
+      marked_for_deletion_by_id: marked ? tx.actor.userId : null,
+      updated_at: sql`now()`,
+    })
+    .where('id', '=', project.id)
+    .execute();
+  const after = await getProject(tx, { id: project.id });
+  const payload = { ...(await payloadOf(tx, after)), marked_for_deletion_on: after.marked_for_deletion_on };
+  tx.emit(marked ? projectMarkedForDeletion : projectRestored, { ...about(after), payload });
+  return after;
+};
+
+/** The row is locked. */
+const remove = async (tx: Tx, project: ProjectRow): Promise<void> => {
+  const [found] = await describeProjects(tx, { projectIds: [project.id] });
+  if (!found) throw notFound('Project');
+  await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
+  tx.enqueue(removeFiles, { disk_paths: [found.disk_path], storage_keys: [...found.storage_keys] });
+  tx.emit(projectDeleted, { ...about(project), payload: found.payload });
+};
