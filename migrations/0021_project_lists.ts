@@ -1,0 +1,39 @@
+import { type Kysely, sql } from 'kysely';
+
+/**
+ * Indexes that lists of projects are read from alone: beside what they are sorted by they hold what decides who may see a
+ * row, so that rows which are passed over are never fetched (docs/decisions/0012).
+ */
+export const up = async (db: Kysely<unknown>): Promise<void> => {
+  await sql`
+    drop index projects_by_created;
+    drop index projects_by_activity;
+    drop index projects_by_updated;
+    drop index projects_by_name;
+    drop index projects_by_path;
+    drop index projects_by_stars;
+    drop index projects_public;
+    drop index projects_namespace;
+    create index projects_by_id on projects (id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_created on projects (created_at, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_activity on projects (last_activity_at, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_updated on projects (updated_at, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_name on projects (lower(name), id) include (name, namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_path on projects (path, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_stars on projects (star_count, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
+    create index projects_by_visibility on projects (visibility_level, id) include (namespace_id, hidden, pending_delete, archived);
+    -- What people belong to is found by namespace, and sorted after.
+    create index projects_namespace on projects (namespace_id, id) include (visibility_level, hidden, pending_delete, archived,
+      created_at, updated_at, last_activity_at, star_count, name, path);
+    create index projects_archived on projects (id) where archived;
+    create index projects_search_full_path on projects using gin (full_path gin_trgm_ops);
+
+    -- Every project has a row there, so that lists by size can be read from it.
+    insert into project_statistics (project_id) select id from projects on conflict do nothing;
+    create index project_statistics_by_repository on project_statistics (repository_size, project_id);
+    create index project_statistics_by_packages on project_statistics (packages_size, project_id);
+    create index project_statistics_by_wiki on project_statistics (wiki_size, project_id);
+    create index project_statistics_by_storage on project_statistics ((repository_size + wiki_size + lfs_objects_size
+      + job_artifacts_size + pipeline_artifacts_size + packages_size + snippets_size + uploads_size), project_id);
+  `.execute(db);
+};
