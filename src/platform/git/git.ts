@@ -1,16 +1,21 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import type { Logger } from '../log.ts';
+import { createAncestry } from './ancestry.ts';
 import { createBundles } from './bundles.ts';
 import { createCommitFiles } from './commit-files.ts';
+import { createCopies } from './copies.ts';
 import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
+import { createMergedCommits } from './merged-commits.ts';
 import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
 import { createRunner } from './process.ts';
 import { createRefs } from './refs.ts';
+import { createRemoteClone } from './remote-clone.ts';
 import { createRepositories } from './repositories.ts';
 import { createSmartHttp } from './smart-http.ts';
+import { createTagObjects } from './tag-objects.ts';
 import { createTrees } from './trees.ts';
 import type { Git } from './types.ts';
 
@@ -28,12 +33,17 @@ export const createGit = (options: { root: string; log: Logger; gitBinary?: stri
   return {
     ...repositories,
     ...refs,
+    ...createAncestry(runner),
     ...trees,
     ...createHistory(runner, objects),
     ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
     ...createBundles(runner, objects, { ...repositories, ...refs }),
+    ...createCopies(runner, objects, repositories),
+    ...createRemoteClone(runner, objects, repositories),
     newObjects: (path) => createNewObjects(runner, objects, path),
-    commitFiles: createCommitFiles(runner, { ...trees, ...refs }),
+    ...createCommitFiles(runner, objects, refs),
+    ...createTagObjects(runner, objects),
+    applyChange: createMergedCommits(runner, objects),
 
     async requireVersion() {
       const text = (await runner.run(null, ['version'])).stdout.toString('utf8').trim();

@@ -23,7 +23,7 @@ export interface Git {
   /** Packs objects and refs and drops what has been unreachable for two weeks. */
   gc(path: string, options?: CallOptions): Promise<void>;
 
-  /** Refs below a prefix in byte order of their names. */
+  /** Refs below a prefix in byte order of their names, unless `order` says otherwise. */
   listRefs(path: string, options: ListRefsOptions): Promise<Ref[]>;
   /** What a full ref name holds (the tag object of an annotated tag), or null. */
   resolve(path: string, ref: string): Promise<string | null>;
@@ -31,8 +31,10 @@ export interface Git {
   resolveCommit(path: string, revision: string): Promise<string | null>;
   /** Moves all refs or none. Throws `conflict` when one does not hold its `oldOid` or clashes with another name. */
   updateRefs(path: string, changes: readonly RefChange[]): Promise<void>;
-  /** Which branches (full names; all of them when `refs` is absent) are contained in the commit `targetOid`. */
-  mergedInto(path: string, targetOid: string, refs?: readonly string[]): Promise<ReadonlySet<string>>;
+  /** The branches (full names) that are contained in the commit `targetOid`. */
+  mergedInto(path: string, targetOid: string): Promise<ReadonlySet<string>>;
+  /** Those of the commits that are contained in the commit `targetOid`; one process for all of them, none for what was asked before. */
+  containedIn(path: string, targetOid: string, oids: readonly string[]): Promise<ReadonlySet<string>>;
   isAncestor(path: string, ancestorOid: string, descendantOid: string): Promise<boolean>;
 
   /** The commits in the order asked for; ids that are no commit here are left out. */
@@ -50,8 +52,19 @@ export interface Git {
   changedFiles(path: string, oids: readonly string[]): Promise<ReadonlyMap<string, ChangedFiles>>;
   /** What commits of the repository bring that none of its refs reaches: nothing, mostly. For a push see `onReceived`. */
   newObjects(path: string): NewObjects;
-  /** Commits to a branch without a work tree; resolves to the commit id. Throws `conflict` when the branch is not at `parent`, `invalid` for a bad path or a file that should or should not be there. */
-  commitFiles(path: string, commit: FilesCommit): Promise<string>;
+  /**
+   * Makes a commit of changed files, all or none, without a work tree; resolves to its id. No ref moves: until one does,
+   * nobody sees it. Throws `invalid` for a bad path and for a file that should or should not be there.
+   */
+  createCommit(path: string, commit: FilesCommit, options?: CreateCommitOptions): Promise<string>;
+  /** The same, to a branch. Throws `conflict` when the branch is not at `parent`. */
+  commitFiles(path: string, commit: FilesCommit & { readonly branch: string }): Promise<string>;
+  /** Makes a commit of what `changed` has against `base`, on top of `onto`; no ref moves. */
+  applyChange(path: string, change: ChangeToApply, judge?: Judge): Promise<AppliedChange>;
+  /** Makes the object of an annotated tag; no ref moves. */
+  createTagObject(path: string, tag: NewTagObject, judge?: Judge): Promise<string>;
+  /** The annotated tags among the ids, in the order asked for. */
+  readTagObjects(path: string, oids: readonly string[]): Promise<TagObject[]>;
 
   /** The body of `GET /info/refs?service=...` (`application/x-<service>-advertisement`). */
   advertise(path: string, service: Service, options?: ProtocolOptions & CallOptions): Readable;
@@ -65,6 +78,15 @@ export interface Git {
   createBundle(path: string, options?: CallOptions): Promise<Readable | null>;
   /** Makes a fresh repository from a bundle (a stream or a file), all or nothing. Throws `invalid` for a broken bundle. */
   fetchBundle(path: string, bundle: Readable | string, options?: FetchBundleOptions): Promise<FetchedBundle>;
+
+  /**
+   * Makes `to` a copy of the branches and tags of `from`, or of one branch alone, all or nothing; what stood at `to` goes.
+   * The objects are files of their own or second names of the same: neither depends on the other. Throws `missing`
+   * without that branch.
+   */
+  copyRepository(from: string, to: string, options: CopyOptions): Promise<{ readonly branches: number }>;
+  /** Makes `path` a clone of branches and tags that another server has, all or nothing. Throws `invalid` for what cannot be a repository here. */
+  cloneRemote(path: string, remote: Remote, options?: CloneOptions): Promise<FetchedBundle>;
 
   /** Ends the helper processes that are kept open. */
   close(): Promise<void>;
@@ -93,7 +115,10 @@ export interface Commit {
   readonly committer_name: string;
   readonly committer_email: string;
   readonly committed_date: string;
+  /** The last value of each key. */
   readonly trailers: Readonly<Record<string, string>>;
+  /** All values of each key, in the order of the message. */
+  readonly extended_trailers: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface CallOptions {
@@ -104,6 +129,8 @@ export interface CallOptions {
 export interface ListRefsOptions extends CallOptions {
   /** A full prefix that ends with a slash, such as `refs/heads/`. */
   readonly prefix: string;
+  /** `updated_*`: by the time of the commit, those of one moment by name. */
+  readonly order?: 'name' | 'updated_asc' | 'updated_desc' | undefined;
   readonly limit?: number | undefined;
   /** Only refs that sort after this full name (byte order). */
   readonly after?: string | undefined;
@@ -213,22 +240,61 @@ export interface Identity {
 }
 
 export interface FileChange {
-  readonly action: 'create' | 'update' | 'delete';
+  readonly action: 'create' | 'update' | 'delete' | 'move' | 'chmod';
   readonly path: string;
-  /** Needed for `create` and `update`. */
+  /** Of `move`: where the file is now. */
+  readonly previousPath?: string | undefined;
+  /** Needed for `create` and `update`; a file that is moved may get another. */
   readonly content?: Buffer | string | undefined;
-  /** Kept on update when absent; `100644` on create. */
+  /** Kept when absent; `100644` on create. */
   readonly mode?: '100644' | '100755' | '120000' | undefined;
 }
 
 export interface FilesCommit {
-  readonly branch: string;
-  /** The commit the branch must be at; null when the branch must not exist yet. */
+  /** Null for a commit that begins a history. */
   readonly parent: string | null;
   readonly message: string;
   readonly author: Identity;
   readonly committer: Identity;
+  /** Carried out one after the other. */
   readonly files: readonly FileChange[];
+}
+
+/** Looks at a new commit or tag while the repository does not hold it yet; when it throws, it never will. */
+export type Judge = (oid: string, objects: NewObjects) => Promise<void>;
+
+export interface CreateCommitOptions {
+  readonly judge?: Judge | undefined;
+  /** Another repository that has the parent: what is missing is copied from there. */
+  readonly from?: string | undefined;
+}
+
+export interface ChangeToApply {
+  /** A commit, or null for nothing at all. */
+  readonly base: string | null;
+  readonly changed: string;
+  readonly onto: string;
+  readonly message: string;
+  readonly author: Identity;
+  readonly committer: Identity;
+}
+
+/** `conflict`: both sides changed the same lines. `empty`: nothing would change. */
+export type AppliedChange = { readonly oid: string } | { readonly failed: 'conflict' | 'empty' };
+
+export interface NewTagObject {
+  readonly name: string;
+  readonly commit: string;
+  readonly message: string;
+  readonly tagger: Identity;
+}
+
+export interface TagObject {
+  readonly id: string;
+  readonly message: string;
+  /** ISO 8601 in the offset of the tagger; null where the tag does not tell. */
+  readonly tagged_date: string | null;
+  readonly is_signed: boolean;
 }
 
 export type Service = 'git-upload-pack' | 'git-receive-pack';
@@ -305,4 +371,26 @@ export interface FetchedBundle {
   readonly others: readonly { readonly name: string; readonly oid: string }[];
   /** The branch the bundle's HEAD stands for, also set as the repository's HEAD; null when nothing tells. */
   readonly defaultBranch: string | null;
+}
+
+export interface CopyOptions extends CallOptions {
+  readonly branch?: string | null | undefined;
+  /** What HEAD names where not one branch alone is copied. */
+  readonly defaultBranch: string;
+}
+
+/** How a repository on another server is reached. */
+export interface Remote {
+  /** The answer to `GET /info/refs?service=git-upload-pack`. */
+  advertisement(): Promise<Readable>;
+  /** The answer to `POST /git-upload-pack`. */
+  request(body: Buffer): Promise<Readable>;
+}
+
+export interface CloneOptions extends CallOptions {
+  /** Largest pack; 0 is unlimited. */
+  readonly maxInputBytes?: number | undefined;
+  /** Gives up when the server sent nothing for so long. */
+  readonly idleTimeoutMs?: number | undefined;
+  readonly onProgress?: ((bytes: number) => void) | undefined;
 }

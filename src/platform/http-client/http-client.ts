@@ -76,8 +76,8 @@ export interface OutboundResponse {
   readonly remoteAddress: string | null;
 }
 
-export interface OutboundDownload extends Omit<OutboundRequest, 'method' | 'body' | 'contentLength'> {
-  readonly method?: 'GET';
+export interface OutboundDownload extends Omit<OutboundRequest, 'method' | 'contentLength'> {
+  readonly method?: 'GET' | 'POST';
 }
 
 export interface DownloadResponse {
@@ -161,7 +161,7 @@ export const createHttpClient = (options: HttpClientOptions = {}): HttpClient =>
     async download(request) {
       const headers = { 'accept-encoding': 'identity', ...request.headers };
       const { answer, remoteAddress } = await follow(
-        { ...request, method: 'GET', headers },
+        { ...request, method: request.method ?? 'GET', headers },
         performance.now(),
         sendStreamed,
       );
