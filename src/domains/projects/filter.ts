@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
-import { OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
-import { projectIsMine, projectIsVisible } from '#domains/access/policy.ts';
+import { OWNER, REPORTER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
@@ -25,6 +25,8 @@ export type ProjectOrder = (typeof PROJECT_ORDERS)[number];
 /** Which projects, and in what order (specification 1 §4.5). Null and absent are the same; rights apply always. */
 export interface ProjectFilter {
   readonly ids?: readonly number[] | null | undefined;
+  /** The direct forks of this project. */
+  readonly forked_from_id?: number | null | undefined;
   readonly full_paths?: readonly string[] | null | undefined;
   /** Projects of this namespace alone, or with `include_subgroups` of all below it. */
   readonly namespace_id?: number | null | undefined;
@@ -53,17 +55,26 @@ export interface ProjectFilter {
   readonly personal?: boolean | null | undefined;
   readonly search?: string | null | undefined;
   readonly search_namespaces?: boolean | null | undefined;
-  /** All of them. */
+  /** All of them, whatever their case. */
   readonly topics?: readonly string[] | null | undefined;
+  readonly topic_id?: number | null | undefined;
+  /** Its exact name, whatever its case; where the caller may read the code. */
+  readonly with_programming_language?: string | null | undefined;
   readonly visibility?: Visibility | null | undefined;
   readonly repository_storage?: string | null | undefined;
   readonly with_issues_enabled?: boolean | null | undefined;
   readonly with_merge_requests_enabled?: boolean | null | undefined;
   /** Only those with reports of security scans: none, as pipelines leave no such reports here yet. */
   readonly with_security_reports?: boolean | null | undefined;
+  /** Only those whose repository, or wiki, could not be checksummed: none, as nothing here keeps copies to compare. */
+  readonly repository_checksum_failed?: boolean | null | undefined;
+  readonly wiki_checksum_failed?: boolean | null | undefined;
   /** Administrators only: all of them, each with its value. */
   readonly custom_attributes?: Readonly<Record<string, string>> | null | undefined;
+  /** The day that the record tells: on which it was marked, or a group that it lies in. */
   readonly marked_for_deletion_on?: string | null | undefined;
+  /** Marked for deletion on any day, or not. */
+  readonly marked_for_deletion?: boolean | null | undefined;
   readonly order_by?: ProjectOrder | null | undefined;
   readonly sort?: SortDirection | null | undefined;
 }
@@ -71,6 +82,7 @@ export interface ProjectFilter {
 /** Of these only the presence shapes the statement: their values go into slots. */
 const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'ids',
+  'forked_from_id',
   'full_paths',
   'namespace_id',
   'id_after',
@@ -83,6 +95,8 @@ const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'starred_by',
   'search',
   'topics',
+  'topic_id',
+  'with_programming_language',
   'repository_storage',
   'marked_for_deletion_on',
   'custom_attributes',
@@ -120,6 +134,7 @@ export const conditions = (
   if (actor.isAdmin && !filter.include_pending_delete) add(sql`not projects.pending_delete`);
 
   if (given('ids')) add(sql`projects.id = any (${slot('ids')}::bigint[])`);
+  if (given('forked_from_id')) add(sql`projects.forked_from_id = ${slot('forked_from_id')}::bigint`);
   if (given('full_paths')) add(sql`lower(projects.full_path) = any (${slot('full_paths')}::text[])`);
   if (given('namespace_id')) {
     add(placeCondition(filter, namespaceId));
@@ -154,17 +169,25 @@ export const conditions = (
     add(openProfile(actor, sql`${slot('starred_by')}::bigint`));
   }
   if (filter.search) add(searchCondition(filter));
-  if (given('topics')) add(sql`projects.topics @> ${slot('topics')}::text[]`);
+  if (given('topics')) add(sql`projects.topics @> ${TOPICS_AS_SPELT}`);
+  if (given('topic_id')) {
+    add(sql`projects.topics @> array[(select t.name from topics t where t.id = ${slot('topic_id')}::bigint)]`);
+  }
+  if (given('with_programming_language')) {
+    add(sql`projects.id in (select l.project_id from project_languages l
+      where lower(l.name) = lower(${slot('with_programming_language')}::text))`);
+    add(codeCondition(actor));
+  }
   if (filter.visibility) add(sql`projects.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
   if (given('repository_storage')) add(sql`projects.repository_storage = ${slot('repository_storage')}`);
   if (filter.with_issues_enabled) add(featureCondition(actor, 'issues_access_level'));
-  if (filter.with_security_reports) add(nobody);
+  if (filter.with_security_reports || filter.repository_checksum_failed || filter.wiki_checksum_failed) add(nobody);
   if (filter.with_merge_requests_enabled) add(featureCondition(actor, 'merge_requests_access_level'));
   if (actor.isAdmin && given('custom_attributes')) {
     add(hasCustomAttributes('projects', sql.ref('projects.id'), slot('custom_attributes')));
   }
-  if (given('marked_for_deletion_on'))
-    add(sql`projects.marked_for_deletion_on = ${slot('marked_for_deletion_on')}::date`);
+  if (given('marked_for_deletion_on')) add(MARKED_ON);
+  if (given('marked_for_deletion')) add(filter.marked_for_deletion ? MARKED : sql`not ${MARKED}`);
   return sql.join(all, sql` and `);
 };
 
@@ -188,6 +211,18 @@ const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter, id: u
   return with_shared ? sql`(${own} or ${shared})` : own;
 };
 
+/** Projects have topics as these were spelt first. */
+const TOPICS_AS_SPELT = sql`(select array_agg(coalesce(t.name, wanted.name))
+  from unnest(${slot('topics')}::text[]) as wanted (name) left join topics t on lower(t.name) = lower(wanted.name))`;
+
+// The earlier one counts of its own mark and that of the groups it lies in (model.ts: markedForDeletionOn).
+const MARKED_ON = sql`(projects.marked_for_deletion_on = ${slot('marked_for_deletion_on')}::date
+    and projects.namespace_id not in (select n.id from namespaces n where n.deletion_marked_on < ${slot('marked_for_deletion_on')}::date)
+  or projects.namespace_id in (select n.id from namespaces n where n.deletion_marked_on = ${slot('marked_for_deletion_on')}::date)
+    and (projects.marked_for_deletion_on is null or projects.marked_for_deletion_on > ${slot('marked_for_deletion_on')}::date))`;
+const MARKED = sql`(projects.marked_for_deletion_on is not null
+  or projects.namespace_id in (select n.id from namespaces n where n.deletion_marked_on is not null))`;
+
 const atLeast = (actor: Actor): RawBuilder<unknown> =>
   actor.userId === null ? sql`false` : projectIsMine(actor, sql<number>`${slot('min_access_level')}::int`);
 
@@ -206,6 +241,16 @@ const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_r
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
   if (actor.userId === null) return sql`${level} = 'enabled'`;
   return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor)})`;
+};
+
+/** The caller may read the code, as policy.ts has it of `read_code`. */
+const codeCondition = (actor: Actor): RawBuilder<unknown> => {
+  const level = sql.ref('projects.repository_access_level');
+  if (actor.isAdmin) return sql`${level} <> 'disabled'`;
+  const open = projectIsOpen(actor);
+  if (actor.userId === null) return sql`(${level} = 'enabled' and ${open})`;
+  return sql`(${level} <> 'disabled' and (${open} and (${level} = 'enabled' or ${projectIsMine(actor)})
+    or ${projectIsMine(actor, REPORTER)}))`;
 };
 
 /** By what the list is sorted before the id; null for the id alone. */

@@ -89,10 +89,14 @@ export const httpUrlToRepo = (ctx: Pick<Context, 'services'>, project: Pick<Proj
 export const sshUrlToRepo = ({ services }: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>): string =>
   `git@${hostOf(services.urls.base)}:${project.full_path}.git`;
 
+/** Where the avatar can be fetched, or null when there is none. */
 export const projectAvatarUrl = (
   ctx: Pick<Context, 'services'>,
-  project: Pick<ProjectRow, 'avatar_key'>,
-): string | null => (project.avatar_key === null ? null : webUrl(ctx, `uploads/${project.avatar_key}`));
+  { id, avatar_key }: Pick<ProjectRow, 'id' | 'avatar_key'>,
+): string | null =>
+  avatar_key === null
+    ? null
+    : webUrl(ctx, `uploads/-/system/project/avatar/${id}/${avatar_key.slice(avatar_key.lastIndexOf('/') + 1)}`);
 
 export const readmeUrl = (
   ctx: Pick<Context, 'services'>,

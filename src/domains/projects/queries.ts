@@ -185,7 +185,20 @@ const finish = async (
     }
   }
   const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
+  if (wanted.has('forked_from')) await addSources(ctx, whole);
   return whole.map((row) => assemble(ctx.actor, row, wanted));
+};
+
+const SOURCE_PARTS: readonly ProjectPart[] = ['columns', 'namespace'];
+
+/** Of each fork what it came from, in one statement for all and only where there are any. */
+const addSources = async (ctx: Context, rows: readonly RawProject[]): Promise<void> => {
+  const ids = rows.map((row) => row.forked_from_id).filter((id) => id !== null && id !== undefined);
+  if (ids.length === 0) return;
+  const sources = await projectsByIds(ctx, [...new Set(ids)], SOURCE_PARTS);
+  for (const row of rows) {
+    if (row.forked_from_id) Object.assign(row, { forked_from: sources.get(row.forked_from_id) ?? null });
+  }
 };
 
 const projectList = (ctx: Context, filter: ProjectFilter, parts: readonly ProjectPart[]): List<ProjectDetails> => {
