@@ -16,7 +16,7 @@ afterAll(() => bench.close());
 
 const ada = { name: 'Ada', email: 'ada@example.com', date: new Date('2024-01-31T08:00:00Z') };
 
-const filesCommit = (change: Partial<FilesCommit>): FilesCommit => ({
+const filesCommit = (change: Partial<BranchCommit>): BranchCommit => ({
   branch: 'main',
   parent: null,
   message: 'Initial commit',
@@ -25,6 +25,8 @@ const filesCommit = (change: Partial<FilesCommit>): FilesCommit => ({
   files: [{ action: 'create', path: 'README.md', content: '# Hello\n' }],
   ...change,
 });
+
+type BranchCommit = FilesCommit & { readonly branch: string };
 
 /** A repository with the history of a work tree. */
 const pushed = async (tree: string): Promise<string> => {
@@ -135,9 +137,11 @@ describe('refs', () => {
     const branches = await git.listRefs(path, { prefix: 'refs/heads/', after: 'refs/heads/both', limit: 1 });
     expect(branches.map(({ name }) => name)).toEqual(['refs/heads/both-and/more']);
     expect([...(await git.mergedInto(path, first))]).toEqual(['refs/heads/both', 'refs/heads/both-and/more']);
-    expect([...(await git.mergedInto(path, first, ['refs/heads/main', 'refs/heads/both']))]).toEqual([
-      'refs/heads/both',
-    ]);
+    for (const round of ['asked', 'remembered']) {
+      expect([...(await git.containedIn(path, first, [first, second]))], round).toEqual([first]);
+      expect([...(await git.containedIn(path, second, [first, second, first]))], round).toEqual([second, first]);
+    }
+    await expect(git.containedIn(path, first, ['--all'])).rejects.toMatchObject({ reason: 'invalid' });
     expect(await git.isAncestor(path, first, second)).toBe(true);
     expect(await git.isAncestor(path, second, first)).toBe(false);
   });
@@ -202,7 +206,8 @@ describe('history', () => {
   it('reads commits with their dates, offsets, parents and trailers', async () => {
     const path = newPath();
     await bench.git.init(path, 'main');
-    const message = 'Fix  the thing\n\nBecause.\n\nChangelog: fixed\nCo-authored-by: Bob <bob@example.com>\n';
+    const message =
+      'Fix  the thing\n\nBecause.\n\nChangelog: fixed\nCo-authored-by: Cy <cy@example.com>\nCo-authored-by: Bob <bob@example.com>\n';
     await fastImport(
       join(bench.root, path),
       `commit refs/heads/main\nauthor Ada Lövelace <ada@example.com> 1706688000 +0200\ncommitter Bob <bob@example.com> 1706688000 -0330\ndata ${Buffer.byteLength(message)}\n${message}\n`,
@@ -225,6 +230,7 @@ describe('history', () => {
       ['Changelog', 'fixed'],
       ['Co-authored-by', 'Bob <bob@example.com>'],
     ]);
+    expect(commit?.extended_trailers['Co-authored-by']).toEqual(['Cy <cy@example.com>', 'Bob <bob@example.com>']);
   });
 
   it('reads commits that are not well made', async () => {
@@ -374,7 +380,7 @@ describe('files', () => {
     const { git } = bench;
     await git.init(path, 'main');
     const first = await git.commitFiles(path, filesCommit({}));
-    const refused = async (change: Partial<FilesCommit>, reason: string) => {
+    const refused = async (change: Partial<BranchCommit>, reason: string) => {
       await expect(git.commitFiles(path, filesCommit({ parent: first, ...change }))).rejects.toMatchObject({ reason });
     };
     await refused({ files: [{ action: 'create', path: '../../etc/x', content: '' }] }, 'invalid');

@@ -11,7 +11,7 @@ import { can } from '#domains/projects/policy.ts';
 import { type ProjectRow, projectsByIds } from '#domains/projects/queries.ts';
 import { commitWebUrl } from '#domains/repositories/model.ts';
 import { isGranted, matching, readProtections } from '#domains/repositories/protections.ts';
-import type { commitRecord } from '#domains/repositories/record.ts';
+import { type commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
@@ -122,22 +122,6 @@ const whole = {
 };
 /** A merge request on its own. */
 export const mergeRequestRecord = z.object(whole).meta({ id: 'MergeRequest' });
-
-export const diffFileRecord = z
-  .object({
-    old_path: z.string(),
-    new_path: z.string(),
-    a_mode: z.string(),
-    b_mode: z.string(),
-    diff: z.string(),
-    new_file: z.boolean(),
-    renamed_file: z.boolean(),
-    deleted_file: z.boolean(),
-    generated_file: z.boolean(),
-    collapsed: z.boolean(),
-    too_large: z.boolean(),
-  })
-  .meta({ id: 'Diff' });
 
 export const mergeRequestChangesRecord = z
   .object({ ...whole, changes: z.array(diffFileRecord), overflow: z.boolean() })
@@ -345,6 +329,7 @@ export const toDiffCommit = (
     committer_email: row.committer_email ?? row.author_email ?? '',
     committed_date: committed,
     trailers: trailersOf(row),
+    extended_trailers: Object.fromEntries(Object.entries(trailersOf(row)).map(([key, value]) => [key, [value]])),
     web_url: commitWebUrl(ctx, project, row.sha),
   };
 };

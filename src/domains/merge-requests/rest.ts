@@ -3,7 +3,7 @@ import { pipelineListRecord, toPipelineListed } from '#domains/ci/record.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { commitRecord } from '#domains/repositories/record.ts';
+import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
@@ -38,7 +38,6 @@ import {
 } from './queries.ts';
 import {
   anyMergeRequestRecord,
-  diffFileRecord,
   mergeRequestChangesRecord,
   mergeRequestRecord,
   toDiffCommit,

@@ -20,6 +20,7 @@ export const commitRecord = z
     committer_email: z.string(),
     committed_date: z.string(),
     trailers: z.record(z.string(), z.string()),
+    extended_trailers: z.record(z.string(), z.array(z.string())),
     web_url: z.string(),
   })
   .meta({ id: 'Commit' });
@@ -40,8 +41,28 @@ export const toCommit = (ctx: Context, project: Addressed, commit: Commit): z.ou
   committer_email: commit.committer_email,
   committed_date: commit.committed_date,
   trailers: { ...commit.trailers },
+  extended_trailers: Object.fromEntries(
+    Object.entries(commit.extended_trailers).map(([key, values]) => [key, [...values]]),
+  ),
   web_url: commitWebUrl(ctx, project, commit.id),
 });
+
+/** How a file differs between two commits. */
+export const diffFileRecord = z
+  .object({
+    old_path: z.string(),
+    new_path: z.string(),
+    a_mode: z.string(),
+    b_mode: z.string(),
+    diff: z.string(),
+    new_file: z.boolean(),
+    renamed_file: z.boolean(),
+    deleted_file: z.boolean(),
+    generated_file: z.boolean(),
+    collapsed: z.boolean(),
+    too_large: z.boolean(),
+  })
+  .meta({ id: 'Diff' });
 
 /** A branch (specification 1 §2.4). */
 export const branchRecord = z

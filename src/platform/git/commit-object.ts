@@ -22,6 +22,7 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
     else if (line.startsWith('committer ')) committer = parseSignature(line.slice(10));
   }
   const message = decode(body);
+  const trailers = parseTrailers(message);
   return {
     id,
     short_id: id.slice(0, 8),
@@ -34,7 +35,8 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
     committer_name: committer.name,
     committer_email: committer.email,
     committed_date: committer.date,
-    trailers: parseTrailers(message),
+    trailers: Object.fromEntries(trailers),
+    extended_trailers: valuesByKey(trailers),
   };
 };
 
@@ -77,7 +79,7 @@ const isoWithOffset = (epochSeconds: number, offset: string): string => {
 const TRAILER = /^([A-Za-z0-9][A-Za-z0-9-]*)\s*:\s+(.*)$/;
 
 /** The `Key: value` lines that end a message, as git-interpret-trailers knows them: a last paragraph of nothing else. */
-const parseTrailers = (message: string): Record<string, string> => {
+const parseTrailers = (message: string): [string, string][] => {
   const paragraphs = message.trimEnd().split(/\n[ \t]*\n/);
   const last = paragraphs.length > 1 ? paragraphs.at(-1) : undefined;
   const entries: [string, string][] = [];
@@ -86,7 +88,13 @@ const parseTrailers = (message: string): Record<string, string> => {
     const previous = entries.at(-1);
     if (match) entries.push([match[1] ?? '', (match[2] ?? '').trim()]);
     else if (previous && /^\s/.test(line)) previous[1] += ` ${line.trim()}`;
-    else return {};
+    else return [];
   }
-  return Object.fromEntries(entries);
+  return entries;
+};
+
+const valuesByKey = (entries: readonly (readonly [string, string])[]): Record<string, string[]> => {
+  const values = new Map<string, string[]>();
+  for (const [key, value] of entries) values.set(key, [...(values.get(key) ?? []), value]);
+  return Object.fromEntries(values);
 };

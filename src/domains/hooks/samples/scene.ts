@@ -125,5 +125,6 @@ export const sampleCommit = ({ caller, now }: Scene): Commit => {
     committer_email: author.email,
     committed_date: now,
     trailers: {},
+    extended_trailers: {},
   };
 };
