@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { validFilePath } from '#platform/git/commit-files.ts';
+import { validFilePath } from '#platform/git/file-plan.ts';
 import { validFullRef, validRefName } from '#platform/git/ref-names.ts';
 
 const gitAccepts = (name: string) =>

@@ -1,133 +1,162 @@
-import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pathsOf, planFiles, type Standing } from './file-plan.ts';
 import { GitError } from './git-error.ts';
+import { identityEnv } from './identity.ts';
+import { createNewObjects } from './new-objects.ts';
+import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
-import { validOid, validRefName } from './ref-names.ts';
-import type { FileChange, FilesCommit, Git, Identity, TreeEntry } from './types.ts';
+import { inQuarantine, type Quarantine } from './quarantine.ts';
+import { validOid } from './ref-names.ts';
+import type { FilesCommit, Git } from './types.ts';
 
-const MAX_PATH_BYTES = 4_096;
-const PARALLEL_WRITES = 4;
-/** Of an index of our own; `gc` sweeps away what a crash left. */
-export const TEMPORARY_INDEX = /^index-[0-9a-f-]{36}\.tmp(?:\.lock)?$/;
+/** Paths that one call of git is asked for. */
+const PATHS_AT_ONCE = 500;
+const PARALLEL_WRITES = 8;
 
-export const createCommitFiles =
-  (runner: Runner, git: Pick<Git, 'findFile' | 'updateRefs'>): Git['commitFiles'] =>
-  async (path, commit) => {
+/** Makes commits of changed files, without a work tree. */
+export const createCommitFiles = (
+  runner: Runner,
+  objects: ObjectReader,
+  git: Pick<Git, 'updateRefs'>,
+): Pick<Git, 'createCommit' | 'commitFiles'> => {
+  const createCommit: Git['createCommit'] = async (path, commit, { judge, from } = {}) => {
     check(commit);
-    const { branch, parent, files } = commit;
-    const index = join(runner.directory(path), `index-${randomUUID()}.tmp`);
-    const run = async (args: string[], options: { input?: string | Buffer; env?: Record<string, string> } = {}) =>
-      (await runner.run(path, args, { ...options, env: { ...options.env, GIT_INDEX_FILE: index } })).stdout
-        .toString('latin1')
-        .trim();
-    try {
-      if (parent !== null) await checkFolders(files, (name) => git.findFile(path, parent, name));
-      const entries: string[] = [];
-      for (let at = 0; at < files.length; at += PARALLEL_WRITES) {
-        const part = files.slice(at, at + PARALLEL_WRITES).map(async (file) => {
-          const existing = parent === null ? null : await git.findFile(path, parent, file.path);
-          checkPresence(file, existing);
-          if (file.action === 'delete') return `0 ${'0'.repeat(40)}\t${file.path}\0`;
-          const mode = file.mode ?? existing?.mode ?? '100644';
-          const oid = await run(['hash-object', '-w', '--stdin'], { input: file.content ?? '' });
-          return `${mode} ${oid}\t${file.path}\0`;
+    const alternates = from === undefined || from === path ? [] : [join(runner.directory(from), 'objects')];
+    return inQuarantine(
+      runner,
+      path,
+      async (quarantine) => {
+        const { env } = quarantine;
+        const { parent } = commit;
+        if (alternates.length > 0 && parent !== null) await borrow(runner, path, parent, env);
+        const tree = await writeTree(runner, path, commit, quarantine);
+        const args = ['commit-tree', ...(parent === null ? [] : ['-p', parent]), '-F', '-', tree];
+        const oid = await readOid(runner, path, args, {
+          input: commit.message,
+          env: { ...env, ...identityEnv('AUTHOR', commit.author), ...identityEnv('COMMITTER', commit.committer) },
         });
-        entries.push(...(await Promise.all(part)));
-      }
-      await run(parent === null ? ['read-tree', '--empty'] : ['read-tree', parent]);
-      await refuseAsInvalid(run(['update-index', '-z', '--index-info'], { input: entries.join('') }));
-      const tree = await refuseAsInvalid(run(['write-tree']));
-      const oid = await run(['commit-tree', ...(parent === null ? [] : ['-p', parent]), '-F', '-', tree], {
-        input: commit.message,
-        env: { ...identity('AUTHOR', commit.author), ...identity('COMMITTER', commit.committer) },
-      });
-      await git.updateRefs(path, [{ ref: `refs/heads/${branch}`, oldOid: parent, newOid: oid }]);
-      return oid;
-    } finally {
-      await rm(index, { force: true });
-    }
+        await judge?.(oid, createNewObjects(runner, objects, path, env));
+        return oid;
+      },
+      { alternates },
+    );
   };
 
-/** git refuses here what our own checks cannot know of, such as a file where another change needs a folder. */
-const refuseAsInvalid = async <T>(call: Promise<T>): Promise<T> => {
+  return {
+    createCommit,
+    async commitFiles(path, { branch, ...commit }) {
+      const oid = await createCommit(path, commit);
+      await git.updateRefs(path, [{ ref: `refs/heads/${branch}`, oldOid: commit.parent, newOid: oid }]);
+      return oid;
+    },
+  };
+};
+
+/** What git says is one object id. */
+export const readOid = async (
+  runner: Runner,
+  path: string,
+  args: readonly string[],
+  options: { readonly input?: string | Buffer; readonly env: Readonly<Record<string, string>> },
+): Promise<string> => (await runner.run(path, args, options)).stdout.toString('latin1').trim();
+
+/** The tree that the changes make of the parent's. */
+const writeTree = async (
+  runner: Runner,
+  path: string,
+  { parent, files }: Pick<FilesCommit, 'parent' | 'files'>,
+  { env, folder }: Quarantine,
+): Promise<string> => {
+  const plan = planFiles(
+    files,
+    parent === null ? new Map() : await standingAt(runner, path, parent, pathsOf(files), env),
+  );
+  const contents = plan.files.flatMap(({ source }) => ('change' in source ? [source.change] : []));
+  const oids = await writeContents(runner, path, files, contents, { env, folder });
+  const entries = [
+    // First, so that a file may take the place of a folder and the other way round.
+    ...plan.removed.map((name) => `0 ${'0'.repeat(40)}\t${name}\0`),
+    ...plan.files.map(({ path: name, mode, source }) => {
+      const oid = 'oid' in source ? source.oid : oids.get(source.change);
+      return `${mode} ${oid}\t${name}\0`;
+    }),
+  ];
+  const indexEnv = { ...env, GIT_INDEX_FILE: join(folder, 'index') };
+  await runner.run(path, parent === null ? ['read-tree', '--empty'] : ['read-tree', parent], { env: indexEnv });
+  await runner.run(path, ['update-index', '-z', '--index-info'], { env: indexEnv, input: entries.join('') });
+  return readOid(runner, path, ['write-tree'], { env: indexEnv });
+};
+
+/** One git writes all of them; it reads them as files, so that they need not be in memory together. */
+const writeContents = async (
+  runner: Runner,
+  path: string,
+  files: FilesCommit['files'],
+  wanted: readonly number[],
+  { env, folder }: Pick<Quarantine, 'env' | 'folder'>,
+): Promise<ReadonlyMap<number, string>> => {
+  if (wanted.length === 0) return new Map();
+  const nameOf = (change: number) => join(folder, `content-${change}`);
+  for (let at = 0; at < wanted.length; at += PARALLEL_WRITES) {
+    const part = wanted.slice(at, at + PARALLEL_WRITES);
+    await Promise.all(part.map((change) => writeFile(nameOf(change), files[change]?.content ?? '')));
+  }
+  const input = wanted.map((change) => `${nameOf(change)}\n`).join('');
+  const { stdout } = await runner.run(path, ['hash-object', '-w', '--no-filters', '--stdin-paths'], { env, input });
+  const oids = stdout.toString('latin1').trim().split('\n');
+  if (oids.length !== wanted.length) throw new GitError('failed', 'The files could not be written');
+  return new Map(wanted.map((change, at) => [change, oids[at] ?? '']));
+};
+
+const standingAt = async (
+  runner: Runner,
+  path: string,
+  treeish: string,
+  names: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<ReadonlyMap<string, Standing>> => {
+  const found = new Map<string, Standing>();
+  for (let at = 0; at < names.length; at += PATHS_AT_ONCE) {
+    // `-t`: folders on the way to a name are told too, and decide what may stand there.
+    const args = ['ls-tree', '-z', '-t', '--full-tree', treeish, '--', ...names.slice(at, at + PATHS_AT_ONCE)];
+    for (const record of (await runner.run(path, args, { env })).stdout.toString('utf8').split('\0')) {
+      const [, mode = '', type = '', oid = '', name = ''] = /^(\d{6}) (\w+) ([0-9a-f]+)\t([\s\S]+)$/.exec(record) ?? [];
+      if (name !== '') found.set(name, { mode, type, oid });
+    }
+  }
+  return found;
+};
+
+/** Copies what the commit needs and this repository has not, as a pack, from one whose objects `env` lets git see. */
+const borrow = async (
+  runner: Runner,
+  path: string,
+  oid: string,
+  env: Readonly<Record<string, string>>,
+): Promise<void> => {
+  const target = join(env.GIT_OBJECT_DIRECTORY ?? '', 'pack', 'pack');
+  const list = runner.launch(path, ['rev-list', '--objects', '--stdin'], { env });
+  list.stdin.end(`${oid}\n--not\n--all\n`);
+  const pack = runner.launch(path, ['pack-objects', '--quiet', '--delta-base-offset', target], { env });
+  pack.stdout.resume();
+  list.stdout.pipe(pack.stdin);
+  const timer = setTimeout(() => {
+    list.kill('timeout');
+    pack.kill('timeout');
+  }, BORROW_TIMEOUT_MS);
   try {
-    return await call;
-  } catch (error) {
-    if (!(error instanceof GitError) || error.reason !== 'failed') throw error;
-    throw new GitError('invalid', 'The file changes contradict each other or the files that are there', {
-      command: error.command,
-      stderr: error.stderr,
-      cause: error,
-    });
+    const [listed, packed] = await Promise.all([list.exited, pack.exited]);
+    if (listed !== 0) throw list.failure(listed);
+    if (packed !== 0) throw pack.failure(packed);
+  } finally {
+    clearTimeout(timer);
   }
 };
 
-const check = ({ branch, parent, files, message }: FilesCommit): void => {
-  if (!validRefName(branch)) throw new GitError('invalid', 'The branch name is not valid');
+const BORROW_TIMEOUT_MS = 10 * 60_000;
+
+const check = ({ parent, message }: Pick<FilesCommit, 'parent' | 'message'>): void => {
   if (parent !== null && !validOid(parent)) throw new GitError('invalid', 'The parent commit is not valid');
   if (message.includes('\0')) throw new GitError('invalid', 'The commit message must not contain NUL');
-  const seen = new Set<string>();
-  for (const file of files) {
-    if (!validFilePath(file.path)) throw new GitError('invalid', 'The file path is not valid');
-    if (seen.has(file.path)) throw new GitError('invalid', 'A file is changed twice');
-    seen.add(file.path);
-    if (file.action === 'delete') continue;
-    if (file.content === undefined) throw new GitError('invalid', 'The file content is missing');
-  }
-  const kept = new Set(files.flatMap((file) => (file.action === 'delete' ? [] : [file.path])));
-  if ([...kept].some((file) => foldersOf(file).some((folder) => kept.has(folder)))) {
-    throw new GitError('invalid', 'A path is used both as a file and as a folder');
-  }
-};
-
-/** git would replace a file by the folder a new path needs; only an outspoken deletion may do that. */
-const checkFolders = async (
-  files: readonly FileChange[],
-  find: (name: string) => Promise<TreeEntry | null>,
-): Promise<void> => {
-  const deleted = new Set(files.flatMap((file) => (file.action === 'delete' ? [file.path] : [])));
-  const folders = new Set(files.flatMap((file) => (file.action === 'create' ? foldersOf(file.path) : [])));
-  for (const folder of folders) {
-    const entry = deleted.has(folder) ? null : await find(folder);
-    if (entry && entry.type !== 'tree') throw new GitError('invalid', 'A path is used both as a file and as a folder');
-  }
-};
-
-/** `a/b/c` → `a`, `a/b`. */
-const foldersOf = (path: string): string[] =>
-  path
-    .split('/')
-    .slice(0, -1)
-    .map((_, at, segments) => segments.slice(0, at + 1).join('/'));
-
-const checkPresence = (file: FileChange, existing: TreeEntry | null): void => {
-  if (file.action === 'create' && existing) throw new GitError('invalid', 'A file with this name already exists');
-  if (file.action !== 'create' && !existing) throw new GitError('invalid', "A file with this name doesn't exist");
-  if (existing && existing.type !== 'blob') throw new GitError('invalid', 'The path is not a file');
-};
-
-/** A relative path of plain segments: no `..`, no `.git` in any disguise, no control characters or backslashes. */
-export const validFilePath = (path: string): boolean =>
-  path !== '' &&
-  Buffer.byteLength(path) <= MAX_PATH_BYTES &&
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  !/[\u0000-\u001f\u007f\\]/.test(path) &&
-  !/\p{Surrogate}/u.test(path) &&
-  path
-    .split('/')
-    .every((segment) => segment !== '' && segment !== '.' && segment !== '..' && !looksLikeGitFolder(segment));
-
-const looksLikeGitFolder = (segment: string): boolean =>
-  // Case, trailing dots and blanks, streams, short names and invisible characters are ignored by some file systems.
-  /^(?:\.git|git~\d+)(?:[ .]*|:.*)$/i.test(segment.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
-
-const identity = (role: 'AUTHOR' | 'COMMITTER', { name, email, date }: Identity): Record<string, string> => {
-  // git refuses an empty name, and NUL cannot be passed at all.
-  const plain = (text: string) => text.replaceAll(/[\0\r\n<>]/g, '').trim();
-  return {
-    [`GIT_${role}_NAME`]: plain(name) || plain(email) || 'unknown',
-    [`GIT_${role}_EMAIL`]: plain(email),
-    [`GIT_${role}_DATE`]: `@${Math.floor(date.getTime() / 1000)} +0000`,
-  };
 };

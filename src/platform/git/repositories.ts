@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { TEMPORARY_INDEX } from './commit-files.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
@@ -11,7 +10,6 @@ import type { Git } from './types.ts';
 type RepositoryFunctions = Pick<Git, 'init' | 'remove' | 'exists' | 'diskSize' | 'gc'>;
 
 const GC_TIMEOUT_MS = 2 * 60 * 60_000;
-const STALE_MS = 24 * 60 * 60_000;
 
 export const createRepositories = (runner: Runner, objects: ObjectReader): RepositoryFunctions => {
   const exists = async (path: string): Promise<boolean> => {
@@ -60,7 +58,6 @@ export const createRepositories = (runner: Runner, objects: ObjectReader): Repos
     },
 
     async gc(path, { signal, timeoutMs = GC_TIMEOUT_MS } = {}) {
-      await removeStaleIndexes(runner.directory(path));
       await runner.run(path, ['gc', '--quiet', '--prune=2.weeks.ago'], { signal, timeoutMs });
     },
   };
@@ -77,15 +74,6 @@ export const removeIncoming = async (runner: Runner, path: string): Promise<void
   const names = (await unlessAbsent(readdir(folder))) ?? [];
   for (const name of names) {
     if (name.startsWith(prefix)) await rm(join(folder, name), { recursive: true, force: true });
-  }
-};
-
-const removeStaleIndexes = async (directory: string): Promise<void> => {
-  for (const name of (await unlessAbsent(readdir(directory))) ?? []) {
-    if (!TEMPORARY_INDEX.test(name)) continue;
-    const file = join(directory, name);
-    const found = await unlessAbsent(stat(file));
-    if (found && Date.now() - found.mtimeMs > STALE_MS) await rm(file, { force: true });
   }
 };
 

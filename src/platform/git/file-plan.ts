@@ -1,0 +1,134 @@
+import { GitError } from './git-error.ts';
+import type { FileChange } from './types.ts';
+
+const MAX_PATH_BYTES = 4_096;
+
+/** What stands at a path of the tree that changes start from. */
+export interface Standing {
+  readonly mode: string;
+  readonly type: string;
+  readonly oid: string;
+}
+
+/** A file as the changes leave it: with an object that is there, or with the content of the change at this place. */
+export interface PlannedFile {
+  readonly path: string;
+  readonly mode: string;
+  readonly source: { readonly oid: string } | { readonly change: number };
+}
+
+export interface FilePlan {
+  readonly files: readonly PlannedFile[];
+  readonly removed: readonly string[];
+}
+
+/** The paths whose entries (null for none) decide whether the changes are possible: their own and all folders above. */
+export const pathsOf = (changes: readonly FileChange[]): string[] => {
+  const paths = new Set<string>();
+  for (const { path, previousPath } of changes) {
+    for (const name of previousPath === undefined ? [path] : [path, previousPath]) {
+      if (!validFilePath(name)) throw invalid('The file path is not valid');
+      paths.add(name);
+      for (const folder of foldersOf(name)) paths.add(folder);
+    }
+  }
+  return [...paths];
+};
+
+/**
+ * What the changes come to, one after the other. Throws `invalid` for one that is not possible where it stands.
+ */
+export const planFiles = (changes: readonly FileChange[], standing: ReadonlyMap<string, Standing>): FilePlan => {
+  const placed = new Map<string, PlannedFile | null>();
+  /** How many files the changes have put below a folder. */
+  const below = new Map<string, number>();
+
+  const find = (path: string): PlannedFile | null => {
+    const mine = placed.get(path);
+    if (mine !== undefined) return mine;
+    const found = standing.get(path);
+    return found && found.type !== 'tree' ? { path, mode: found.mode, source: { oid: found.oid } } : null;
+  };
+  const isFolder = (path: string) => standing.get(path)?.type === 'tree' || (below.get(path) ?? 0) > 0;
+  const count = (path: string, by: number) => {
+    for (const folder of foldersOf(path)) below.set(folder, (below.get(folder) ?? 0) + by);
+  };
+  const put = (file: PlannedFile) => {
+    if (!placed.get(file.path)) count(file.path, 1);
+    placed.set(file.path, file);
+  };
+  const remove = (path: string) => {
+    if (placed.get(path)) count(path, -1);
+    placed.set(path, null);
+  };
+  const existing = (path: string): PlannedFile => {
+    const found = find(path);
+    if (!found) throw invalid("A file with this name doesn't exist");
+    if (found.mode === SUBMODULE) throw invalid('The path is not a file');
+    return found;
+  };
+  const vacant = (path: string) => {
+    if (find(path)) throw invalid('A file with this name already exists');
+    if (isFolder(path)) throw invalid('A directory with this name already exists');
+    if (foldersOf(path).some((folder) => find(folder) !== null)) {
+      throw invalid('A path is used both as a file and as a folder');
+    }
+  };
+
+  for (const [at, change] of changes.entries()) {
+    const { action, path, mode } = change;
+    const content = change.content === undefined ? null : { change: at };
+    if (action === 'create') {
+      vacant(path);
+      if (!content) throw invalid('The file content is missing');
+      put({ path, mode: mode ?? REGULAR, source: content });
+    } else if (action === 'move') {
+      const from = existing(change.previousPath ?? '');
+      remove(from.path);
+      vacant(path);
+      put({ path, mode: mode ?? from.mode, source: content ?? from.source });
+    } else {
+      const now = existing(path);
+      if (action === 'delete') remove(path);
+      else if (action === 'update') {
+        if (!content) throw invalid('The file content is missing');
+        put({ path, mode: mode ?? now.mode, source: content });
+      } else {
+        if (now.mode !== REGULAR && now.mode !== EXECUTABLE) throw invalid('The path is not a regular file');
+        put({ path, mode: mode ?? now.mode, source: now.source });
+      }
+    }
+  }
+  return {
+    files: [...placed.values()].filter((file) => file !== null),
+    removed: [...placed].flatMap(([path, file]) => (file === null && standing.has(path) ? [path] : [])),
+  };
+};
+
+const REGULAR = '100644';
+const EXECUTABLE = '100755';
+const SUBMODULE = '160000';
+
+/** `a/b/c` → `a`, `a/b`. */
+const foldersOf = (path: string): string[] =>
+  path
+    .split('/')
+    .slice(0, -1)
+    .map((_, at, segments) => segments.slice(0, at + 1).join('/'));
+
+/** A relative path of plain segments: no `..`, no `.git` in any disguise, no control characters or backslashes. */
+export const validFilePath = (path: string): boolean =>
+  path !== '' &&
+  Buffer.byteLength(path) <= MAX_PATH_BYTES &&
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  !/[\u0000-\u001f\u007f\\]/.test(path) &&
+  !/\p{Surrogate}/u.test(path) &&
+  path
+    .split('/')
+    .every((segment) => segment !== '' && segment !== '.' && segment !== '..' && !looksLikeGitFolder(segment));
+
+const looksLikeGitFolder = (segment: string): boolean =>
+  // Case, trailing dots and blanks, streams, short names and invisible characters are ignored by some file systems.
+  /^(?:\.git|git~\d+)(?:[ .]*|:.*)$/i.test(segment.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
+
+const invalid = (message: string) => new GitError('invalid', message);

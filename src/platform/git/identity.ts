@@ -1,0 +1,17 @@
+import type { Identity } from './types.ts';
+
+/** git refuses an empty name, and NUL cannot be passed at all. */
+const plain = (text: string): string => text.replaceAll(/[\0\r\n<>]/g, '').trim();
+
+const nameOf = ({ name, email }: Identity): string => plain(name) || plain(email) || 'unknown';
+const secondsOf = ({ date }: Identity): number => Math.floor(date.getTime() / 1000);
+
+/** The environment by which git takes somebody for author or committer. */
+export const identityEnv = (role: 'AUTHOR' | 'COMMITTER', who: Identity): Record<string, string> => ({
+  [`GIT_${role}_NAME`]: nameOf(who),
+  [`GIT_${role}_EMAIL`]: plain(who.email),
+  [`GIT_${role}_DATE`]: `@${secondsOf(who)} +0000`,
+});
+
+/** `Ada <ada@example.com> 1706688000 +0000`, as objects hold it. */
+export const signatureLine = (who: Identity): string => `${nameOf(who)} <${plain(who.email)}> ${secondsOf(who)} +0000`;

@@ -1,0 +1,58 @@
+import { readOid } from './commit-files.ts';
+import { GitError } from './git-error.ts';
+import { identityEnv } from './identity.ts';
+import { createNewObjects } from './new-objects.ts';
+import type { ObjectReader } from './object-reader.ts';
+import type { Runner } from './process.ts';
+import { inQuarantine } from './quarantine.ts';
+import { validOid } from './ref-names.ts';
+import type { Git } from './types.ts';
+
+/** Raised to leave the quarantine empty-handed. */
+class Outcome extends Error {
+  readonly result: 'conflict' | 'empty';
+  constructor(result: 'conflict' | 'empty') {
+    super(result);
+    this.result = result;
+  }
+}
+
+/** Makes commits of what one commit changed against another, on top of a third: cherry-picks and reverts. */
+export const createMergedCommits =
+  (runner: Runner, objects: ObjectReader): Git['applyChange'] =>
+  async (path, { base, changed, onto, message, author, committer }, judge) => {
+    if (![base ?? changed, changed, onto].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    try {
+      return await inQuarantine(runner, path, async ({ env, forget }) => {
+        const signed = { ...env, ...identityEnv('AUTHOR', author), ...identityEnv('COMMITTER', committer) };
+        const commit = (tree: string, parents: readonly string[], text = '') =>
+          readOid(runner, path, ['commit-tree', ...parents.flatMap((oid) => ['-p', oid]), '-F', '-', tree], {
+            input: text,
+            env: signed,
+          });
+        // `merge-tree` finds the base by itself (and takes a given one only since 2.40): here it is the one
+        // parent of two commits made for the purpose.
+        const emptyTree = () => readOid(runner, path, ['mktree'], { input: '', env });
+        const root = await commit(base === null ? await emptyTree() : `${base}^{tree}`, []);
+        const [ours, theirs] = await Promise.all([
+          commit(`${onto}^{tree}`, [root], 'ours'),
+          commit(`${changed}^{tree}`, [root], 'theirs'),
+        ]);
+        const args = ['merge-tree', '--write-tree', '-z', '--no-messages', '--end-of-options', ours, theirs];
+        const { stdout, exitCode } = await runner.run(path, args, { env, allow: [1] });
+        if (exitCode === 1) throw new Outcome('conflict');
+        const tree = stdout.toString('latin1').split('\0', 1)[0] ?? '';
+        const now = await readOid(runner, path, ['rev-parse', '--verify', '--end-of-options', `${onto}^{tree}`], {
+          env,
+        });
+        if (tree === now) throw new Outcome('empty');
+        await forget([root, ours, theirs]);
+        const oid = await commit(tree, [onto], message);
+        await judge?.(oid, createNewObjects(runner, objects, path, env));
+        return { oid };
+      });
+    } catch (error) {
+      if (error instanceof Outcome) return { failed: error.result };
+      throw error;
+    }
+  };

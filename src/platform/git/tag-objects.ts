@@ -1,0 +1,36 @@
+import { readOid } from './commit-files.ts';
+import { GitError } from './git-error.ts';
+import { signatureLine } from './identity.ts';
+import { createNewObjects } from './new-objects.ts';
+import type { ObjectReader } from './object-reader.ts';
+import type { Runner } from './process.ts';
+import { inQuarantine } from './quarantine.ts';
+import { validOid, validRefName } from './ref-names.ts';
+import { parseTag } from './tag-object.ts';
+import type { Git, TagObject } from './types.ts';
+
+/** Makes and reads annotated tags. */
+export const createTagObjects = (
+  runner: Runner,
+  objects: ObjectReader,
+): Pick<Git, 'createTagObject' | 'readTagObjects'> => ({
+  async createTagObject(path, { name, commit, message, tagger }, judge) {
+    if (!validRefName(name)) throw new GitError('invalid', 'The tag name is not valid');
+    if (!validOid(commit)) throw new GitError('invalid', 'The object id is not valid');
+    if (message.includes('\0')) throw new GitError('invalid', 'The message must not contain NUL');
+    const text = message.endsWith('\n') ? message : `${message}\n`;
+    const input = `object ${commit}\ntype commit\ntag ${name}\ntagger ${signatureLine(tagger)}\n\n${text}`;
+    return inQuarantine(runner, path, async ({ env }) => {
+      const oid = await readOid(runner, path, ['mktag'], { input, env });
+      await judge?.(oid, createNewObjects(runner, objects, path, env));
+      return oid;
+    });
+  },
+
+  async readTagObjects(path, oids) {
+    const found = await Promise.all(oids.filter(validOid).map((oid) => objects.read(path, 'contents', oid)));
+    return found.flatMap((object): TagObject[] =>
+      object?.type === 'tag' ? [parseTag(object.oid, object.content)] : [],
+    );
+  },
+});
