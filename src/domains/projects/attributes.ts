@@ -56,6 +56,7 @@ const settings = z.object({
   approvals_before_merge: z.int().min(0).max(100),
 
   ci_config_path: z.string().max(255).nullable(),
+  build_coverage_regex: z.string().max(255).nullable(),
   ci_default_git_depth: z.int().min(0).max(1_000).nullable(),
   ci_forward_deployment_enabled: z.boolean(),
   ci_forward_deployment_rollback_allowed: z.boolean(),
@@ -155,7 +156,7 @@ const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
 const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
 
 /** Text becomes the number, boolean or list that the setting is. */
-const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
+export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
   const kind = schemaKind(schema);
   if (kind === 'list' && typeof value === 'string')
     return value

@@ -4,11 +4,13 @@ import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPlace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { describeProjects, type ProjectPayload } from '#domains/users/project-payload.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import type { SentFile } from '#platform/picture.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import {
   projectArchived,
@@ -18,6 +20,7 @@ import {
   projectUnstarred,
   projectUpdated,
 } from './events.ts';
+import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
@@ -28,7 +31,15 @@ import { firstCommit } from './readme.ts';
 // What other domains build on stands in files of its own.
 export { insertProject, nextIid, raiseIid } from './insert.ts';
 
-export interface NewProject extends ProjectAttributes {
+interface BeyondSettings {
+  /** Null takes it away. */
+  readonly avatar?: SentFile | null | undefined;
+  readonly container_expiration_policy_attributes?: PolicyChanges | undefined;
+  /** Administrators alone. There is one place where repositories lie: `default`. */
+  readonly repository_storage?: string | undefined;
+}
+
+export interface NewProject extends ProjectAttributes, BeyondSettings {
   /** One of `name` and `path` is needed; the other follows from it. */
   readonly name?: string | undefined;
   readonly path?: string | undefined;
@@ -39,7 +50,7 @@ export interface NewProject extends ProjectAttributes {
   readonly initialize_with_readme?: boolean | undefined;
 }
 
-export interface ProjectChanges extends ProjectAttributes {
+export interface ProjectChanges extends ProjectAttributes, BeyondSettings {
   readonly name?: string | undefined;
   readonly path?: string | undefined;
   readonly visibility?: Visibility | undefined;
@@ -60,6 +71,8 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   const default_branch =
     input.default_branch || namespace.default_branch || (await getSettings(ctx)).default_branch_name;
   checkBranchName(default_branch);
+  checkStorage(ctx, input.repository_storage);
+  const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : null;
   const { git } = ctx.services;
   const made: string[] = [];
   try {
@@ -72,7 +85,8 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
         path,
         visibility_level,
         default_branch,
-        attributes: projectAttributes.parse(input),
+        avatar_key,
+        attributes: settingsOf(tx, null, input),
       });
       made.push(disk_path);
       await git.init(disk_path, default_branch);
@@ -98,13 +112,16 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
   requireAbility(ctx, given, 'update_settings');
   if (input.name !== undefined || input.path !== undefined) requireAbility(ctx, given, 'rename_project');
   checkNameAndPath(input);
+  checkStorage(ctx, input.repository_storage);
+  const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : input.avatar;
   return ctx.transaction(async (tx) => {
     // The namespace first, as everybody does: the project's path hangs on it.
     const place = await lockPlace(tx, given.namespace_id);
     const before = await lockProject(tx, given.id);
     if (!place || place.id !== before.namespace_id) throw conflict();
     const { namespace } = before;
-    const wanted: Record<string, unknown> = { ...columnsOf(projectAttributes.parse(input)) };
+    const wanted: Record<string, unknown> = { ...columnsOf(settingsOf(tx, before, input)) };
+    if (avatar_key !== undefined) wanted.avatar_key = avatar_key;
     if (input.name !== undefined) wanted.name = input.name;
     if (input.visibility !== undefined && visibilityLevel(input.visibility) !== before.visibility_level) {
       requireAbility(ctx, before, 'change_visibility');
@@ -128,6 +145,7 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     }
     const changes = differences(before, wanted);
     if (Object.keys(changes).length === 0) return before;
+    if (changes.avatar_key) removeAvatar(tx, before.avatar_key);
     await tx.db
       .updateTable('projects')
       .set({ ...wanted, updated_at: sql`now()` })
@@ -222,6 +240,24 @@ const nameAndPath = ({ name, path }: NewProject): { name: string; path: string }
   return chosen;
 };
 
+/** The settings in the input, as columns will have them. */
+const settingsOf = (tx: Tx, before: ProjectRow | null, input: NewProject | ProjectChanges): ProjectAttributes => {
+  const settings = projectAttributes.parse(input);
+  const container_expiration_policy = nextPolicy(
+    tx.clock.now(),
+    before?.container_expiration_policy ?? null,
+    settings.container_expiration_policy,
+    input.container_expiration_policy_attributes,
+  );
+  return { ...settings, container_expiration_policy };
+};
+
+const checkStorage = (ctx: Context, storage: string | undefined): void => {
+  if (storage === undefined) return;
+  if (!ctx.actor.isAdmin) throw forbidden();
+  if (storage !== 'default') throw invalid({ repository_storage: ['is not included in the list'] });
+};
+
 const checkBranchName = (branch: string): void => {
   if (!validRefName(branch)) throw invalid({ default_branch: ['is invalid'] });
 };
@@ -276,7 +312,9 @@ const differences = (before: ProjectRow, wanted: Readonly<Record<string, unknown
   for (const [name, value] of Object.entries(wanted)) {
     const previous: unknown = Reflect.get(before, name);
     const current: unknown = name === 'container_expiration_policy' ? JSON.parse(String(value)) : value;
-    if (value !== undefined && !isSame(previous, current)) changes[name] = { previous, current };
+    if (value === undefined || isSame(previous, current)) continue;
+    // Where the picture lies is nobody's business.
+    changes[name] = name === 'avatar_key' ? { previous: null, current: null } : { previous, current };
   }
   return changes;
 };

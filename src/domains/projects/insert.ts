@@ -19,6 +19,7 @@ export interface ProjectInsert {
   readonly path: string;
   readonly visibility_level: number;
   readonly default_branch: string;
+  readonly avatar_key?: string | null;
   readonly attributes: ProjectAttributes;
   readonly import_type?: string;
   /** Leaves the default branch unprotected: an archive says itself what is. */
@@ -63,6 +64,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
       full_path,
       visibility_level: project.visibility_level,
       default_branch: project.default_branch,
+      avatar_key: project.avatar_key ?? null,
       imported: project.import_type !== undefined,
       import_type: project.import_type ?? null,
       runners_token: encrypt(tx.services.secretKey, `GR1348941${randomToken(20)}`),

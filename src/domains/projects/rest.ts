@@ -10,8 +10,9 @@ import { createProject, namespaceOfUser, setArchived, setStar, updateProject } f
 import { deleteProject, restoreProject } from './deletion.ts';
 import { getProject, getProjectDetails, type ProjectRow } from './queries.ts';
 import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject } from './record.ts';
+import { avatarRoute } from './rest/avatar.ts';
 import { groupRoutes } from './rest/group.ts';
-import { creationInputs, projectInputs } from './rest/inputs.ts';
+import { type BeyondSettings, beyondSettings, creationInputs, projectInputs, someChange } from './rest/inputs.ts';
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
 import type { DetailPart } from './select.ts';
@@ -26,6 +27,7 @@ const accepted = z.object({ message: z.literal('202 Accepted') });
 export const routes = [
   ...listRoutes,
   ...groupRoutes,
+  avatarRoute,
   route({
     method: 'GET',
     path: '/projects/:id',
@@ -76,11 +78,12 @@ export const routes = [
     tag,
     summary: 'Change a project',
     input: { ...projectInputs, id: idOrPath() },
+    rules: [someChange],
     response: projectRecord,
     run: async (ctx, { id, name, path, visibility, default_branch, ...settings }) => {
       const project = await getProject(ctx, id);
       const named = { name, path, visibility, default_branch: default_branch || undefined };
-      await updateProject(ctx, project, { ...readAttributes(settings), ...named });
+      await updateProject(ctx, project, { ...readAttributes(settings), ...beyondSettings(settings), ...named });
       return fullRecord(ctx, project);
     },
   }),
@@ -165,7 +168,7 @@ function archiving() {
   );
 }
 
-interface CreationInput {
+interface CreationInput extends BeyondSettings {
   readonly name?: string | undefined;
   readonly path?: string | undefined;
   readonly visibility?: (typeof VISIBILITIES)[number] | undefined;
@@ -177,6 +180,7 @@ const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOr
   const { name, path, visibility, default_branch, initialize_with_readme, ...settings } = input;
   const project = await createProject(ctx, {
     ...readAttributes(settings),
+    ...beyondSettings(settings),
     name,
     path,
     visibility,

@@ -14,7 +14,7 @@ export const MAX_AVATAR_BYTES = 200 * 1024;
 const HOUR_MS = 3_600_000;
 
 /**
- * Stores a picture for a user or group and gives its key, for `avatar_key`. The name in it was never used before, so that
+ * Stores a picture for a user, group or project and gives its key, for `avatar_key`. The name in it was never used before, so that
  * what is found under it never changes. Throws `invalid` (avatar) for what is no picture that is taken.
  */
 export const storeAvatar = async (ctx: Context, file: SentFile): Promise<string> => {
@@ -65,6 +65,8 @@ export const dropUnclaimedAvatar = defineJob({
       .select('id')
       .where('avatar_key', '=', key)
       .unionAll(db.selectFrom('namespaces').select('id').where('avatar_key', '=', key))
+      .unionAll(db.selectFrom('projects').select('id').where('avatar_key', '=', key))
+      .unionAll(db.selectFrom('topics').select('id').where('avatar_key', '=', key))
       .executeTakeFirst();
     if (!claimed) await services.storage.remove(key);
   },

@@ -191,7 +191,7 @@ ProjectRef.implement({
       ),
       avatarUrl: reads(
         'avatarUrl',
-        ['avatar_key'],
+        ['id', 'avatar_key'],
         t.string({ resolve: (project, _args, ctx) => projectAvatarUrl(ctx, project) }),
       ),
       webUrl: reads(

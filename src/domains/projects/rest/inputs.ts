@@ -1,7 +1,10 @@
 import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
-import { anyHash, boolean, commaList, integer, oneOf, text } from '#rest/params.ts';
+import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
+import { type SentFile, tooBig } from '#platform/picture.ts';
+import { anyHash, atLeastOneOf, boolean, commaList, fileUpload, integer, oneOf, text } from '#rest/params.ts';
 import { attributeAliases, attributeNames, attributeSchemas, featureSwitches, schemaKind } from '../attributes.ts';
+import { readPolicyChanges } from '../expiration-policy.ts';
 
 /** The parameter of each setting, from its schema. Values are judged by `readAttributes`. */
 function settingInputs(): Readonly<Record<SettingInput, z.ZodType<unknown>>>;
@@ -40,13 +43,60 @@ const plainInput = (schema: z.core.$ZodType): z.ZodType => {
   }
 };
 
+const OFF: ReadonlySet<string> = new Set(['', 'false', '0']);
+
+/** What has to be built before it can be asked for: refused unless it is off, not left out in silence. */
+const unbuilt = (reason: string) =>
+  text()
+    .refine((value) => OFF.has(value.toLowerCase()), `is not supported: ${reason}`)
+    .nullish()
+    .describe(`Not supported: ${reason}.`);
+
+const NO_TEMPLATES = 'there are no project templates here';
+const NO_MIRRORS = 'repositories are not mirrored here';
+
 /** What projects are changed by. */
 export const projectInputs = {
   ...settingInputs(),
+  template_name: unbuilt(NO_TEMPLATES),
+  template_project_id: unbuilt(NO_TEMPLATES),
+  use_custom_template: unbuilt(NO_TEMPLATES),
+  group_with_project_templates_id: unbuilt(NO_TEMPLATES),
+  mirror: unbuilt(NO_MIRRORS),
+  mirror_trigger_builds: unbuilt(NO_MIRRORS),
+  mirror_user_id: unbuilt(NO_MIRRORS),
+  mirror_overwrites_diverged_branches: unbuilt(NO_MIRRORS),
+  only_mirror_protected_branches: unbuilt(NO_MIRRORS),
   name: text({ max: 255 }).optional(),
   path: text({ max: 255 }).optional(),
   visibility: oneOf(VISIBILITIES).optional(),
   default_branch: text({ max: 255 }).optional(),
+  container_expiration_policy_attributes: anyHash().optional(),
+  repository_storage: text({ max: 255 }).optional().describe('Administrators alone; `default` is all there is.'),
+  /** A PNG, JPEG, GIF or WebP picture of at most 200 KiB; empty takes it away. */
+  avatar: fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) }).nullish(),
 };
+const inputNames = Object.keys(projectInputs).filter((name): name is keyof typeof projectInputs =>
+  Object.hasOwn(projectInputs, name),
+);
+/** A change has to change something. */
+export const someChange = atLeastOneOf(...inputNames);
 /** What they are made from. */
 export const creationInputs = { ...projectInputs, initialize_with_readme: boolean().optional() };
+
+export interface BeyondSettings {
+  readonly avatar?: SentFile | null | undefined;
+  readonly container_expiration_policy_attributes?: Readonly<Record<string, unknown>> | undefined;
+  readonly repository_storage?: string | undefined;
+}
+
+/** The parameters that are no setting, as commands take them. */
+export const beyondSettings = ({
+  avatar,
+  container_expiration_policy_attributes: policy,
+  repository_storage,
+}: BeyondSettings) => ({
+  avatar,
+  repository_storage,
+  container_expiration_policy_attributes: policy && readPolicyChanges(policy),
+});

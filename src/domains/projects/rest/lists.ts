@@ -32,6 +32,11 @@ const commonFilters = {
   visibility: oneOf(VISIBILITIES).optional(),
   with_issues_enabled: boolean().optional(),
   with_merge_requests_enabled: boolean().optional(),
+  with_programming_language: text({ max: 255 })
+    .optional()
+    .describe(
+      'The exact name of a language, in any case, found in the default branch of code that the caller may read.',
+    ),
   simple: boolean().optional(),
   sort,
 };
@@ -42,6 +47,9 @@ const dated = {
   updated_before: dateTime().optional(),
 };
 
+const NO_CHECKSUMS =
+  'Only projects that could not be checksummed; nothing here keeps copies to compare, so there are none.';
+
 const keysetById = { keyset: { id: 'integer' }, continueBy: 'id', shallowOffset: true } as const;
 /** Projects of the hub, of users and of groups. */
 export const listRoutes = [
@@ -50,15 +58,15 @@ export const listRoutes = [
     tag,
     summary: 'List projects',
     description:
-      'All projects the caller may see; anonymous callers get public ones in the simple form. Keyset pagination goes by `id`. Sizes as an order, `include_*` and `repository_storage` count for administrators alone.',
+      'All projects the caller may see; anonymous callers get public ones in the simple form, and none where the filter is about the caller. Keyset pagination goes by `id`; offsets beyond 50,000 need it. Sizes as an order, `include_*`, `repository_storage` and custom attributes count for administrators alone: of others they are ignored, and a size orders as `created_at`. `similarity` needs a `search`, and finds what the caller belongs to. `updated_after` and `updated_before` count with `order_by=updated_at`.',
     auth: 'optional',
     paging: keysetById,
     input: {
       ...commonFilters,
       ...dated,
-      imported: boolean().optional(),
-      include_hidden: boolean().optional(),
-      include_pending_delete: boolean().optional(),
+      imported: boolean().optional().describe('Only what the caller imported from elsewhere.'),
+      include_hidden: boolean().optional().describe('For administrators.'),
+      include_pending_delete: boolean().optional().describe('For administrators.'),
       last_activity_after: dateTime().optional(),
       last_activity_before: dateTime().optional(),
       marked_for_deletion_on: date().optional(),
@@ -71,10 +79,15 @@ export const listRoutes = [
         'packages_size',
         'wiki_size',
       ]).optional(),
-      repository_storage: text({ max: 255 }).optional(),
+      repository_checksum_failed: boolean().optional().describe(NO_CHECKSUMS),
+      wiki_checksum_failed: boolean().optional().describe(NO_CHECKSUMS),
+      repository_storage: text({ max: 255 }).optional().describe('For administrators.'),
       search_namespaces: boolean().default(false),
       statistics: boolean().default(false),
-      topic: commaList(text({ max: 255 })).optional(),
+      topic: commaList(text({ max: 255 }))
+        .optional()
+        .describe('All of them, in any case.'),
+      topic_id: integer().optional(),
     },
     item: anyProjectRecord,
     run: async (ctx, { topic, statistics, simple, with_custom_attributes, ...filter }, page) => {

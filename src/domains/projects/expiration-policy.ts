@@ -1,0 +1,54 @@
+import { invalid } from '#platform/errors.ts';
+import { type ContainerExpirationPolicy, coerce, containerExpirationPolicy } from './attributes.ts';
+
+/** Some of the policy: the rest stays as it is. */
+export type PolicyChanges = Partial<Omit<ContainerExpirationPolicy, 'next_run_at'>>;
+
+const { next_run_at: _, ...writable } = containerExpirationPolicy.shape;
+const DEFAULTS = containerExpirationPolicy.parse({});
+
+/** `container_expiration_policy_attributes` as clients send them. @throws DomainError `invalid` naming what cannot be */
+export const readPolicyChanges = (given: Readonly<Record<string, unknown>>): PolicyChanges => {
+  const sent: Readonly<Record<string, unknown>> = { name_regex: given.name_regex_delete, ...given };
+  const found: Record<string, unknown> = {};
+  const problems: string[] = [];
+  for (const [name, schema] of Object.entries(writable)) {
+    if (sent[name] === undefined) continue;
+    // Forms send nothing where they mean that there is none.
+    const value = sent[name] === '' ? null : coerce(sent[name], schema.unwrap());
+    const parsed = schema.unwrap().safeParse(value);
+    if (parsed.success) found[name] = parsed.data;
+    else problems.push(`${name} does not have a valid value`);
+  }
+  if (problems.length > 0) throw invalid({ container_expiration_policy: problems });
+  return found;
+};
+
+/**
+ * The policy a project is to have: what it has, or the usual one, with the whole of another and then with some changes.
+ * When it runs next follows from it.
+ */
+export const nextPolicy = (
+  now: Date,
+  before: ContainerExpirationPolicy | null,
+  whole: ContainerExpirationPolicy | undefined,
+  changes: PolicyChanges | undefined,
+): ContainerExpirationPolicy | undefined => {
+  if (!whole && !changes) return undefined;
+  const policy = { ...(whole ?? before ?? DEFAULTS), ...changes };
+  const isSame = before?.enabled && before.cadence === policy.cadence && before.next_run_at !== null;
+  return {
+    ...policy,
+    next_run_at: !policy.enabled ? null : isSame ? before.next_run_at : nextRun(now, policy.cadence),
+  };
+};
+
+const DAYS: Readonly<Record<string, number>> = { '1d': 1, '7d': 7, '14d': 14 };
+const MONTHS: Readonly<Record<string, number>> = { '1month': 1, '3month': 3 };
+
+const nextRun = (now: Date, cadence: ContainerExpirationPolicy['cadence']): string => {
+  const at = new Date(now);
+  at.setUTCDate(at.getUTCDate() + (DAYS[cadence] ?? 0));
+  at.setUTCMonth(at.getUTCMonth() + (MONTHS[cadence] ?? 0));
+  return at.toISOString();
+};
