@@ -3,17 +3,20 @@ import { graphqlNested } from './benches/graphql-nested.ts';
 import { groups } from './benches/groups.ts';
 import { hooks } from './benches/hooks.ts';
 import { hooksHanging } from './benches/hooks-hanging.ts';
+import { projectsAtScale } from './benches/projects-at-scale.ts';
 import { restProjects } from './benches/rest-projects.ts';
 import { signIns } from './benches/sign-ins.ts';
 import { sse5000 } from './benches/sse-5000.ts';
 import { start } from './benches/start.ts';
 import { exportIssues, importIssues } from './benches/transfers.ts';
+import { type Options, readOptions } from './lib/options.ts';
 import { describe, type Outcome } from './lib/report.ts';
 import { openWorld, type World } from './lib/world.ts';
 
-/** `npm run bench` runs all of them, `npm run bench -- NAME...` some. */
-const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
+/** `npm run bench` runs all of them, `npm run bench -- NAME...` some; lib/options.ts has what else may be given. */
+const benches: Readonly<Record<string, (world: World, options: Options) => Promise<Outcome>>> = {
   'rest-projects': restProjects,
+  'projects-at-scale': projectsAtScale,
   groups,
   'graphql-flat': graphqlFlat,
   'graphql-nested': graphqlNested,
@@ -27,7 +30,7 @@ const benches: Readonly<Record<string, (world: World) => Promise<Outcome>>> = {
 };
 
 const main = async (): Promise<void> => {
-  const names = process.argv.slice(2);
+  const { names, options } = readOptions(process.argv.slice(2));
   const unknown = names.filter((name) => !Object.hasOwn(benches, name));
   if (unknown.length > 0) {
     console.error(`There is no bench ${unknown.join(', ')}. There are: ${Object.keys(benches).join(', ')}.`);
@@ -41,7 +44,7 @@ const main = async (): Promise<void> => {
     for (const [name, bench] of Object.entries(benches)) {
       if (names.length > 0 && !names.includes(name)) continue;
       try {
-        console.log(describe(name, await bench(world)));
+        console.log(describe(name, await bench(world, options)));
       } catch (error) {
         // The others may still tell something.
         console.error(`FAILED  ${name}:`, error);

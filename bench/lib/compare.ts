@@ -19,41 +19,30 @@ export interface Comparison {
   readonly concurrency?: number;
   readonly rounds?: number;
   readonly windowMs?: number;
+  readonly warmUpMs?: number;
 }
 
-interface Window {
+export interface Window {
   readonly perSecond: number;
   readonly nodeUs: number;
   readonly postgresUs: number;
+}
+
+/** What the two were in one round. */
+export interface Round {
+  readonly hub: Window;
+  readonly baseline: Window;
 }
 
 /**
  * Loads both sides in turn, in short windows, and compares window by window: what else the machine does meanwhile hits
  * both. The verdict is by CPU time per request, which other work disturbs least; the rates are told beside it.
  */
-export const compare = async ({
-  hub,
-  baseline,
-  backends,
-  atLeast,
-  concurrency = 8,
-  rounds = 8,
-  windowMs = 1_500,
-}: Comparison): Promise<Outcome> => {
-  for (const side of [hub, baseline]) await load(side, backends, concurrency, 2_000);
-  const byCpu: number[] = [];
-  const byRate: number[] = [];
-  const windows: { hub: Window; baseline: Window }[] = [];
-  for (let round = 0; round < rounds; round++) {
-    // Whoever comes second finds warmer caches: take turns.
-    const first = round % 2 === 0;
-    const a = await load(first ? hub : baseline, backends, concurrency, windowMs);
-    const b = await load(first ? baseline : hub, backends, concurrency, windowMs);
-    const [ofHub, ofBaseline] = first ? [a, b] : [b, a];
-    windows.push({ hub: ofHub, baseline: ofBaseline });
-    byCpu.push(cpuOf(ofBaseline) / cpuOf(ofHub));
-    byRate.push(ofHub.perSecond / ofBaseline.perSecond);
-  }
+export const compare = async (comparison: Comparison): Promise<Outcome> => {
+  const { hub, baseline, atLeast } = comparison;
+  const windows = await takeTurns(comparison);
+  const byCpu = windows.map((round) => cpuOf(round.baseline) / cpuOf(round.hub));
+  const byRate = windows.map((round) => round.hub.perSecond / round.baseline.perSecond);
   const us = (side: 'hub' | 'baseline') => {
     const part = (of: (window: Window) => number) => median(windows.map((each) => of(each[side]))).toFixed(0);
     return `${part(cpuOf)} us (node ${part(({ nodeUs }) => nodeUs)}, postgres ${part(({ postgresUs }) => postgresUs)})`;
@@ -69,7 +58,29 @@ export const compare = async ({
   };
 };
 
-const cpuOf = ({ nodeUs, postgresUs }: Window): number => nodeUs + postgresUs;
+/** Warms both up, then measures them in alternating windows. */
+export const takeTurns = async ({
+  hub,
+  baseline,
+  backends,
+  concurrency = 8,
+  rounds = 8,
+  windowMs = 1_500,
+  warmUpMs = 2_000,
+}: Omit<Comparison, 'atLeast'>): Promise<Round[]> => {
+  for (const side of [hub, baseline]) await load(side, backends, concurrency, warmUpMs);
+  const windows: Round[] = [];
+  for (let round = 0; round < rounds; round++) {
+    // Whoever comes second finds warmer caches: take turns.
+    const first = round % 2 === 0;
+    const a = await load(first ? hub : baseline, backends, concurrency, windowMs);
+    const b = await load(first ? baseline : hub, backends, concurrency, windowMs);
+    windows.push(first ? { hub: a, baseline: b } : { hub: b, baseline: a });
+  }
+  return windows;
+};
+
+export const cpuOf = ({ nodeUs, postgresUs }: Window): number => nodeUs + postgresUs;
 
 const load = async (
   { send, pid }: Side,

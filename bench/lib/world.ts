@@ -68,7 +68,8 @@ export const openWorld = async (): Promise<World> => {
   };
 };
 
-const openDatabase = async (url: string, dataDir: string, onClose: () => void): Promise<Database> => {
+/** A database that is there already, and the directory of the hubs on it. `onClose` is called before they end. */
+export const openDatabase = async (url: string, dataDir: string, onClose = () => {}): Promise<Database> => {
   const pool = createPool({ connectionString: url, max: 4, applicationName: 'millrace bench' });
   const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');
   const postmaster = parentOf(rows[0]?.pid ?? 0);

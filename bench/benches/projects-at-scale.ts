@@ -1,0 +1,175 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cpuOf, median, type Round, type Side, takeTurns, type Window } from '../lib/compare.ts';
+import { commonLists, type ListRequest } from '../lib/fill/lists.ts';
+import { openFilled } from '../lib/fill/open.ts';
+import { openPlans } from '../lib/fill/plans.ts';
+import { PEOPLE } from '../lib/fill/watched.ts';
+import { type Http, openHttp } from '../lib/http.ts';
+import type { Options } from '../lib/options.ts';
+import type { Server } from '../lib/processes.ts';
+import type { Outcome } from '../lib/report.ts';
+import { type Database, openDatabase, type World } from '../lib/world.ts';
+
+const [SMALL, LARGE] = [20_000, 1_000_000];
+const MOST_GROWTH = 1.3;
+/** Slower than this once, it is asked for by one at a time. */
+const SLOW_MS = 250;
+
+interface Hub {
+  readonly database: Database;
+  readonly server: Server;
+  readonly http: Http;
+  readonly projects: number;
+  readonly directory: string;
+  close(): Promise<void>;
+}
+
+/**
+ * Each common list of projects in a hub of a million of them against one of 20,000. The databases are those of
+ * `npm run bench:fill`, in directories that stay: `--small DIR`, `--large DIR`; what is missing is filled. `--only TEXT`
+ * takes the lists whose names have it; `--plans` prints how Postgres finds them in the large one.
+ */
+export const projectsAtScale = async (_world: World, options: Options): Promise<Outcome> => {
+  const small = await openHub(options.small ?? join(tmpdir(), 'millrace-bench-small'), SMALL);
+  const large = await openHub(options.large ?? join(tmpdir(), 'millrace-bench-large'), LARGE);
+  const backends = () => [...small.database.backends(), ...large.database.backends()];
+  try {
+    const lines = [TITLE];
+    const over: string[] = [];
+    const lists = commonLists(0).filter(({ name }) => name.includes(options.only ?? ''));
+    for (const { name } of lists) {
+      try {
+        const [few, many] = [await sideOf(small, name), await sideOf(large, name)];
+        if (few.matches !== many.matches && few.sameMatches)
+          throw new Error(`${few.matches} projects among ${SMALL}, ${many.matches} among ${LARGE}`);
+        const slow = Math.max(few.ms, many.ms) > SLOW_MS;
+        const rounds = await takeTurns({
+          hub: many,
+          baseline: few,
+          backends,
+          concurrency: slow ? 1 : 4,
+          rounds: slow ? 3 : 5,
+          windowMs: slow ? 300 : 700,
+          warmUpMs: slow ? 10 : 400,
+        });
+        if (growth(rounds, cpuOf) > MOST_GROWTH) over.push(name);
+        lines.push(row(name, rounds));
+      } catch (error) {
+        over.push(name);
+        lines.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+      }
+      console.log(lines.at(-1));
+    }
+    if (options.plans) await tellPlans(large, lists);
+    return {
+      target: `among ${LARGE} at most ${MOST_GROWTH} times as dear as among ${SMALL}, each of ${lists.length}`,
+      reached: over.length === 0,
+      lines: [...lines, over.length === 0 ? 'none is over' : `over: ${over.join('; ')}`],
+    };
+  } finally {
+    await small.close();
+    await large.close();
+  }
+};
+
+const openHub = async (directory: string, projects: number): Promise<Hub> => {
+  const place = { databaseUrl: null, dataDir: directory };
+  const filled = await openFilled(place, projects, (line) => console.log(`filling ${directory}: ${line}`));
+  // Limits of requests would answer in place of lists.
+  await filled.pool.query(
+    `update application_settings set attributes = attributes || '{"projects_api_rate_limit_unauthenticated": 0}'`,
+  );
+  const database = await openDatabase(filled.url, directory);
+  const server = await database.startHub();
+  const http = openHttp(server.url);
+  const close = async () => {
+    await http.close();
+    await database.close();
+    await filled.close();
+  };
+  return { database, server, http, projects, directory, close };
+};
+
+/** The list of this name, its middle being that of the hub's own projects. */
+const requestOf = (hub: Hub, name: string): ListRequest => {
+  const found = commonLists(hub.projects / 2).find((each) => each.name === name);
+  if (!found) throw new Error(`there is no list ${name}`);
+  return found;
+};
+
+const send = (hub: Hub, { path, as }: ListRequest) => {
+  const headers: Record<string, string> = as ? { 'private-token': PEOPLE[as].token } : {};
+  if (typeof path === 'string')
+    return {
+      ask: () => hub.http.get(`/api/v4${path}`, headers),
+      method: 'GET',
+      path: `/api/v4${path}`,
+      headers,
+    } as const;
+  const body = JSON.stringify(path);
+  const typed = { ...headers, 'content-type': 'application/json' };
+  const to = '/api/graphql';
+  return { ask: () => hub.http.post(to, body, typed), method: 'POST', path: to, body, headers: typed } as const;
+};
+
+const sideOf = async (
+  hub: Hub,
+  name: string,
+): Promise<Side & { readonly matches: number; readonly sameMatches: boolean; readonly ms: number }> => {
+  const request = requestOf(hub, name);
+  const { ask, ...prepared } = send(hub, request);
+  await ask();
+  const start = performance.now();
+  const { status, text, headers } = await ask();
+  const ms = performance.now() - start;
+  if (status !== 200 || text.startsWith('{"errors"')) throw new Error(`answered ${status}: ${text.slice(0, 300)}`);
+  const matches = Number(headers['x-total'] ?? text.split('"fullPath"').length - 1);
+  return {
+    name: `${hub.projects}`,
+    pid: hub.server.pid,
+    matches,
+    sameMatches: request.sameMatches ?? false,
+    ms,
+    send: () => hub.http.drain({ ...prepared, leastBytes: text.length * 0.9 }),
+  };
+};
+
+const growth = (rounds: readonly Round[], of: (window: Window) => number): number =>
+  median(rounds.map(({ hub, baseline }) => of(hub) / of(baseline)));
+
+const TITLE =
+  'list | CPU us among 20,000 | among 1,000,000 | times by CPU (least to most) | requests a second | and | times slower';
+
+const row = (name: string, rounds: readonly Round[]): string => {
+  const us = (side: keyof Round) => median(rounds.map((round) => cpuOf(round[side]))).toFixed(0);
+  const rate = (side: keyof Round) => {
+    const perSecond = median(rounds.map((round) => round[side].perSecond));
+    return perSecond.toFixed(perSecond < 10 ? 1 : 0);
+  };
+  const each = rounds.map(({ hub, baseline }) => cpuOf(hub) / cpuOf(baseline));
+  const byCpu = `${median(each).toFixed(2)} (${Math.min(...each).toFixed(2)} to ${Math.max(...each).toFixed(2)})`;
+  const byRate = growth(rounds, ({ perSecond }) => 1 / perSecond).toFixed(2);
+  return [name, us('baseline'), us('hub'), byCpu, rate('baseline'), rate('hub'), byRate].join(' | ');
+};
+
+/** Asks for each list a few times in a hub of its own whose statements Postgres explains, and prints the last plans. */
+const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<void> => {
+  const plans = await openPlans(hub.database.pool, hub.directory);
+  try {
+    const server = await hub.database.startHub();
+    const http = openHttp(server.url, 1);
+    const explained: Hub = { ...hub, server, http };
+    for (const { name } of lists) {
+      const { ask } = send(explained, requestOf(explained, name));
+      for (let i = 0; i < 2; i++) await ask();
+      await plans.mark();
+      const { status } = await ask();
+      console.log(`\n#### ${name}${status === 200 ? '' : ` (${status})`}\n\n\`\`\`\n${await plans.since()}\n\`\`\``);
+    }
+    await http.close();
+    await server.stop();
+  } finally {
+    await plans.close();
+  }
+};

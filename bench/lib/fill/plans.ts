@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type pg from 'pg';
+
+/** What Postgres writes of each statement it has run. */
+export interface Plans {
+  /** From here on. */
+  mark(): Promise<void>;
+  /** The statements since the mark, each as a tree of a line a node. */
+  since(): Promise<string>;
+  close(): Promise<void>;
+}
+
+const SETTINGS = {
+  session_preload_libraries: 'auto_explain',
+  'auto_explain.log_min_duration': '0',
+  'auto_explain.log_analyze': 'on',
+  'auto_explain.log_buffers': 'on',
+  'auto_explain.log_format': 'json',
+};
+/** Who asks is found in the same way for every list. */
+const NOT_OF_THE_LIST =
+  /personal_access_tokens|application_settings|hub_processes|graphile_worker|event_log|bench\.fill/;
+
+/** Has the embedded Postgres of a data directory explain what it runs in sessions that begin from now on, until it is closed. */
+export const openPlans = async (pool: pg.Pool, dataDir: string): Promise<Plans> => {
+  const log = join(dataDir, 'postgres', 'postgres.log');
+  const each = async (statement: (name: string, value: string) => string) => {
+    for (const [name, value] of Object.entries(SETTINGS)) {
+      await pool.query(
+        `do $$ begin execute format('alter database %I ${statement(name, value)}', current_database()); end $$`,
+      );
+    }
+  };
+  await each((name, value) => `set ${name} = ${value}`);
+  let from = 0;
+  const read = async () => (await readFile(log, 'utf8')).slice(from);
+  return {
+    mark: async () => {
+      await sleep(100);
+      from += (await read()).length;
+    },
+    since: async () => {
+      await sleep(100);
+      return explained(await read()).join('\n\n');
+    },
+    close: () => each((name) => `reset ${name}`),
+  };
+};
+
+interface Node {
+  readonly 'Node Type': string;
+  readonly 'Parent Relationship'?: string;
+  readonly 'Subplan Name'?: string;
+  readonly 'Index Name'?: string;
+  readonly 'Relation Name'?: string;
+  readonly Alias?: string;
+  readonly 'Scan Direction'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Actual Total Time': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
+  readonly Plans?: readonly Node[];
+}
+
+const explained = (log: string): string[] => {
+  const parts = log.split(/^\S+ \S+ \S+ \[\d+\].*?LOG: {2}duration: ([\d.]+) ms {2}plan:\n/m);
+  const told: string[] = [];
+  for (let i = 1; i < parts.length; i += 2) {
+    const text = (parts[i + 1] ?? '').split('\n').filter((line) => line.startsWith('\t'));
+    const { 'Query Text': query, Plan: plan }: { 'Query Text': string; Plan: Node } = JSON.parse(text.join('\n'));
+    if (NOT_OF_THE_LIST.test(query)) continue;
+    told.push([`${summary(query)}: ${parts[i]} ms, ${blocks(plan)} pages`, ...tree(plan, 1)].join('\n'));
+  }
+  return told;
+};
+
+const summary = (query: string): string => query.replace(/\s+/g, ' ').slice(0, 60);
+
+const blocks = (node: Node): number => node['Shared Hit Blocks'] + node['Shared Read Blocks'];
+
+const tree = (node: Node, depth: number): string[] => {
+  if (node['Actual Loops'] === 0) return [];
+  const rows = Math.round(node['Actual Rows'] * node['Actual Loops']);
+  const removed = Math.round((node['Rows Removed by Filter'] ?? 0) * node['Actual Loops']);
+  const what = [
+    node['Subplan Name'] ? `${node['Subplan Name']}:` : '',
+    node['Node Type'],
+    node['Scan Direction'] === 'Backward' ? 'backward' : '',
+    node['Index Name'] ? node['Index Name'] : '',
+    node['Relation Name'] && !node['Index Name'] ? node['Relation Name'] : '',
+  ].filter((part) => part !== '');
+  const counts = [
+    `rows ${rows}`,
+    removed > 0 ? `of ${rows + removed}` : '',
+    node['Actual Loops'] > 1 ? `in ${node['Actual Loops']} loops` : '',
+  ].filter((part) => part !== '');
+  const ms = (node['Actual Total Time'] * node['Actual Loops']).toFixed(2);
+  const line = `${'  '.repeat(depth)}${what.join(' ')} (${counts.join(' ')}, ${blocks(node)} pages, ${ms} ms)`;
+  return [line, ...(node.Plans ?? []).flatMap((child) => tree(child, depth + 1))];
+};

@@ -1,0 +1,28 @@
+import { parseArgs } from 'node:util';
+
+/** What may be given beside the names of benches. */
+export interface Options {
+  /** Directories of databases filled by `bench:fill`. */
+  readonly small: string | undefined;
+  readonly large: string | undefined;
+  /** Part of the names of the lists that are measured. */
+  readonly only: string | undefined;
+  readonly plans: boolean;
+}
+
+export const readOptions = (args: readonly string[]): { names: string[]; options: Options } => {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      small: { type: 'string' },
+      large: { type: 'string' },
+      only: { type: 'string' },
+      plans: { type: 'boolean', default: false },
+    },
+  });
+  return {
+    names: positionals,
+    options: { small: values.small, large: values.large, only: values.only, plans: values.plans },
+  };
+};
