@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { keysetShape, pageShape } from './paging.ts';
+import { keysetShape, nameKeysetShape, type Paging, pageShape } from './paging.ts';
 import { kindOf, type Shape } from './params.ts';
 import type { Route } from './route.ts';
 
@@ -82,9 +82,13 @@ const RESPONSES = Object.fromEntries(
   ]),
 );
 
+const pagingShape = (paging: Paging): Shape => {
+  if (paging === 'offset') return pageShape;
+  return paging.keyset === 'name' ? nameKeysetShape : keysetShape;
+};
+
 const operation = (route: Route, schemas: Json): Json => {
-  const shape: Shape =
-    route.paging === null ? route.shape : { ...route.shape, ...(route.paging === 'offset' ? pageShape : keysetShape) };
+  const shape: Shape = route.paging === null ? route.shape : { ...route.shape, ...pagingShape(route.paging) };
   const inPath = new Set(route.pathNames);
   const others = Object.keys(shape).filter((name) => !inPath.has(name));
   const hasBody = route.method !== 'GET' && route.method !== 'DELETE';

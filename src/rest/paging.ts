@@ -3,6 +3,7 @@ import { badParameters } from '#platform/errors.ts';
 import {
   DEFAULT_PER_PAGE,
   type KeysetCursor,
+  type KeysetPageRequest,
   MAX_PER_PAGE,
   offsetPage,
   type Page,
@@ -14,7 +15,7 @@ import type { Parameters } from './nested.ts';
 import { dateTime, inputParser, integer, oneOf, text } from './params.ts';
 
 /** How a list is paged. Every list can be paged by offset; `keyset` allows `pagination=keyset` as well. */
-export type Paging = 'offset' | KeysetPaging;
+export type Paging = 'offset' | KeysetPaging | NamePaging;
 
 export interface KeysetPaging {
   /** Columns by which it may be ordered. A cursor also holds `id`. */
@@ -25,6 +26,13 @@ export interface KeysetPaging {
   readonly continueBy?: 'cursor' | 'id';
   /** Offsets beyond 50,000 are refused with 405: keyset has to be used. */
   readonly shallowOffset?: boolean;
+}
+
+/** What git keeps has no other key: `pagination=keyset` goes on after `page_token`, the last name on the page before. */
+export interface NamePaging {
+  readonly keyset: 'name';
+  /** The value of the route's `sort` input that is the order of names; keyset is refused with any other. */
+  readonly sort?: string;
 }
 
 export type KeysetColumn = 'integer' | 'text' | 'time' | 'date';
@@ -42,8 +50,15 @@ export const keysetShape = {
   cursor: text({ max: 4_000 }).optional(),
 };
 
+export const nameKeysetShape = {
+  ...pageShape,
+  pagination: keysetShape.pagination,
+  page_token: text({ max: 4_000 }).optional(),
+};
+
 const parseOffset = inputParser(pageShape);
 const parseKeyset = inputParser(keysetShape);
+const parseNameKeyset = inputParser(nameKeysetShape);
 
 /** Reads the page wanted: bad numbers are 400, more than 100 a page are 100, what keyset cannot order is 405. */
 export const pageReader = (paging: Paging) => {
@@ -52,6 +67,16 @@ export const pageReader = (paging: Paging) => {
       if (sent.pagination === 'keyset') throw keysetUnavailable();
       const { page, per_page } = parseOffset(sent);
       return offsetPage(page, Math.min(per_page, MAX_PER_PAGE));
+    };
+  }
+  if (paging.keyset === 'name') {
+    return (sent: Parameters, input: Readonly<Record<string, unknown>>): PageRequest => {
+      const { page, per_page, pagination, page_token } = parseNameKeyset(sent);
+      const perPage = Math.min(per_page, MAX_PER_PAGE);
+      if (pagination !== 'keyset') return offsetPage(page, perPage);
+      if (paging.sort !== undefined && (input.sort ?? paging.sort) !== paging.sort) throw keysetUnavailable();
+      const cursor = page_token ? { name: page_token } : null;
+      return { kind: 'keyset', perPage, limit: perPage, order_by: 'name', sort: 'asc', cursor };
     };
   }
   const sorts = paging.sorts ?? ['asc', 'desc'];
@@ -90,9 +115,7 @@ export const writePage = (http: PageResponse, request: PageRequest, page: Page<u
   const perPageText = `per_page=${request.perPage}`;
   if (request.kind === 'keyset') {
     if (!page.next) return;
-    const byId = paging !== 'offset' && paging.continueBy === 'id';
-    const name = byId ? (request.sort === 'asc' ? 'id_after' : 'id_before') : 'cursor';
-    const value = byId ? page.next.id : encodeCursor(page.next);
+    const [name, value] = continuation(request, page.next, paging);
     http.setHeader('Link', `${linkStart(http, name)}${perPageText}&${name}=${value}>; rel="next"`);
     return;
   }
@@ -114,6 +137,14 @@ export const writePage = (http: PageResponse, request: PageRequest, page: Page<u
   if (total === null || lastPage === null) return;
   http.setHeader('X-Total', String(total));
   http.setHeader('X-Total-Pages', String(lastPage));
+};
+
+const continuation = (request: KeysetPageRequest, next: KeysetCursor, paging: Paging): readonly [string, string] => {
+  if (paging !== 'offset' && paging.keyset === 'name') return ['page_token', encodeURIComponent(next.name ?? '')];
+  if (paging !== 'offset' && 'continueBy' in paging && paging.continueBy === 'id') {
+    return [request.sort === 'asc' ? 'id_after' : 'id_before', String(next.id)];
+  }
+  return ['cursor', encodeCursor(next)];
 };
 
 /**

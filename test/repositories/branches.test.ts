@@ -78,6 +78,63 @@ describe('GET branches', () => {
     expect((await client.head(path)).headers.get('x-total')).toBe('4');
   });
 
+  it('pages by name, in the byte order of names, past what is deleted meanwhile', async () => {
+    const { owner, path } = await setUp(['B', 'a', 'a-b', 'é', 'z/y']);
+    const client = app().as(owner);
+    const first = await client.get(`${path}?pagination=keyset&per_page=2`);
+    expect(namesOf(first)).toEqual(['B', 'a']);
+    expect(first.headers.get('x-total')).toBeNull();
+    const next = (answer: typeof first) => /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1] ?? '';
+    expect((await client.delete(`${path}/a`)).status).toBe(204);
+    const second = await client.get(next(first).replace(/^.*\/api\/v4/, ''));
+    expect(namesOf(second)).toEqual(['a-b', 'main']);
+    const third = await client.get(next(second).replace(/^.*\/api\/v4/, ''));
+    expect(namesOf(third)).toEqual(['z/y', 'é']);
+    expect(third.headers.get('link')).toBeNull();
+    expect((await client.get(`${path}?pagination=keyset&sort=updated_desc`)).status).toBe(405);
+  });
+
+  it('sorts by the last change', async () => {
+    const { owner, tree, remote, path } = await setUp(['b', 'a']);
+    await commitFile(tree, 'x', 'x', 'Later', '2030-01-01T00:00:00Z');
+    await runGit(tree, 'push', '-q', remote, 'main:late');
+    const client = app().as(owner);
+    expect(namesOf(await client.get(`${path}?sort=updated_desc`))).toEqual(['late', 'a', 'b', 'main']);
+    expect(namesOf(await client.get(`${path}?sort=updated_asc&per_page=2&page=2`))).toEqual(['main', 'late']);
+    expect((await client.get(`${path}?sort=name_desc`)).body).toEqual({
+      error: expect.stringContaining('sort does not have a valid value'),
+    });
+  });
+
+  it('holds to both search and expression, and says what is wrong with an expression', async () => {
+    const { owner, path } = await setUp(['feature/one', 'feature/two', 'one']);
+    const client = app().as(owner);
+    expect(namesOf(await client.get(`${path}?search=feature&regex=one`))).toEqual(['feature/one']);
+    for (const regex of ['(a', '(a)\\1', '(?=a)', 'a{1001}', '[z-a]', '*']) {
+      expect((await client.get(`${path}?regex=${encodeURIComponent(regex)}`)).body, regex).toEqual({
+        error: 'regex is invalid (allowed: an RE2 expression)',
+      });
+    }
+    expect((await client.get(`${path}?regex=${encodeURIComponent('(x{500}){2}'.repeat(2))}`)).body).toEqual({
+      error: 'regex is too complex',
+    });
+    for (const bad of ['regex[]=a', 'search[]=a', 'search=%00', `regex=${'a'.repeat(1_001)}`]) {
+      expect((await client.get(`${path}?${bad}`)).status, bad).toBe(400);
+    }
+  });
+
+  it('tells of each branch on a long page whether it is merged', async () => {
+    const { owner, tree, remote, path } = await setUp(Array.from({ length: 30 }, (_, n) => `b${n}`));
+    await runGit(tree, 'checkout', '-q', '-b', 'work');
+    for (let n = 0; n < 5; n++) {
+      await commitFile(tree, `w${n}`, 'w', `Work ${n}`);
+      await runGit(tree, 'push', '-q', remote, `work:work-${n}`);
+    }
+    const { body } = await app().as(owner).get(`${path}?per_page=100`);
+    const merged = body.filter(({ merged }: { merged: boolean }) => merged);
+    expect([body.length, merged.length]).toBe([36, 30]);
+  });
+
   it('answers hostile expressions on 10,000 branches within a second, and others meanwhile', {
     retry: BUSY,
   }, async () => {
@@ -94,14 +151,26 @@ describe('GET branches', () => {
       join(dataDir, 'repositories', disk_path, 'packed-refs'),
       `# pack-refs with:\n${lines.join('\n')}\n`,
     );
-    const startedAt = performance.now();
-    const slow = app()
-      .as(owner)
-      .get(`${path}?regex=${encodeURIComponent('(a+)+$')}`);
-    const cheap = await app().anonymous.get('/-/liveness');
-    expect(cheap.status).toBe(200);
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
-    expect((await slow).headers.get('x-total')).toBe('10000');
+    for (const [regex, found] of [
+      ['(a+)+$', '10000'],
+      ['(a|aa)*b$', '0'],
+      ['(.*)(.*)(.*)(.*)x', '0'],
+      // Either all are tried within the time, or it is refused.
+      ['(?:a?){40}a{40}\\b.{20}$', null],
+      ['(((.{0,9}){0,9}){0,3}c){2}', null],
+    ] as const) {
+      const startedAt = performance.now();
+      const slow = app()
+        .as(owner)
+        .get(`${path}?regex=${encodeURIComponent(regex)}`);
+      const cheap = await app().anonymous.get('/-/liveness');
+      expect(cheap.status).toBe(200);
+      expect(performance.now() - startedAt, regex).toBeLessThan(1_000);
+      const { status, headers } = await slow;
+      expect(performance.now() - startedAt, regex).toBeLessThan(2_000);
+      if (found === null) expect([200, 400], regex).toContain(status);
+      else expect(headers.get('x-total'), regex).toBe(found);
+    }
   });
 
   it('shows a public repository to everyone, a private one from Reporter up', async () => {

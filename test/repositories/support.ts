@@ -26,9 +26,11 @@ export interface Ran {
 }
 
 /** The real git, as a person at a terminal has it. */
-export const tryGit = (cwd: string, ...args: string[]): Promise<Ran> =>
+export const tryGit = (cwd: string, ...args: string[]): Promise<Ran> => tryGitWith({}, cwd, ...args);
+
+const tryGitWith = (env: Readonly<Record<string, string>>, cwd: string, ...args: string[]): Promise<Ran> =>
   new Promise((resolve) => {
-    execFile('git', args, { cwd, env: ENV, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+    execFile('git', args, { cwd, env: { ...ENV, ...env }, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : 1, stdout, stderr });
     });
   });
@@ -49,10 +51,18 @@ export const useFolder = (): (() => string) => {
   return () => folder;
 };
 
-export const commitFile = async (tree: string, name: string, content: string, message: string): Promise<string> => {
+export const commitFile = async (
+  tree: string,
+  name: string,
+  content: string,
+  message: string,
+  date?: string,
+): Promise<string> => {
   await writeFile(join(tree, name), content);
   await runGit(tree, 'add', '--all');
-  await runGit(tree, 'commit', '-q', '-m', message);
+  const dates = date === undefined ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date };
+  const { code, stderr } = await tryGitWith(dates, tree, 'commit', '-q', '-m', message);
+  if (code !== 0) throw new Error(`git commit: ${stderr}`);
   return runGit(tree, 'rev-parse', 'HEAD');
 };
 

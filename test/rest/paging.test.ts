@@ -63,6 +63,17 @@ const routes = [
     paging: { keyset: { id: 'integer', created_at: 'time', name: 'text' }, sorts: ['asc'] },
     run: async (_ctx, _input, page) => keysetPage(page),
   }),
+  listRoute({
+    ...base,
+    path: '/branches',
+    summary: 'Keyset by name',
+    input: { sort: oneOf(['name_asc', 'updated_asc']).default('name_asc') },
+    paging: { keyset: 'name', sort: 'name_asc' },
+    run: async (_ctx, _input, page) => {
+      seen = page;
+      return { items: all.slice(0, page.limit), next: { name: 'a/b & c' } };
+    },
+  }),
 ];
 
 let app: TinyApp;
@@ -231,5 +242,23 @@ describe('keyset paging', () => {
     expect(deep.status).toBe(405);
     expect(deep.json()).toHaveProperty('error', expect.stringContaining('keyset pagination'));
     expect((await app.ask(`${API}/none?page=502&per_page=100`)).status).toBe(200);
+  });
+});
+
+describe('keyset paging by name', () => {
+  it('goes on after the last name seen', async () => {
+    const { headers } = await app.ask(`${API}/branches?pagination=keyset&page_token=x&per_page=2`);
+    expect(seen).toMatchObject({ kind: 'keyset', limit: 2, cursor: { name: 'x' } });
+    expect(headers.link).toBe(
+      `<${EXTERNAL_URL}/api/v4/branches?pagination=keyset&per_page=2&page_token=a%2Fb%20%26%20c>; rel="next"`,
+    );
+    expect(headers['x-total']).toBeUndefined();
+    await app.ask(`${API}/branches?page=2`);
+    expect(seen).toMatchObject({ kind: 'offset', page: 2 });
+  });
+
+  it('is refused for another order', async () => {
+    const { status } = await app.ask(`${API}/branches?pagination=keyset&sort=updated_asc`);
+    expect(status).toBe(405);
   });
 });

@@ -95,13 +95,30 @@ export const badCursor = () => new DomainError('bad_request', 'The cursor is inv
 const isDataException = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && error.code.startsWith('22');
 
-/** A list that is at hand as a whole (branches, languages), already in order; `keyOf` gives each row's unique key. */
-export const listOfRows = <Row>(all: readonly Row[], keyOf: (row: Row) => string | number): List<Row> => ({
+/**
+ * A list that is at hand as a whole (branches, languages), already in order; `keyOf` gives each row's unique key. Where
+ * `compare` tells how the rows are ordered by it, a cursor marks its place even when its row is gone.
+ */
+export const listOfRows = <Row, Key extends string | number = string | number>(
+  all: readonly Row[],
+  keyOf: (row: Row) => Key,
+  compare?: (left: Key, right: CursorValues[number]) => number,
+): List<Row> => ({
   rows: ({ limit, offset = 0, after, before, backwards = false }) => {
-    const place = (cursor: CursorValues | null | undefined) =>
-      cursor ? all.findIndex((row) => keyOf(row) === cursor[0]) : -1;
-    const from = place(after) + 1 + offset;
-    const end = place(before);
+    const place = (cursor: CursorValues) => all.findIndex((row) => keyOf(row) === cursor[0]);
+    const first = (cursor: CursorValues, isThere: (order: number) => boolean) => {
+      let [low, high] = [0, all.length];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        const row = all[middle];
+        if (row !== undefined && compare && isThere(compare(keyOf(row), cursor[0] ?? null))) high = middle;
+        else low = middle + 1;
+      }
+      return low;
+    };
+    const start = !after ? 0 : compare ? first(after, (order) => order > 0) : place(after) + 1;
+    const end = !before ? -1 : compare ? first(before, (order) => order >= 0) : place(before);
+    const from = start + offset;
     const to = end < 0 ? all.length : end;
     return Promise.resolve(
       backwards ? all.slice(Math.max(from, to - limit), to).toReversed() : all.slice(from, Math.min(to, from + limit)),
@@ -110,3 +127,7 @@ export const listOfRows = <Row>(all: readonly Row[], keyOf: (row: Row) => string
   count: () => Promise.resolve(all.length),
   cursorOf: (row) => [keyOf(row)],
 });
+
+/** The order in which git keeps names: that of their bytes. */
+export const compareBytes = (left: string, right: CursorValues[number]): number =>
+  Buffer.compare(Buffer.from(left), Buffer.from(String(right)));

@@ -2,15 +2,10 @@ import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { validFullRef, validOid, validRefName } from './ref-names.ts';
-import type { Git, Ref, RefChange } from './types.ts';
+import type { Git, ListRefsOptions, Ref, RefChange } from './types.ts';
 
-type RefFunctions = Pick<
-  Git,
-  'head' | 'setHead' | 'isEmpty' | 'listRefs' | 'resolve' | 'resolveCommit' | 'updateRefs' | 'mergedInto' | 'isAncestor'
->;
+type RefFunctions = Pick<Git, 'head' | 'setHead' | 'isEmpty' | 'listRefs' | 'resolve' | 'resolveCommit' | 'updateRefs'>;
 
-/** More names than this are not passed as arguments. */
-const MAX_PATTERNS = 200;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
 export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions => {
@@ -34,14 +29,21 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       return (await runner.run(path, args)).stdout.length === 0;
     },
 
-    async listRefs(path, { prefix, limit = Number.POSITIVE_INFINITY, after, match, signal, timeoutMs }) {
+    async listRefs(
+      path,
+      { prefix, order = 'name', limit = Number.POSITIVE_INFINITY, after, match, signal, timeoutMs },
+    ) {
       if (!/^refs\/(?:[a-z-]+\/)?$/.test(prefix)) throw new GitError('invalid', 'The reference prefix is not valid');
       const withTags = 'refs/tags/'.startsWith(prefix);
-      const fields = withTags ? TAG_FIELDS : PLAIN_FIELDS;
-      const { stdout } = await runner.run(path, ['for-each-ref', `--format=${fields}`, prefix], { signal, timeoutMs });
+      const args = ['for-each-ref', `--format=${withTags ? TAG_FIELDS : PLAIN_FIELDS}`, ...SORTS[order]];
+      const takesFirst = Number.isFinite(limit) && after === undefined && match === undefined;
+      if (takesFirst) args.push(`--count=${limit}`);
+      const { stdout } = await runner.run(path, [...args, prefix], { signal, timeoutMs });
+      const all = withTags ? [...tagRecords(stdout)] : plainRecords(stdout);
+      if (takesFirst) return all;
       const floor = after === undefined ? null : Buffer.from(after);
       const refs: Ref[] = [];
-      for (const ref of withTags ? tagRecords(stdout) : plainRecords(stdout)) {
+      for (const ref of all) {
         if (refs.length >= limit) break;
         if (floor && Buffer.compare(Buffer.from(ref.name), floor) <= 0) continue;
         if (match && !match(ref.name.slice(prefix.length))) continue;
@@ -52,12 +54,11 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
 
     async resolve(path, ref) {
       if (!validFullRef(ref)) return null;
-      // `--verify` takes full names only: nothing is guessed.
+      const found = await objects.read(path, 'info', ref);
+      if (found) return found.oid;
+      // A ref whose object is gone still stands. `--verify` takes full names only: nothing is guessed.
       const { stdout } = await runner.run(path, ['show-ref', '--verify', '--hash', '--', ref], { allow: [1, 128] });
-      const oid = stdout.toString('latin1').trim();
-      if (oid === '' && !(await repositoryStands(runner, path)))
-        throw new GitError('missing', 'The repository does not exist');
-      return oid === '' ? null : oid;
+      return stdout.toString('latin1').trim() || null;
     },
 
     async resolveCommit(path, revision) {
@@ -77,22 +78,6 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       if (changes.length === 0) return;
       await runner.run(path, ['update-ref', '--stdin', '-z'], { input: transaction(changes) });
     },
-
-    async mergedInto(path, targetOid, refs) {
-      if (!validOid(targetOid)) throw new GitError('invalid', 'The object id is not valid');
-      if (refs?.length === 0) return new Set();
-      const patterns = refs && refs.length <= MAX_PATTERNS ? refs.filter(validFullRef) : ['refs/heads/'];
-      const args = ['for-each-ref', `--merged=${targetOid}`, '--format=%(refname)', '--', ...patterns];
-      const merged = new Set(lines((await runner.run(path, args)).stdout));
-      return refs ? new Set(refs.filter((ref) => merged.has(ref))) : merged;
-    },
-
-    async isAncestor(path, ancestorOid, descendantOid) {
-      if (!validOid(ancestorOid) || !validOid(descendantOid))
-        throw new GitError('invalid', 'The object id is not valid');
-      const args = ['merge-base', '--is-ancestor', ancestorOid, descendantOid];
-      return (await runner.run(path, args, { allow: [1] })).exitCode === 0;
-    },
   };
 };
 
@@ -110,15 +95,29 @@ export const transaction = (changes: readonly RefChange[]): string =>
 
 const ZERO_OID = '0'.repeat(40);
 
-const PLAIN_FIELDS = '%(refname)%00%(objectname)';
+const SORTS: Readonly<Record<NonNullable<ListRefsOptions['order']>, readonly string[]>> = {
+  name: [],
+  // The last one counts most.
+  updated_asc: ['--sort=refname', '--sort=committerdate'],
+  updated_desc: ['--sort=refname', '--sort=-committerdate'],
+};
+
+const PLAIN_FIELDS = '%(objectname) %(refname)';
 const TAG_FIELDS = '%(refname)%00%(objectname)%00%(*objectname)%00%(objecttype)%00%(contents)%00';
 
-function* plainRecords(output: Buffer): Generator<Ref> {
-  for (const line of lines(output)) {
-    const [name = '', oid = ''] = line.split('\0');
-    yield { name, oid, peeledOid: oid, message: null };
+/** Read without a splitting of each line: of ten thousand that took as long as git. */
+const plainRecords = (output: Buffer): Ref[] => {
+  const text = output.toString('utf8');
+  const refs: Ref[] = [];
+  const oidLength = text.indexOf(' ');
+  for (let at = 0; at < text.length; ) {
+    const end = text.indexOf('\n', at);
+    const oid = text.slice(at, at + oidLength);
+    refs.push({ name: text.slice(at + oidLength + 1, end), oid, peeledOid: oid, message: null });
+    at = end + 1;
   }
-}
+  return refs;
+};
 
 /** Messages hold line breaks, so the fields are counted instead. */
 function* tagRecords(output: Buffer): Generator<Ref> {
@@ -134,11 +133,3 @@ function* tagRecords(output: Buffer): Generator<Ref> {
     };
   }
 }
-
-const lines = (output: Buffer): string[] => {
-  const text = output.toString('utf8');
-  return text === '' ? [] : text.replace(/\n$/, '').split('\n');
-};
-
-const repositoryStands = async (runner: Runner, path: string): Promise<boolean> =>
-  (await runner.run(path, ['rev-parse', '--git-dir'], { allow: [128] })).exitCode === 0;

@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream';
+import type { GitReading } from './reading.ts';
 
 /**
  * Everything the hub does with repositories. They are bare and named by a storage path relative to the root,
  * such as `@hashed/ab/cd/42.git`. All functions throw `GitError` (git-error.ts), whose message is fit for users.
  */
-export interface Git {
+export interface Git extends GitReading {
   /** Fails unless the git binary is 2.38 or later; resolves to its version. */
   requireVersion(): Promise<string>;
 
@@ -148,8 +149,10 @@ export interface RefChange {
 }
 
 export interface RevisionRange {
-  /** A full object id or a full ref name; what users type goes through `resolveCommit` first. */
-  readonly from: string;
+  /** Full object ids or full ref names; what users type goes through `resolveCommit` first. */
+  readonly from: string | readonly string[];
+  /** From every branch and tag as well. */
+  readonly all?: boolean | undefined;
   /** Commits reachable from these are left out. */
   readonly not?: readonly string[] | undefined;
   readonly path?: string | undefined;
@@ -158,6 +161,8 @@ export interface RevisionRange {
   /** A fixed text, found in the author's name or email whatever its case. */
   readonly author?: string | undefined;
   readonly firstParent?: boolean | undefined;
+  /** No commit before its children, and lines of history one after the other; by time otherwise. */
+  readonly topological?: boolean | undefined;
 }
 
 export interface ListCommitsOptions extends RevisionRange, CallOptions {

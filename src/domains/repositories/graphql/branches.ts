@@ -6,7 +6,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
 import { createBranch, deleteBranch, scheduleMergedBranchesDeletion } from '../commands.ts';
-import { type Branch, branchRef, branchWebUrl } from '../model.ts';
+import { type Branch, branchWebUrl } from '../model.ts';
 import { completeBranches, getBranch, listBranches, listBranchNames } from '../queries/branches.ts';
 import { CommitRef } from './commits.ts';
 import { type InProject, inProject, pageOfRefs, projectAt, READS_GIT } from './refs.ts';
@@ -66,7 +66,7 @@ builder.objectFields(RepositoryRef, (t) => ({
           const list = await listBranches(ctx, project, filter);
           const complete = async (refs: readonly Ref[]) =>
             inProject(project, await completeBranches(ctx, project, refs));
-          return pageOfRefs(page, list, complete, branchRef);
+          return pageOfRefs(page, list, complete, (name) => name);
         }),
     },
     BranchConnection,

@@ -1,7 +1,7 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
-import { type List, listOfRows } from '#platform/db/list.ts';
+import { compareBytes, type List, listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
 import { BRANCHES, type Branch, branchName, branchRef, matchesPattern } from '../model.ts';
@@ -14,19 +14,26 @@ export interface BranchFilter {
   readonly search?: string | undefined;
   /** An RE2 expression found in the name. */
   readonly regex?: string | undefined;
+  /** By name unless it says otherwise. */
+  readonly sort?: (typeof BRANCH_SORTS)[number] | undefined;
 }
 
+/** `updated_*`: by the time of the newest commit. */
+export const BRANCH_SORTS = ['name_asc', 'updated_asc', 'updated_desc'] as const;
+
 /**
- * Branches by name. Rows are refs alone: complete those of a page with `completeBranches`.
+ * Branches in the byte order of their names, or by their last change. Rows are refs alone: complete those of a page with `completeBranches`.
  *
  * @throws DomainError as `requireAbility(read_code)`, `parameters` for an expression RE2 does not take
  */
 export const listBranches = async (ctx: Context, project: ProjectRow, filter: BranchFilter): Promise<List<Ref>> => {
   requireAbility(ctx, project, 'read_code');
   const tests = [searchTest(filter.search), regexTest(filter.regex)].filter((test) => test !== null);
-  const refs = await ctx.services.git.listRefs(project.disk_path, { prefix: BRANCHES, signal: ctx.signal });
-  const found = await filterNames(refs, BRANCHES.length, (name) => tests.every((test) => test(name)));
-  return listOfRows(found, (ref) => ref.name);
+  const order = filter.sort === undefined || filter.sort === 'name_asc' ? 'name' : filter.sort;
+  const refs = await ctx.services.git.listRefs(project.disk_path, { prefix: BRANCHES, order, signal: ctx.signal });
+  const found =
+    tests.length === 0 ? refs : await filterNames(refs, BRANCHES.length, (name) => tests.every((test) => test(name)));
+  return listOfRows(found, (ref) => ref.name.slice(BRANCHES.length), order === 'name' ? compareBytes : undefined);
 };
 
 /** The branches with their commits and all that is told of them: one pass for the page, however many they are. */
@@ -34,16 +41,16 @@ export const completeBranches = async (ctx: Context, project: ProjectRow, refs: 
   if (refs.length === 0) return [];
   const { git } = ctx.services;
   const head = project.default_branch === null ? null : branchRef(project.default_branch);
-  const headOid = refs.find((ref) => ref.name === head)?.oid ?? (head && (await git.resolve(project.disk_path, head)));
-  const names = refs.map((ref) => ref.name);
-  const [commits, merged, protections] = await Promise.all([
+  const [headOid, commits, protections] = await Promise.all([
+    refs.find((ref) => ref.name === head)?.oid ?? (head && git.resolve(project.disk_path, head)),
     git.readCommits(
       project.disk_path,
       refs.map((ref) => ref.oid),
     ),
-    headOid ? git.mergedInto(project.disk_path, headOid, names) : new Set<string>(),
     readProtections(ctx, project.id),
   ]);
+  const tips = commits.map(({ id }) => id);
+  const merged = headOid ? await git.containedIn(project.disk_path, headOid, tips) : new Set<string>();
   const commitById = new Map(commits.map((commit) => [commit.id, commit]));
   return refs.flatMap((ref): Branch[] => {
     const commit = commitById.get(ref.oid);
@@ -54,7 +61,7 @@ export const completeBranches = async (ctx: Context, project: ProjectRow, refs: 
       {
         name,
         commit,
-        merged: ref.name !== head && merged.has(ref.name),
+        merged: ref.name !== head && merged.has(ref.oid),
         protected: rules.length > 0,
         default: ref.name === head,
         developers_can_push: developersMay(rules, 'push'),

@@ -17,26 +17,40 @@ export const searchTest = (search: string | undefined): Test | null => {
   };
 };
 
-/** RE2 takes time linear in name and expression, whatever somebody thinks up. */
+/** Bounds what one name takes, which nothing can interrupt. */
+const MAX_PROGRAM_SIZE = 1_000;
+
+/** RE2 takes time linear in name and expression, whatever somebody thinks up. @throws DomainError `parameters` */
 export const regexTest = (regex: string | undefined): Test | null => {
   if (regex === undefined || regex === '') return null;
+  const compiled = compile(regex);
+  if (compiled.programSize() > MAX_PROGRAM_SIZE) throw badParameters('regex is too complex');
+  return (name) => compiled.test(name);
+};
+
+const compile = (regex: string): RE2JS => {
   try {
-    const compiled = RE2JS.compile(regex);
-    return (name) => compiled.test(name);
+    return RE2JS.compile(regex);
   } catch {
-    throw badParameters('regex is invalid');
+    throw badParameters('regex is invalid (allowed: an RE2 expression)');
   }
 };
 
 const TURN_MS = 20;
+/** Of its own time; what is not through by then is refused, so that no expression keeps a process busy. */
+const BUDGET_MS = 500;
 
-/** Others get their turn while a long list is searched. */
+/** Others get their turn while a long list is searched. @throws DomainError `parameters` when that takes too long */
 export const filterNames = async (refs: readonly Ref[], prefixLength: number, test: Test): Promise<Ref[]> => {
   const found: Ref[] = [];
   let since = performance.now();
+  let spent = 0;
   for (const ref of refs) {
     if (test(ref.name.slice(prefixLength))) found.push(ref);
-    if (performance.now() - since < TURN_MS) continue;
+    const turn = performance.now() - since;
+    if (turn < TURN_MS) continue;
+    spent += turn;
+    if (spent > BUDGET_MS) throw badParameters('regex is too complex for so many names');
     await nextTurn();
     since = performance.now();
   }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
-import { idOrPath, text } from '#rest/params.ts';
+import { idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { createBranch, deleteBranch, scheduleMergedBranchesDeletion } from '../commands.ts';
-import { completeBranches, getBranch, listBranches } from '../queries/branches.ts';
+import { BRANCH_SORTS, completeBranches, getBranch, listBranches } from '../queries/branches.ts';
 import { branchRecord, toBranch } from '../record.ts';
 
 const tag = 'Branches';
@@ -19,9 +19,16 @@ export const branchRoutes = [
     tag,
     summary: 'List branches',
     auth: 'optional',
-    input: { id, search: text({ max: 1_000 }).optional(), regex: text({ max: 1_000 }).optional() },
+    description:
+      '`search` is part of the name, whatever its case; `^term` begins and `term$` ends it. `regex` is an RE2 expression found in the name. With both, both have to hold. `pagination=keyset` goes on after `page_token`, for the order of names alone.',
+    input: {
+      id,
+      search: text({ max: 1_000 }).optional(),
+      regex: text({ max: 1_000 }).optional(),
+      sort: oneOf(BRANCH_SORTS).default('name_asc'),
+    },
     item: branchRecord,
-    paging: 'offset',
+    paging: { keyset: 'name', sort: 'name_asc' },
     run: async (ctx, { id, ...filter }, wanted) => {
       const project = await getProject(ctx, id);
       const page = await readPage(await listBranches(ctx, project, filter), wanted);

@@ -1,0 +1,76 @@
+import { GitError } from './git-error.ts';
+import type { Runner } from './process.ts';
+import { validOid } from './ref-names.ts';
+import type { Git } from './types.ts';
+
+type AncestryFunctions = Pick<Git, 'mergedInto' | 'containedIn' | 'isAncestor'>;
+
+/** Ids of what branches hold that the target lacks; where there are more, all branches are gone through instead. */
+const MAX_OUTPUT_BYTES = 1024 * 1024;
+const MAX_REMEMBERED = 50_000;
+
+export const createAncestry = (runner: Runner): AncestryFunctions => {
+  // Which commit is contained in which never changes: ids are made of what commits say, their parents with it.
+  const remembered = new Map<string, boolean>();
+  const remember = (key: string, isContained: boolean) => {
+    if (remembered.size >= MAX_REMEMBERED) {
+      const [oldest = ''] = remembered.keys();
+      remembered.delete(oldest);
+    }
+    remembered.set(key, isContained);
+  };
+
+  const mergedBranches = async (path: string, targetOid: string, field: '%(refname)' | '%(objectname)') => {
+    const args = ['for-each-ref', `--merged=${targetOid}`, `--format=${field}`, '--', 'refs/heads/'];
+    return lines((await runner.run(path, args)).stdout);
+  };
+
+  return {
+    async mergedInto(path, targetOid) {
+      requireOid(targetOid);
+      return new Set(await mergedBranches(path, targetOid, '%(refname)'));
+    },
+
+    async containedIn(path, targetOid, oids) {
+      requireOid(targetOid);
+      for (const oid of oids) requireOid(oid);
+      const keyOf = (oid: string) => `${path} ${targetOid} ${oid}`;
+      const unknown = [...new Set(oids)].filter((oid) => oid !== targetOid && !remembered.has(keyOf(oid)));
+      if (unknown.length > 0) {
+        // What the target does not reach is told of, the tips themselves among it.
+        const input = `^${targetOid}\n${unknown.join('\n')}\n`;
+        const outside = await runner
+          .run(path, ['rev-list', '--stdin'], { input, maxOutputBytes: MAX_OUTPUT_BYTES })
+          .then(
+            ({ stdout }) => new Set(lines(stdout)),
+            (error: unknown) => {
+              if (error instanceof GitError && error.reason === 'too_large') return null;
+              throw error;
+            },
+          );
+        if (outside === null) {
+          const merged = new Set(await mergedBranches(path, targetOid, '%(objectname)'));
+          return new Set(oids.filter((oid) => oid === targetOid || merged.has(oid)));
+        }
+        for (const oid of unknown) remember(keyOf(oid), !outside.has(oid));
+      }
+      return new Set(oids.filter((oid) => oid === targetOid || remembered.get(keyOf(oid)) === true));
+    },
+
+    async isAncestor(path, ancestorOid, descendantOid) {
+      requireOid(ancestorOid);
+      requireOid(descendantOid);
+      const args = ['merge-base', '--is-ancestor', ancestorOid, descendantOid];
+      return (await runner.run(path, args, { allow: [1] })).exitCode === 0;
+    },
+  };
+};
+
+const requireOid = (oid: string): void => {
+  if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+};
+
+const lines = (output: Buffer): string[] => {
+  const text = output.toString('utf8');
+  return text === '' ? [] : text.replace(/\n$/, '').split('\n');
+};
