@@ -1,3 +1,4 @@
+import { branches } from './benches/branches.ts';
 import { graphqlFlat } from './benches/graphql-flat.ts';
 import { graphqlNested } from './benches/graphql-nested.ts';
 import { groups } from './benches/groups.ts';
@@ -17,6 +18,7 @@ import { openWorld, type World } from './lib/world.ts';
 const benches: Readonly<Record<string, (world: World, options: Options) => Promise<Outcome>>> = {
   'rest-projects': restProjects,
   'projects-at-scale': projectsAtScale,
+  branches,
   groups,
   'graphql-flat': graphqlFlat,
   'graphql-nested': graphqlNested,

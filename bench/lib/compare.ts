@@ -1,4 +1,4 @@
-import { cpuMs } from './processes.ts';
+import { cpuMs, treeCpuMs } from './processes.ts';
 import { type Outcome, ratioText } from './report.ts';
 
 /** One side of a comparison: something that can be asked for again and again. */
@@ -7,6 +7,8 @@ export interface Side {
   /** Asks once and reads the answer to its end; throws when it is not what it should be. */
   send(): Promise<void>;
   readonly pid: number;
+  /** What it starts counts for it. */
+  readonly children?: boolean;
 }
 
 export interface Comparison {
@@ -83,13 +85,14 @@ export const takeTurns = async ({
 export const cpuOf = ({ nodeUs, postgresUs }: Window): number => nodeUs + postgresUs;
 
 const load = async (
-  { send, pid }: Side,
+  { send, pid, children }: Side,
   backends: () => readonly number[],
   concurrency: number,
   windowMs: number,
 ): Promise<Window> => {
   const counted = backends();
-  const [node, postgres] = [cpuMs([pid]), cpuMs(counted)];
+  const own = () => (children ? treeCpuMs(pid) : cpuMs([pid]));
+  const [node, postgres] = [own(), cpuMs(counted)];
   const start = performance.now();
   const end = start + windowMs;
   let requests = 0;
@@ -104,7 +107,7 @@ const load = async (
   const seconds = (performance.now() - start) / 1_000;
   return {
     perSecond: requests / seconds,
-    nodeUs: ((cpuMs([pid]) - node) * 1_000) / requests,
+    nodeUs: ((own() - node) * 1_000) / requests,
     postgresUs: ((cpuMs(counted) - postgres) * 1_000) / requests,
   };
 };

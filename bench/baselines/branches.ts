@@ -1,0 +1,22 @@
+import { execFile } from 'node:child_process';
+import { createServer } from 'node:http';
+import { announce } from './announce.ts';
+
+// The least a server can do for a list of branches: git tells all of them, and the first twenty are sent. It reads no
+// commits, and knows neither callers nor rights nor which are merged or protected.
+const ARGS = ['-C', process.env.REPOSITORY ?? '', 'for-each-ref', '--format=%(objectname) %(refname)', 'refs/heads/'];
+
+const server = createServer((_request, response) => {
+  execFile('git', ARGS, { maxBuffer: 64 * 1024 * 1024 }, (error, stdout) => {
+    if (error) return void response.writeHead(500).end(String(error));
+    const branches = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => ({ oid: line.slice(0, 40), name: line.slice(41 + 'refs/heads/'.length) }));
+    const body = Buffer.from(JSON.stringify(branches.slice(0, 20)));
+    response
+      .writeHead(200, { 'content-type': 'application/json', 'content-length': body.length, 'x-total': branches.length })
+      .end(body);
+  });
+});
+announce(server);
