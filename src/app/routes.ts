@@ -21,6 +21,7 @@ import { routes as serviceAccounts } from '#domains/service-accounts/rest.ts';
 import { routes as settings } from '#domains/settings/rest.ts';
 import { routes as signIn } from '#domains/sign-in/rest.ts';
 import { routes as tokens } from '#domains/tokens/rest.ts';
+import { routes as topics } from '#domains/topics/rest.ts';
 import { routes as transfers } from '#domains/transfers/rest.ts';
 import { routes as uploads } from '#domains/uploads/rest.ts';
 import { routes as users } from '#domains/users/rest.ts';
@@ -36,6 +37,7 @@ export const routes: readonly Route[] = [
   ...oauth,
   ...groups,
   ...serviceAccounts,
+  ...topics,
   ...projects,
   ...pushRules,
   ...repositories,

@@ -14,6 +14,7 @@ import '#domains/tokens/graphql.ts';
 import '#domains/oauth/graphql.ts';
 import '#domains/groups/graphql.ts';
 import '#domains/service-accounts/graphql.ts';
+import '#domains/topics/graphql.ts';
 import '#domains/projects/graphql.ts';
 import '#domains/push-rules/graphql.ts';
 import '#domains/repositories/graphql.ts';

@@ -123,6 +123,7 @@ export type ProjectCreateInput = {
   autoDevopsDeployStrategy?: string | null | undefined;
   autoDevopsEnabled?: boolean | null | undefined;
   autocloseReferencedIssues?: boolean | null | undefined;
+  buildCoverageRegex?: string | null | undefined;
   buildGitStrategy?: string | null | undefined;
   buildTimeout?: number | null | undefined;
   buildsAccessLevel?: string | null | undefined;

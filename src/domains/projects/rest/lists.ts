@@ -131,7 +131,7 @@ export const listRoutes = [
       const namespace_id = await personalNamespaceId(ctx, user.id);
       if (namespace_id === null)
         return readPage(
-          listOfRows<never>([], () => 0),
+          listOfRows<never, number>([], () => 0),
           page,
         );
       const extra: DetailPart[] = ['owner', 'runners_token'];

@@ -1,0 +1,24 @@
+import { z } from 'zod';
+import type { Context } from '#platform/context.ts';
+import { topicAvatarUrl } from './avatar.ts';
+import type { TopicRow } from './queries.ts';
+
+export const topicRecord = z
+  .object({
+    id: z.int(),
+    name: z.string(),
+    title: z.string(),
+    description: z.string().nullable(),
+    total_projects_count: z.int().describe('Projects that carry it, of those open to the caller by their visibility.'),
+    avatar_url: z.string().nullable(),
+  })
+  .meta({ id: 'Topic' });
+
+export const toTopic = (ctx: Context, topic: TopicRow): z.output<typeof topicRecord> => ({
+  id: topic.id,
+  name: topic.name,
+  title: topic.title,
+  description: topic.description,
+  total_projects_count: topic.total_projects_count,
+  avatar_url: topicAvatarUrl(ctx, topic),
+});

@@ -1,0 +1,113 @@
+import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
+import { readPage } from '#platform/paging.ts';
+import { tooBig } from '#platform/picture.ts';
+import { boolean, fileUpload, integer, text } from '#rest/params.ts';
+import { listRoute, type Route, route, streamRoute } from '#rest/route.ts';
+import { openTopicAvatar } from './avatar.ts';
+import { createTopic, deleteTopic, mergeTopics, updateTopic } from './commands.ts';
+import { getTopic, listTopics } from './queries.ts';
+import { topicRecord, toTopic } from './record.ts';
+
+const tag = 'Topics';
+
+const id = integer({ min: 1 });
+const fields = {
+  title: text().optional(),
+  description: text().nullish(),
+  avatar: fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) }).nullish(),
+};
+
+export const routes = [
+  listRoute({
+    path: '/topics',
+    tag,
+    summary: 'List the topics of projects',
+    description:
+      'Those of most projects first. Topics that only closed projects carry are shown to administrators, unless an administrator made them.',
+    auth: 'optional',
+    paging: 'offset',
+    input: {
+      search: text({ max: 255 }).optional(),
+      without_projects: boolean().default(false).describe('Only topics that no project carries.'),
+    },
+    item: topicRecord,
+    run: async (ctx, filter, page) => {
+      const { items, ...rest } = await readPage(listTopics(ctx, filter), page);
+      return { ...rest, items: items.map((topic) => toTopic(ctx, topic)) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/topics/:id',
+    tag,
+    summary: 'Get a topic',
+    auth: 'optional',
+    input: { id },
+    response: topicRecord,
+    run: async (ctx, input) => toTopic(ctx, await getTopic(ctx, input.id)),
+  }),
+  route({
+    method: 'POST',
+    path: '/topics',
+    tag,
+    summary: 'Create a topic',
+    admin: true,
+    input: { name: text(), ...fields },
+    response: topicRecord,
+    run: async (ctx, input) => toTopic(ctx, await createTopic(ctx, input)),
+  }),
+  route({
+    method: 'PUT',
+    path: '/topics/:id',
+    tag,
+    summary: 'Change a topic',
+    description: 'Another name goes to all projects that carry it. An empty `avatar` takes the picture away.',
+    admin: true,
+    input: { id, name: text().optional(), ...fields },
+    response: topicRecord,
+    run: async (ctx, { id: topicId, ...changes }) => toTopic(ctx, await updateTopic(ctx, topicId, changes)),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/topics/:id',
+    tag,
+    summary: 'Delete a topic',
+    description: 'All projects lose it.',
+    admin: true,
+    input: { id },
+    response: null,
+    run: (ctx, input) => deleteTopic(ctx, input.id),
+  }),
+  route({
+    method: 'POST',
+    path: '/topics/merge',
+    tag,
+    summary: 'Merge a topic into another',
+    description: 'All projects of the first get the second; the first is deleted.',
+    admin: true,
+    input: { source_topic_id: id, target_topic_id: id },
+    response: topicRecord,
+    run: async (ctx, { source_topic_id, target_topic_id }) =>
+      toTopic(ctx, await mergeTopics(ctx, source_topic_id, target_topic_id)),
+  }),
+  streamRoute({
+    method: 'GET',
+    path: '/uploads/-/system/projects/topic/avatar/:id/:filename',
+    root: true,
+    tag,
+    summary: "Get a topic's avatar",
+    auth: 'optional',
+    scopes: [],
+    input: { id: integer({ min: 0 }), filename: text() },
+    run: async (ctx, { id: topicId, filename }) => {
+      const { contentType, file } = await openTopicAvatar(ctx, topicId, filename);
+      return {
+        stream: file.stream,
+        size: file.size,
+        contentType,
+        // Whatever is in it, it is shown as a picture or not at all.
+        headers: { 'Content-Security-Policy': "default-src 'none'; sandbox" },
+      };
+    },
+  }),
+] satisfies readonly Route[];
