@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cpuOf, median, type Round, type Side, takeTurns, type Window } from '../lib/compare.ts';
+import { liftLimits } from '../lib/data.ts';
 import { commonLists, type ListRequest } from '../lib/fill/lists.ts';
 import { openFilled } from '../lib/fill/open.ts';
 import { openPlans } from '../lib/fill/plans.ts';
@@ -33,7 +34,7 @@ interface Hub {
 export const projectsAtScale = async (_world: World, options: Options): Promise<Outcome> => {
   const small = await openHub(options.small ?? join(tmpdir(), 'millrace-bench-small'), SMALL);
   const large = await openHub(options.large ?? join(tmpdir(), 'millrace-bench-large'), LARGE);
-  const backends = () => [...small.database.backends(), ...large.database.backends()];
+  const databaseMs = () => small.database.cpuMs() + large.database.cpuMs();
   try {
     const lines = [TITLE];
     const over: string[] = [];
@@ -47,7 +48,7 @@ export const projectsAtScale = async (_world: World, options: Options): Promise<
         const rounds = await takeTurns({
           hub: many,
           baseline: few,
-          backends,
+          databaseMs,
           concurrency: slow ? 1 : 4,
           rounds: slow ? 3 : 5,
           windowMs: slow ? 300 : 700,
@@ -76,10 +77,7 @@ export const projectsAtScale = async (_world: World, options: Options): Promise<
 const openHub = async (directory: string, projects: number): Promise<Hub> => {
   const place = { databaseUrl: null, dataDir: directory };
   const filled = await openFilled(place, projects, (line) => console.log(`filling ${directory}: ${line}`));
-  // Limits of requests would answer in place of lists.
-  await filled.pool.query(
-    `update application_settings set attributes = attributes || '{"projects_api_rate_limit_unauthenticated": 0}'`,
-  );
+  await liftLimits(filled.pool);
   const database = await openDatabase(filled.url, directory);
   const server = await database.startHub();
   const http = openHttp(server.url);

@@ -14,8 +14,8 @@ export interface Side {
 export interface Comparison {
   readonly hub: Side;
   readonly baseline: Side;
-  /** The processes of the database: their CPU time counts for the side that is asked. */
-  readonly backends: () => readonly number[];
+  /** CPU time of the database so far: it counts for the side that is asked. */
+  readonly databaseMs: () => number;
   /** The hub must reach this share of the baseline. */
   readonly atLeast: number;
   readonly concurrency?: number;
@@ -64,19 +64,19 @@ export const compare = async (comparison: Comparison): Promise<Outcome> => {
 export const takeTurns = async ({
   hub,
   baseline,
-  backends,
+  databaseMs,
   concurrency = 8,
   rounds = 8,
   windowMs = 1_500,
   warmUpMs = 2_000,
 }: Omit<Comparison, 'atLeast'>): Promise<Round[]> => {
-  for (const side of [hub, baseline]) await load(side, backends, concurrency, warmUpMs);
+  for (const side of [hub, baseline]) await load(side, databaseMs, concurrency, warmUpMs);
   const windows: Round[] = [];
   for (let round = 0; round < rounds; round++) {
     // Whoever comes second finds warmer caches: take turns.
     const first = round % 2 === 0;
-    const a = await load(first ? hub : baseline, backends, concurrency, windowMs);
-    const b = await load(first ? baseline : hub, backends, concurrency, windowMs);
+    const a = await load(first ? hub : baseline, databaseMs, concurrency, windowMs);
+    const b = await load(first ? baseline : hub, databaseMs, concurrency, windowMs);
     windows.push(first ? { hub: a, baseline: b } : { hub: b, baseline: a });
   }
   return windows;
@@ -86,13 +86,12 @@ export const cpuOf = ({ nodeUs, postgresUs }: Window): number => nodeUs + postgr
 
 const load = async (
   { send, pid, children }: Side,
-  backends: () => readonly number[],
+  databaseMs: () => number,
   concurrency: number,
   windowMs: number,
 ): Promise<Window> => {
-  const counted = backends();
   const own = () => (children ? treeCpuMs(pid) : cpuMs([pid]));
-  const [node, postgres] = [own(), cpuMs(counted)];
+  const [node, postgres] = [own(), databaseMs()];
   const start = performance.now();
   const end = start + windowMs;
   let requests = 0;
@@ -108,7 +107,7 @@ const load = async (
   return {
     perSecond: requests / seconds,
     nodeUs: ((own() - node) * 1_000) / requests,
-    postgresUs: ((cpuMs(counted) - postgres) * 1_000) / requests,
+    postgresUs: ((databaseMs() - postgres) * 1_000) / requests,
   };
 };
 

@@ -11,6 +11,7 @@ const BULKY = [
   'project_shares',
   'namespace_access',
 ] as const;
+export type BulkyTable = (typeof BULKY)[number];
 
 interface Definition {
   readonly name: string;
@@ -19,10 +20,10 @@ interface Definition {
 }
 
 /**
- * Takes the indexes and foreign keys of the large tables away, and gives what puts them back as they were. Keys stay, and
+ * Takes the indexes, foreign keys and triggers of the large tables away, and gives what puts them back as they were. Keys stay, and
  * so do the unique indexes that are constraints. To be used in one transaction, so that nothing is lost on the way.
  */
-export const withoutIndexes = async (client: PoolClient): Promise<(table: string) => Promise<void>> => {
+export const withoutIndexes = async (client: PoolClient): Promise<(table: BulkyTable) => Promise<void>> => {
   const { rows: keys } = await client.query<Definition>(
     `select conname as name, conrelid::regclass::text as owner, pg_get_constraintdef(oid) as definition
       from pg_constraint where contype = 'f' and conrelid::regclass::text = any ($1)`,
@@ -37,10 +38,10 @@ export const withoutIndexes = async (client: PoolClient): Promise<(table: string
   );
   for (const { name, owner } of keys) await client.query(`alter table ${owner} drop constraint ${name}`);
   for (const { name } of indexes) await client.query(`drop index ${name}`);
-  // Sizes are summed up at the end: a trigger for each project would take longer than all the rest.
-  await client.query('alter table project_statistics disable trigger user');
+  // What triggers keep is summed up at the end: one for each row would take longer than all the rest.
+  for (const table of BULKY) await client.query(`alter table ${table} disable trigger user`);
   return async (table) => {
-    if (table === 'project_statistics') await client.query('alter table project_statistics enable trigger user');
+    await client.query(`alter table ${table} enable trigger user`);
     for (const { owner, definition } of indexes) if (owner === table) await client.query(definition);
     for (const { name, owner, definition } of keys)
       if (owner === table) await client.query(`alter table ${owner} add constraint ${name} ${definition}`);

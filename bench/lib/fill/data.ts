@@ -50,6 +50,7 @@ export const fillProjects = async (pool: pg.Pool, projects: number, tell: Tell):
     ] as const)
       await step(`indexes of ${table}`, () => restore(table));
     await step('sizes of namespaces', () => client.query(SIZES));
+    await step('topics', () => client.query(TOPICS));
     await client.query(TOKENS, [
       Object.values(PEOPLE).map(({ username }) => username),
       Object.values(PEOPLE).map(({ token }) => digestToken(token)),
@@ -218,7 +219,7 @@ const projectsOf = (from: number, to: number): string => `
           when k is not null then array['node']
           when dice % 3 = 0 then array['${WATCHED.commonTopic}', 'node']
           else array[(array['ruby', 'go', 'rust', 'docs'])[1 + dice % 4]] end,
-        coalesce(s.count, 0), dice % 5, dice % 23, false, dice = 999,
+        coalesce(s.count, 0), 0, dice % 23, false, dice = 999,
         timestamptz '2021-01-01Z' + p * interval '5 years' / pg_temp.n_projects(),
         timestamptz '2026-01-01Z' - pg_temp.h(p, 13, 1576800000) * interval '0.1 seconds',
         timestamptz '2026-01-01Z' - pg_temp.h(p, 14, 1576800000) * interval '0.1 seconds'
@@ -286,6 +287,12 @@ const SIZES = `
       from project_statistics s join projects p on p.id = s.project_id join namespaces n on n.id = p.namespace_id
         cross join unnest(n.traversal_ids) above (id)
       group by above.id`;
+
+const TOPICS = `
+  insert into topics (name, title, public_count, internal_count, private_count)
+    select topic, topic, count(*) filter (where visibility_level = 20), count(*) filter (where visibility_level = 10),
+        count(*) filter (where visibility_level = 0)
+      from projects, unnest(topics) topic group by topic`;
 
 const TOKENS = `
   insert into personal_access_tokens (user_id, name, scopes, digest)
