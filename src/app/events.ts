@@ -1,3 +1,4 @@
+import * as aliases from '#domains/aliases/events.ts';
 import * as customAttributes from '#domains/custom-attributes/events.ts';
 import * as directory from '#domains/directory/events.ts';
 import * as emoji from '#domains/emoji/events.ts';
@@ -16,6 +17,7 @@ import * as projects from '#domains/projects/events.ts';
 import * as pushRules from '#domains/push-rules/events.ts';
 import * as releases from '#domains/releases/events.ts';
 import * as repositories from '#domains/repositories/events.ts';
+import { followProjects } from '#domains/repositories/followers.ts';
 import * as runners from '#domains/runners/events.ts';
 import * as saml from '#domains/saml/events.ts';
 import * as serviceAccounts from '#domains/service-accounts/events.ts';
@@ -41,6 +43,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   groups,
   serviceAccounts,
   projects,
+  aliases,
   pushRules,
   repositories,
   members,
@@ -61,6 +64,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
 /** Durable readers of the event log. */
 export const followers: readonly Follower[] = [
   projectActivity,
+  followProjects,
   acceptInvitations,
   removeOfDeletedGroups,
   removeOfDeletedPlaces,

@@ -1,3 +1,4 @@
+import { routes as aliases } from '#domains/aliases/rest.ts';
 import { routes as ci } from '#domains/ci/rest.ts';
 import { routes as directory } from '#domains/directory/rest.ts';
 import { routes as emoji } from '#domains/emoji/rest.ts';
@@ -39,6 +40,7 @@ export const routes: readonly Route[] = [
   ...serviceAccounts,
   ...topics,
   ...projects,
+  ...aliases,
   ...pushRules,
   ...repositories,
   ...members,

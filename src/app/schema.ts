@@ -16,6 +16,7 @@ import '#domains/groups/graphql.ts';
 import '#domains/service-accounts/graphql.ts';
 import '#domains/topics/graphql.ts';
 import '#domains/projects/graphql.ts';
+import '#domains/aliases/graphql.ts';
 import '#domains/push-rules/graphql.ts';
 import '#domains/repositories/graphql.ts';
 import '#domains/members/graphql.ts';

@@ -60,7 +60,7 @@ export const commitFile = async (
 ): Promise<string> => {
   await writeFile(join(tree, name), content);
   await runGit(tree, 'add', '--all');
-  const dates = date === undefined ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date };
+  const dates: Record<string, string> = date === undefined ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date };
   const { code, stderr } = await tryGitWith(dates, tree, 'commit', '-q', '-m', message);
   if (code !== 0) throw new Error(`git commit: ${stderr}`);
   return runGit(tree, 'rev-parse', 'HEAD');

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { findAliasedProject } from '#domains/aliases/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type ProjectAbility } from '#domains/projects/policy.ts';
 import { findMovedProject, findProject } from '#domains/projects/queries.ts';
@@ -22,14 +23,14 @@ const MAX_DEPTH = 23;
 const SETTLE_EVERY_MS = 5_000;
 const REALM = 'Basic realm="Millrace", charset="UTF-8"';
 
-/** Git's smart HTTP protocol below `/<full path>.git`: clone, fetch and push. */
+/** Git's smart HTTP protocol below `/<full path>.git` and `/<alias>.git`: clone, fetch and push. */
 export const mountGit = (fastify: FastifyInstance, { services }: { readonly services: Services }): void => {
   // Packs stream past all parsers and their limits.
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
   fastify.setErrorHandler((error, request, reply) => answerError(services, error, request, reply));
 
-  for (let depth = 2; depth <= MAX_DEPTH; depth++) {
+  for (let depth = 1; depth <= MAX_DEPTH; depth++) {
     const path = Array.from({ length: depth }, (_, n) => `/:p${n}`).join('');
     fastify.get(`${path}/info/refs`, async (request, reply) => {
       const repository = repositoryPath(request);
@@ -203,9 +204,11 @@ const findOrMoved = async (
   service: Service,
 ): Promise<{ readonly project: ProjectRow } | { readonly movedTo: string }> => {
   const isAnonymous = ctx.actor.userId === null;
-  const project = await findProject(ctx, { path });
+  // The path of a project always names its namespace too; a single word can but be an alias.
+  const isAlias = !path.includes('/');
+  const project = isAlias ? await findAliasedProject(ctx, path) : await findProject(ctx, { path });
   if (!project) {
-    const movedId = await findMovedProject(ctx, path);
+    const movedId = isAlias ? null : await findMovedProject(ctx, path);
     const moved = movedId === null ? null : await findProject(ctx, { id: movedId });
     if (moved) return { movedTo: moved.full_path };
     throw isAnonymous ? unauthenticated() : notFound('Project');
@@ -260,7 +263,7 @@ const openContext = async (services: Services, request: FastifyRequest): Promise
   return createContextFactory(services)({ actor, requestId: request.id, client, signal });
 };
 
-/** `group/project` of `/group/project.git/...`; null when the URL names no repository. */
+/** `group/project` of `/group/project.git/...`, an alias of `/alias.git/...`; null when the URL names no repository. */
 const repositoryPath = ({ params }: FastifyRequest): string | null => {
   const segments = typeof params === 'object' && params !== null ? Object.values(params).map(String) : [];
   const path = segments.join('/');

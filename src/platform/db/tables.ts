@@ -717,6 +717,13 @@ export interface PipelineSchedules {
   updated_at: Generated<string>;
 }
 
+export interface ProjectAliases {
+  created_at: Generated<string>;
+  id: Generated<number>;
+  name: string;
+  project_id: number;
+}
+
 export interface ProjectCounters {
   kind: string;
   last_iid: Generated<number>;
@@ -1344,6 +1351,7 @@ export interface DB {
   personal_access_tokens: PersonalAccessTokens;
   pipeline_schedules: PipelineSchedules;
   pipelines: Pipelines;
+  project_aliases: ProjectAliases;
   project_counters: ProjectCounters;
   project_exports: ProjectExports;
   project_fetches: ProjectFetches;

@@ -1,0 +1,20 @@
+import type { Selectable } from 'kysely';
+import type { ProjectAliases } from '#platform/db/tables.ts';
+
+/** Another name of a project's repository (specification 1 §2.5). */
+export type AliasRow = Pick<Selectable<ProjectAliases>, 'id' | 'project_id' | 'name'>;
+
+const MAX_LENGTH = 255;
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
+
+/**
+ * What is wrong with the name, or null. It stands in addresses as `/<name>.git`, with no group before it: as the path of
+ * a project always has one, no name hides a project.
+ */
+export const aliasNameProblem = (name: string): string | null => {
+  if (name === '') return "can't be blank";
+  if (name.length > MAX_LENGTH) return `is too long (maximum is ${MAX_LENGTH} characters)`;
+  return NAME.test(name) && !/\.(?:git|atom)?$/i.test(name)
+    ? null
+    : "can contain only letters, digits, '_', '-' and '.'. It must start with a letter, digit or '_', and cannot end in '.', '.git' or '.atom'.";
+};
