@@ -1,3 +1,4 @@
+import type { SignatureKind } from './reading.ts';
 import type { Commit } from './types.ts';
 
 interface Signature {
@@ -38,6 +39,16 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
     trailers: Object.fromEntries(trailers),
     extended_trailers: valuesByKey(trailers),
   };
+};
+
+/** Of which kind the signature in a raw commit object is; null for none. */
+export const signatureIn = (raw: Buffer): SignatureKind | null => {
+  const end = raw.indexOf('\n\n');
+  const head = raw.toString('latin1', 0, end === -1 ? raw.length : end);
+  const [, begins] = /^gpgsig(?:-sha256)? (\S.*)$/m.exec(head) ?? [];
+  if (begins === undefined) return null;
+  if (begins.includes('BEGIN SSH')) return 'SSH';
+  return begins.includes('BEGIN PGP') ? 'PGP' : 'X509';
 };
 
 const decoderFor = (encoding: string | undefined): ((bytes: Buffer) => string) => {

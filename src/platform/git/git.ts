@@ -1,9 +1,13 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import type { Logger } from '../log.ts';
+import { createAllFiles } from './all-files.ts';
 import { createAncestry } from './ancestry.ts';
+import { createArchives } from './archive.ts';
+import { createBlame } from './blame.ts';
 import { createBundles } from './bundles.ts';
 import { createCommitFiles } from './commit-files.ts';
 import { createCopies } from './copies.ts';
+import { createDiff } from './diff.ts';
 import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
@@ -35,7 +39,11 @@ export const createGit = (options: { root: string; log: Logger; gitBinary?: stri
     ...refs,
     ...createAncestry(runner),
     ...trees,
+    ...createAllFiles(runner, objects),
     ...createHistory(runner, objects),
+    ...createArchives(runner),
+    diff: createDiff(runner),
+    blame: createBlame(runner),
     ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
     ...createBundles(runner, objects, { ...repositories, ...refs }),
     ...createCopies(runner, objects, repositories),

@@ -1,11 +1,26 @@
-import { parseCommit } from './commit-object.ts';
+import { parseCommit, signatureIn } from './commit-object.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
-import type { Runner } from './process.ts';
+import { foreignObjects, type Runner } from './process.ts';
+import type { Author, CommitStats } from './reading.ts';
 import { validFullRef, validOid } from './ref-names.ts';
+import { splitRecords } from './split-records.ts';
 import type { CallOptions, ChangedFiles, Commit, Git, RevisionRange } from './types.ts';
 
-type HistoryFunctions = Pick<Git, 'readCommits' | 'listCommits' | 'countCommits' | 'newCommits' | 'changedFiles'>;
+type HistoryFunctions = Pick<
+  Git,
+  | 'readCommits'
+  | 'listCommits'
+  | 'countCommits'
+  | 'newCommits'
+  | 'changedFiles'
+  | 'commitStats'
+  | 'lastCommitOf'
+  | 'mergeBase'
+  | 'refsContaining'
+  | 'authors'
+  | 'signatureOf'
+>;
 
 const PUSHED_COMMITS = 20;
 const MAX_FILES = 5_000;
@@ -20,13 +35,14 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
   };
 
   const revList = async (path: string, flags: readonly string[], range: RevisionRange & CallOptions, extra = '') => {
-    const { from, not = [], signal, timeoutMs } = range;
-    if (![from, ...not].every((rev) => validOid(rev) || validFullRef(rev))) {
+    const { not = [], signal, timeoutMs } = range;
+    const from = typeof range.from === 'string' ? [range.from] : range.from;
+    if (![...from, ...not].every((rev) => validOid(rev) || validFullRef(rev))) {
       throw new GitError('invalid', 'The revision is not valid');
     }
     const args = ['rev-list', ...flags, ...rangeFlags(range), '--stdin'];
     if (range.path !== undefined) args.push('--', range.path);
-    const input = `${[from, ...not.map((rev) => `^${rev}`)].join('\n')}\n${extra}`;
+    const input = `${[...from, ...not.map((rev) => `^${rev}`)].join('\n')}\n${extra}`;
     return (await runner.run(path, args, { input, signal, timeoutMs })).stdout.toString('latin1').trim();
   };
 
@@ -71,10 +87,51 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
           : await runner.run(path, args, { input: `${valid.join('\n')}\n` });
       return parseNameStatus(stdout, valid);
     },
+
+    async commitStats(path, oids, call = {}) {
+      const valid = oids.filter(validOid);
+      if (valid.length === 0) return new Map();
+      const args = ['diff-tree', '--stdin', '--root', '-r', '-M', '-z', '--diff-merges=first-parent', '--numstat'];
+      const output = runner.stream(path, args, { ...call, input: `${valid.join('\n')}\n` });
+      return readStats(splitRecords(output, 0), valid);
+    },
+
+    async lastCommitOf(path, commitOid, filePath, call = {}) {
+      return (await revList(path, ['--max-count=1'], { ...call, from: commitOid, path: filePath })) || null;
+    },
+
+    async mergeBase(path, oids, { withObjectsOf, signal, timeoutMs } = {}) {
+      if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      const env = foreignObjects(runner, withObjectsOf);
+      const { stdout } = await runner.run(path, ['merge-base', ...oids], { allow: [1], env, signal, timeoutMs });
+      return stdout.toString('latin1').trim() || null;
+    },
+
+    async refsContaining(path, oid, prefix, call = {}) {
+      if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+      const args = ['for-each-ref', `--contains=${oid}`, '--format=%(refname)', prefix];
+      const { stdout } = await runner.run(path, args, call);
+      return stdout.toString('utf8').split('\n').filter(Boolean);
+    },
+
+    async authors(path, { from, signal, timeoutMs }) {
+      const revisions = typeof from === 'string' ? [from] : from;
+      if (!revisions.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      const args = ['shortlog', '--summary', '--numbered', '--email', '--no-merges', ...revisions];
+      const { stdout } = await runner.run(path, args, { signal, timeoutMs });
+      return parseAuthors(stdout);
+    },
+
+    async signatureOf(path, oid) {
+      const object = validOid(oid) ? await objects.read(path, 'contents', `${oid}^{commit}`) : null;
+      return object === null ? null : signatureIn(object.content);
+    },
   };
 };
 
-const rangeFlags = ({ since, until, author, firstParent }: RevisionRange): string[] => [
+const rangeFlags = ({ since, until, author, firstParent, topological, all }: RevisionRange): string[] => [
+  ...(all ? ['--glob=refs/heads/*', '--glob=refs/tags/*'] : []),
+  ...(topological ? ['--topo-order'] : []),
   ...(since ? [`--since=${since.toISOString()}`] : []),
   ...(until ? [`--until=${until.toISOString()}`] : []),
   ...(author === undefined ? [] : ['--fixed-strings', '--regexp-ignore-case', `--author=${author}`]),
@@ -103,3 +160,45 @@ const parseNameStatus = (output: Buffer, oids: readonly string[]): Map<string, C
   }
   return changes;
 };
+
+const NUMBERS = /^(\d+|-)\t(\d+|-)\t/;
+
+/** NUL-separated: a commit id, then `added TAB removed TAB path` until the next id; of a renamed file both paths follow. */
+const readStats = async (
+  records: AsyncIterable<Buffer>,
+  oids: readonly string[],
+): Promise<ReadonlyMap<string, CommitStats>> => {
+  const sums = new Map(oids.map((oid) => [oid, { additions: 0, deletions: 0 }]));
+  let current = { additions: 0, deletions: 0 };
+  let pathsToCome = 0;
+  for await (const record of records) {
+    const text = record.toString('latin1');
+    if (pathsToCome > 0) {
+      pathsToCome -= 1;
+      continue;
+    }
+    const numbers = NUMBERS.exec(text);
+    if (!numbers) {
+      current = sums.get(text) ?? { additions: 0, deletions: 0 };
+      continue;
+    }
+    const [whole, added, removed] = numbers;
+    // Files that are no text have `-`.
+    current.additions += Number(added) || 0;
+    current.deletions += Number(removed) || 0;
+    if (text.length === whole.length) pathsToCome = 2;
+  }
+  return new Map(
+    [...sums].map(([oid, { additions, deletions }]) => [oid, { additions, deletions, total: additions + deletions }]),
+  );
+};
+
+/** `   12\tAda <ada@example.com>` */
+const parseAuthors = (output: Buffer): Author[] =>
+  output
+    .toString('utf8')
+    .split('\n')
+    .flatMap((line) => {
+      const [, commits, name = '', email = ''] = /^\s*(\d+)\t(.*?) ?<([^<]*)>$/.exec(line) ?? [];
+      return commits === undefined ? [] : [{ name, email, commits: Number(commits) }];
+    });

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { parseCommit } from './commit-object.ts';
+import { parseCommit, signatureIn } from './commit-object.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { GitProcess, Runner } from './process.ts';
@@ -97,18 +97,12 @@ async function* readCommits(source: AsyncGenerator<Buffer>): AsyncGenerator<NewC
       const isWhole = length <= MAX_COMMIT_BYTES;
       const content = await reader.bytes(length, isWhole ? length : 0);
       await reader.bytes(1, 0); // the line break behind it
-      yield { ...parseCommit(oid, content), isWhole, isSigned: isSigned(content) };
+      yield { ...parseCommit(oid, content), isWhole, isSigned: signatureIn(content) !== null };
     }
   } finally {
     await reader.close();
   }
 }
-
-/** `gpgsig` holds signatures of every kind: OpenPGP, X.509 and SSH. */
-const isSigned = (content: Buffer): boolean => {
-  const end = content.indexOf('\n\n');
-  return /^gpgsig(?:-sha256)? \S/m.test(content.toString('latin1', 0, end === -1 ? content.length : end));
-};
 
 /** NUL-separated: a commit id, then status (a letter for each parent) and path in turn until the next id. */
 async function* readFiles(source: AsyncGenerator<Buffer>): AsyncGenerator<NewFile> {

@@ -8,6 +8,8 @@ import type { CallOptions } from './types.ts';
  */
 export const streamOf = (git: GitProcess, options: CallOptions & { before?: Buffer } = {}): Readable => {
   const { signal, timeoutMs, before } = options;
+  // When a process ends, Node throws away what nobody has begun to read; with this it counts as begun.
+  git.stdout.on('readable', () => {});
   const output = async function* (): AsyncGenerator<Buffer> {
     const onAbort = () => git.kill('aborted');
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => git.kill('timeout'), timeoutMs);

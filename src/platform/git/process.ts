@@ -5,6 +5,7 @@ import { performance } from 'node:perf_hooks';
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from '../log.ts';
 import { GitError, type GitErrorReason } from './git-error.ts';
+import { streamOf } from './process-stream.ts';
 import { storageDirectory } from './storage-path.ts';
 import type { CallOptions } from './types.ts';
 
@@ -21,6 +22,10 @@ export interface RunOptions extends LaunchOptions, CallOptions {
   readonly maxOutputBytes?: number;
   /** Exit codes that are an answer and no failure, beside 0. */
   readonly allow?: readonly number[];
+}
+
+export interface StreamOptions extends LaunchOptions, CallOptions {
+  readonly input?: string | undefined;
 }
 
 export interface RunResult {
@@ -51,6 +56,8 @@ export interface Runner {
   directory(path: string): string;
   launch(path: string | null, args: readonly string[], options?: LaunchOptions): GitProcess;
   run(path: string | null, args: readonly string[], options?: RunOptions): Promise<RunResult>;
+  /** The same for output that is read as it comes, at once; ends the process when the reader has enough. */
+  stream(path: string, args: readonly string[], options?: StreamOptions): AsyncGenerator<Buffer>;
 }
 
 const MAX_STDERR_BYTES = 16 * 1024;
@@ -211,13 +218,33 @@ export const createRunner = (options: { root: string; log: Logger; gitBinary: st
     }
   };
 
-  return { root, log, directory, launch, run };
+  const stream: Runner['stream'] = async function* (path, args, options = {}) {
+    const { signal, timeoutMs = TIMEOUT_MS, input } = options;
+    const release = await slots.take();
+    try {
+      if (signal?.aborted) throw new GitError('aborted', MESSAGES.aborted, { command: args[0] ?? '' });
+      const git = launch(path, args, options);
+      git.stdin.end(input);
+      for await (const chunk of streamOf(git, { signal, timeoutMs })) if (Buffer.isBuffer(chunk)) yield chunk;
+    } finally {
+      release();
+    }
+  };
+
+  return { root, log, directory, launch, run, stream };
 };
 
 const reasonOf = (stderr: string): GitErrorReason => {
   if (/not a git repository/.test(stderr)) return 'missing';
   if (/cannot lock ref|reference already exists|but expected/.test(stderr)) return 'conflict';
   return 'failed';
+};
+
+/** The environment in which git finds the objects of another repository too. */
+export const foreignObjects = (runner: Pick<Runner, 'directory'>, path: string | undefined): Record<string, string> => {
+  if (path === undefined) return {};
+  const folder = join(runner.directory(path), 'objects').replaceAll(/["\\]/g, '\\$&');
+  return { GIT_ALTERNATE_OBJECT_DIRECTORIES: `"${folder}"` };
 };
 
 /** Writes all of `input` to the process and closes its standard input; stops early, without an error, when the process has ended. */

@@ -40,6 +40,15 @@ export const shortName = (ref: string): string | null => {
 /** A full object id as git writes it. */
 export const validOid = (text: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
 
+const MAX_PATH_BYTES = 4_096;
+
+/** Whether git can look for this path in a tree: plain segments, none of which leads out of it. */
+export const isTreePath = (path: string): boolean =>
+  path !== '' &&
+  !path.includes('\0') &&
+  Buffer.byteLength(path) <= MAX_PATH_BYTES &&
+  path.split('/').every((segment) => segment !== '' && segment !== '.' && segment !== '..');
+
 const wellFormed = (name: string): boolean =>
   name !== '' &&
   !FORBIDDEN.test(name) &&

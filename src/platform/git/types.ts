@@ -43,6 +43,10 @@ export interface Git extends GitReading {
   readBlob(path: string, oid: string, options?: CallOptions): Promise<Blob | null>;
   /** The entry at a path of a commit or tree, or null. */
   findFile(path: string, treeish: string, filePath: string): Promise<TreeEntry | null>;
+  /** Every file of a commit with its size, as git lists them; a reader that has enough may leave. */
+  allFiles(path: string, treeish: string, options?: CallOptions): AsyncGenerator<FileEntry>;
+  /** The first bytes of a small blob, through a process that stays open; null when there is none. */
+  readBeginning(path: string, oid: string, bytes: number): Promise<Buffer | null>;
   /** The entries of one folder (the root when `folder` is absent); empty when there is no such folder. */
   listTree(path: string, treeish: string, folder?: string): Promise<TreeEntry[]>;
   listCommits(path: string, options: ListCommitsOptions): Promise<Commit[]>;
@@ -230,6 +234,14 @@ export interface TreeEntry {
   /** Bytes of a blob; null for anything else. */
   readonly size: number | null;
   /** Path from the root of the tree. */
+  readonly path: string;
+}
+
+/** A file, a link or an executable of a tree, by its path from the root. */
+export interface FileEntry {
+  readonly mode: string;
+  readonly oid: string;
+  readonly size: number;
   readonly path: string;
 }
 

@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { GitError } from './git-error.ts';
+import type { Runner } from './process.ts';
+import { streamOf } from './process-stream.ts';
+import type { ArchiveFormat, GitReading } from './reading.ts';
+import { validOid } from './ref-names.ts';
+
+type ArchiveFunctions = Pick<GitReading, 'archive' | 'archiveFormats'>;
+
+const TIMEOUT_MS = 15 * 60_000;
+const BZIP2 = 'bzip2';
+
+// A file marked `export-subst` may ask for the state of a signature: nothing is started to find it out.
+const CONFIG = ['gpg.program=/bin/false', 'gpg.x509.program=/bin/false', 'gpg.ssh.program=/bin/false'];
+
+export const createArchives = (runner: Runner): ArchiveFunctions => {
+  let formats: Promise<readonly ArchiveFormat[]> | null = null;
+  return {
+    archiveFormats: () => {
+      formats ??= findBzip2().then((found) =>
+        found === null ? ['zip', 'tar.gz', 'tar'] : ['zip', 'tar.gz', 'tar.bz2', 'tar'],
+      );
+      return formats;
+    },
+
+    archive(path, { commit, format, prefix, folder, signal, timeoutMs = TIMEOUT_MS }) {
+      if (!validOid(commit)) throw new GitError('invalid', 'The object id is not valid');
+      const packed = format === 'tar.bz2';
+      const args = ['archive', `--format=${packed ? 'tar' : format}`, `--prefix=${prefix}`, commit];
+      if (folder !== undefined) args.push('--', folder);
+      const git = runner.launch(path, args, { config: CONFIG });
+      git.stdin.end();
+      const stream = streamOf(git, { signal, timeoutMs });
+      return packed ? Readable.from(bzip2(stream), { objectMode: false }) : stream;
+    },
+  };
+};
+
+const findBzip2 = async (): Promise<string | null> => {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const file = join(folder, BZIP2);
+    const found = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (folder !== '' && found) return file;
+  }
+  return null;
+};
+
+/** git packs with gzip by itself; this it leaves to others. */
+async function* bzip2(source: Readable): AsyncGenerator<Buffer> {
+  const file = await findBzip2();
+  if (file === null) throw new GitError('failed', 'bzip2 is not installed');
+  const child = spawn(file, ['-c'], { stdio: ['pipe', 'pipe', 'ignore'], env: {} });
+  const exited = once(child, 'close');
+  const fed = pipeline(source, child.stdin);
+  // Both are awaited below; until then nobody may have looked.
+  exited.catch(() => {});
+  fed.catch(() => {});
+  try {
+    for await (const chunk of child.stdout) if (Buffer.isBuffer(chunk)) yield chunk;
+    await fed;
+    const [code] = await exited;
+    if (code !== 0) throw new GitError('failed', 'The archive could not be packed');
+  } finally {
+    child.kill();
+    source.destroy();
+  }
+}

@@ -1,0 +1,252 @@
+import { GitError } from './git-error.ts';
+import { foreignObjects, type Runner } from './process.ts';
+import type { Diff, DiffFile, DiffOptions, GitReading } from './reading.ts';
+import { validOid } from './ref-names.ts';
+
+/** What git takes for the tree of nothing. */
+const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
+
+const TIMEOUT_MS = 30_000;
+/** A commit that changes more files than this is told of in part. */
+const MAX_LISTED = 10_000;
+const MAX_PATCH_BYTES = 200 * 1024;
+const MAX_LINES = 50_000;
+const MAX_BYTES = 10 * 1024 * 1024;
+/** Longer parts of a line need not be held to find where the next one begins. */
+const MAX_HELD_BYTES = 64 * 1024;
+
+const FLAGS = [
+  'diff-tree',
+  '-r',
+  '-M',
+  '--raw',
+  '-p',
+  '--full-index',
+  '--no-color',
+  '--no-ext-diff',
+  '--no-textconv',
+  '--no-indent-heuristic',
+  '--submodule=short',
+];
+
+/**
+ * Reads `git diff-tree --raw -p` as it comes: first the list of files, then the patch of each in the same order. Names
+ * are quoted by git, so that a line break in one cannot pass for a line of its own.
+ */
+export const createDiff =
+  (runner: Runner): GitReading['diff'] =>
+  async (path, from, to, options = {}) => {
+    if (![from ?? EMPTY_TREE, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    const { signal, timeoutMs = TIMEOUT_MS, withObjectsOf } = options;
+    const source = runner.stream(path, [...FLAGS, from ?? EMPTY_TREE, to], {
+      config: ['core.quotePath=false'],
+      env: foreignObjects(runner, withObjectsOf),
+      signal,
+      timeoutMs,
+    });
+    return read(source, options);
+  };
+
+interface Window {
+  readonly skip: number;
+  readonly limit: number;
+}
+
+const read = async (source: AsyncGenerator<Buffer>, options: DiffOptions): Promise<Diff> => {
+  const window: Window = { skip: options.skip ?? 0, limit: options.limit ?? MAX_LISTED };
+  const list = createFileList();
+  let patches: PatchReader | null = null;
+  try {
+    for await (const line of splitLines(source)) {
+      if (patches) {
+        if (!patches.take(line)) break;
+      } else if (line.begins && line.bytes.length <= 1) {
+        patches = createPatchReader(list.files(), window); // the empty line behind the list
+        if (patches.isDone()) break;
+      } else list.take(line);
+    }
+  } finally {
+    await source.return(undefined);
+  }
+  const files = patches?.finish() ?? [];
+  return {
+    files,
+    total: list.files().length,
+    overflow: list.isCut() || files.some((file) => file.collapsed),
+  };
+};
+
+interface Line {
+  readonly bytes: Buffer;
+  /** False for a later part of a long line. */
+  readonly begins: boolean;
+}
+
+/** Lines with their line break; a long one comes in parts. */
+async function* splitLines(source: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+  let held: Buffer = Buffer.alloc(0);
+  let begins = true;
+  for await (const chunk of source) {
+    const buffer = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
+    let at = 0;
+    for (let end = buffer.indexOf(0x0a); end !== -1; end = buffer.indexOf(0x0a, at)) {
+      yield { bytes: buffer.subarray(at, end + 1), begins };
+      begins = true;
+      at = end + 1;
+    }
+    held = buffer.subarray(at);
+    if (held.length <= MAX_HELD_BYTES) continue;
+    yield { bytes: held, begins };
+    begins = false;
+    held = Buffer.alloc(0);
+  }
+  if (held.length > 0) yield { bytes: held, begins };
+}
+
+type Listed = Omit<DiffFile, 'diff' | 'header' | 'collapsed' | 'too_large'>;
+
+// `:100644 100755 <oid> <oid> R090\told name\tnew name`
+const RAW = /^:(\d{6}) (\d{6}) [0-9a-f]+ [0-9a-f]+ ([A-Z])\d*\t([^\t]*)(?:\t([^\t]*))?$/;
+
+const createFileList = () => {
+  const files: Listed[] = [];
+  let cut = false;
+  return {
+    files: (): readonly Listed[] => files,
+    isCut: () => cut,
+    take: ({ bytes, begins }: Line): void => {
+      const match = begins ? RAW.exec(bytes.toString('utf8').replace(/\n$/, '')) : null;
+      if (!match) return;
+      const [, a_mode = '', b_mode = '', status = '', first = '', second] = match;
+      const old_path = unquote(first);
+      const new_path = second === undefined ? old_path : unquote(second);
+      const file = { old_path, new_path, new_file: false, renamed_file: status === 'R', deleted_file: false };
+      // A file that becomes a link, say, goes and comes: git writes two patches.
+      const found: Listed[] =
+        status === 'T'
+          ? [
+              { ...file, a_mode, b_mode: '0', deleted_file: true },
+              { ...file, a_mode: '0', b_mode, new_file: true },
+            ]
+          : [
+              {
+                ...file,
+                a_mode: modeOf(a_mode),
+                b_mode: modeOf(b_mode),
+                new_file: status === 'A',
+                deleted_file: status === 'D',
+              },
+            ];
+      if (files.length + found.length > MAX_LISTED) cut = true;
+      if (!cut) files.push(...found);
+    },
+  };
+};
+
+const modeOf = (mode: string): string => (mode === '000000' ? '0' : mode);
+
+/** A path as git quotes it when it holds quotes, backslashes or control characters. */
+const unquote = (name: string): string => {
+  if (!name.startsWith('"') || !name.endsWith('"') || name.length < 2) return name;
+  const bytes: Buffer[] = [];
+  const parts = name.slice(1, -1).matchAll(/\\([0-7]{3})|\\(.)|[^\\]+/gsu);
+  for (const [whole, octal, escaped] of parts) {
+    if (octal !== undefined) bytes.push(Buffer.from([Number.parseInt(octal, 8) & 0xff]));
+    else bytes.push(Buffer.from(escaped === undefined ? whole : (ESCAPES[escaped] ?? escaped)));
+  }
+  return Buffer.concat(bytes).toString('utf8');
+};
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  a: '\u0007',
+  b: '\b',
+  t: '\t',
+  n: '\n',
+  v: '\v',
+  f: '\f',
+  r: '\r',
+};
+
+interface PatchReader {
+  /** False when nothing more is wanted. */
+  take(line: Line): boolean;
+  isDone(): boolean;
+  finish(): DiffFile[];
+}
+
+const BEGINNING = Buffer.from('diff --git ');
+
+const createPatchReader = (listed: readonly Listed[], { skip, limit }: Window): PatchReader => {
+  const files: DiffFile[] = [];
+  const end = Math.min(listed.length, skip + limit);
+  let at = -1;
+  let lines = 0;
+  let bytes = 0;
+  let patch = emptyPatch();
+
+  const close = (): void => {
+    const file = listed[at];
+    if (!file || at < skip || at >= end) return;
+    const collapsed = !patch.tooLarge && (lines + patch.lines > MAX_LINES || bytes + patch.size > MAX_BYTES);
+    const kept = !patch.tooLarge && !collapsed;
+    if (kept) {
+      lines += patch.lines;
+      bytes += patch.size;
+    }
+    files.push({
+      ...file,
+      diff: kept ? Buffer.concat(patch.body).toString('utf8') : '',
+      header: kept ? patch.header : '',
+      collapsed,
+      too_large: patch.tooLarge,
+    });
+  };
+
+  return {
+    isDone: () => skip >= end,
+    take: (line) => {
+      if (line.begins && line.bytes.subarray(0, BEGINNING.length).equals(BEGINNING)) {
+        close();
+        at += 1;
+        patch = emptyPatch();
+        return at < end;
+      }
+      if (at >= skip) addLine(patch, line);
+      return true;
+    },
+    finish: () => {
+      if (at < end) close();
+      return files;
+    },
+  };
+};
+
+interface Patch {
+  header: string;
+  body: Buffer[];
+  size: number;
+  lines: number;
+  tooLarge: boolean;
+}
+
+const emptyPatch = (): Patch => ({ header: '', body: [], size: 0, lines: 0, tooLarge: false });
+
+const HUNK = 0x40; // @
+const BINARY = Buffer.from('Binary files ');
+
+const addLine = (patch: Patch, { bytes, begins }: Line): void => {
+  if (patch.body.length === 0 && !patch.tooLarge) {
+    const isBody = bytes[0] === HUNK || bytes.subarray(0, BINARY.length).equals(BINARY);
+    if (!isBody) {
+      const text = bytes.toString('utf8');
+      if (text.startsWith('--- ') || text.startsWith('+++ ')) patch.header += text;
+      return;
+    }
+  }
+  patch.size += bytes.length;
+  if (begins) patch.lines += 1;
+  if (patch.size > MAX_PATCH_BYTES) {
+    patch.tooLarge = true;
+    patch.body = [];
+  } else patch.body.push(Buffer.from(bytes));
+};
