@@ -5,7 +5,14 @@ import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { removeDue as removeDueProjects } from '#domains/projects/jobs.ts';
-import { deleteMergedBranches, packRepository, refreshStatistics, settlePushes } from '#domains/repositories/jobs.ts';
+import { settleFirstPush } from '#domains/repositories/followers.ts';
+import {
+  deleteMergedBranches,
+  detectLanguages,
+  packRepository,
+  refreshStatistics,
+  settlePushes,
+} from '#domains/repositories/jobs.ts';
 import { sweepSamlRequests } from '#domains/saml/jobs.ts';
 import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -43,9 +50,11 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeDueProjects),
   runnable(removeExpiredMembers),
   runnable(refreshStatistics),
+  runnable(detectLanguages),
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),
+  runnable(settleFirstPush),
   runnable(mailExpiring),
   runnable(tellOfExpiringTokens),
   runnable(dropUnclaimed),

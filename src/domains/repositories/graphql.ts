@@ -1,4 +1,5 @@
 import './graphql/branches.ts';
+import './graphql/languages.ts';
 import './graphql/protected-branches.ts';
 import './graphql/tags.ts';
 

@@ -1,3 +1,4 @@
+export { detectLanguages } from './languages.ts';
 export { deleteMergedBranches } from './merged-branches.ts';
 export { settlePushes } from './pushes.ts';
 export { packRepository, refreshStatistics } from './upkeep.ts';

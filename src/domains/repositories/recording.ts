@@ -12,6 +12,7 @@ import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagP
 import { branchName, branchRef, type RefUpdate, TAGS, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';
 import { matching, type Protections, readProtections } from './protections.ts';
+import { findReadme } from './readme.ts';
 import { refreshStatistics } from './upkeep.ts';
 import { hookCommit } from './webhook.ts';
 
@@ -164,7 +165,7 @@ const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly Re
   const wanted = {
     empty_repo: someBranch === undefined,
     default_branch,
-    readme_path: touched ? await findReadme(tx, before, default_branch) : before.readme_path,
+    readme_path: touched ? await findReadme(tx, before.disk_path, default_branch) : before.readme_path,
   };
   const same =
     wanted.empty_repo === before.empty_repo &&
@@ -201,16 +202,4 @@ const moveDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): P
     .executeTakeFirst();
   await protectDefaultBranch(tx, project.id, branch, namespace?.default_branch_protection_defaults);
   await tx.services.git.setHead(project.disk_path, branch);
-};
-
-const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
-
-const findReadme = async (tx: Tx, project: ProjectRow, branch: string | null): Promise<string | null> => {
-  const { git } = tx.services;
-  const oid = branch === null ? null : await git.resolve(project.disk_path, branchRef(branch));
-  if (oid === null) return null;
-  const names = (await git.listTree(project.disk_path, oid))
-    .filter(({ type, path }) => type === 'blob' && README.test(path))
-    .map(({ path }) => path);
-  return names.find((name) => /\.(?:md|markdown|mkd)$/i.test(name)) ?? names[0] ?? null;
 };

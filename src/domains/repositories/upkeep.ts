@@ -1,11 +1,16 @@
 import { z } from 'zod';
 import { findProject } from '#domains/projects/queries.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { detectLanguages } from './languages.ts';
 import { branchRef } from './model.ts';
+import { findReadme } from './readme.ts';
 
 const GC_EVERY = 40;
 
-/** Counts commits and bytes anew after pushes; several at once are one job. Every so many pushes it has the repository packed. */
+/**
+ * Counts commits and bytes anew after pushes, and when another branch is the default; several at once are one job. Has
+ * the languages read, and every so many pushes the repository packed.
+ */
 export const refreshStatistics = defineJob({
   name: 'repositories.refresh_statistics',
   input: z.object({ project_id: z.number() }),
@@ -18,7 +23,13 @@ export const refreshStatistics = defineJob({
     const isBorn = project.default_branch !== null && (await git.resolve(project.disk_path, ref)) !== null;
     const commit_count = isBorn ? await git.countCommits(project.disk_path, { from: ref, signal: ctx.signal }) : 0;
     const repository_size = await git.diskSize(project.disk_path);
+    const readme_path = await findReadme(ctx, project.disk_path, project.default_branch);
     await ctx.transaction(async (tx) => {
+      if (readme_path !== project.readme_path) {
+        // A push meanwhile has found its own, and this is done once more after it.
+        await tx.db.updateTable('projects').set({ readme_path }).where('id', '=', project_id).execute();
+      }
+      tx.enqueue(detectLanguages, { project_id }, { key: `repositories.languages:${project_id}` });
       await tx.db
         .updateTable('project_statistics')
         .set({ commit_count, repository_size })

@@ -87,7 +87,6 @@ const sampleProject = ({ group }: Extract<Place, { kind: 'group' }>): HookedProj
   id: 0,
   name: 'Sample project',
   description: 'A project made up for the test of a hook.',
-  deletion_marked_on: null,
   avatar_key: null,
   full_path: `${group.full_path}/sample-project`,
   visibility_level: group.visibility_level,
@@ -104,6 +103,7 @@ const sampleProject = ({ group }: Extract<Place, { kind: 'group' }>): HookedProj
     owner_id: null,
     visibility_level: group.visibility_level,
     traversal_ids: group.traversal_ids,
+    deletion_marked_on: group.deletion_marked_on,
     avatar_key: null,
   },
 });

@@ -1,0 +1,30 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { builder } from '#graphql/builder.ts';
+import { loader } from '#graphql/loaders.ts';
+import { languagesByProjects, loadCatalogue, type ProjectLanguage } from '../languages.ts';
+
+const loadLanguages = loader(languagesByProjects);
+
+const RepositoryLanguageRef = builder.objectRef<ProjectLanguage>('RepositoryLanguage').implement({
+  description: 'A language that a project is written in.',
+  fields: (t) => ({
+    name: t.exposeString('name', { nullable: false }),
+    share: t.exposeFloat('share', { description: 'Percent of the bytes whose language is known.' }),
+    color: t.string({
+      description: 'As `#3572A5`.',
+      resolve: async ({ name }) => (await loadCatalogue()).colorOf(name),
+    }),
+  }),
+});
+
+readsOfProject('languages', JUDGED);
+builder.objectField(ProjectRef, 'languages', (t) =>
+  t.field({
+    type: [RepositoryLanguageRef],
+    nullable: { list: true, items: false },
+    description: 'The most first; null where the code is hidden.',
+    resolve: async (project, _args, ctx) =>
+      can(ctx, project, 'read_code') ? ((await loadLanguages(ctx, project.id)) ?? []) : null,
+  }),
+);

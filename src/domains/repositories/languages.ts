@@ -1,0 +1,91 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { findProject } from '#domains/projects/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { detectLanguagesOf } from './languages/detect.ts';
+import { branchRef } from './model.ts';
+
+export { loadCatalogue } from './languages/catalogue.ts';
+
+export interface ProjectLanguage {
+  readonly name: string;
+  /** Percent of all bytes whose language is known. */
+  readonly share: number;
+}
+
+/**
+ * The job `repositories.detect_languages`: reads what the files of the default branch are written in. Nothing is read
+ * again while the branch stands where it stood.
+ */
+export const detectLanguages = defineJob({
+  name: 'repositories.detect_languages',
+  input: z.object({ project_id: z.number() }),
+  maxAttempts: 5,
+  run: async (ctx, { project_id }) => {
+    const project = await findProject(ctx, { id: project_id });
+    if (!project) return;
+    const head = await headOf(ctx, project);
+    const known = await ctx.db
+      .selectFrom('repository_upkeep')
+      .select('languages_of')
+      .where('project_id', '=', project_id)
+      .executeTakeFirst();
+    if ((known?.languages_of ?? null) === head) return;
+    const bytes = head === null ? new Map<string, number>() : await detectLanguagesOf(ctx, project.disk_path, head);
+    await ctx.transaction((tx) => saveLanguages(tx, project_id, head, bytes));
+  },
+});
+
+/** What the project is written in, the most first. @throws DomainError `forbidden`, `not_found` where the code is hidden */
+export const listLanguages = async (ctx: Context, project: ProjectRow): Promise<readonly ProjectLanguage[]> => {
+  requireAbility(ctx, project, 'read_code');
+  return (await languagesByProjects(ctx, [project.id])).get(project.id) ?? [];
+};
+
+/** The same for many projects; rights are the caller's to check. */
+export const languagesByProjects = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, readonly ProjectLanguage[]>> => {
+  const rows = await ctx.db
+    .selectFrom('project_languages')
+    .select(['project_id', 'name', 'share'])
+    .where(sql<boolean>`project_id = any (${ids}::bigint[])`)
+    .orderBy('bytes', 'desc')
+    .orderBy('name')
+    .execute();
+  return Map.groupBy(rows, (row) => row.project_id);
+};
+
+const headOf = async (ctx: Context, { disk_path, default_branch }: ProjectRow): Promise<string | null> =>
+  default_branch === null ? null : ctx.services.git.resolve(disk_path, branchRef(default_branch));
+
+const saveLanguages = async (
+  tx: Tx,
+  projectId: number,
+  head: string | null,
+  bytes: ReadonlyMap<string, number>,
+): Promise<void> => {
+  const project = await tx.db
+    .selectFrom('projects')
+    .select('id')
+    .where('id', '=', projectId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (!project) return; // deleted meanwhile
+  await sql`
+    insert into repository_upkeep (project_id, languages_of) values (${projectId}, ${head})
+    on conflict (project_id) do update set languages_of = excluded.languages_of`.execute(tx.db);
+  await tx.db.deleteFrom('project_languages').where('project_id', '=', projectId).execute();
+  const total = [...bytes.values()].reduce((sum, size) => sum + size, 0);
+  if (total === 0) return;
+  await tx.db
+    .insertInto('project_languages')
+    .values(
+      [...bytes].map(([name, size]) => ({ project_id: projectId, name, bytes: size, share: (size / total) * 100 })),
+    )
+    .execute();
+};

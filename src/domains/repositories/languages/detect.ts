@@ -1,0 +1,32 @@
+import type { Context } from '#platform/context.ts';
+import { GitError } from '#platform/git/git-error.ts';
+import { loadCatalogue } from './catalogue.ts';
+import { Tally } from './tally.ts';
+
+/** More is not looked at: by then it is clear what a repository is written in. */
+const MAX_FILES = 100_000;
+const BEGINNING_BYTES = 256;
+const TIMEOUT_MS = 5 * 60_000;
+
+/** The bytes of each language in the files of a commit, the most first. */
+export const detectLanguagesOf = async (
+  ctx: Pick<Context, 'services' | 'signal'>,
+  path: string,
+  commitOid: string,
+): Promise<ReadonlyMap<string, number>> => {
+  const { git } = ctx.services;
+  const tally = new Tally(await loadCatalogue());
+  let seen = 0;
+  for await (const file of git.allFiles(path, commitOid, { signal: ctx.signal, timeoutMs: TIMEOUT_MS })) {
+    tally.add(file);
+    seen += 1;
+    if (seen >= MAX_FILES) break;
+  }
+  for (const script of tally.scripts) {
+    ctx.signal.throwIfAborted();
+    const beginning = await git.readBeginning(path, script.oid, BEGINNING_BYTES);
+    if (beginning === null) throw new GitError('failed', 'A file of the repository cannot be read');
+    tally.addScript(script, beginning.toString('latin1'));
+  }
+  return tally.result();
+};

@@ -1,0 +1,161 @@
+import type { FileEntry } from '#platform/git/types.ts';
+import type { Catalogue } from './catalogue.ts';
+import { isLeftOut } from './left-out.ts';
+
+/** Which language an ending stands for where nothing in the repository says so; the first by name that is counted where none is given. */
+const USUAL: Readonly<Record<string, string>> = {
+  '.h': 'C',
+  '.hh': 'C++',
+  '.cp': 'C++',
+  '.re': 'Reason',
+  '.m': 'Objective-C',
+  '.v': 'Verilog',
+  '.pl': 'Perl',
+  '.pm': 'Perl',
+  '.t': 'Perl',
+  '.cgi': 'Perl',
+  '.fcgi': 'PHP',
+  '.r': 'R',
+  '.rs': 'Rust',
+  '.cs': 'C#',
+  '.php': 'PHP',
+  '.html': 'HTML',
+  '.sql': 'SQL',
+  '.spec': 'RPM Spec',
+  '.inc': 'PHP',
+  '.cls': 'TeX',
+  '.f': 'Fortran',
+  '.for': 'Fortran',
+  '.fs': 'F#',
+  '.fr': 'Text',
+  '.ml': 'OCaml',
+  '.l': 'Lex',
+  '.s': 'Assembly',
+  '.scm': 'Scheme',
+  '.sls': 'Scheme',
+  '.st': 'Smalltalk',
+  '.sc': 'Scala',
+  '.gs': 'JavaScript',
+  '.es': 'JavaScript',
+  '.frag': 'GLSL',
+  '.shader': 'ShaderLab',
+  '.gd': 'GDScript',
+  '.tpl': 'Smarty',
+  '.pp': 'Puppet',
+  '.pro': 'Prolog',
+  '.ex': 'Elixir',
+  '.n': 'Roff',
+  '.nr': 'Noir',
+  '.ms': 'Roff',
+  '.bas': 'Visual Basic 6.0',
+  '.frm': 'Visual Basic 6.0',
+  '.vba': 'VBA',
+  '.fx': 'HLSL',
+  '.i': 'SWIG',
+  '.nu': 'Nushell',
+  '.lsp': 'Common Lisp',
+  '.mod': 'Linux Kernel Module',
+  '.ncl': 'NCL',
+  '.md': 'Markdown',
+  '.asc': 'AsciiDoc',
+  '.srt': 'SubRip Text',
+  '.pc': 'pkg-config',
+  '.dsp': 'Microsoft Developer Studio Project',
+  '.gml': 'XML',
+  '.sch': 'KiCad Schematic',
+  '.nl': 'NL',
+  '.toc': 'World of Warcraft Addon Data',
+  '.pbt': 'Protocol Buffer Text Format',
+  '.msg': 'ROS Interface',
+};
+/** A script is short; what runs from its first line on and is longer is a program that was built. */
+const MAX_SCRIPT_BYTES = 1024 * 1024;
+const MAX_SCRIPTS = 500;
+const REGULAR = new Set(['100644', '100755']);
+
+/** Adds up what languages the files of a repository are written in, a file at a time. */
+export class Tally {
+  readonly #catalogue: Catalogue;
+  readonly #bytes = new Map<string, number>();
+  /** Bytes by ending, where several languages end so. */
+  readonly #open = new Map<string, number>();
+  /** Files without an ending: the interpreter that their first line names says what they are. */
+  readonly scripts: FileEntry[] = [];
+
+  constructor(catalogue: Catalogue) {
+    this.#catalogue = catalogue;
+  }
+
+  add(file: FileEntry): void {
+    if (!REGULAR.has(file.mode) || file.size === 0 || isLeftOut(file.path)) return;
+    const name = file.path.slice(file.path.lastIndexOf('/') + 1);
+    const named = this.#catalogue.byFilename(name);
+    if (named[0] !== undefined) {
+      this.#count(named[0], file.size);
+      return;
+    }
+    const dot = name.indexOf('.', 1);
+    if (dot < 0) {
+      if (file.size <= MAX_SCRIPT_BYTES && this.scripts.length < MAX_SCRIPTS) this.scripts.push(file);
+      return;
+    }
+    // The longest ending that is known: `.html.erb` before `.erb`.
+    for (let at = dot; at >= 0; at = name.indexOf('.', at + 1)) {
+      const ending = name.slice(at).toLowerCase();
+      const [first, ...others] = this.#catalogue.byExtension(ending);
+      if (first === undefined) continue;
+      if (others.length === 0) this.#count(first, file.size);
+      else this.#open.set(ending, (this.#open.get(ending) ?? 0) + file.size);
+      return;
+    }
+  }
+
+  /** Counts a file without an ending by the beginning of its content. */
+  addScript(file: FileEntry, beginning: string): void {
+    const interpreter = interpreterOf(beginning);
+    if (interpreter === null) return;
+    const plain = interpreter.replace(/[\d.]+$/, '');
+    const [language] = [...this.#catalogue.byInterpreter(interpreter), ...this.#catalogue.byInterpreter(plain)];
+    if (language !== undefined) this.#count(language, file.size);
+  }
+
+  /** Bytes by language, the most first. An ending that several share goes to the one that the other files speak for. */
+  result(): ReadonlyMap<string, number> {
+    const sure = new Map(this.#bytes);
+    for (const [ending, size] of this.#open) this.#count(this.#decide(ending, sure), size);
+    return new Map([...this.#bytes].toSorted(([a, sizeA], [b, sizeB]) => sizeB - sizeA || (a < b ? -1 : 1)));
+  }
+
+  #decide(ending: string, sure: ReadonlyMap<string, number>): string {
+    const candidates = this.#catalogue.byExtension(ending);
+    let found = USUAL[ending] ?? candidates.find((language) => this.#catalogue.isCounted(language)) ?? '';
+    let most = 0;
+    for (const language of candidates) {
+      const bytes = sure.get(this.#catalogue.groupOf(language)) ?? 0;
+      if (bytes > most) [found, most] = [language, bytes];
+    }
+    return found;
+  }
+
+  #count(language: string, bytes: number): void {
+    if (!this.#catalogue.isCounted(language)) return;
+    const name = this.#catalogue.groupOf(language);
+    this.#bytes.set(name, (this.#bytes.get(name) ?? 0) + bytes);
+  }
+}
+
+/** `python3` of `#!/usr/bin/env -S python3 -u` and of `#!/usr/bin/python3`. */
+export const interpreterOf = (beginning: string): string | null => {
+  const line = /^#![ \t]*([^\r\n]{1,200})/.exec(beginning)?.[1];
+  if (line === undefined) return null;
+  const words = line.trim().split(/[ \t]+/);
+  const program = words.shift()?.split('/').at(-1) ?? '';
+  if (program !== 'env') return program || null;
+  // What `env` is to run: neither its options nor the variables it sets.
+  return (
+    words
+      .find((word) => !word.startsWith('-') && !word.includes('='))
+      ?.split('/')
+      .at(-1) || null
+  );
+};

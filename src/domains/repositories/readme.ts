@@ -1,0 +1,18 @@
+import type { Context } from '#platform/context.ts';
+import { branchRef } from './model.ts';
+
+const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
+
+/** The readme at the root of the branch, Markdown first; null where there is none, or no such branch. */
+export const findReadme = async (
+  { services: { git } }: Pick<Context, 'services'>,
+  path: string,
+  branch: string | null,
+): Promise<string | null> => {
+  const oid = branch === null ? null : await git.resolve(path, branchRef(branch));
+  if (oid === null) return null;
+  const names = (await git.listTree(path, oid))
+    .filter((entry) => entry.type === 'blob' && README.test(entry.path))
+    .map((entry) => entry.path);
+  return names.find((name) => /\.(?:md|markdown|mkd)$/i.test(name)) ?? names[0] ?? null;
+};
