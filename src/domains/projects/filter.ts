@@ -212,7 +212,7 @@ const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter, id: u
 };
 
 /** Projects have topics as these were spelt first. */
-const TOPICS_AS_SPELT = sql`(select array_agg(coalesce(t.name, wanted.name))
+const TOPICS_AS_SPELT = sql`(select coalesce(array_agg(coalesce(t.name, wanted.name)), '{}')
   from unnest(${slot('topics')}::text[]) as wanted (name) left join topics t on lower(t.name) = lower(wanted.name))`;
 
 // The earlier one counts of its own mark and that of the groups it lies in (model.ts: markedForDeletionOn).

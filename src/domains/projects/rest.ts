@@ -15,6 +15,7 @@ import { groupRoutes } from './rest/group.ts';
 import { type BeyondSettings, beyondSettings, creationInputs, projectInputs, someChange } from './rest/inputs.ts';
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
+import { starRoutes } from './rest/stars.ts';
 import type { DetailPart } from './select.ts';
 import { transferProject } from './transfer.ts';
 
@@ -27,6 +28,7 @@ const accepted = z.object({ message: z.literal('202 Accepted') });
 export const routes = [
   ...listRoutes,
   ...groupRoutes,
+  ...starRoutes,
   avatarRoute,
   route({
     method: 'GET',

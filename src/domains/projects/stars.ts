@@ -1,0 +1,40 @@
+import { sql } from 'kysely';
+import { type UserSummary, userSummaryColumns } from '#domains/users/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { ProjectRow } from './model.ts';
+
+/** Somebody who has starred a project. */
+export interface Starrer extends UserSummary {
+  readonly starred_since: string;
+}
+
+/**
+ * Who has starred the project, the latest first. Private profiles do not tell of their stars, but to themselves and to
+ * administrators; nor are people told of who cannot sign in.
+ */
+export const listStarrers = (
+  ctx: Context,
+  project: Pick<ProjectRow, 'id'>,
+  { search }: { readonly search?: string | undefined } = {},
+): List<Starrer> => {
+  const { userId, isAdmin } = ctx.actor;
+  let query = ctx.db
+    .selectFrom('project_stars')
+    .innerJoin('users', 'users.id', 'project_stars.user_id')
+    .select(userSummaryColumns)
+    .select('project_stars.created_at as starred_since')
+    .where('project_stars.project_id', '=', project.id)
+    .where('users.state', '=', 'active');
+  if (!isAdmin) query = query.where(sql<boolean>`(not users.private_profile or users.id = ${userId})`);
+  if (search) {
+    const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+    query = query.where(sql<boolean>`(users.name ilike ${pattern} or users.username ilike ${pattern})`);
+  }
+  return listOf(ctx.db, query, LATEST, 'desc');
+};
+
+const LATEST: readonly SortKey<Starrer>[] = [
+  { by: sql.ref('project_stars.created_at'), of: (row) => row.starred_since },
+  { by: sql.ref('project_stars.user_id'), of: (row) => row.id },
+];
