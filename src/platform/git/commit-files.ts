@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathsOf, planFiles, type Standing } from './file-plan.ts';
 import { GitError } from './git-error.ts';
@@ -135,10 +135,11 @@ const borrow = async (
   oid: string,
   env: Readonly<Record<string, string>>,
 ): Promise<void> => {
-  const target = join(env.GIT_OBJECT_DIRECTORY ?? '', 'pack', 'pack');
-  const list = runner.launch(path, ['rev-list', '--objects', '--stdin'], { env });
-  list.stdin.end(`${oid}\n--not\n--all\n`);
-  const pack = runner.launch(path, ['pack-objects', '--quiet', '--delta-base-offset', target], { env });
+  const folder = join(env.GIT_OBJECT_DIRECTORY ?? '', 'pack');
+  await mkdir(folder, { recursive: true });
+  const list = runner.launch(path, ['rev-list', '--objects', '--not', '--all', '--not', '--stdin'], { env });
+  list.stdin.end(`${oid}\n`);
+  const pack = runner.launch(path, ['pack-objects', '--quiet', '--delta-base-offset', join(folder, 'pack')], { env });
   pack.stdout.resume();
   list.stdout.pipe(pack.stdin);
   const timer = setTimeout(() => {

@@ -1,0 +1,15 @@
+import { badParameters } from '#platform/errors.ts';
+
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+/** The content of a file as it was sent. @throws DomainError `parameters` naming the parameter where it is no base64 */
+export const decodeContent = (content: string, encoding: 'text' | 'base64', parameter: string): Buffer => {
+  if (encoding === 'text') return Buffer.from(content);
+  // Tools break lines every 60 or 76 characters.
+  const plain = content.replaceAll(/\s+/g, '');
+  const digits = plain.replace(/=+$/, '').length;
+  const padding = plain.length - digits;
+  const isWhole = padding === 0 ? digits % 4 !== 1 : plain.length % 4 === 0;
+  if (!BASE64.test(plain) || !isWhole) throw badParameters(`${parameter} is not valid base64`);
+  return Buffer.from(plain, 'base64');
+};

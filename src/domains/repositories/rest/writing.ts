@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { getProject } from '#domains/projects/queries.ts';
+import { badParameters } from '#platform/errors.ts';
+import { boolean, hash, type Input, idOrPath, list, oneOf, text } from '#rest/params.ts';
+import { route } from '#rest/route.ts';
+import { createCommit, type FileAction } from '../commit-changes.ts';
+import { decodeContent } from '../content.ts';
+import { toWrittenCommit, writtenCommitRecord } from './written-commit.ts';
+
+/** Content in base64 and JSON is half as much again: some 20 MiB of files. */
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
+const MAX_ACTIONS = 5_000;
+
+const id = idOrPath();
+const name = text({ max: 1_000 });
+const path = text({ max: 4_096 });
+const sha = text({ max: 64 });
+
+const target = {
+  branch: name,
+  commit_message: text(),
+  start_branch: name.optional(),
+  start_project: idOrPath().optional(),
+  author_name: text({ max: 255 }).optional(),
+  author_email: text({ max: 255 }).optional(),
+};
+
+const content = {
+  content: text().optional(),
+  encoding: oneOf(['text', 'base64']).default('text'),
+  last_commit_id: sha.optional(),
+  execute_filemode: boolean().optional(),
+};
+
+const action = hash({
+  action: oneOf(['create', 'update', 'move', 'delete', 'chmod']),
+  file_path: path,
+  previous_path: path.optional(),
+  ...content,
+});
+
+const toAction = (given: z.output<typeof action>, at: number): FileAction => {
+  const { action, previous_path, content, encoding, execute_filemode } = given;
+  const named = (parameter: string) => `actions[${at}][${parameter}]`;
+  if (action === 'move' && previous_path === undefined) throw badParameters(`${named('previous_path')} is missing`);
+  if ((action === 'create' || action === 'update') && content === undefined) {
+    throw badParameters(`${named('content')} is missing`);
+  }
+  if (action === 'chmod' && execute_filemode === undefined) {
+    throw badParameters(`${named('execute_filemode')} is missing`);
+  }
+  return {
+    ...given,
+    // A mode is what `chmod` is for; tools send the parameter with every action.
+    execute_filemode: action === 'chmod' || execute_filemode ? execute_filemode : undefined,
+    content: content === undefined ? undefined : decodeContent(content, encoding, named('content')),
+  };
+};
+
+const writtenFileRecord = z.object({ file_path: z.string(), branch: z.string() }).meta({ id: 'WrittenFile' });
+
+const fileTarget = { id, file_path: path, ...target };
+const fileContent = { ...fileTarget, ...content, content: text() };
+
+const writeFile = async (
+  ctx: Parameters<typeof createCommit>[0],
+  action: 'create' | 'update',
+  { id, file_path, content, encoding, last_commit_id, execute_filemode, ...rest }: Input<typeof fileContent>,
+) => {
+  const written = decodeContent(content, encoding, 'content');
+  await createCommit(ctx, await getProject(ctx, id), rest, [
+    { action, file_path, content: written, last_commit_id, execute_filemode },
+  ]);
+  return { file_path, branch: rest.branch };
+};
+
+const files = 'Repository files';
+
+export const writingRoutes = [
+  route({
+    method: 'POST',
+    path: '/projects/:id/repository/commits',
+    tag: 'Commits',
+    summary: 'Make a commit of changes to many files',
+    description:
+      'All of them or none. With `start_branch`, `start_sha` or `start_project` the branch is made from there; `force` sets one that is there anew.',
+    maxBodyBytes: MAX_BODY_BYTES,
+    input: {
+      id,
+      ...target,
+      actions: list(action, { max: MAX_ACTIONS }).optional(),
+      start_sha: sha.optional(),
+      force: boolean().default(false),
+      stats: boolean().default(true),
+      allow_empty: boolean().default(false),
+    },
+    response: writtenCommitRecord,
+    run: async (ctx, { id, actions = [], stats, allow_empty, ...rest }) => {
+      if (actions.length === 0 && !allow_empty) throw badParameters('actions is missing');
+      const project = await getProject(ctx, id);
+      const commit = await createCommit(ctx, project, rest, actions.map(toAction));
+      return toWrittenCommit(ctx, project, commit, stats);
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/repository/files/:file_path',
+    tag: files,
+    summary: 'Create a file',
+    maxBodyBytes: MAX_BODY_BYTES,
+    input: fileContent,
+    response: writtenFileRecord,
+    run: (ctx, input) => writeFile(ctx, 'create', input),
+  }),
+  route({
+    method: 'PUT',
+    path: '/projects/:id/repository/files/:file_path',
+    tag: files,
+    summary: 'Change a file',
+    maxBodyBytes: MAX_BODY_BYTES,
+    input: fileContent,
+    response: writtenFileRecord,
+    run: (ctx, input) => writeFile(ctx, 'update', input),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/repository/files/:file_path',
+    tag: files,
+    summary: 'Delete a file',
+    input: { ...fileTarget, last_commit_id: sha.optional() },
+    response: null,
+    run: async (ctx, { id, file_path, last_commit_id, ...rest }) => {
+      await createCommit(ctx, await getProject(ctx, id), rest, [{ action: 'delete', file_path, last_commit_id }]);
+    },
+  }),
+];
