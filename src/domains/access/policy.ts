@@ -86,14 +86,20 @@ export const namespaceReach = (actor: Actor, alias = 'namespaces'): readonly Raw
   return [isShown, closed ? sql<boolean>`(${isMine} and not ${row('traversal_ids')} && ${closed})` : isMine];
 };
 
+/**
+ * How memberships are looked up: for many rows the planner may gather all that the user holds first; `each` looks up one
+ * row after the other, where a list reads few rows of people who may hold a lot.
+ */
+type Lookup = 'any' | 'each';
+
 /** Whether the actor may know of the project row `alias`. Hidden projects and those being deleted show to administrators alone. */
-export const projectIsVisible = (actor: Actor, alias = 'projects'): RawBuilder<boolean> => {
+export const projectIsVisible = (actor: Actor, alias = 'projects', lookup: Lookup = 'any'): RawBuilder<boolean> => {
   const row = (column: string) => sql.ref(`${alias}.${column}`);
   if (actor.isAdmin) return sql<boolean>`true`;
   const there = sql<boolean>`not ${row('hidden')} and not ${row('pending_delete')}`;
   const open = projectIsOpen(actor, alias);
   if (actor.userId === null) return sql<boolean>`(${there} and ${open})`;
-  return sql<boolean>`(${there} and (${open} or ${projectIsMine(actor, GUEST, alias)}))`;
+  return sql<boolean>`(${there} and (${open} or ${projectIsMine(actor, GUEST, alias, lookup)}))`;
 };
 
 /** Whether the project row `alias` is open to the actor without membership. */
@@ -111,12 +117,39 @@ export const projectIsMine = (
   person: Person,
   least: number | RawBuilder<number> = GUEST,
   alias = 'projects',
+  lookup: Lookup = 'any',
 ): RawBuilder<boolean> => {
-  const closed = closedTo(person);
+  const { userId } = person;
+  const id = sql.ref(`${alias}.id`);
   const namespace = sql.ref(`${alias}.namespace_id`);
+  // What the planner cannot turn into a set that is gathered first.
+  const end = lookup === 'each' ? sql` offset 0` : sql``;
   const mine = sql<boolean>`(
-  ${namespace} in ${namespacesOf(person, least)} or ${sql.ref(`${alias}.id`)} in ${projectsOf(person, least)})`;
+  exists (select 1 from namespace_access a
+    where a.user_id = ${userId} and a.namespace_id = ${namespace} and a.access_level >= ${least}
+      and a.expires_at > current_date${end})
+  or exists (select 1 from members m
+    where m.project_id = ${id} and m.user_id = ${userId} and m.access_level >= ${least}
+      and (m.expires_at is null or m.expires_at > current_date)${end})
+  or exists (select 1 from project_shares s
+    join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
+    where s.project_id = ${id} and least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
+      and (s.expires_at is null or s.expires_at > current_date)${end}))`;
+  const closed = closedTo(person);
   return closed ? sql<boolean>`(${mine} and ${namespace} not in ${closedNamespaces(closed)})` : mine;
+};
+
+/**
+ * The rows of projects on which the user holds at least `least`, each once: what `projectIsMine` says, found from what he
+ * belongs to. As a subselect, whose columns are those of projects.
+ */
+export const projectsHeld = (person: Person, least: number | RawBuilder<number>): RawBuilder<unknown> => {
+  const closed = closedTo(person);
+  const outside = closed ? sql` and p.namespace_id not in ${closedNamespaces(closed)}` : sql``;
+  return sql`(select p.* from projects p where p.namespace_id in ${namespacesOf(person, least)}
+    union all
+    select p.* from projects p where p.id in ${projectsOf(person, least)}${outside}
+      and p.namespace_id not in ${namespacesOf(person, least)})`;
 };
 
 /** The user's highest level on a namespace, 0 when none; `namespaceId` is a column or a value. Administrators count as owners. */

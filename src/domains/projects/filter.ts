@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { OWNER, REPORTER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { GUEST, OWNER, REPORTER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
@@ -104,7 +104,8 @@ const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
 
 /** What of a filter decides the text of its statement. */
 export const filterShape = (filter: ProjectFilter): string => {
-  let shape = '';
+  // A role below Guest opens nothing.
+  let shape = rolesOpen(filter) ? 'held;' : '';
   for (const [name, value] of Object.entries(filter)) {
     if (value !== null && value !== undefined) shape += SLOTS.has(name) ? `${name};` : `${name}=${value};`;
   }
@@ -114,19 +115,70 @@ export const filterShape = (filter: ProjectFilter): string => {
 /** The values for the slots that `conditions` left. */
 export const filterValues = (filter: ProjectFilter): SlotValues => ({
   ...filter,
+  least: leastHeld(filter),
   full_paths: filter.full_paths?.map((path) => path.toLowerCase()),
   custom_attributes: filter.custom_attributes ? JSON.stringify(filter.custom_attributes) : null,
   search_pattern: filter.search ? `%${filter.search.replace(/[\\%_]/g, '\\$&')}%` : null,
 });
 
+/** How the caller's memberships are looked up: for any number of rows, or one row after the other (access/policy.ts). */
+type Lookup = 'any' | 'each';
+
 /** The conditions of the filter and of the caller's rights on the row `projects`. */
-export const conditions = (
+export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup = 'any', at?: unknown) =>
+  sql.join(
+    [
+      projectIsVisible(actor, 'projects', lookup),
+      ...belonging(actor, filter, lookup),
+      ...placed(filter, at),
+      ...narrowed(actor, filter, at),
+    ],
+    sql` and `,
+  );
+
+/** The least role that the caller must hold, as a value for the slot `least`; 0 when he need hold none. */
+export const leastHeld = ({ membership, owned, min_access_level }: ProjectFilter): number =>
+  Math.max(
+    membership ? GUEST : 0,
+    owned ? OWNER : 0,
+    isGiven(min_access_level) ? Math.max(Number(min_access_level), 1) : 0,
+  );
+/** Whether whoever holds that role may see the project for it. */
+export const rolesOpen = (filter: ProjectFilter): boolean => leastHeld(filter) >= GUEST;
+export const LEAST = sql<number>`${slot('least')}::int`;
+
+/** That the caller holds a role of the project, where the filter wants one. */
+export const belonging = (actor: Actor, filter: ProjectFilter, lookup: Lookup): RawBuilder<unknown>[] => {
+  if (leastHeld(filter) === 0) return [];
+  return [actor.userId === null ? sql`false` : projectIsMine(actor, LEAST, 'projects', lookup)];
+};
+
+/** Where the project lies, if the filter says so; `at` is the namespace, by default the one of the filter. */
+export const placed = (filter: ProjectFilter, at: unknown = slot('namespace_id')): RawBuilder<unknown>[] => {
+  if (!isGiven(filter.namespace_id)) return [];
+  const [own, shared] = [liesIn(filter, at), isSharedWith(at)];
+  if (filter.with_shared === 'only') return [shared];
+  return [filter.with_shared ? sql`(${own} or ${shared})` : own];
+};
+
+/** The rows that lie in the namespace or are shared with it, each once: no index finds both at once. A subselect. */
+export const projectsPlaced = (filter: ProjectFilter, at: unknown = slot('namespace_id')): RawBuilder<unknown> => {
+  const [own, shared] = [liesIn(filter, at, 'p'), isSharedWith(at, 'p')];
+  return sql`(select p.* from projects p where ${own}
+    union all
+    select p.* from projects p where ${shared} and not ${own})`;
+};
+
+const isGiven = (value: unknown): boolean => value !== null && value !== undefined;
+
+/** What the filter says of the row itself: neither rights, nor roles, nor the place. */
+export const narrowed = (
   actor: Actor,
   filter: ProjectFilter,
   namespaceId: unknown = slot('namespace_id'),
-): RawBuilder<unknown> => {
-  const all: RawBuilder<unknown>[] = [projectIsVisible(actor)];
-  const given = (name: keyof ProjectFilter) => filter[name] !== null && filter[name] !== undefined;
+): RawBuilder<unknown>[] => {
+  const all: RawBuilder<unknown>[] = [];
+  const given = (name: keyof ProjectFilter) => isGiven(filter[name]);
   const add = (condition: RawBuilder<unknown>) => all.push(condition);
   const nobody = sql`false`;
   // Visible already means there for everybody else.
@@ -137,25 +189,13 @@ export const conditions = (
   if (given('forked_from_id')) add(sql`projects.forked_from_id = ${slot('forked_from_id')}::bigint`);
   if (given('full_paths')) add(sql`lower(projects.full_path) = any (${slot('full_paths')}::text[])`);
   if (given('namespace_id')) {
-    add(placeCondition(filter, namespaceId));
     add(openProfile(actor, sql`(select n.owner_id from namespaces n where n.id = ${namespaceId}::bigint)`));
   }
   if (given('archived')) add(filter.archived ? sql`projects.archived` : sql`not projects.archived`);
   if (filter.imported) {
     add(actor.userId === null ? nobody : sql`projects.imported and projects.creator_id = ${actor.userId}`);
   }
-  if (given('id_after')) add(sql`projects.id > ${slot('id_after')}::bigint`);
-  if (given('id_before')) add(sql`projects.id < ${slot('id_before')}::bigint`);
-  if (given('last_activity_after')) add(sql`projects.last_activity_at > ${slot('last_activity_after')}::timestamptz`);
-  if (given('last_activity_before')) add(sql`projects.last_activity_at < ${slot('last_activity_before')}::timestamptz`);
-  if (filter.order_by === 'updated_at') {
-    if (given('updated_after')) add(sql`projects.updated_at > ${slot('updated_after')}::timestamptz`);
-    if (given('updated_before')) add(sql`projects.updated_at < ${slot('updated_before')}::timestamptz`);
-  }
-  const mine = (least?: number) => (actor.userId === null ? nobody : projectIsMine(actor, least));
-  if (filter.membership) add(mine());
-  if (filter.owned) add(mine(OWNER));
-  if (given('min_access_level')) add(atLeast(actor));
+  all.push(...ranges(filter));
   if (filter.personal) {
     add(
       actor.userId === null
@@ -188,7 +228,25 @@ export const conditions = (
   }
   if (given('marked_for_deletion_on')) add(MARKED_ON);
   if (given('marked_for_deletion')) add(filter.marked_for_deletion ? MARKED : sql`not ${MARKED}`);
-  return sql.join(all, sql` and `);
+  return all;
+};
+
+/** Conditions that an order's index answers: with `order` those of that order alone. */
+export const ranges = (filter: ProjectFilter, order?: ProjectOrder): RawBuilder<unknown>[] => {
+  const all: RawBuilder<unknown>[] = [];
+  const add = (of: ProjectOrder, name: keyof ProjectFilter, condition: RawBuilder<unknown>) => {
+    if (isGiven(filter[name]) && (order === undefined || order === of)) all.push(condition);
+  };
+  add('id', 'id_after', sql`projects.id > ${slot('id_after')}::bigint`);
+  add('id', 'id_before', sql`projects.id < ${slot('id_before')}::bigint`);
+  const active = sql`projects.last_activity_at`;
+  add('last_activity_at', 'last_activity_after', sql`${active} > ${slot('last_activity_after')}::timestamptz`);
+  add('last_activity_at', 'last_activity_before', sql`${active} < ${slot('last_activity_before')}::timestamptz`);
+  if (filter.order_by === 'updated_at') {
+    add('updated_at', 'updated_after', sql`projects.updated_at > ${slot('updated_after')}::timestamptz`);
+    add('updated_at', 'updated_before', sql`projects.updated_at < ${slot('updated_before')}::timestamptz`);
+  }
+  return all;
 };
 
 /**
@@ -201,14 +259,15 @@ const openProfile = (actor: Actor, userId: RawBuilder<unknown>): RawBuilder<unkn
   return sql`not exists (select 1 from users u where u.id = ${userId} and u.private_profile and ${others})`;
 };
 
-const placeCondition = ({ include_subgroups, with_shared }: ProjectFilter, id: unknown): RawBuilder<unknown> => {
-  const shared = sql`projects.id in (select s.project_id from project_shares s
+const isSharedWith = (id: unknown, alias = 'projects'): RawBuilder<unknown> =>
+  sql`${sql.ref(`${alias}.id`)} in (select s.project_id from project_shares s
     where s.shared_with_id = ${id}::bigint and (s.expires_at is null or s.expires_at > current_date))`;
-  if (with_shared === 'only') return shared;
-  const own = include_subgroups
-    ? sql`projects.namespace_id in (select d.id from namespaces d where d.traversal_ids @> array[${id}::bigint])`
-    : sql`projects.namespace_id = ${id}::bigint`;
-  return with_shared ? sql`(${own} or ${shared})` : own;
+
+const liesIn = ({ include_subgroups }: ProjectFilter, id: unknown, alias = 'projects'): RawBuilder<unknown> => {
+  const namespace = sql.ref(`${alias}.namespace_id`);
+  return include_subgroups
+    ? sql`${namespace} in (select d.id from namespaces d where d.traversal_ids @> array[${id}::bigint])`
+    : sql`${namespace} = ${id}::bigint`;
 };
 
 /** Projects have topics as these were spelt first. */
@@ -222,9 +281,6 @@ const MARKED_ON = sql`(projects.marked_for_deletion_on = ${slot('marked_for_dele
     and (projects.marked_for_deletion_on is null or projects.marked_for_deletion_on > ${slot('marked_for_deletion_on')}::date))`;
 const MARKED = sql`(projects.marked_for_deletion_on is not null
   or projects.namespace_id in (select n.id from namespaces n where n.deletion_marked_on is not null))`;
-
-const atLeast = (actor: Actor): RawBuilder<unknown> =>
-  actor.userId === null ? sql`false` : projectIsMine(actor, sql<number>`${slot('min_access_level')}::int`);
 
 const starredBy = (userId: unknown): RawBuilder<unknown> =>
   sql`projects.id in (select t.project_id from project_stars t where t.user_id = ${userId}::bigint)`;
@@ -252,46 +308,3 @@ const codeCondition = (actor: Actor): RawBuilder<unknown> => {
   return sql`(${level} <> 'disabled' and (${open} and (${level} = 'enabled' or ${projectIsMine(actor)})
     or ${projectIsMine(actor, REPORTER)}))`;
 };
-
-/** By what the list is sorted before the id; null for the id alone. */
-export const sortExpression = (actor: Actor, filter: ProjectFilter): RawBuilder<unknown> | null => {
-  switch (effectiveOrder(actor, filter)) {
-    case 'id':
-      return null;
-    case 'name':
-      return sql`lower(projects.name)`;
-    case 'path':
-      return sql`projects.path`;
-    case 'updated_at':
-      return sql`projects.updated_at`;
-    case 'last_activity_at':
-      return sql`projects.last_activity_at`;
-    case 'star_count':
-      return sql`projects.star_count`;
-    case 'similarity': {
-      const term = sql`${slot('search')}::text`;
-      return sql`(greatest(similarity(projects.name, ${term}), similarity(projects.path, ${term}))
-        + 0.2 * similarity(coalesce(projects.description, ''), ${term}))::float8`;
-    }
-    case 'repository_size':
-      return sql`coalesce(s.repository_size, 0)`;
-    case 'packages_size':
-      return sql`coalesce(s.packages_size, 0)`;
-    case 'wiki_size':
-      return sql`coalesce(s.wiki_size, 0)`;
-    case 'storage_size':
-      return sql`coalesce(s.repository_size + s.wiki_size + s.lfs_objects_size + s.job_artifacts_size
-        + s.pipeline_artifacts_size + s.packages_size + s.snippets_size + s.uploads_size, 0)`;
-    default:
-      return sql`projects.created_at`;
-  }
-};
-
-/** Sizes are for administrators, similarity for searches; what cannot be had falls back to the usual order. */
-export const effectiveOrder = (actor: Actor, { order_by, search }: ProjectFilter): ProjectOrder => {
-  if (order_by === 'similarity') return search ? 'similarity' : 'created_at';
-  if (order_by && isSize(order_by)) return actor.isAdmin ? order_by : 'created_at';
-  return order_by ?? 'created_at';
-};
-
-export const isSize = (order: ProjectOrder): boolean => order.endsWith('_size');

@@ -129,17 +129,28 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   return sql.join(list);
 };
 
-/** `projects` with what the parts, and an order by a size, need. */
-export const sqlFrom = (parts: readonly ProjectPart[], bySize = false): RawBuilder<unknown> => {
+/** `projects`, or the joins that end with it, with what the parts need. */
+export const sqlFrom = (
+  parts: readonly ProjectPart[],
+  projects: RawBuilder<unknown> = sql`projects`,
+): RawBuilder<unknown> => {
   const wanted = new Set(parts);
-  const joins: RawBuilder<unknown>[] = [sql`projects`];
+  const joins: RawBuilder<unknown>[] = [projects];
   if (wantsNamespace(wanted) || wanted.has('owner')) {
     joins.push(sql`join namespaces n on n.id = projects.namespace_id`);
   }
   if (wanted.has('owner')) joins.push(sql`left join users o on o.id = n.owner_id`);
   if (wanted.has('import')) joins.push(sql`left join project_imports i on i.project_id = projects.id`);
-  if (wanted.has('statistics') || bySize) joins.push(sql`left join project_statistics s on s.project_id = projects.id`);
+  if (wanted.has('statistics')) joins.push(sql`left join project_statistics s on s.project_id = projects.id`);
   return sql.join(joins, sql` `);
+};
+
+const shapes = new WeakMap<readonly ProjectPart[], string>();
+/** What of the parts decides the text of a statement. */
+export const partsShape = (parts: readonly ProjectPart[]): string => {
+  const shape = shapes.get(parts) ?? parts.join();
+  shapes.set(parts, shape);
+  return shape;
 };
 
 // Apart, because the record tells them apart; the highest of them is the level (access/policy.ts: projectLevel).
@@ -190,6 +201,8 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly st_snippets_size: number;
   readonly st_uploads_size: number;
   readonly st_container_registry_size: number;
+  /** All matches, where the page was cut out of them. */
+  readonly total?: number | null;
   readonly sort_key?: string | number | boolean | null;
 }
 

@@ -1,0 +1,184 @@
+import { type RawBuilder, sql } from 'kysely';
+import { GUEST } from '#domains/access/model.ts';
+import { openFrom, projectIsOpen, projectIsVisible, projectsHeld } from '#domains/access/policy.ts';
+import type { Actor } from '#platform/context.ts';
+import { slot } from '#platform/db/compiled.ts';
+import type { Window } from '#platform/db/list.ts';
+import {
+  belonging,
+  conditions,
+  LEAST,
+  leastHeld,
+  narrowed,
+  type ProjectFilter,
+  placed,
+  projectsPlaced,
+  ranges,
+  rolesOpen,
+} from './filter.ts';
+import { effectiveOrder, isSize, sortExpression } from './order.ts';
+import { type ProjectPart, selectList, sqlFrom } from './select.ts';
+
+// How a page is found: docs/decisions/0012. Each statement finds ids and sort keys first, as far as it can in indexes
+// alone, and joins what is told of the rows to the page that is left.
+
+/** What a statement lists. */
+export interface Wanted {
+  readonly actor: Actor;
+  readonly filter: ProjectFilter;
+  readonly ascending: boolean;
+  /** In which namespace, by default that of the filter. */
+  readonly at?: RawBuilder<number> | undefined;
+}
+
+/** The page as rows. */
+export const pageStatement = (
+  { actor, filter, ascending }: Wanted,
+  parts: readonly ProjectPart[],
+  { backwards }: Pick<Window, 'backwards'>,
+  page: RawBuilder<unknown>,
+): RawBuilder<unknown> => {
+  const order = effectiveOrder(actor, filter);
+  const from = sqlFrom(parts, sql`(${page}) page join projects on projects.id = page.id`);
+  return sql`select ${selectList(actor, parts)}, page.total${order === 'id' ? sql`` : sql`, page.sort_key`}
+    from ${from} ${sorted(order === 'id' ? null : sql.ref('page.sort_key'), sql.ref('page.id'), ascending !== (backwards ?? false))}`;
+};
+
+/**
+ * Walks along the index of the order, looking at each row, until the page is full. With `most` no further than so many rows:
+ * a page that is not full may then be short.
+ */
+export const walk = (wanted: Wanted, window: Window, most: number | null): RawBuilder<unknown> => {
+  const { actor, filter, at } = wanted;
+  const { key, id, order, from } = sorting(wanted, window);
+  const end = limit(window);
+  if (most === null) {
+    const all = [conditions(actor, filter, 'each', at), ...cursors(wanted, window, key, id)];
+    return sql`select projects.id, ${key ?? sql`null`} as sort_key, null::bigint as total
+      from ${from} where ${and(all)} ${order} ${end}`;
+  }
+  const near = [...ranges(filter, effectiveOrder(actor, filter)), ...cursors(wanted, window, key, id)];
+  // Of strangers and administrators it is known from the index alone what they may see.
+  if (actor.userId === null) near.push(projectIsVisible(actor));
+  return sql`select projects.id, projects.sort_key, null::bigint as total
+    from (select projects.*, ${key ?? sql`null`} as sort_key from ${from} where ${and(near)} ${order} limit ${sql.lit(most)}) projects
+    where ${conditions(actor, filter, 'each', at)}
+    ${sorted(key ? sql.ref('projects.sort_key') : null, sql.ref('projects.id'), upwards(wanted, window))} ${end}`;
+};
+
+/** Gathers all that match, by whatever index finds them, sorts them and cuts the page out. It knows the total. */
+export const gather = (wanted: Wanted, window: Window): RawBuilder<unknown> => {
+  const { key, id } = sorting(wanted, window, 'found');
+  const all = [...cursors(wanted, window, key, id)];
+  return sql`with found as materialized (${matching(wanted)})
+    select id, sort_key, (select count(*) from found) as total
+    from found where ${and(all)} ${sorted(key, id, upwards(wanted, window))} ${limit(window)}`;
+};
+
+/**
+ * What is open is walked along, what else the caller may see is gathered, and both are read as one: of people who belong to
+ * little among much that is closed to them.
+ */
+export const walkAndGather = (wanted: Wanted, window: Window): RawBuilder<unknown> => {
+  const { actor, filter } = wanted;
+  const { key, id, order, from } = sorting(wanted, window);
+  const [foundKey, foundId] = [key ? sql.ref('found.sort_key') : null, sql.ref('found.id')];
+  const upTo = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` + ${slot('offset')}::bigint` : sql``}`;
+  const up = upwards(wanted, window);
+  const open = [isThere, projectIsOpen(actor), ...narrowed(actor, filter), ...cursors(wanted, window, key, id)];
+  return sql`select id, sort_key, null::bigint as total from (
+      (select projects.id, ${key ?? sql`null`} as sort_key from ${from} where ${and(open)} ${order} ${upTo})
+      union all
+      (select found.id, found.sort_key from (with held as materialized (${closedButHeld(wanted, key)}) select * from held) found
+        where ${and(cursors(wanted, window, foundKey, foundId))} ${sorted(foundKey, foundId, up)} ${upTo})) reached
+    ${sorted(key ? sql.ref('reached.sort_key') : null, sql.ref('reached.id'), up)} ${limit(window)}`;
+};
+
+/** Counts what matches, up to `at_most` + 1. */
+export const counting = (wanted: Wanted, isDriven: boolean): RawBuilder<unknown> => {
+  const { actor, filter } = wanted;
+  const all = isDriven
+    ? sql`select 1 from (${matching(wanted)}) matching`
+    : actor.userId === null || actor.isAdmin
+      ? sql`select 1 from projects where ${conditions(actor, filter)}`
+      : sql`select 1 from projects where ${and([isThere, projectIsOpen(actor), ...narrowed(actor, filter)])}
+        union all select 1 from (${closedButHeld(wanted, null)}) held`;
+  return sql`select count(*) as count from (${all} limit ${slot('at_most')}::bigint) counted`;
+};
+
+const isThere = sql`not projects.hidden and not projects.pending_delete`;
+
+/** Ids and sort keys of all that match, in no order: from the place, or from what the caller belongs to, where that leads there. */
+export const matching = (wanted: Wanted): RawBuilder<unknown> => {
+  const { actor, filter, at } = wanted;
+  const order = effectiveOrder(actor, filter);
+  const key = sortExpression(order) ?? sql`null`;
+  const isHeld = actor.userId !== null && leastHeld(filter) > 0;
+  const rights = isHeld && rolesOpen(filter) && !actor.isAdmin ? isThere : projectIsVisible(actor);
+  const select = (source: RawBuilder<unknown>, all: RawBuilder<unknown>[]) =>
+    sql`select projects.id, ${key} as sort_key from ${withStatistics(source, isSize(order))} where ${and(all)}`;
+  if (filter.namespace_id !== null && filter.namespace_id !== undefined && filter.with_shared === true) {
+    return select(sql`${projectsPlaced(filter, at)} projects`, [
+      projectIsVisible(actor),
+      ...belonging(actor, filter, 'any'),
+      ...narrowed(actor, filter, at),
+    ]);
+  }
+  const rest = [...placed(filter, at), ...narrowed(actor, filter, at)];
+  if (isHeld) return select(sql`${projectsHeld(actor, LEAST)} projects`, [rights, ...rest]);
+  return select(sql`projects`, [projectIsVisible(actor), ...belonging(actor, filter, 'any'), ...rest]);
+};
+
+/** What the caller may see because he holds a role, and others may not. */
+const closedButHeld = ({ actor, filter }: Wanted, key: RawBuilder<unknown> | null): RawBuilder<unknown> =>
+  sql`select projects.id, ${key ?? sql`null`} as sort_key
+    from ${withStatistics(sql`${projectsHeld(actor, GUEST)} projects`, isSize(effectiveOrder(actor, filter)))}
+    where ${and([isThere, sql`projects.visibility_level < ${sql.lit(openFrom(actor))}`, ...narrowed(actor, filter)])}`;
+
+const withStatistics = (projects: RawBuilder<unknown>, bySize: boolean): RawBuilder<unknown> =>
+  // Every project has a row there.
+  bySize ? sql`${projects} join project_statistics s on s.project_id = projects.id` : projects;
+
+const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
+  all.length === 0 ? sql`true` : sql.join(all, sql` and `);
+
+/** By what it is sorted: of projects, or of what was found before under the name `found`. */
+const sorting = (wanted: Wanted, window: Window, found?: string) => {
+  const order = effectiveOrder(wanted.actor, wanted.filter);
+  const by = sortExpression(order);
+  const key = by && found ? sql.ref(`${found}.sort_key`) : by;
+  const id = sql.ref(`${found ?? 'projects'}.id`);
+  return {
+    key,
+    id,
+    order: sorted(key, id, upwards(wanted, window)),
+    from: withStatistics(sql`projects`, isSize(order)),
+  };
+};
+
+const upwards = ({ ascending }: Wanted, { backwards }: Window): boolean => ascending !== (backwards ?? false);
+
+const sorted = (key: RawBuilder<unknown> | null, id: RawBuilder<unknown>, up: boolean): RawBuilder<unknown> => {
+  const direction = sql.raw(up ? 'asc' : 'desc');
+  return sql`order by ${key ? sql`${key} ${direction}, ` : sql``}${id} ${direction}`;
+};
+
+// The limit is written out: a generic plan would otherwise reckon with a tenth of the table.
+const limit = (window: Window): RawBuilder<unknown> =>
+  sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
+
+const cursors = (
+  { ascending }: Wanted,
+  { after, before }: Window,
+  key: RawBuilder<unknown> | null,
+  id: RawBuilder<unknown>,
+): RawBuilder<unknown>[] => {
+  const row = key ? sql`(${key}, ${id})` : id;
+  const cursor = (name: string) =>
+    key ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`;
+  const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
+  const all: RawBuilder<unknown>[] = [];
+  if (after) all.push(sql`${row} ${comparison(ascending)} ${cursor('after')}`);
+  if (before) all.push(sql`${row} ${comparison(!ascending)} ${cursor('before')}`);
+  return all;
+};

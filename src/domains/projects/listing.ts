@@ -1,0 +1,237 @@
+import { sql } from 'kysely';
+import { actorShape, actorTemplate } from '#domains/access/policy.ts';
+import type { Actor, Context, Services } from '#platform/context.ts';
+import type { CursorValues } from '#platform/cursor.ts';
+import {
+  type BatchedList,
+  batchedCounts,
+  batchedRows,
+  groupedByParent,
+  type OfParent,
+  PARENT,
+} from '#platform/db/batched-list.ts';
+import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
+import { countUnlessLarge } from '#platform/db/large-lists.ts';
+import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
+import { filterShape, filterValues, leastHeld, type ProjectFilter, type ProjectOrder } from './filter.ts';
+import { counting, gather, matching, pageStatement, type Wanted, walk, walkAndGather } from './list-statements.ts';
+import type { ProjectDetails, ProjectRow } from './model.ts';
+import { effectiveOrder } from './order.ts';
+import { finish } from './reading.ts';
+import { type ProjectPart, partsShape, type RawProject, ROW } from './select.ts';
+
+/** In which way a page is found (docs/decisions/0012). */
+type Way = 'walk' | 'gather';
+
+/** So far a walk goes before the rows it looks for are taken to be rare. */
+const NEAR = 2_000;
+/** More matches than these are too many to gather and sort for a page. */
+const MANY = 5_000;
+
+const statements = new CompiledStatements();
+
+/** The projects that the filter describes and the caller may see, with the parts. */
+export const projectList = (
+  ctx: Context,
+  given: ProjectFilter,
+  parts: readonly ProjectPart[],
+): List<ProjectDetails> => {
+  const { actor } = ctx;
+  const filter = withinReach(actor, given);
+  const shape = `${actorShape(actor)}|${filterShape(filter)}`;
+  const list = `${actor.userId}|${shape}|${JSON.stringify(filter)}`;
+  const order = effectiveOrder(actor, filter);
+  const values = filterValues(filter);
+  const wanted = new Set(parts);
+  const other = otherWay(actor, filter);
+  /** All matches, where the page was cut out of them. */
+  let total: number | null = null;
+
+  const run = async (way: Way, window: Window): Promise<RawProject[]> => {
+    const most = other === null ? null : near(window);
+    const name = `${way}|${most ?? ''}|${shape}|${partsShape(parts)}|${windowShape(window)}`;
+    const statement = statements.get(ctx, name, () => {
+      const asked: Wanted = { actor: actorTemplate(actor), filter, ascending: isAscending(order, filter) };
+      const page =
+        way === 'walk'
+          ? walk(asked, window, most)
+          : other === 'walk and gather'
+            ? walkAndGather(asked, window)
+            : gather(asked, window);
+      return pageStatement(asked, parts, window, page);
+    });
+    return runCompiled<RawProject>(ctx, statement, {
+      ...values,
+      offset: window.offset,
+      ...cursorSlots('after', window.after),
+      ...cursorSlots('before', window.before),
+    });
+  };
+
+  return {
+    rows: async (window) => {
+      const ways = waysOf(ctx);
+      const way = ways.get(list) ?? (isDriven(filter) || order === 'similarity' ? 'gather' : 'walk');
+      try {
+        let rows = way === 'walk' ? await run('walk', window) : [];
+        if (way === 'gather' || (other !== null && rows.length < window.limit)) {
+          rows = await run('gather', window);
+          total = rows[0]?.total ?? null;
+          ways.set(list, total !== null && total > MANY && order !== 'similarity' ? 'walk' : 'gather');
+        }
+        return await finish(ctx, rows, wanted);
+      } catch (error) {
+        throw isBadCursor(error, window) ? badCursor() : error;
+      }
+    },
+    count: (atMost) =>
+      total === null
+        ? countUnlessLarge(ctx, `projects|${list}`, atMost, async () => {
+            const statement = statements.get(ctx, `count|${shape}`, () =>
+              counting({ actor: actorTemplate(actor), filter, ascending: true }, other === 'gather'),
+            );
+            const [row] = await runCompiled<{ count: number }>(ctx, statement, { ...values, at_most: atMost + 1 });
+            return row?.count ?? 0;
+          })
+        : Promise.resolve(Math.min(total, atMost + 1)),
+    cursorOf: (row) => cursorOf(order, row),
+  };
+};
+
+/**
+ * The same list for many namespaces at once: the projects of each group on a page. `filter.namespace_id` is ignored.
+ */
+export const listProjectsBelow = (
+  ctx: Context,
+  filter: Omit<ProjectFilter, 'namespace_id'>,
+  parts: readonly ProjectPart[] = ROW,
+): BatchedList<ProjectRow> => {
+  const { actor } = ctx;
+  // Only its presence counts: the id is the one of each parent.
+  const below: ProjectFilter = { ...filter, namespace_id: 0 };
+  const shape = `${actorShape(actor)}|${filterShape(below)}`;
+  const order = effectiveOrder(actor, below);
+  const values = filterValues(below);
+  const asked = (): Wanted => ({
+    actor: actorTemplate(actor),
+    filter: below,
+    ascending: isAscending(order, below),
+    at: PARENT,
+  });
+  return {
+    rows: async (namespaceIds, window) => {
+      const statement = statements.get(ctx, `below|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
+        batchedRows(slot('parents'), pageStatement(asked(), parts, window, gather(asked(), window))),
+      );
+      try {
+        const rows = await runCompiled<RawProject & OfParent>(ctx, statement, {
+          ...values,
+          parents: namespaceIds,
+          ...cursorSlots('after', window.after),
+          ...cursorSlots('before', window.before),
+        });
+        return groupedByParent(await finish(ctx, rows, new Set(parts)));
+      } catch (error) {
+        throw isBadCursor(error, window) ? badCursor() : error;
+      }
+    },
+    counts: async (namespaceIds, atMost) => {
+      const statement = statements.get(ctx, `counts|${shape}`, () =>
+        batchedCounts(slot('parents'), sql`${matchingBelow(asked())} limit ${slot('at_most')}::bigint`),
+      );
+      const rows = await runCompiled<OfParent & { count: number }>(ctx, statement, {
+        ...values,
+        parents: namespaceIds,
+        at_most: atMost + 1,
+      });
+      return new Map(rows.map((row) => [row.batch_parent_id, row.count]));
+    },
+    cursorOf: (row) => cursorOf(order, row),
+  };
+};
+
+const matchingBelow = (asked: Wanted) => sql`select 1 from (${matching(asked)}) matching`;
+
+/** Similarity compares what the caller belongs to, or what lies in one place (specification 1 §4.5). */
+const withinReach = (actor: Actor, filter: ProjectFilter): ProjectFilter =>
+  effectiveOrder(actor, filter) === 'similarity' && (filter.namespace_id ?? null) === null
+    ? { ...filter, membership: true }
+    : filter;
+
+/** Whether the filter leads to few rows by itself: what someone belongs to, what lies in one place, what is named. */
+const isDriven = (filter: ProjectFilter): boolean =>
+  leastHeld(filter) > 0 ||
+  filter.imported === true ||
+  filter.personal === true ||
+  filter.starred === true ||
+  filter.marked_for_deletion === true ||
+  [
+    filter.ids,
+    filter.full_paths,
+    filter.forked_from_id,
+    filter.namespace_id,
+    filter.starred_by,
+    filter.marked_for_deletion_on,
+    filter.custom_attributes,
+  ].some((value) => value !== null && value !== undefined);
+
+/** Whether what the filter asks for may be rare, and an index finds it. */
+const isSought = (actor: Actor, filter: ProjectFilter): boolean => {
+  const given = (...names: (keyof ProjectFilter)[]) =>
+    names.some((name) => filter[name] !== null && filter[name] !== undefined);
+  const order = effectiveOrder(actor, filter);
+  if (given('topics', 'topic_id', 'with_programming_language') || filter.search || filter.archived) return true;
+  if (order !== 'id' && given('id_after', 'id_before')) return true;
+  if (order !== 'last_activity_at' && given('last_activity_after', 'last_activity_before')) return true;
+  return (actor.userId === null || actor.isAdmin) && given('visibility');
+};
+
+/** In which other way a list can be found that a walk does not lead to soon; null where walking is the only one, or the best. */
+const otherWay = (actor: Actor, filter: ProjectFilter): 'gather' | 'walk and gather' | null => {
+  if (isDriven(filter) || isSought(actor, filter)) return 'gather';
+  return actor.userId === null || actor.isAdmin ? null : 'walk and gather';
+};
+
+/** How far to walk, in powers of two: each is a statement of its own. */
+const near = ({ limit, offset = 0 }: Window): number =>
+  Math.max(NEAR, 2 ** Math.ceil(Math.log2(20 * (limit + offset))));
+
+const MAX_LISTS = 2_000;
+const FOR_MS = 60_000;
+
+/** Which way led to a list a minute ago: only what it costs depends on that, never what it holds. */
+class Ways {
+  readonly #ways = new Map<string, { readonly way: Way; readonly until: number }>();
+
+  get(list: string): Way | undefined {
+    const known = this.#ways.get(list);
+    return known && known.until > performance.now() ? known.way : undefined;
+  }
+
+  set(list: string, way: Way): void {
+    if (this.#ways.size >= MAX_LISTS) this.#ways.clear();
+    this.#ways.set(list, { way, until: performance.now() + FOR_MS });
+  }
+}
+const allWays = new WeakMap<Services, Ways>();
+const waysOf = ({ services }: Context): Ways => {
+  const ways = allWays.get(services) ?? new Ways();
+  allWays.set(services, ways);
+  return ways;
+};
+
+// Similarity lists the best match first, whatever `sort` says.
+const isAscending = (order: ProjectOrder, { sort }: ProjectFilter): boolean => order !== 'similarity' && sort === 'asc';
+
+const cursorOf = (
+  order: ProjectOrder,
+  row: ProjectRow & { readonly sort_key?: RawProject['sort_key'] },
+): CursorValues => (order === 'id' ? [row.id] : [row.sort_key ?? null, row.id]);
+
+const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
+  `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
+
+const cursorSlots = (name: string, cursor: Window['after']) => ({
+  [`${name}_0`]: cursor?.[0] ?? null,
+  [`${name}_1`]: cursor?.[1] ?? null,
+});

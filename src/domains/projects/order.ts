@@ -1,0 +1,38 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { Actor } from '#platform/context.ts';
+import { slot } from '#platform/db/compiled.ts';
+import type { ProjectFilter, ProjectOrder } from './filter.ts';
+
+/** By what the list is sorted before the id, of `projects` and with a size of its statistics `s`; null for the id alone. */
+export const sortExpression = (order: ProjectOrder): RawBuilder<unknown> | null => {
+  switch (order) {
+    case 'id':
+      return null;
+    case 'name':
+      return sql`lower(projects.name)`;
+    case 'similarity': {
+      const term = sql`${slot('search')}::text`;
+      return sql`(greatest(similarity(projects.name, ${term}), similarity(projects.path, ${term}))
+        + 0.2 * similarity(coalesce(projects.description, ''), ${term}))::float8`;
+    }
+    case 'repository_size':
+    case 'packages_size':
+    case 'wiki_size':
+      return sql.ref(`s.${order}`);
+    case 'storage_size':
+      // As the index has it.
+      return sql`(s.repository_size + s.wiki_size + s.lfs_objects_size + s.job_artifacts_size
+        + s.pipeline_artifacts_size + s.packages_size + s.snippets_size + s.uploads_size)`;
+    default:
+      return sql.ref(`projects.${order}`);
+  }
+};
+
+/** Sizes are for administrators, similarity for searches; what cannot be had falls back to the usual order. */
+export const effectiveOrder = (actor: Actor, { order_by, search }: ProjectFilter): ProjectOrder => {
+  if (order_by === 'similarity') return search ? 'similarity' : 'created_at';
+  if (order_by && isSize(order_by)) return actor.isAdmin ? order_by : 'created_at';
+  return order_by ?? 'created_at';
+};
+
+export const isSize = (order: ProjectOrder): boolean => order.endsWith('_size');

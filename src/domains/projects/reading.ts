@@ -1,0 +1,81 @@
+import { sql } from 'kysely';
+import { actorShape, actorTemplate } from '#domains/access/policy.ts';
+import { namespacesByIds } from '#domains/groups/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { CompiledStatements, runCompiled } from '#platform/db/compiled.ts';
+import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
+import type { ProjectDetails, ProjectRow } from './model.ts';
+import { withColumns } from './row-cache.ts';
+import {
+  assemble,
+  hideGroups,
+  type ProjectPart,
+  partsShape,
+  type RawProject,
+  ROW,
+  selectList,
+  sqlFrom,
+} from './select.ts';
+
+const statements = new CompiledStatements();
+
+/** Those of the projects that the caller may see, by id. `parts` limits what is read of each. */
+export const projectsByIds = async (
+  ctx: Context,
+  ids: readonly number[],
+  parts: readonly ProjectPart[] = ROW,
+): Promise<Map<number, ProjectRow>> => {
+  const rows = await readProjects(
+    ctx,
+    { ids },
+    parts.includes('id') || parts.includes('columns') ? parts : ['id', ...parts],
+  );
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** Rows hidden or being deleted count here for administrators: they are asked for by name. */
+export const readProjects = async (
+  ctx: Context,
+  filter: ProjectFilter,
+  parts: readonly ProjectPart[],
+): Promise<ProjectDetails[]> => {
+  const wanted = { ...filter, include_hidden: true, include_pending_delete: true };
+  const { actor } = ctx;
+  const shape = `get|${actorShape(actor)}|${partsShape(parts)}|${filterShape(wanted)}`;
+  const statement = statements.get(ctx, shape, () => {
+    const template = actorTemplate(actor);
+    return sql`select ${selectList(template, parts)} from ${sqlFrom(parts)} where ${conditions(template, wanted, 'each')}`;
+  });
+  return finish(ctx, await runCompiled<RawProject>(ctx, statement, filterValues(wanted)), new Set(parts));
+};
+
+/** Turns what the statement gave into rows. */
+export const finish = async <Row extends RawProject>(
+  ctx: Context,
+  rows: readonly Row[],
+  wanted: ReadonlySet<ProjectPart>,
+): Promise<Row[]> => {
+  if (wanted.has('shared_with_groups') && !ctx.actor.isAdmin) {
+    const groups = rows.flatMap((row) => row.shared_with_groups ?? []).map((group) => group.group_id);
+    if (groups.length > 0) {
+      const visible = new Set((await namespacesByIds(ctx, [...new Set(groups)])).keys());
+      for (const row of rows) hideGroups(row, visible);
+    }
+  }
+  const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
+  if (wanted.has('forked_from')) await addSources(ctx, whole);
+  for (const row of whole) assemble(ctx.actor, row, wanted);
+  return [...whole];
+};
+
+const SOURCE_PARTS: readonly ProjectPart[] = ['columns', 'namespace'];
+
+/** Of each fork what it came from, in one statement for all and only where there are any. */
+const addSources = async (ctx: Context, rows: readonly RawProject[]): Promise<void> => {
+  const ids = rows.map((row) => row.forked_from_id).filter((id) => id !== null && id !== undefined);
+  if (ids.length === 0) return;
+  const sources = await projectsByIds(ctx, [...new Set(ids)], SOURCE_PARTS);
+  for (const row of rows) {
+    if (row.forked_from_id) Object.assign(row, { forked_from: sources.get(row.forked_from_id) ?? null });
+  }
+};
