@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { forgetRestrictions, RESTRICTIONS_CHANNEL } from '#domains/access/restrictions.ts';
 import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
+import { importSourcesBy } from '#domains/projects/importing.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
+import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Config } from '#platform/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
@@ -53,6 +55,8 @@ export interface HubOptions {
 const POOL_SIZE = 20;
 const JOB_CONCURRENCY = 8;
 const HTTP_CLOSE_TIMEOUT_MS = 4_000;
+
+importSourcesBy(checkImportUrl);
 
 /** Starts a hub: database, storage, git, and by its role the workers, the web face, or both. */
 export const startHub = async ({

@@ -24,7 +24,7 @@ export type ErrorCode =
 export type FieldErrors = { readonly [field: string]: readonly string[] };
 
 export interface ErrorDetails {
-  /** For `invalid`: what is wrong with which attribute. */
+  /** For `invalid`, and where clients expect it `conflict`: what is wrong with which attribute. */
   readonly fields?: FieldErrors;
   /** For `insufficient_scope`: the scopes that would have been accepted. */
   readonly scopes?: readonly string[];
@@ -82,7 +82,8 @@ export const invalid = (fields: FieldErrors) =>
     { fields },
   );
 
-export const conflict = (message = '409 Conflict') => new DomainError('conflict', message);
+export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
+  new DomainError('conflict', message, fields ? { fields } : {});
 
 /** Understood and well formed, but impossible in the present state. */
 export const unprocessable = (message: string, fields?: FieldErrors) =>

@@ -56,7 +56,7 @@ const mappings = {
   parameters: (message) => ({ status: 400, body: { error: message } }),
   bad_request: messageAs(400),
   invalid: (message, { fields }) => ({ status: 400, body: { message: fields ?? message } }),
-  conflict: messageAs(409),
+  conflict: (message, { fields }) => ({ status: 409, body: { message: fields ?? message } }),
   unprocessable: (message, { fields }) => ({ status: 422, body: { message: fields ?? message } }),
   not_allowed: messageAs(405),
   gone: messageAs(410),

@@ -20,6 +20,7 @@ const base: JudgedProject = {
   builds_access_level: 'enabled',
   snippets_access_level: 'enabled',
   wiki_access_level: 'enabled',
+  forking_access_level: 'enabled',
 };
 const user: Actor = { ...anonymous, userId: 1, username: 'u' };
 const external: Actor = { ...user, isExternal: true };

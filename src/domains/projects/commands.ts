@@ -21,6 +21,7 @@ import {
   projectUpdated,
 } from './events.ts';
 import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
+import { type CheckedSource, checkSource } from './importing.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
@@ -48,6 +49,8 @@ export interface NewProject extends ProjectAttributes, BeyondSettings {
   readonly visibility?: Visibility | undefined;
   readonly default_branch?: string | undefined;
   readonly initialize_with_readme?: boolean | undefined;
+  /** The repository is cloned from there by a job. */
+  readonly import_url?: string | undefined;
 }
 
 export interface ProjectChanges extends ProjectAttributes, BeyondSettings {
@@ -73,6 +76,7 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   checkBranchName(default_branch);
   checkStorage(ctx, input.repository_storage);
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : null;
+  const source = await sourceOf(ctx, input);
   const { git } = ctx.services;
   const made: string[] = [];
   try {
@@ -87,13 +91,18 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
         default_branch,
         avatar_key,
         attributes: settingsOf(tx, null, input),
+        import_type: source?.import_type ?? null,
+        import_url: source?.shown ?? null,
+        unprotected: source !== null,
       });
       made.push(disk_path);
       await git.init(disk_path, default_branch);
       if (input.initialize_with_readme) await firstCommit(tx, { id, disk_path, name, default_branch });
       const created = await getProject(tx, { id });
       tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
-      return created;
+      if (!source) return created;
+      await source.begin(tx, created);
+      return getProject(tx, { id });
     });
     made.splice(made.indexOf(project.disk_path), 1);
     return project;
@@ -256,6 +265,14 @@ const checkStorage = (ctx: Context, storage: string | undefined): void => {
   if (storage === undefined) return;
   if (!ctx.actor.isAdmin) throw forbidden();
   if (storage !== 'default') throw invalid({ repository_storage: ['is not included in the list'] });
+};
+
+/** Of a project whose repository comes from elsewhere, which says what is in it and what its default branch is. */
+const sourceOf = async (ctx: Context, input: NewProject): Promise<CheckedSource | null> => {
+  if (!input.import_url) return null;
+  if (input.initialize_with_readme) throw invalid({ import_url: ["can't be combined with initialize_with_readme"] });
+  if (input.default_branch) throw invalid({ import_url: ["can't be combined with default_branch"] });
+  return checkSource(ctx, input.import_url);
 };
 
 const checkBranchName = (branch: string): void => {

@@ -21,6 +21,16 @@ const marked = projectPayload.extend({ marked_for_deletion_on: z.string().nullab
 export const projectMarkedForDeletion = defineEvent('project.marked_for_deletion', marked);
 export const projectRestored = defineEvent('project.restored', marked);
 
+/** For whoever sees the project that was forked: which fork it is only where that shows itself to them as well. */
+export const projectForked = defineEvent(
+  'project.forked',
+  z.object({
+    user_id: z.number().nullable(),
+    forks_count: z.number(),
+    fork: z.object({ id: z.number(), path_with_namespace: z.string() }).nullable(),
+  }),
+);
+
 const star = z.object({ user_id: z.number(), star_count: z.number() });
 export const projectStarred = defineEvent('project.starred', star);
 export const projectUnstarred = defineEvent('project.unstarred', star);

@@ -21,8 +21,10 @@ export interface ProjectInsert {
   readonly default_branch: string;
   readonly avatar_key?: string | null;
   readonly attributes: ProjectAttributes;
-  readonly import_type?: string;
-  /** Leaves the default branch unprotected: an archive says itself what is. */
+  readonly import_type?: string | null;
+  /** Without credentials. */
+  readonly import_url?: string | null;
+  /** Leaves the default branch unprotected: an archive says itself what is, and what is cloned which it is. */
   readonly unprotected?: boolean;
 }
 
@@ -65,8 +67,9 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
       visibility_level: project.visibility_level,
       default_branch: project.default_branch,
       avatar_key: project.avatar_key ?? null,
-      imported: project.import_type !== undefined,
+      imported: (project.import_type ?? null) !== null,
       import_type: project.import_type ?? null,
+      import_url: project.import_url ?? null,
       runners_token: encrypt(tx.services.secretKey, `GR1348941${randomToken(20)}`),
     })
     .execute()

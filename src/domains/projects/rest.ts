@@ -176,10 +176,11 @@ interface CreationInput extends BeyondSettings {
   readonly visibility?: (typeof VISIBILITIES)[number] | undefined;
   readonly default_branch?: string | undefined;
   readonly initialize_with_readme?: boolean | undefined;
+  readonly import_url?: string | undefined;
 }
 
 const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOrPath | undefined) => {
-  const { name, path, visibility, default_branch, initialize_with_readme, ...settings } = input;
+  const { name, path, visibility, default_branch, initialize_with_readme, import_url, ...settings } = input;
   const project = await createProject(ctx, {
     ...readAttributes(settings),
     ...beyondSettings(settings),
@@ -188,6 +189,7 @@ const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOr
     visibility,
     default_branch: default_branch || undefined,
     initialize_with_readme,
+    import_url,
     namespace,
   });
   return fullRecord(ctx, project);

@@ -60,6 +60,14 @@ const tryHold = (
   return ctx.transaction(async ({ db }) => {
     // Two that ask at once must not both find the refs free.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
+    const isComing = await db
+      .selectFrom('project_imports')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .where('status', 'in', ['scheduled', 'started'])
+      .executeTakeFirst();
+    // It comes as a whole, in the place of what is there.
+    if (isComing) throw conflict('The repository is still being imported or forked; try again when it is complete');
     const { rows: holders } = await sql<Holder>`
       select id, ${processIsDead} as dead from pushes
       where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db);

@@ -262,12 +262,18 @@ export const settingsSchema = z.object({
     .describe('Largest file that can be attached, in MiB; 0 is unlimited.'),
   project_export_enabled: z.boolean().default(true).describe('Whether projects can be exported.'),
   max_export_size: count(1_000_000).default(0).describe('Largest archive an export may make, in MiB; 0 is unlimited.'),
+  import_sources: z
+    .array(z.enum(['git', 'gitlab_project']))
+    .default(['git', 'gitlab_project'])
+    .describe('Where projects may be imported from: `git` is by URL, `gitlab_project` from archives.'),
   max_import_size: count(1_000_000)
     .default(0)
     .describe('Largest archive that can be uploaded for an import, in MiB; 0 is unlimited.'),
   max_decompressed_archive_size: count(10_000_000)
     .default(25_600)
-    .describe('How far an archive may unpack, in MiB; 0 is unlimited.'),
+    .describe(
+      'How far an archive may unpack, and how large a repository may be that is imported by URL, in MiB; 0 is unlimited.',
+    ),
   decompress_archive_file_timeout: count(86_400)
     .default(210)
     .describe('How long unpacking an archive may take, in seconds; 0 is unlimited.'),
@@ -338,7 +344,9 @@ export const settingsSchema = z.object({
   allow_local_requests_from_web_hooks_and_services: z
     .boolean()
     .default(false)
-    .describe('Whether hooks, and URLs that exports upload to, may lie on loopback or private addresses.'),
+    .describe(
+      'Whether hooks, URLs that exports upload to, and repositories that are imported may lie on loopback or private addresses.',
+    ),
   outbound_local_requests_whitelist: z
     .array(
       z

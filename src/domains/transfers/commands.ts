@@ -15,11 +15,12 @@ import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { exportQueued, importScheduled } from './events.ts';
+import { beginImport } from './beginning.ts';
+import { exportQueued } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
-import { exportKey, exportProject, importKey, importProject } from './jobs.ts';
+import { exportKey, exportProject } from './jobs.ts';
 import { IMPORT_TYPE } from './model.ts';
-import { emitExport, emitImport } from './telling.ts';
+import { emitExport } from './telling.ts';
 
 export interface ExportOptions {
   /** Stands in the archive in place of the project's own. */
@@ -96,6 +97,8 @@ export interface ImportOptions {
 export const scheduleImport = async (ctx: Context, options: ImportOptions): Promise<ProjectRow> => {
   const { userId } = ctx.actor;
   if (userId === null) throw unauthenticated();
+  if (!(await getSettings(ctx)).import_sources.includes(IMPORT_TYPE))
+    throw forbidden('imports of archives are turned off on this instance');
   await limitAction(ctx, 'project_import_limit');
   const namespace = await targetNamespace(ctx, options.namespace ?? null);
   requireTarget(ctx, namespace);
@@ -126,32 +129,21 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
       made.push(disk_path);
       await git.init(disk_path, default_branch);
       await addImporter(tx, id, namespace);
-      const row = await tx.db
-        .insertInto('project_imports')
-        .values({
-          project_id: id,
-          user_id: userId,
-          import_type: IMPORT_TYPE,
-          storage_key: options.storageKey,
-          by_administrator: ctx.actor.isAdmin,
-          override_params: toJsonb(override_params),
-          replaces_project_id: replaced?.id ?? null,
-          target_name: replaced ? name : null,
-          target_path: replaced ? path : null,
-          correlation_id: ctx.requestId,
-        })
-        .returningAll()
-        .executeTakeFirstOrThrow()
-        .catch(asRunning);
-      tx.enqueue(importProject, { import_id: row.id }, { key: importKey(row.id) });
       const created = await getProject(tx, { id });
       tx.emit(projectCreated, {
         ...projectScope(created),
         subject: { type: 'Project', id },
         payload: await payloadOf(tx, created),
       });
-      await emitImport(tx, created, row, importScheduled);
-      return created;
+      await beginImport(tx, created, {
+        import_type: IMPORT_TYPE,
+        storage_key: options.storageKey,
+        override_params: toJsonb(override_params),
+        replaces_project_id: replaced?.id ?? null,
+        target_name: replaced ? name : null,
+        target_path: replaced ? path : null,
+      });
+      return getProject(tx, { id });
     });
     made.splice(made.indexOf(project.disk_path), 1);
     return project;
@@ -196,10 +188,4 @@ const addImporter = async (tx: Tx, projectId: number, namespace: NamespaceRow): 
     .values({ project_id: projectId, user_id: tx.actor.userId, access_level, created_by_id: tx.actor.userId })
     .onConflict((on) => on.doNothing())
     .execute();
-};
-
-const asRunning = (error: unknown): never => {
-  if (error instanceof Error && 'constraint' in error && error.constraint === 'project_imports_replacing')
-    throw conflict('409 Conflict - another import is replacing the project');
-  throw error;
 };

@@ -16,7 +16,7 @@ import {
   type ImportProgress,
   importProgress,
 } from './events.ts';
-import type { ExportState, ImportRow, RelationCounts } from './model.ts';
+import { type ExportState, type ImportRow, importTypeOf, type RelationCounts } from './model.ts';
 import { readCounts } from './progress.ts';
 import { findImport, findReplacement, type ImportFailureRow, listImportFailures, readExportState } from './queries.ts';
 
@@ -121,7 +121,7 @@ const ProjectImportRef = builder.objectRef<ImportRow>('ProjectImport').implement
       nullable: false,
       resolve: ({ status }) => IMPORT_STATUSES.find((each) => each === status) ?? 'none',
     }),
-    type: t.exposeString('import_type'),
+    type: t.string({ resolve: importTypeOf }),
     error: t.exposeString('import_error'),
     correlationId: t.exposeString('correlation_id'),
     stats: t.field({ type: 'JSON', resolve: ({ stats }) => stats }),

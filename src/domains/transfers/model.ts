@@ -5,6 +5,14 @@ import type { ProjectExports, ProjectImports } from '#platform/db/tables.ts';
 export const ARCHIVE_VERSION = '0.2.4';
 export const ARCHIVE_TYPE = 'application/gzip';
 export const IMPORT_TYPE = 'gitlab_project';
+/** Of a repository that is cloned by URL. */
+export const GIT_TYPE = 'git';
+/** A fork runs as an import does, but to others it is none: nothing came from elsewhere. */
+export const FORK_TYPE = 'fork';
+
+/** What is told of where an import comes from. */
+export const importTypeOf = ({ import_type }: Pick<ImportRow, 'import_type'>): string | null =>
+  import_type === FORK_TYPE ? null : import_type;
 
 export type ExportRow = Selectable<ProjectExports>;
 export type ImportRow = Selectable<ProjectImports>;

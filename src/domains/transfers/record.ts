@@ -3,7 +3,7 @@ import { nameWithNamespace, type ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
-import type { ExportState, ImportRow } from './model.ts';
+import { type ExportState, type ImportRow, importTypeOf } from './model.ts';
 import type { ImportFailureRow } from './queries.ts';
 
 const head = {
@@ -85,7 +85,7 @@ export const toImportRecord = (
 ): z.output<typeof importRecord> => ({
   ...toHead(project),
   import_status: project.import_status,
-  import_type: row?.import_type ?? project.import_type,
+  import_type: row ? importTypeOf(row) : project.import_type,
   correlation_id: row?.correlation_id ?? null,
   failed_relations: failures.map(({ project_id, ...failure }) => ({
     ...failure,

@@ -9,6 +9,7 @@ import { scheduleExport, scheduleImport } from './commands.ts';
 import { ARCHIVE_TYPE } from './model.ts';
 import { findImport, getExportFile, getExportState, listImportFailures } from './queries.ts';
 import { exportRecord, importRecord, toExportRecord, toImportRecord } from './record.ts';
+import { forkRoutes } from './rest/forks.ts';
 
 const tag = 'Exports and imports';
 const MIB = 1024 * 1024;
@@ -20,6 +21,7 @@ const maxImportBytes = async (ctx: Context): Promise<number | null> => {
 };
 
 export const routes = [
+  ...forkRoutes,
   route({
     method: 'POST',
     path: '/projects/:id/export',

@@ -17,6 +17,9 @@ mutationField('projectCreate', {
     visibility: t.field({ type: VisibilityLevelsEnum }),
     defaultBranch: t.string(),
     initializeWithReadme: t.boolean(),
+    importUrl: t.string({
+      description: 'The http or https address of a git repository, which a job clones; may carry credentials.',
+    }),
     ...settingFields(t),
   }),
   payload: { project: ProjectRef },
@@ -29,6 +32,7 @@ mutationField('projectCreate', {
       visibility: input.visibility ?? undefined,
       default_branch: input.defaultBranch ?? undefined,
       initialize_with_readme: input.initializeWithReadme ?? undefined,
+      import_url: input.importUrl ?? undefined,
     }),
   }),
 });

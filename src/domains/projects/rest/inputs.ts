@@ -67,6 +67,7 @@ export const projectInputs = {
   mirror_user_id: unbuilt(NO_MIRRORS),
   mirror_overwrites_diverged_branches: unbuilt(NO_MIRRORS),
   only_mirror_protected_branches: unbuilt(NO_MIRRORS),
+  import_url: unbuilt('a repository is imported as its project is created, and not again'),
   name: text({ max: 255 }).optional(),
   path: text({ max: 255 }).optional(),
   visibility: oneOf(VISIBILITIES).optional(),
@@ -82,7 +83,13 @@ const inputNames = Object.keys(projectInputs).filter((name): name is keyof typeo
 /** A change has to change something. */
 export const someChange = atLeastOneOf(...inputNames);
 /** What they are made from. */
-export const creationInputs = { ...projectInputs, initialize_with_readme: boolean().optional() };
+export const creationInputs = {
+  ...projectInputs,
+  initialize_with_readme: boolean().optional(),
+  import_url: text({ max: 2_048 })
+    .optional()
+    .describe('The http or https address of a git repository, which a job clones; may carry credentials.'),
+};
 
 export interface BeyondSettings {
   readonly avatar?: SentFile | null | undefined;

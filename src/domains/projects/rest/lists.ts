@@ -10,7 +10,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, dateTime, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
-import { type ProjectFilter, personalNamespaceId } from '../queries.ts';
+import { getProject, type ProjectFilter, personalNamespaceId } from '../queries.ts';
 import { anyProjectRecord } from '../record.ts';
 import type { DetailPart } from '../select.ts';
 import { isAnonymous, projectPage } from './page.ts';
@@ -152,6 +152,28 @@ export const listRoutes = [
       const user = await findPerson(ctx, user_id);
       if (!user) throw notFound('User');
       return projectPage(ctx, { ...filter, starred_by: user.id }, page, { simple, with_custom_attributes });
+    },
+  }),
+
+  listRoute({
+    path: '/projects/:id/forks',
+    tag,
+    summary: 'List the forks of a project',
+    description: 'Those made of it itself, as far as the caller may see them.',
+    auth: 'optional',
+    paging: 'offset',
+    input: {
+      ...commonFilters,
+      ...dated,
+      id: idOrPath(),
+      order_by: oneOf([...ORDERS, 'star_count']).optional(),
+      last_activity_after: dateTime().optional(),
+      last_activity_before: dateTime().optional(),
+    },
+    item: anyProjectRecord,
+    run: async (ctx, { id, simple, with_custom_attributes, ...filter }, page) => {
+      const { id: forked_from_id } = await getProject(ctx, id);
+      return projectPage(ctx, { ...filter, forked_from_id }, page, { simple, with_custom_attributes });
     },
   }),
 

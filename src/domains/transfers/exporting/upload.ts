@@ -2,23 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
-import { type AddressPolicy, OutboundError } from '#platform/http-client/http-client.ts';
+import { OutboundError } from '#platform/http-client/http-client.ts';
 import { decrypt } from '#platform/secrets.ts';
 import { ARCHIVE_TYPE, type ExportRow, TransferError } from '../model.ts';
-
-/** Where uploads of exports may go. */
-const uploadPolicy = async (ctx: Context): Promise<AddressPolicy> => {
-  const settings = await getSettings(ctx);
-  return {
-    allowLocal: settings.allow_local_requests_from_web_hooks_and_services,
-    allowlist: settings.outbound_local_requests_whitelist,
-  };
-};
+import { outboundPolicy } from '../outbound.ts';
 
 /** @throws DomainError `invalid` for an address that uploads may not go to */
 export const checkUploadUrl = async (ctx: Context, url: string): Promise<void> => {
   try {
-    await ctx.services.http.check(url, await uploadPolicy(ctx));
+    await ctx.services.http.check(url, await outboundPolicy(ctx));
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     throw invalid({ 'upload[url]': [error.message] });
@@ -44,7 +36,7 @@ export const upload = async (ctx: Context, row: ExportRow, key: string, size: nu
         headers: { 'content-type': ARCHIVE_TYPE },
         body: stream,
         contentLength: size,
-        policy: await uploadPolicy(ctx),
+        policy: await outboundPolicy(ctx),
         timeoutMs: UPLOAD_TIMEOUT_MS,
         maxResponseBytes: 8 * 1024,
         signal: ctx.signal,

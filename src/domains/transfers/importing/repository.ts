@@ -25,7 +25,6 @@ export const importRepository = async (
 ): Promise<void> => {
   if (checkpoint.hasRepository) return;
   if (!archive.bundle) return checkpoint.repository(async () => {});
-  const { git } = ctx.services;
   const path = project.disk_path;
   let told: Promise<unknown> = Promise.resolve();
   const onProgress = (bytes: number) => {
@@ -36,13 +35,11 @@ export const importRepository = async (
   const fetched = await fetch(ctx, path, archive, onProgress);
   await told;
   const failures = await keepOtherRefs(ctx, path, fetched);
-  const default_branch = fetched.defaultBranch ?? (await firstBranch(ctx, path)) ?? project.default_branch;
-  if (default_branch !== null && default_branch !== fetched.defaultBranch) await git.setHead(path, default_branch);
-  const readme_path = await findReadme(ctx, path, default_branch);
+  const settled = await settleHead(ctx, path, fetched.defaultBranch, project.default_branch);
   await checkpoint.repository(async (tx) => {
     await tx.db
       .updateTable('projects')
-      .set({ default_branch, empty_repo: fetched.branches === 0, readme_path })
+      .set({ ...settled, empty_repo: fetched.branches === 0 })
       .where('id', '=', project.id)
       .execute();
     await recordFailures(tx, project.id, 'repository', failures);
@@ -93,6 +90,23 @@ const keepOtherRefs = async (ctx: Context, path: string, fetched: FetchedBundle)
     }
   }
   return failures;
+};
+
+/**
+ * Has HEAD name the wanted branch where it is there, else the first one, else (with none) the one that `unborn` says. What
+ * follows from it is told, for the project's row.
+ */
+export const settleHead = async (
+  ctx: Context,
+  path: string,
+  wanted: string | null,
+  unborn: string | null,
+): Promise<{ readonly default_branch: string | null; readonly readme_path: string | null }> => {
+  const { git } = ctx.services;
+  const isBorn = wanted !== null && (await git.resolve(path, `refs/heads/${wanted}`)) !== null;
+  const default_branch = isBorn ? wanted : ((await firstBranch(ctx, path)) ?? unborn);
+  if (default_branch !== null && default_branch !== (await git.head(path))) await git.setHead(path, default_branch);
+  return { default_branch, readme_path: await findReadme(ctx, path, default_branch) };
 };
 
 const firstBranch = async (ctx: Context, path: string): Promise<string | null> => {

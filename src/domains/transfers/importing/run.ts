@@ -6,7 +6,9 @@ import { ArchiveError } from '#platform/archive/archive-error.ts';
 import { type Actor, anonymous, type Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { JobRun } from '#platform/jobs.ts';
-import { type ImportRow, Superseded, TransferError } from '../model.ts';
+import { cloneRepository } from '../copying/clone.ts';
+import { copyFork } from '../copying/fork.ts';
+import { FORK_TYPE, GIT_TYPE, type ImportRow, Superseded, TransferError } from '../model.ts';
 import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
 import { Checkpoint } from './checkpoint.ts';
 import { failImport, finishImport } from './finish.ts';
@@ -21,10 +23,13 @@ const KNOWN: ReadonlySet<string> = new Set<string>([...RELATIONS.map(({ name }) 
 export const runImport = async (ctx: Context, importId: number, run: JobRun): Promise<void> => {
   const row = await claim(ctx, importId);
   if (!row) return;
+  const project = await findProject(ctx, { id: row.project_id });
+  if (!project) return;
   try {
-    const project = await findProject(ctx, { id: row.project_id });
-    if (project) await carryOut(ctx, row, project);
+    await carryOut(ctx, row, project);
   } catch (error) {
+    // Deleted meanwhile, perhaps before the repository came to its place.
+    if (!(await findProject(ctx, { id: project.id }))) await ctx.services.git.remove(project.disk_path);
     if (error instanceof Superseded) {
       ctx.log.warn({ import_id: importId }, 'an import was taken up elsewhere');
       return;
@@ -47,20 +52,34 @@ const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
     .returningAll()
     .executeTakeFirst()) ?? null;
 
+/** What each kind of import does once it is claimed. */
 const carryOut = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
   const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
   if (user?.state !== 'active') throw new TransferError('The user who imported is no longer here.');
-  if (row.storage_key === null) throw new TransferError('The archive is gone.');
   // Of a job that waited: who is no administrator any more speaks for nobody else.
   const isAdmin = row.by_administrator && user.is_admin;
-  const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin };
+  const isExternal = user.external;
+  const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin, isExternal };
+  if (row.import_type === FORK_TYPE) await copyFork(ctx, importer, row, project);
+  else if (row.import_type === GIT_TYPE) await cloneRepository(ctx, row, project);
+  else await importArchive(ctx, { ...importer, name: user.name, userId: user.id }, row, project);
+};
+
+const importArchive = async (
+  ctx: Context,
+  importer: Actor & { readonly name: string; readonly userId: number },
+  row: ImportRow,
+  project: ProjectRow,
+): Promise<void> => {
+  const { isAdmin, userId } = importer;
+  if (row.storage_key === null) throw new TransferError('The archive is gone.');
   const archive = await unpack(ctx, row.storage_key, await getSettings(ctx), KNOWN);
   try {
     if (archive.unknown.length > 0) ctx.log.info({ relations: archive.unknown }, 'the archive holds unknown relations');
     const checkpoint = new Checkpoint(ctx, row, project, archive);
     await checkpoint.begin();
     const known: ReadonlyMap<number, number> = isAdmin ? await readPeople(ctx, archive) : new Map();
-    const people = new ImportPeople({ id: user.id, name: user.name }, isAdmin, known);
+    const people = new ImportPeople({ id: userId, name: importer.name }, isAdmin, known);
     await importRepository(ctx, project, archive, checkpoint);
     const place = {
       project_id: project.id,

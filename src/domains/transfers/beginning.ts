@@ -1,0 +1,48 @@
+import type { Insertable } from 'kysely';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import type { Tx } from '#platform/context.ts';
+import type { ProjectImports } from '#platform/db/tables.ts';
+import { conflict } from '#platform/errors.ts';
+import { importScheduled } from './events.ts';
+import { importKey, importProject } from './jobs.ts';
+import { emitImport } from './telling.ts';
+
+/** What sets one import apart from another. */
+export type Beginning = Pick<
+  Insertable<ProjectImports>,
+  | 'import_type'
+  | 'storage_key'
+  | 'source_url'
+  | 'override_params'
+  | 'replaces_project_id'
+  | 'target_name'
+  | 'target_path'
+>;
+
+/**
+ * Has the project that this transaction makes filled by a job.
+ *
+ * @throws DomainError `conflict` while another import replaces the same
+ */
+export const beginImport = async (tx: Tx, project: ProjectRow, beginning: Beginning): Promise<void> => {
+  const row = await tx.db
+    .insertInto('project_imports')
+    .values({
+      ...beginning,
+      project_id: project.id,
+      user_id: tx.actor.userId,
+      by_administrator: tx.actor.isAdmin,
+      correlation_id: tx.requestId,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+    .catch(asRunning);
+  tx.enqueue(importProject, { import_id: row.id }, { key: importKey(row.id) });
+  await emitImport(tx, project, row, importScheduled);
+};
+
+const asRunning = (error: unknown): never => {
+  if (error instanceof Error && 'constraint' in error && error.constraint === 'project_imports_replacing')
+    throw conflict('409 Conflict - another import is replacing the project');
+  throw error;
+};

@@ -1,0 +1,97 @@
+import { sql } from 'kysely';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { GitError } from '#platform/git/git-error.ts';
+import { OutboundError } from '#platform/http-client/http-client.ts';
+import { decrypt } from '#platform/secrets.ts';
+import { importProgressed } from '../events.ts';
+import { type ImportRow, Superseded, TransferError } from '../model.ts';
+import { outboundPolicy } from '../outbound.ts';
+import { Pace } from '../progress.ts';
+import { emitImport } from '../telling.ts';
+import { finishCopy } from './finish.ts';
+import { openRemote } from './remote.ts';
+
+const MIB = 1024 * 1024;
+const TIMEOUT_MS = 2 * 60 * 60_000;
+
+/** Clones the repository that `import_url` named. It is fetched as a whole, so after a crash it is fetched anew. */
+export const cloneRepository = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
+  if (row.source_url === null) throw new TransferError('The address of the repository is gone.');
+  const settings = await getSettings(ctx);
+  const address = decrypt(ctx.services.secretKey, row.source_url);
+  const maxBytes = settings.max_decompressed_archive_size * MIB;
+  const progress = new Progress(ctx, row, project);
+  try {
+    const remote = await openRemote(ctx, address, {
+      policy: await outboundPolicy(ctx),
+      maxBytes,
+      timeoutMs: TIMEOUT_MS,
+    });
+    const { branches, defaultBranch } = await ctx.services.git.cloneRemote(project.disk_path, remote, {
+      maxInputBytes: maxBytes,
+      timeoutMs: TIMEOUT_MS,
+      signal: ctx.signal,
+      onProgress: (bytes) => progress.come(bytes),
+    });
+    await progress.settled();
+    await finishCopy(ctx, row, project, { branches, defaultBranch });
+  } catch (error) {
+    await progress.settled().catch(() => undefined);
+    if (ctx.signal.aborted) throw error;
+    const reason = reasonOf(error);
+    throw reason === null ? error : new TransferError(reason);
+  }
+};
+
+/** What others did wrong; null for what may be ours. Neither kind of message holds a secret, or an address of ours. */
+const reasonOf = (error: unknown): string | null => {
+  if (error instanceof OutboundError) return `The repository could not be fetched: ${sentence(error.message)}`;
+  const ofTheirs = error instanceof GitError && ['invalid', 'too_large', 'timeout'].includes(error.reason);
+  return ofTheirs ? `The repository could not be imported: ${sentence(error.message)}` : null;
+};
+
+const sentence = (text: string): string => (text.endsWith('.') ? text : `${text}.`);
+
+/** Tells at a gentle pace how many bytes have come. */
+class Progress {
+  readonly #ctx: Context;
+  readonly #row: ImportRow;
+  readonly #project: ProjectRow;
+  readonly #pace = new Pace();
+  #telling: Promise<void> = Promise.resolve();
+
+  constructor(ctx: Context, row: ImportRow, project: ProjectRow) {
+    this.#ctx = ctx;
+    this.#row = row;
+    this.#project = project;
+  }
+
+  come(bytes: number): void {
+    if (!this.#pace.isDue()) return;
+    this.#pace.told();
+    this.#telling = this.#telling.then(() => this.#tell(bytes));
+    // It is awaited at the end.
+    this.#telling.catch(() => undefined);
+  }
+
+  settled(): Promise<void> {
+    return this.#telling;
+  }
+
+  #tell(bytes: number): Promise<void> {
+    return this.#ctx.transaction(async (tx) => {
+      const row = await tx.db
+        .updateTable('project_imports')
+        .set({ bytes: sql`greatest(bytes, ${bytes}::bigint)` })
+        .where('id', '=', this.#row.id)
+        .where('attempt', '=', this.#row.attempt)
+        .where('status', '=', 'started')
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) throw new Superseded();
+      await emitImport(tx, this.#project, row, importProgressed);
+    });
+  }
+}

@@ -1,0 +1,50 @@
+import { sql } from 'kysely';
+import { protectDefaultBranch } from '#domains/projects/protection.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { refreshStatistics } from '#domains/repositories/jobs.ts';
+import type { Context } from '#platform/context.ts';
+import { importFinished } from '../events.ts';
+import { settleHead } from '../importing/repository.ts';
+import { type ImportRow, Superseded } from '../model.ts';
+import { emitImport } from '../telling.ts';
+
+interface Copied {
+  readonly branches: number;
+  /** The branch that is to be the default one. */
+  readonly defaultBranch: string | null;
+}
+
+/** Ends what brought a repository and nothing else. Its default branch is protected as in a new project. */
+export const finishCopy = async (ctx: Context, row: ImportRow, project: ProjectRow, copied: Copied): Promise<void> => {
+  const settled = await settleHead(ctx, project.disk_path, copied.defaultBranch, project.default_branch);
+  await ctx.transaction(async (tx) => {
+    const done = await tx.db
+      .updateTable('project_imports')
+      .set({ status: 'finished', percentage: 100, finished_at: sql`now()`, source_url: null })
+      .where('id', '=', row.id)
+      .where('attempt', '=', row.attempt)
+      .where('status', '=', 'started')
+      .returningAll()
+      .executeTakeFirst();
+    if (!done) throw new Superseded();
+    await tx.db
+      .updateTable('projects')
+      .set({ ...settled, empty_repo: copied.branches === 0, last_activity_at: sql`now()`, updated_at: sql`now()` })
+      .where('id', '=', project.id)
+      .execute();
+    const namespace = await tx.db
+      .selectFrom('namespaces')
+      .select('default_branch_protection_defaults')
+      .where('id', '=', project.namespace_id)
+      .executeTakeFirst();
+    if (settled.default_branch !== null)
+      await protectDefaultBranch(
+        tx,
+        project.id,
+        settled.default_branch,
+        namespace?.default_branch_protection_defaults ?? null,
+      );
+    tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+    await emitImport(tx, project, done, importFinished);
+  });
+};

@@ -1,0 +1,35 @@
+import { z } from 'zod';
+import { can } from '#domains/projects/policy.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import type { Actor, Context } from '#platform/context.ts';
+import { GitError } from '#platform/git/git-error.ts';
+import { type ImportRow, TransferError } from '../model.ts';
+import { finishCopy } from './finish.ts';
+
+/** What a fork's row keeps in `override_params`. */
+export const forkOptions = z.object({ branch: z.string().nullable().default(null) });
+
+/** Copies the repository of the project that this one was forked from, as it is now and as far as the forker may read it. */
+export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, project: ProjectRow): Promise<void> => {
+  const source =
+    project.forked_from_id === null
+      ? null
+      : await findProject({ ...ctx, actor: importer }, { id: project.forked_from_id });
+  if (!source) throw new TransferError('The project that was forked is gone.');
+  if (!can({ actor: importer }, source, 'fork_project'))
+    throw new TransferError('The project can no longer be forked by whoever asked for it.');
+  const { branch } = forkOptions.parse(row.override_params);
+  const defaultBranch = branch ?? source.default_branch ?? project.default_branch ?? 'main';
+  try {
+    const { branches } = await ctx.services.git.copyRepository(source.disk_path, project.disk_path, {
+      branch,
+      defaultBranch,
+      signal: ctx.signal,
+    });
+    await finishCopy(ctx, row, project, { branches, defaultBranch });
+  } catch (error) {
+    if (error instanceof GitError && error.reason === 'missing')
+      throw new TransferError('The branch that was to be forked is gone.');
+    throw error;
+  }
+};

@@ -1,0 +1,279 @@
+import { sql } from 'kysely';
+import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
+import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { attributeNames, type ProjectAttributes, projectAttributes } from '#domains/projects/attributes.ts';
+import { checkLimit, insertProject, lockProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
+import { projectCreated, projectForked, projectUpdated } from '#domains/projects/events.ts';
+import { allowedVisibility } from '#domains/projects/insert.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { checkNameAndPath } from '#domains/projects/path.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { badRequest, conflict, DomainError, invalid, unauthenticated } from '#platform/errors.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import { beginImport } from './beginning.ts';
+import { FORK_TYPE } from './model.ts';
+
+export interface ForkOptions {
+  /** The caller's own when absent. */
+  readonly namespace?: IdOrPath | undefined;
+  /** Those of the project that is forked when absent. */
+  readonly name?: string | undefined;
+  readonly path?: string | undefined;
+  readonly description?: string | null | undefined;
+  /** At most as open as the project that is forked, and as the namespace allows. */
+  readonly visibility?: Visibility | undefined;
+  /** Only this branch. */
+  readonly branch?: string | undefined;
+  readonly mr_default_target_self?: boolean | undefined;
+}
+
+/** What a fork has from the project it is made of: how it is worked with. What it tells of itself is its own. */
+const INHERITED: ReadonlySet<string> = new Set(
+  attributeNames.filter(
+    (name) =>
+      name.endsWith('_access_level') ||
+      name.endsWith('_template') ||
+      [
+        'description',
+        'merge_method',
+        'squash_option',
+        'suggestion_commit_message',
+        'ci_config_path',
+        'ci_default_git_depth',
+        'build_git_strategy',
+        'build_timeout',
+        'shared_runners_enabled',
+        'remove_source_branch_after_merge',
+        'lfs_enabled',
+        'external_authorization_classification_label',
+      ].includes(name),
+  ),
+);
+
+/**
+ * Makes a fork: the project at once, its repository by a job.
+ *
+ * @throws DomainError `not_found` where the project cannot be forked by the caller, or for a Namespace; `forbidden` where
+ * he may not create projects; `conflict` when the name or path is taken there; `invalid`, `bad_request`
+ */
+export const forkProject = async (ctx: Context, given: ProjectRow, options: ForkOptions): Promise<ProjectRow> => {
+  const { userId } = ctx.actor;
+  if (userId === null) throw unauthenticated();
+  requireAbility(ctx, given, 'fork_project');
+  const namespace = await targetNamespace(ctx, options.namespace ?? null);
+  requireGroupAbility(ctx, namespace, 'create_projects');
+  const named = { name: options.name?.trim() || given.name, path: options.path || given.path };
+  checkNameAndPath(named);
+  const { branch = null } = options;
+  if (branch !== null) await requireBranch(ctx, given, branch);
+  const { git } = ctx.services;
+  const made: string[] = [];
+  try {
+    const fork = await ctx.transaction(async (tx) => {
+      const source = await lockProject(tx, given.id);
+      requireAbility(tx, source, 'fork_project');
+      if (source.import_status === 'scheduled' || source.import_status === 'started')
+        throw conflict('409 Conflict - the project is still being imported or forked itself');
+      await checkLimit(tx, namespace);
+      const default_branch = branch ?? source.default_branch ?? 'main';
+      const { id, disk_path } = await insertProject(tx, {
+        ...named,
+        namespace,
+        creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
+        visibility_level: await visibilityOf(tx, source, namespace, options.visibility ?? null),
+        default_branch,
+        attributes: inherited(source, options),
+      }).catch(asConflict);
+      made.push(disk_path);
+      await git.init(disk_path, default_branch);
+      await relate(tx, id, source, await networkOf(tx, source));
+      const created = await getProject(tx, { id });
+      tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
+      await tellOfFork(tx, source, created);
+      await beginImport(tx, created, { import_type: FORK_TYPE, override_params: toJsonb({ branch }) });
+      return getProject(tx, { id });
+    });
+    made.splice(made.indexOf(fork.disk_path), 1);
+    return fork;
+  } finally {
+    // Of attempts that came to nothing.
+    for (const disk_path of made) await git.remove(disk_path);
+  }
+};
+
+/**
+ * Says that a project is a fork of another, both of which are there.
+ *
+ * @throws DomainError `forbidden`, `not_found` where the other cannot be forked by the caller, `conflict` when it is a
+ * fork already, `bad_request` when that would make it a fork of its own forks
+ */
+export const linkFork = async (ctx: Context, given: ProjectRow, from: ProjectRow): Promise<ProjectRow> => {
+  requireAbility(ctx, given, 'admin_fork_relation');
+  requireAbility(ctx, from, 'fork_project');
+  return ctx.transaction(async (tx) => {
+    await lockRelations(tx);
+    const source = await lockProject(tx, from.id);
+    const project = await lockProject(tx, given.id);
+    if (project.forked_from_id !== null) throw conflict('Project already forked');
+    if (await descendsFrom(tx, source.id, project.id))
+      throw badRequest('a project cannot be a fork of itself or of its forks');
+    const network = await networkOf(tx, source);
+    await moveTree(tx, project, network);
+    await relate(tx, project.id, source, network);
+    const fork = await changed(tx, project, source.id);
+    await tellOfFork(tx, source, fork);
+    return fork;
+  });
+};
+
+/** The project is a fork no more; what was forked from it stays with it. `changed` is false when it was none. @throws DomainError `forbidden` */
+export const unlinkFork = async (
+  ctx: Context,
+  given: ProjectRow,
+): Promise<{ readonly project: ProjectRow; readonly changed: boolean }> => {
+  requireAbility(ctx, given, 'admin_fork_relation');
+  return ctx.transaction(async (tx) => {
+    await lockRelations(tx);
+    const project = await lockProject(tx, given.id);
+    if (project.forked_from_id === null) return { project, changed: false };
+    await tx.db.updateTable('projects').set({ forked_from_id: null }).where('id', '=', project.id).execute();
+    const hasForks = await tx.db
+      .selectFrom('projects')
+      .select('id')
+      .where('forked_from_id', '=', project.id)
+      .limit(1)
+      .executeTakeFirst();
+    await moveTree(tx, project, hasForks ? await addNetwork(tx, project.id) : null);
+    return { project: await changed(tx, project, null), changed: true };
+  });
+};
+
+const about = (project: ProjectRow) => ({
+  ...projectScope(project),
+  subject: { type: 'Project', id: project.id },
+});
+
+const requireBranch = async (ctx: Context, source: ProjectRow, branch: string): Promise<void> => {
+  const isThere =
+    validRefName(branch) && (await ctx.services.git.resolve(source.disk_path, `refs/heads/${branch}`)) !== null;
+  if (!isThere) throw invalid({ branches: ['must be a branch of the project'] });
+};
+
+/** @throws DomainError `invalid` for a visibility that was asked for and cannot be */
+const visibilityOf = async (
+  tx: Tx,
+  source: ProjectRow,
+  namespace: NamespaceRow,
+  wanted: Visibility | null,
+): Promise<number> => {
+  if (wanted === null) return allowedVisibility(tx, namespace, visibilityName(source.visibility_level), { cap: true });
+  if (visibilityLevel(wanted) > source.visibility_level)
+    throw invalid({
+      visibility_level: [`${wanted} is not allowed since the fork source project has lower visibility.`],
+    });
+  return allowedVisibility(tx, namespace, wanted);
+};
+
+const inherited = (source: ProjectRow, options: ForkOptions): ProjectAttributes => {
+  const attributes = projectAttributes.parse(
+    Object.fromEntries(Object.entries(source).filter(([name]) => INHERITED.has(name))),
+  );
+  return {
+    ...attributes,
+    ...(options.description === undefined ? {} : { description: options.description }),
+    ...(options.mr_default_target_self === undefined ? {} : { mr_default_target_self: options.mr_default_target_self }),
+  };
+};
+
+/** Clients take a name that is taken, of a fork, for a conflict. */
+const asConflict = (error: unknown): never => {
+  if (error instanceof DomainError && error.code === 'invalid' && error.details.fields) {
+    const isTaken = Object.values(error.details.fields).flat().includes('has already been taken');
+    if (isTaken) throw conflict(error.message, error.details.fields);
+  }
+  throw error;
+};
+
+/** Who links and unlinks looks at more than one project: one at a time. */
+const lockRelations = async (tx: Tx): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended('millrace:forks', 0))`.execute(tx.db);
+};
+
+const networkOf = async (tx: Tx, source: ProjectRow): Promise<number> => {
+  if (source.fork_network_id !== null) return source.fork_network_id;
+  const id = await addNetwork(tx, source.id);
+  await tx.db.updateTable('projects').set({ fork_network_id: id }).where('id', '=', source.id).execute();
+  return id;
+};
+
+const addNetwork = async (tx: Tx, root_project_id: number): Promise<number> => {
+  // It may have been the root of one that it has left.
+  await tx.db
+    .updateTable('fork_networks')
+    .set({ root_project_id: null })
+    .where('root_project_id', '=', root_project_id)
+    .execute();
+  const { id } = await tx.db
+    .insertInto('fork_networks')
+    .values({ root_project_id })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return id;
+};
+
+const relate = async (tx: Tx, id: number, source: ProjectRow, fork_network_id: number): Promise<void> => {
+  await tx.db
+    .updateTable('projects')
+    .set({ forked_from_id: source.id, fork_network_id })
+    .where('id', '=', id)
+    .execute();
+};
+
+const descendants = (id: number) => sql`
+  with recursive tree as (
+    select id from projects where id = ${id}
+    union select p.id from projects p join tree on p.forked_from_id = tree.id)
+  select id from tree`;
+
+const descendsFrom = async (tx: Tx, id: number, ancestor: number): Promise<boolean> => {
+  const { rows } = await sql`select 1 from (${descendants(ancestor)}) d where d.id = ${id}`.execute(tx.db);
+  return rows.length > 0;
+};
+
+/** The project and all that was forked from it go over into the network; the one they leave goes when it is empty. */
+const moveTree = async (tx: Tx, project: ProjectRow, fork_network_id: number | null): Promise<void> => {
+  await sql`update projects set fork_network_id = ${fork_network_id} where id in (${descendants(project.id)})`.execute(
+    tx.db,
+  );
+  if (project.fork_network_id === null || project.fork_network_id === fork_network_id) return;
+  await sql`delete from fork_networks n where id = ${project.fork_network_id}
+    and not exists (select from projects p where p.fork_network_id = n.id)`.execute(tx.db);
+};
+
+const changed = async (tx: Tx, before: ProjectRow, forked_from_id: number | null): Promise<ProjectRow> => {
+  await tx.db.updateTable('projects').set({ updated_at: sql`now()` }).where('id', '=', before.id).execute();
+  const after = await getProject(tx, { id: before.id });
+  // Not the ids themselves: who sees the one need not see the other.
+  const changes = { forked: { previous: before.forked_from_id !== null, current: forked_from_id !== null } };
+  tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes } });
+  return after;
+};
+
+/** A fork that is less open than what it was made of does not show itself to those who see that. */
+const tellOfFork = async (tx: Tx, source: ProjectRow, fork: ProjectRow): Promise<void> => {
+  const { forks_count } = await getProject(tx, { id: source.id });
+  const shows = fork.visibility_level > PRIVATE && fork.visibility_level >= source.visibility_level;
+  tx.emit(projectForked, {
+    ...about(source),
+    payload: {
+      user_id: shows ? tx.actor.userId : null,
+      forks_count,
+      fork: shows ? { id: fork.id, path_with_namespace: fork.full_path } : null,
+    },
+  });
+};
