@@ -37,24 +37,29 @@ export const deleteMergedBranches = defineJob({
     const updates = await mergedBranches(ctx, project);
     for (let at = 0; at < updates.length; at += BATCH) {
       signal.throwIfAborted();
-      await moveAll(ctx, project, updates.slice(at, at + BATCH));
+      await moveAll(ctx, project, await unprotected(ctx, project, updates.slice(at, at + BATCH)));
     }
   },
 });
 
+/** By what they hold now, not by their names: one that moves meanwhile is no longer what was found to be merged. */
 const mergedBranches = async (ctx: Context, project: ProjectRow): Promise<RefUpdate[]> => {
   const { git } = ctx.services;
   const head = branchRef(project.default_branch ?? '');
   const headOid = await git.resolve(project.disk_path, head);
   if (headOid === null) return [];
-  const [refs, merged, { branches: rules }] = await Promise.all([
-    git.listRefs(project.disk_path, { prefix: BRANCHES }),
-    git.mergedInto(project.disk_path, headOid),
-    readProtections(ctx, project.id),
-  ]);
+  const refs = await git.listRefs(project.disk_path, { prefix: BRANCHES, signal: ctx.signal });
+  const tips = refs.map(({ oid }) => oid);
+  const merged = await git.containedIn(project.disk_path, headOid, tips);
   return refs
-    .filter(({ name }) => name !== head && merged.has(name) && matching(rules, branchName(name) ?? '').length === 0)
+    .filter(({ name, oid }) => name !== head && merged.has(oid))
     .map(({ name, oid }) => ({ ref: name, oldOid: oid, newOid: null }));
+};
+
+/** Asked for each batch: a branch may have been protected while others were being deleted. */
+const unprotected = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<RefUpdate[]> => {
+  const { branches: rules } = await readProtections(ctx, project.id);
+  return updates.filter(({ ref }) => matching(rules, branchName(ref) ?? '').length === 0);
 };
 
 /** A branch that was pushed to meanwhile spoils its batch: then each goes by itself, and that one stays. */

@@ -3,11 +3,11 @@ import type { Runner } from './process.ts';
 import { validOid } from './ref-names.ts';
 import type { Git } from './types.ts';
 
-type AncestryFunctions = Pick<Git, 'mergedInto' | 'containedIn' | 'isAncestor'>;
+type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor'>;
 
 /** Ids of what branches hold that the target lacks; where there are more, all branches are gone through instead. */
 const MAX_OUTPUT_BYTES = 1024 * 1024;
-const MAX_REMEMBERED = 50_000;
+const MAX_REMEMBERED = 20_000;
 
 export const createAncestry = (runner: Runner): AncestryFunctions => {
   // Which commit is contained in which never changes: ids are made of what commits say, their parents with it.
@@ -20,22 +20,19 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
     remembered.set(key, isContained);
   };
 
-  const mergedBranches = async (path: string, targetOid: string, field: '%(refname)' | '%(objectname)') => {
-    const args = ['for-each-ref', `--merged=${targetOid}`, `--format=${field}`, '--', 'refs/heads/'];
-    return lines((await runner.run(path, args)).stdout);
+  /** The tips of all branches that are contained in it; nothing is remembered of the others, which move meanwhile. */
+  const mergedTips = async (path: string, targetOid: string): Promise<ReadonlySet<string>> => {
+    const args = ['for-each-ref', `--merged=${targetOid}`, '--format=%(objectname)', '--', 'refs/heads/'];
+    return new Set(lines((await runner.run(path, args)).stdout));
   };
 
   return {
-    async mergedInto(path, targetOid) {
-      requireOid(targetOid);
-      return new Set(await mergedBranches(path, targetOid, '%(refname)'));
-    },
-
     async containedIn(path, targetOid, oids) {
       requireOid(targetOid);
       for (const oid of oids) requireOid(oid);
       const keyOf = (oid: string) => `${path} ${targetOid} ${oid}`;
-      const unknown = [...new Set(oids)].filter((oid) => oid !== targetOid && !remembered.has(keyOf(oid)));
+      const known = new Map(oids.map((oid) => [oid, oid === targetOid || remembered.get(keyOf(oid))]));
+      const unknown = [...known.keys()].filter((oid) => known.get(oid) === undefined);
       if (unknown.length > 0) {
         // What the target does not reach is told of, the tips themselves among it.
         const input = `^${targetOid}\n${unknown.join('\n')}\n`;
@@ -49,12 +46,15 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
             },
           );
         if (outside === null) {
-          const merged = new Set(await mergedBranches(path, targetOid, '%(objectname)'));
+          const merged = await mergedTips(path, targetOid);
           return new Set(oids.filter((oid) => oid === targetOid || merged.has(oid)));
         }
-        for (const oid of unknown) remember(keyOf(oid), !outside.has(oid));
+        for (const oid of unknown) {
+          known.set(oid, !outside.has(oid));
+          remember(keyOf(oid), !outside.has(oid));
+        }
       }
-      return new Set(oids.filter((oid) => oid === targetOid || remembered.get(keyOf(oid)) === true));
+      return new Set(oids.filter((oid) => known.get(oid)));
     },
 
     async isAncestor(path, ancestorOid, descendantOid) {

@@ -32,9 +32,7 @@ export interface Git extends GitReading {
   resolveCommit(path: string, revision: string): Promise<string | null>;
   /** Moves all refs or none. Throws `conflict` when one does not hold its `oldOid` or clashes with another name. */
   updateRefs(path: string, changes: readonly RefChange[]): Promise<void>;
-  /** The branches (full names) that are contained in the commit `targetOid`. */
-  mergedInto(path: string, targetOid: string): Promise<ReadonlySet<string>>;
-  /** Those of the commits that are contained in the commit `targetOid`; one process for all of them, none for what was asked before. */
+  /** Those of the commits, tips of branches, that are contained in the commit `targetOid`: one process for all, none for what was asked before. */
   containedIn(path: string, targetOid: string, oids: readonly string[]): Promise<ReadonlySet<string>>;
   isAncestor(path: string, ancestorOid: string, descendantOid: string): Promise<boolean>;
 
@@ -287,9 +285,9 @@ export interface CreateCommitOptions {
 }
 
 export interface ChangeToApply {
-  /** A commit, or null for nothing at all. */
+  /** Commits, or null for no file at all. */
   readonly base: string | null;
-  readonly changed: string;
+  readonly changed: string | null;
   readonly onto: string;
   readonly message: string;
   readonly author: Identity;
@@ -363,6 +361,8 @@ export interface ServeResult {
   /** The refs that really moved, in the order of the push; always empty for a fetch. */
   readonly updates: readonly RefUpdate[];
   readonly refused: readonly RefRefusal[];
+  /** A fetch that objects were sent for, not only the names of refs. */
+  readonly sentObjects?: boolean;
 }
 
 export interface Served {
