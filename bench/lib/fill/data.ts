@@ -204,10 +204,12 @@ const projectsOf = (from: number, to: number): string => `
         when n.kind = 'user' then (array[20, 0, 0, 10, 20, 0, 0, 0, 0, 10])[1 + dice % 10]
         when n.visibility_level = 20 then (array[20, 20, 0, 20, 10, 20, 20, 0, 10, 20])[1 + dice % 10]
         else (array[10, 0])[1 + dice % 2] end) as visibility,
-      adjective, noun, dice, base.users
+      adjective, noun, dice, base.users, seed
     from base, placed join places n on n.n = place
-      cross join lateral (select (${ADJECTIVES})[1 + pg_temp.h(p, 9, 30)] as adjective, (${NOUNS})[1 + pg_temp.h(p, 10, 10)] as noun,
-        pg_temp.h(p, 11, 1000) as dice) words
+      -- the watched are alike in every database
+      cross join lateral (select coalesce(-k, p) as seed) seeds
+      cross join lateral (select (${ADJECTIVES})[1 + pg_temp.h(seed, 9, 30)] as adjective,
+        (${NOUNS})[1 + pg_temp.h(seed, 10, 10)] as noun, pg_temp.h(seed, 11, 1000) as dice) words
   ), projects_made as (
     insert into projects (id, namespace_id, creator_id, name, path, full_path, disk_path, description, visibility_level,
         default_branch, topics, star_count, forks_count, open_issues_count, empty_repo, archived, created_at, updated_at, last_activity_at)
@@ -221,13 +223,13 @@ const projectsOf = (from: number, to: number): string => `
           else array[(array['ruby', 'go', 'rust', 'docs'])[1 + dice % 4]] end,
         coalesce(s.count, 0), 0, dice % 23, false, dice = 999,
         timestamptz '2021-01-01Z' + p * interval '5 years' / pg_temp.n_projects(),
-        timestamptz '2026-01-01Z' - pg_temp.h(p, 13, 1576800000) * interval '0.1 seconds',
-        timestamptz '2026-01-01Z' - pg_temp.h(p, 14, 1576800000) * interval '0.1 seconds'
+        timestamptz '2026-01-01Z' - pg_temp.h(seed, 13, 1576800000) * interval '0.1 seconds',
+        timestamptz '2026-01-01Z' - pg_temp.h(seed, 14, 1576800000) * interval '0.1 seconds'
       from made left join star_counts s on s.project_id = p
         cross join lateral (select encode(sha256(p::text::bytea), 'hex') as digest) hashed
       order by p)
   insert into project_statistics (project_id, commit_count, repository_size, wiki_size, packages_size, uploads_size)
-    select p, dice, pg_temp.h(p, 15, 50000000), pg_temp.h(p, 16, 100000), pg_temp.h(p, 17, 1000000), pg_temp.h(p, 18, 10000)
+    select p, dice, pg_temp.h(seed, 15, 50000000), pg_temp.h(seed, 16, 100000), pg_temp.h(seed, 17, 1000000), pg_temp.h(seed, 18, 10000)
     from made order by p`;
 
 // Each of the crowd is in one to ten groups: in one in fifty of the groups twenty times as often as in others, and one
