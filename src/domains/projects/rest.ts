@@ -12,6 +12,7 @@ import { getProject, getProjectDetails, type ProjectRow } from './queries.ts';
 import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject } from './record.ts';
 import { avatarRoute } from './rest/avatar.ts';
 import { groupRoutes } from './rest/group.ts';
+import { aroundRoutes } from './rest/groups.ts';
 import { type BeyondSettings, beyondSettings, creationInputs, projectInputs, someChange } from './rest/inputs.ts';
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
@@ -30,6 +31,7 @@ export const routes = [
   ...groupRoutes,
   ...starRoutes,
   avatarRoute,
+  ...aroundRoutes,
   route({
     method: 'GET',
     path: '/projects/:id',
@@ -192,7 +194,8 @@ const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOr
     import_url,
     namespace,
   });
-  return fullRecord(ctx, project);
+  // As it was made: what fills it may be quicker than this answer.
+  return { ...(await fullRecord(ctx, project)), import_status: project.import_status };
 };
 
 const fullRecord = async (ctx: Context, { id }: Pick<ProjectRow, 'id'>) =>

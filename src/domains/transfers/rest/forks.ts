@@ -40,7 +40,8 @@ export const forkRoutes = [
         (namespace_id !== undefined ? { id: namespace_id } : namespace_path ? { path: namespace_path } : undefined);
       const source = await getProject(ctx, id);
       const fork = await forkProject(ctx, source, { ...options, namespace: target, branch: branches || undefined });
-      return fullRecord(ctx, fork);
+      // As it was made: the job may be quicker than this answer.
+      return { ...(await fullRecord(ctx, fork)), import_status: fork.import_status };
     },
   }),
   route({
