@@ -9,6 +9,7 @@ import { settleFirstPush } from '#domains/repositories/followers.ts';
 import {
   deleteMergedBranches,
   detectLanguages,
+  forgetFetches,
   packRepository,
   refreshStatistics,
   settlePushes,
@@ -51,6 +52,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeExpiredMembers),
   runnable(refreshStatistics),
   runnable(detectLanguages),
+  runnable(forgetFetches),
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),

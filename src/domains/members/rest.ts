@@ -15,6 +15,7 @@ import { requireReadMembers } from './policy.ts';
 import { ALL, getMember, listMembers, type MemberRelation } from './queries.ts';
 import { memberRecord, membershipRecord, projectShareRecord, toMember, toMembers, toMembership } from './record.ts';
 import { joiningRoutes } from './rest/joining.ts';
+import { peopleRoutes } from './rest/people.ts';
 import { FOR_ALL, type Place, splitCommas } from './rest/place.ts';
 import { shareProject, unshareProject } from './shares.ts';
 
@@ -167,6 +168,7 @@ const places: readonly Place[] = [
 export const routes: readonly Route[] = [
   ...places.flatMap(routesOf),
   ...places.flatMap(joiningRoutes),
+  ...peopleRoutes,
   route({
     method: 'POST',
     path: '/projects/:id/share',

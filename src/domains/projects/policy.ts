@@ -84,6 +84,7 @@ const rules = {
   archive_project: { role: OWNER },
   admin_fork_relation: { role: OWNER },
   rename_project: { role: MAINTAINER },
+  housekeeping: { role: OWNER },
   transfer_project: { role: OWNER },
   remove_project: { role: OWNER },
 } as const satisfies Record<string, Rule>;

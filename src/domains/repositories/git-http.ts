@@ -15,6 +15,7 @@ import { GitError } from '#platform/git/git-error.ts';
 import { decodedBody } from '#platform/git/smart-http.ts';
 import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
 import { readCredential } from '#rest/auth.ts';
+import { FetchCounter } from './fetches.ts';
 import { judgePush } from './policy.ts';
 import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
 
@@ -30,6 +31,7 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
   fastify.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
   fastify.setErrorHandler((error, request, reply) => answerError(services, error, request, reply));
 
+  const counter = new FetchCounter(services);
   for (let depth = 1; depth <= MAX_DEPTH; depth++) {
     const path = Array.from({ length: depth }, (_, n) => `/:p${n}`).join('');
     fastify.get(`${path}/info/refs`, async (request, reply) => {
@@ -39,7 +41,9 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
     for (const service of ['git-upload-pack', 'git-receive-pack'] as const) {
       fastify.post(`${path}/${service}`, async (request, reply) => {
         const repository = repositoryPath(request);
-        return repository === null ? reply.callNotFound() : serve(services, request, reply, repository, service);
+        return repository === null
+          ? reply.callNotFound()
+          : serve(services, counter, request, reply, repository, service);
       });
     }
   }
@@ -59,6 +63,7 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
   fastify.addHook('onClose', async () => {
     clearInterval(timer);
     await settling;
+    await counter.flush();
   });
 };
 
@@ -82,6 +87,7 @@ const advertise = async (services: Services, request: FastifyRequest, reply: Fas
 
 const serve = async (
   services: Services,
+  counter: FetchCounter,
   request: FastifyRequest,
   reply: FastifyReply,
   path: string,
@@ -103,18 +109,25 @@ const serve = async (
   const { git } = services;
   const stream =
     service === 'git-upload-pack'
-      ? fetched(ctx, await git.serve(found.project.disk_path, service, body, options))
+      ? fetched(
+          ctx,
+          () => counter.add(found.project.id),
+          await git.serve(found.project.disk_path, service, body, options),
+        )
       : await receive(ctx, found.project, (push) =>
           git.serve(found.project.disk_path, service, body, { ...options, ...push }),
         );
   return noCache(reply).type(`application/x-${service}-result`).send(stream);
 };
 
-const fetched = (ctx: Context, { stream, done }: Served): Readable => {
-  // The client has been told by git; whoever runs the hub may want to know as well.
-  done.catch((error: unknown) => {
-    if (!ctx.signal.aborted) ctx.log.warn({ err: error }, 'a fetch failed');
-  });
+const fetched = (ctx: Context, count: () => void, { stream, done }: Served): Readable => {
+  done.then(
+    ({ sentObjects }) => sentObjects && count(),
+    // The client has been told by git; whoever runs the hub may want to know as well.
+    (error: unknown) => {
+      if (!ctx.signal.aborted) ctx.log.warn({ err: error }, 'a fetch failed');
+    },
+  );
   return stream;
 };
 

@@ -1,3 +1,4 @@
+export { forgetFetches } from './fetches.ts';
 export { detectLanguages } from './languages.ts';
 export { deleteMergedBranches } from './merged-branches.ts';
 export { settlePushes } from './pushes.ts';

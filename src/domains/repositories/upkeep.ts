@@ -1,5 +1,8 @@
 import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { detectLanguages } from './languages.ts';
 import { branchRef } from './model.ts';
@@ -46,6 +49,14 @@ export const refreshStatistics = defineJob({
     });
   },
 });
+
+/** Has the repository packed in the background. @throws DomainError `forbidden` */
+export const scheduleHousekeeping = async (ctx: Context, project: ProjectRow): Promise<void> => {
+  requireAbility(ctx, project, 'housekeeping');
+  await ctx.transaction(async (tx) => {
+    tx.enqueue(packRepository, { project_id: project.id }, { key: `repositories.pack:${project.id}` });
+  });
+};
 
 /** Packs what many pushes left in many files, and drops what has long been unreachable. */
 export const packRepository = defineJob({

@@ -4,6 +4,7 @@ import { GitError } from './git-error.ts';
 import type { IncomingHook } from './incoming-hook.ts';
 import { createNewObjects } from './new-objects.ts';
 import type { ObjectReader } from './object-reader.ts';
+import { createPackWatch } from './pack-seen.ts';
 import { FLUSH, packet, sideBand } from './pkt-line.ts';
 import { feed, type GitProcess, type Runner, writable } from './process.ts';
 import { streamOf } from './process-stream.ts';
@@ -58,10 +59,15 @@ export const createSmartHttp = (
     const fed = feed(git, limited(watch.through(source), MAX_FETCH_REQUEST_BYTES));
     const done = (async (): Promise<ServeResult> => {
       try {
-        const [exitCode] = await Promise.all([git.exited, fed, forward(git, stream, watch.touch)]);
+        const pack = createPackWatch();
+        const onChunk = (chunk: Buffer) => {
+          watch.touch();
+          pack.push(chunk);
+        };
+        const [exitCode] = await Promise.all([git.exited, fed, forward(git, stream, onChunk)]);
         if (exitCode !== 0) throw git.failure(exitCode);
         stream.end();
-        return { updates: [], refused: [] };
+        return { updates: [], refused: [], sentObjects: pack.seen() };
       } catch (error) {
         // git has told the client in its own words when it could; a cut answer is noticed by the protocol.
         stream.end();

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { GitReading } from './reading.ts';
+import type { ForeignOptions, GitReading } from './reading.ts';
 
 /**
  * Everything the hub does with repositories. They are bare and named by a storage path relative to the root,
@@ -132,8 +132,11 @@ export interface CallOptions {
 export interface ListRefsOptions extends CallOptions {
   /** A full prefix that ends with a slash, such as `refs/heads/`. */
   readonly prefix: string;
-  /** `updated_*`: by the time of the commit, those of one moment by name. */
-  readonly order?: 'name' | 'updated_asc' | 'updated_desc' | undefined;
+  /**
+   * `updated_*`: by the time of the commit; `created_*`: by that of an annotated tag, else of the commit. Those of one
+   * moment by name. `version_*`: by name, digits as numbers.
+   */
+  readonly order?: 'name' | `${'updated' | 'created' | 'version'}_${'asc' | 'desc'}` | undefined;
   readonly limit?: number | undefined;
   /** Only refs that sort after this full name (byte order). */
   readonly after?: string | undefined;
@@ -167,7 +170,7 @@ export interface RevisionRange {
   readonly topological?: boolean | undefined;
 }
 
-export interface ListCommitsOptions extends RevisionRange, CallOptions {
+export interface ListCommitsOptions extends RevisionRange, ForeignOptions, CallOptions {
   readonly limit: number;
   readonly skip?: number | undefined;
 }

@@ -1,0 +1,53 @@
+import { sql } from 'kysely';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { joinSource, lockSource } from './membership.ts';
+import { levelOn, projectSource } from './model.ts';
+import { requireAdminMembers } from './policy.ts';
+
+/**
+ * Makes the people who are members of one project itself members of another, each with his level and expiry there, but
+ * none above the caller's own. Who is a member already stays as he is. Maintainers of both. Gives how many came.
+ *
+ * @throws DomainError `forbidden`
+ */
+export const copyMembers = async (ctx: Context, from: ProjectRow, to: ProjectRow): Promise<number> => {
+  const source = projectSource(to);
+  requireAdminMembers(ctx, source);
+  requireAbility(ctx, from, 'import_members');
+  return ctx.transaction(async (tx) => {
+    await lockSource(tx, source);
+    const people = await tx.db
+      .selectFrom('members')
+      .innerJoin('users', 'users.id', 'members.user_id')
+      .select(['users.id', 'members.access_level', 'members.expires_at'])
+      .where('members.project_id', '=', from.id)
+      .where('users.user_type', '=', 'human')
+      .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
+      .where(
+        sql<boolean>`not exists (select from members m where m.project_id = ${to.id} and m.user_id = users.id
+          and (m.expires_at is null or m.expires_at > current_date))`,
+      )
+      .orderBy('users.id')
+      .execute();
+    let added = 0;
+    for (const { id, access_level, expires_at } of people) {
+      const level = ctx.actor.isAdmin ? access_level : Math.min(access_level, levelOn(source));
+      try {
+        await joinSource(tx, source, {
+          user_id: id,
+          access_level: level,
+          expires_at,
+          created_by_id: ctx.actor.userId,
+        });
+        added += 1;
+      } catch (error) {
+        // He has more through a group already.
+        if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
+      }
+    }
+    return added;
+  });
+};

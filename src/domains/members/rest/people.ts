@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import { getProject } from '#domains/projects/queries.ts';
+import { userSummariesByIds } from '#domains/users/queries.ts';
+import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { readPage } from '#platform/paging.ts';
+import { commaList, idOrPath, integer, text } from '#rest/params.ts';
+import { listRoute, route } from '#rest/route.ts';
+import { copyMembers } from '../copying.ts';
+import { projectSource } from '../model.ts';
+import { requireReadMembers } from '../policy.ts';
+import { ALL, listMembers } from '../queries.ts';
+
+/** The people of a project. */
+export const peopleRoutes = [
+  listRoute({
+    path: '/projects/:id/users',
+    tag: 'Projects',
+    summary: 'List the users of a project',
+    description:
+      'Everyone who is a member in any way: of the project, of a group that it lies in, of one that is invited.',
+    paging: 'offset',
+    input: {
+      id: idOrPath(),
+      search: text({ max: 255 }).optional(),
+      skip_users: commaList(integer(), { max: 1_000 }).optional(),
+    },
+    item: userBasicRecord,
+    run: async (ctx, { id, search, skip_users }, page) => {
+      const source = projectSource(await getProject(ctx, id));
+      requireReadMembers(ctx, source);
+      const filter = { relations: ALL, query: search, skipUserIds: skip_users };
+      const found = await readPage(listMembers(ctx, source, filter), page);
+      const users = await userSummariesByIds(
+        ctx,
+        found.items.map(({ user_id }) => user_id),
+      );
+      const items = found.items.flatMap(({ user_id }) => {
+        const user = users.get(user_id);
+        return user ? [toUserBasic(ctx, user)] : [];
+      });
+      return { ...found, items };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/import_project_members/:project_id',
+    tag: 'Members',
+    summary: 'Make the members of one project members of another',
+    description:
+      'Those of the project itself, with their levels, none above the own. Who is a member already stays as he is.',
+    status: 200,
+    input: { id: idOrPath(), project_id: idOrPath() },
+    response: z.object({ status: z.literal('success') }),
+    run: async (ctx, { id, project_id }) => {
+      await copyMembers(ctx, await getProject(ctx, project_id), await getProject(ctx, id));
+      return { status: 'success' as const };
+    },
+  }),
+];

@@ -1,0 +1,95 @@
+import { type RawBuilder, sql } from 'kysely';
+import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
+import { type GroupRow, namespaceQuery } from '#domains/groups/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import type { ProjectRow } from './model.ts';
+import { requireAbility } from './policy.ts';
+
+/** How a group came to be invited: to the project itself, or to a group that it lies in. */
+export const INVITATION_RELATIONS = ['direct', 'inherited'] as const;
+type InvitationRelation = (typeof INVITATION_RELATIONS)[number];
+
+interface GroupSearch {
+  /** Part of a name or path. */
+  readonly search?: string | undefined;
+}
+
+export interface ProjectGroupFilter extends GroupSearch {
+  readonly skipIds?: readonly number[] | undefined;
+  /** Also those that the project is shared with. */
+  readonly withShared?: boolean | undefined;
+  /** Of those only the ones whose members get at least this level. */
+  readonly sharedMinLevel?: number | undefined;
+}
+
+export interface InvitedGroupFilter extends GroupSearch {
+  readonly relations?: readonly InvitationRelation[] | undefined;
+  /** The caller's least level in the group. */
+  readonly minLevel?: number | undefined;
+}
+
+/** The groups that a project lies in, and those it is shared with: as far as the caller may know of them. By name. */
+export const listProjectGroups = (ctx: Context, project: ProjectRow, filter: ProjectGroupFilter): List<GroupRow> => {
+  const around = sql<boolean>`namespaces.id = any (${project.namespace.traversal_ids}::bigint[])`;
+  const least = filter.sharedMinLevel ?? 0;
+  const shared = sql<boolean>`namespaces.id in (select s.shared_with_id from project_shares s
+    where s.project_id = ${project.id} and s.access_level >= ${least} and ${LIVE})`;
+  let found = groups(ctx, filter).where(filter.withShared ? sql<boolean>`(${around} or ${shared})` : around);
+  if (filter.skipIds?.length) found = found.where(sql<boolean>`namespaces.id <> all (${filter.skipIds}::bigint[])`);
+  return listOf(ctx.db, found, BY_NAME, 'asc');
+};
+
+/** The groups invited to a project or to a group that it lies in, as far as the caller may know of them. By name. */
+export const listInvitedGroups = (ctx: Context, project: ProjectRow, filter: InvitedGroupFilter): List<GroupRow> => {
+  const { relations = INVITATION_RELATIONS, minLevel } = filter;
+  const ways: RawBuilder<unknown>[] = [];
+  if (relations.includes('direct')) {
+    ways.push(sql`select s.shared_with_id from project_shares s where s.project_id = ${project.id} and ${LIVE}`);
+  }
+  if (relations.includes('inherited')) {
+    ways.push(sql`select s.shared_with_id from namespace_shares s
+      where s.namespace_id = any (${project.namespace.traversal_ids}::bigint[]) and ${LIVE}`);
+  }
+  const invited =
+    ways.length === 0 ? sql<boolean>`false` : sql<boolean>`namespaces.id in (${sql.join(ways, sql` union all `)})`;
+  let found = groups(ctx, filter).where(invited);
+  if (minLevel !== undefined && !ctx.actor.isAdmin) {
+    found = found.where(sql<boolean>`namespaces.id in ${namespacesOf(ctx.actor, minLevel)}`);
+  }
+  return listOf(ctx.db, found, BY_NAME, 'asc');
+};
+
+/** The groups that the caller may move a project into, by name. @throws DomainError `forbidden` */
+export const listTransferLocations = (ctx: Context, project: ProjectRow, filter: GroupSearch): List<GroupRow> => {
+  requireAbility(ctx, project, 'transfer_project');
+  const level = namespaceLevel(ctx.actor, sql.ref('namespaces.id'));
+  // As groups/policy.ts has `create_projects`.
+  const least = sql`case namespaces.project_creation_level when 'owner' then ${sql.lit(OWNER)}
+    when 'maintainer' then ${sql.lit(MAINTAINER)} when 'developer' then ${sql.lit(DEVELOPER)} end`;
+  let found = groups(ctx, filter)
+    .where('namespaces.id', '<>', project.namespace_id)
+    .where('namespaces.deletion_marked_on', 'is', null)
+    .where('namespaces.visibility_level', '>=', project.visibility_level);
+  if (!ctx.actor.isAdmin) {
+    found = found
+      .where(sql<boolean>`namespaces.id in ${namespacesOf(ctx.actor, DEVELOPER)}`)
+      .where(sql<boolean>`${level} >= ${least}`);
+  }
+  return listOf(ctx.db, found, BY_NAME, 'asc');
+};
+
+const LIVE = sql`(s.expires_at is null or s.expires_at > current_date)`;
+
+const groups = (ctx: Context, { search }: GroupSearch) => {
+  const all = namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));
+  if (!search?.trim()) return all;
+  const pattern = `%${search.trim().replace(/[\\%_]/g, '\\$&')}%`;
+  return all.where(sql<boolean>`(namespaces.name ilike ${pattern} or namespaces.full_path ilike ${pattern})`);
+};
+
+const BY_NAME: readonly SortKey<GroupRow>[] = [
+  { by: sql.ref('namespaces.name'), of: (row) => row.name },
+  { by: sql.ref('namespaces.id'), of: (row) => row.id },
+];

@@ -1,0 +1,83 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context, Services } from '#platform/context.ts';
+import { defineJob } from '#platform/jobs.ts';
+
+const FLUSH_AFTER_MS = 1_000;
+const DAYS = 30;
+
+/**
+ * Counts fetches of a process and writes them down once a second, a statement for all: a project that many machines
+ * fetch has one row for a day, which they would all wait for. What a process that dies had not written is lost.
+ */
+export class FetchCounter {
+  readonly #services: Services;
+  #counts = new Map<number, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(services: Services) {
+    this.#services = services;
+  }
+
+  add(projectId: number): void {
+    this.#counts.set(projectId, (this.#counts.get(projectId) ?? 0) + 1);
+    this.#timer ??= setTimeout(() => void this.flush(), FLUSH_AFTER_MS).unref();
+  }
+
+  /** Writes what has been counted; what cannot be written is kept for the next time. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const counts = this.#counts;
+    if (counts.size === 0) return;
+    this.#counts = new Map();
+    try {
+      await sql`
+        insert into project_fetches (project_id, day, count)
+        select p.id, current_date, fetched.count
+        from unnest(${[...counts.keys()]}::bigint[], ${[...counts.values()]}::bigint[]) as fetched (project_id, count)
+        join projects p on p.id = fetched.project_id
+        order by p.id for key share of p
+        on conflict (project_id, day) do update set count = project_fetches.count + excluded.count`.execute(
+        this.#services.db,
+      );
+    } catch (error) {
+      this.#services.log.warn({ err: error }, 'fetches could not be counted; trying again');
+      for (const [projectId, count] of counts) this.#counts.set(projectId, (this.#counts.get(projectId) ?? 0) + count);
+      this.#timer ??= setTimeout(() => void this.flush(), FLUSH_AFTER_MS * 10).unref();
+    }
+  }
+}
+
+export interface FetchDay {
+  readonly date: string;
+  readonly count: number;
+}
+
+/** How often the project was fetched on each of the last 30 days, the newest first; days without are left out. @throws DomainError `forbidden` */
+export const listFetches = (ctx: Context, project: ProjectRow): Promise<FetchDay[]> => {
+  requireAbility(ctx, project, 'read_statistics');
+  return ctx.db
+    .selectFrom('project_fetches')
+    .select(['day as date', 'count'])
+    .where('project_id', '=', project.id)
+    .where('day', '>', sql<string>`current_date - ${sql.lit(DAYS)}::int`)
+    .orderBy('day', 'desc')
+    .execute();
+};
+
+/** The job `repositories.forget_fetches`: nobody asks for days that are longer ago. */
+export const forgetFetches = defineJob({
+  name: 'repositories.forget_fetches',
+  input: z.object({}),
+  maxAttempts: 3,
+  cron: '17 3 * * *',
+  run: async ({ db }) => {
+    await db
+      .deleteFrom('project_fetches')
+      .where('day', '<=', sql<string>`current_date - ${sql.lit(DAYS)}::int`)
+      .execute();
+  },
+});

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { getProject } from '#domains/projects/queries.ts';
+import { isoTime } from '#platform/time.ts';
+import { idOrPath, oneOf } from '#rest/params.ts';
+import { route } from '#rest/route.ts';
+import { listFetches } from '../fetches.ts';
+import { scheduleHousekeeping } from '../upkeep.ts';
+
+const tag = 'Projects';
+
+const fetchStatistics = z
+  .object({
+    fetches: z.object({
+      total: z.int(),
+      days: z.array(z.object({ count: z.int(), date: z.string() })),
+    }),
+  })
+  .meta({ id: 'ProjectFetchStatistics' });
+
+const storageRecord = z
+  .object({ project_id: z.int(), disk_path: z.string(), created_at: z.string(), repository_storage: z.string() })
+  .meta({ id: 'ProjectStorage' });
+
+export const upkeepRoutes = [
+  route({
+    method: 'GET',
+    path: '/projects/:id/statistics',
+    tag,
+    summary: 'Count the fetches of the last 30 days',
+    description:
+      'Clones and fetches over HTTP that objects were sent for. Days without any are left out. Reporters and above.',
+    input: { id: idOrPath() },
+    response: fetchStatistics,
+    run: async (ctx, { id }) => {
+      const days = await listFetches(ctx, await getProject(ctx, id));
+      return { fetches: { total: days.reduce((sum, { count }) => sum + count, 0), days } };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/storage',
+    tag,
+    summary: 'Find where the repository of a project lies',
+    admin: true,
+    input: { id: idOrPath() },
+    response: storageRecord,
+    run: async (ctx, { id }) => {
+      const project = await getProject(ctx, id);
+      return {
+        project_id: project.id,
+        disk_path: project.disk_path.replace(/\.git$/, ''),
+        created_at: isoTime(project.created_at),
+        repository_storage: project.repository_storage,
+      };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/housekeeping',
+    tag,
+    summary: 'Have the repository of a project packed',
+    description:
+      'In the background; several requests at once are one. What has been unreachable for two weeks goes. Owners.',
+    input: {
+      id: idOrPath(),
+      task: oneOf(['eager'])
+        .optional()
+        .describe('There is one task. Nothing prunes at once: a push under way would lose what it has just sent.'),
+    },
+    response: z.object({}),
+    run: async (ctx, { id }) => {
+      await scheduleHousekeeping(ctx, await getProject(ctx, id));
+      return {};
+    },
+  }),
+];

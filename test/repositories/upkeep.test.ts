@@ -1,0 +1,97 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { forgetFetches } from '#domains/repositories/fetches.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
+import { remoteOf, runGit, useFolder, workTree } from './support.ts';
+
+const app = useApp();
+const folder = useFolder();
+
+describe('GET /projects/:id/statistics', () => {
+  it('counts the fetches that objects were sent for', async () => {
+    const owner = await app().make.user();
+    const client = app().as(owner);
+    const project = await app().make.project({}, owner);
+    const fetches = async () => (await client.get(`/projects/${project.id}/statistics`)).body.fetches;
+    expect(await fetches()).toEqual({ total: 0, days: [] });
+    const tree = await workTree(folder());
+    const remote = await remoteOf(app(), project, owner);
+    await runGit(tree, 'push', '-q', remote, 'main');
+    await runGit(folder(), 'clone', '-q', remote, 'one');
+    await runGit(folder(), '-c', 'protocol.version=0', 'clone', '-q', remote, 'two');
+    // Nothing new: names of refs alone go by.
+    await runGit(`${folder()}/one`, 'fetch', '-q');
+    await until('the fetches are written', async () => (await fetches()).total >= 2);
+    const { total, days } = await fetches();
+    expect([total, days]).toEqual([2, [{ count: 2, date: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) }]]);
+    await sql`insert into project_fetches (project_id, day, count) values
+      (${project.id}, current_date - 29, 5), (${project.id}, current_date - 30, 7)`.execute(app().hub.services.db);
+    expect((await fetches()).total).toBe(7);
+    await forgetFetches.run(app().context(), {}, { attempt: 1, lastAttempt: false });
+    const { rows } = await sql`select 1 from project_fetches where project_id = ${project.id}`.execute(
+      app().hub.services.db,
+    );
+    expect(rows).toHaveLength(2);
+  });
+});
+
+describe('what is told of the repository itself, and done to it', () => {
+  it('asks for the role', async () => {
+    const { make } = app();
+    const [owner, maintainer, guest, stranger] = [
+      await make.user(),
+      await make.user(),
+      await make.user(),
+      await make.user(),
+    ];
+    const project = await make.project({}, owner);
+    await make.projectMember(project, maintainer, 40);
+    await make.projectMember(project, guest, 10);
+    const as = (user: TestUser) => app().as(user);
+    const path = `/projects/${project.id}`;
+    const statistics = async (user: TestUser) => (await as(user).get(`${path}/statistics`)).status;
+    expect(await Promise.all([maintainer, guest, stranger].map(statistics))).toEqual([200, 403, 404]);
+    expect((await app().anonymous.get(`${path}/statistics`)).status).toBe(401);
+    const storage = async (user: TestUser) => (await as(user).get(`${path}/storage`)).status;
+    expect(await Promise.all([app().root, owner].map(storage))).toEqual([200, 403]);
+    const housekeeping = async (user: TestUser) => (await as(user).post(`${path}/housekeeping`)).status;
+    expect(await Promise.all([owner, maintainer, stranger].map(housekeeping))).toEqual([201, 403, 404]);
+    expect((await app().anonymous.post(`${path}/housekeeping`)).status).toBe(401);
+    expect((await as(owner).post(`${path}/housekeeping`, { task: 'prune' })).status).toBe(400);
+  });
+
+  it('is where it lies', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const { body } = await app().as(app().root).get(`/projects/${project.id}/storage`);
+    expect(body).toEqual({
+      project_id: project.id,
+      disk_path: expect.stringMatching(/^@hashed\/[0-9a-f]{2}\/[0-9a-f]{2}\/[0-9a-f]{64}$/),
+      created_at: expect.stringMatching(/^\d{4}-/),
+      repository_storage: 'default',
+    });
+  });
+
+  it('is packed', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({ initialize_with_readme: true }, owner);
+    const { git, db } = app().hub.services;
+    const { disk_path } = await db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    const loose = async () =>
+      Number(
+        /count: (\d+)/.exec(
+          await runGit(`${app().hub.services.config.dataDir}/repositories/${disk_path}`, 'count-objects', '-v'),
+        )?.[1],
+      );
+    expect(await loose()).toBe(3);
+    await app().as(owner).post(`/projects/${project.id}/housekeeping`);
+    await app().settle();
+    expect(await loose()).toBe(0);
+    expect(await git.isEmpty(disk_path)).toBe(false);
+  });
+});
