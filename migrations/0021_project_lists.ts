@@ -28,6 +28,10 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index projects_archived on projects (id) where archived;
     create index projects_search_full_path on projects using gin (full_path gin_trgm_ops);
 
+    -- The level on a namespace, told of each row of a page.
+    drop index namespace_access_namespace;
+    create index namespace_access_namespace on namespace_access (namespace_id, user_id) include (access_level, expires_at, via_share);
+
     -- Every project has a row there, so that lists by size can be read from it.
     insert into project_statistics (project_id) select id from projects on conflict do nothing;
     create index project_statistics_by_repository on project_statistics (repository_size, project_id);

@@ -51,6 +51,8 @@ export interface ProjectFilter {
   readonly starred?: boolean | null | undefined;
   /** Starred by this user, whoever asks. */
   readonly starred_by?: number | null | undefined;
+  /** To which this user has contributed within the last year. */
+  readonly contributed_by?: number | null | undefined;
   /** Only those in personal namespaces of the caller. */
   readonly personal?: boolean | null | undefined;
   readonly search?: string | null | undefined;
@@ -75,6 +77,8 @@ export interface ProjectFilter {
   readonly marked_for_deletion_on?: string | null | undefined;
   /** Marked for deletion on any day, or not. */
   readonly marked_for_deletion?: boolean | null | undefined;
+  /** Neither archived nor marked for deletion; or one of these. */
+  readonly active?: boolean | null | undefined;
   readonly order_by?: ProjectOrder | null | undefined;
   readonly sort?: SortDirection | null | undefined;
 }
@@ -93,6 +97,7 @@ const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'updated_before',
   'min_access_level',
   'starred_by',
+  'contributed_by',
   'search',
   'topics',
   'topic_id',
@@ -131,6 +136,7 @@ export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup =
       projectIsVisible(actor, 'projects', lookup),
       ...belonging(actor, filter, lookup),
       ...placed(filter, at),
+      ...ranges(filter),
       ...narrowed(actor, filter, at),
     ],
     sql` and `,
@@ -171,7 +177,7 @@ export const projectsPlaced = (filter: ProjectFilter, at: unknown = slot('namesp
 
 const isGiven = (value: unknown): boolean => value !== null && value !== undefined;
 
-/** What the filter says of the row itself: neither rights, nor roles, nor the place. */
+/** What the filter says of the row itself: neither rights, nor roles, nor the place, nor ranges. */
 export const narrowed = (
   actor: Actor,
   filter: ProjectFilter,
@@ -195,7 +201,6 @@ export const narrowed = (
   if (filter.imported) {
     add(actor.userId === null ? nobody : sql`projects.imported and projects.creator_id = ${actor.userId}`);
   }
-  all.push(...ranges(filter));
   if (filter.personal) {
     add(
       actor.userId === null
@@ -207,6 +212,11 @@ export const narrowed = (
   if (given('starred_by')) {
     add(starredBy(slot('starred_by')));
     add(openProfile(actor, sql`${slot('starred_by')}::bigint`));
+  }
+  if (given('contributed_by')) {
+    add(sql`projects.id in (select c.project_id from project_contributions c
+      where c.user_id = ${slot('contributed_by')}::bigint and c.last_at > now() - interval '1 year')`);
+    add(openProfile(actor, sql`${slot('contributed_by')}::bigint`));
   }
   if (filter.search) add(searchCondition(filter));
   if (given('topics')) add(sql`projects.topics @> ${TOPICS_AS_SPELT}`);
@@ -228,6 +238,9 @@ export const narrowed = (
   }
   if (given('marked_for_deletion_on')) add(MARKED_ON);
   if (given('marked_for_deletion')) add(filter.marked_for_deletion ? MARKED : sql`not ${MARKED}`);
+  if (given('active')) {
+    add(filter.active ? sql`not projects.archived and not ${MARKED}` : sql`(projects.archived or ${MARKED})`);
+  }
   return all;
 };
 
@@ -250,7 +263,7 @@ export const ranges = (filter: ProjectFilter, order?: ProjectOrder): RawBuilder<
 };
 
 /**
- * Who keeps his profile private is not asked for what he owns or has starred, but by himself and by administrators.
+ * Who keeps his profile private is not asked for what he owns, has starred or works on, but by himself and by administrators.
  * Groups have no owner in this sense.
  */
 const openProfile = (actor: Actor, userId: RawBuilder<unknown>): RawBuilder<unknown> => {

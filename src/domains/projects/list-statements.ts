@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { GUEST } from '#domains/access/model.ts';
+import { GUEST, visibilityLevel } from '#domains/access/model.ts';
 import { openFrom, projectIsOpen, projectIsVisible, projectsHeld } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
 import { slot } from '#platform/db/compiled.ts';
@@ -52,8 +52,9 @@ export const walk = (wanted: Wanted, window: Window, most: number | null): RawBu
   const { actor, filter, at } = wanted;
   const { key, id, order, from } = sorting(wanted, window);
   const end = limit(window);
+  const lookup = window.offset ? 'any' : 'each';
   if (most === null) {
-    const all = [conditions(actor, filter, 'each', at), ...cursors(wanted, window, key, id)];
+    const all = [conditions(actor, filter, lookup, at), ...cursors(wanted, window, key, id)];
     return sql`select projects.id, ${key ?? sql`null`} as sort_key, null::bigint as total
       from ${from} where ${and(all)} ${order} ${end}`;
   }
@@ -62,7 +63,7 @@ export const walk = (wanted: Wanted, window: Window, most: number | null): RawBu
   if (actor.userId === null) near.push(projectIsVisible(actor));
   return sql`select projects.id, projects.sort_key, null::bigint as total
     from (select projects.*, ${key ?? sql`null`} as sort_key from ${from} where ${and(near)} ${order} limit ${sql.lit(most)}) projects
-    where ${conditions(actor, filter, 'each', at)}
+    where ${conditions(actor, filter, lookup, at)}
     ${sorted(key ? sql.ref('projects.sort_key') : null, sql.ref('projects.id'), upwards(wanted, window))} ${end}`;
 };
 
@@ -85,28 +86,37 @@ export const walkAndGather = (wanted: Wanted, window: Window): RawBuilder<unknow
   const [foundKey, foundId] = [key ? sql.ref('found.sort_key') : null, sql.ref('found.id')];
   const upTo = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` + ${slot('offset')}::bigint` : sql``}`;
   const up = upwards(wanted, window);
-  const open = [isThere, projectIsOpen(actor), ...narrowed(actor, filter), ...cursors(wanted, window, key, id)];
-  return sql`select id, sort_key, null::bigint as total from (
-      (select projects.id, ${key ?? sql`null`} as sort_key from ${from} where ${and(open)} ${order} ${upTo})
-      union all
-      (select found.id, found.sort_key from (with held as materialized (${closedButHeld(wanted, key)}) select * from held) found
-        where ${and(cursors(wanted, window, foundKey, foundId))} ${sorted(foundKey, foundId, up)} ${upTo})) reached
+  const open = [isOpen(actor), ...ranges(filter), ...narrowed(actor, filter), ...cursors(wanted, window, key, id)];
+  const arms = [
+    sql`(select projects.id, ${key ?? sql`null`} as sort_key from ${from} where ${and(open)} ${order} ${upTo})`,
+    sql`(select found.id, found.sort_key from (with held as materialized (${closedButHeld(wanted, key)}) select * from held) found
+      where ${and(cursors(wanted, window, foundKey, foundId))} ${sorted(foundKey, foundId, up)} ${upTo})`,
+  ].filter((_arm, i) => isReached(wanted, i === 0));
+  return sql`select id, sort_key, null::bigint as total from (${sql.join(arms, sql` union all `)}) reached
     ${sorted(key ? sql.ref('reached.sort_key') : null, sql.ref('reached.id'), up)} ${limit(window)}`;
 };
+
+/** Whether a list that wants one visibility has any use for what is open to all, or else for what is closed to others. */
+const isReached = ({ actor, filter: { visibility } }: Wanted, open: boolean): boolean =>
+  !visibility || visibilityLevel(visibility) >= openFrom(actor) === open;
 
 /** Counts what matches, up to `at_most` + 1. */
 export const counting = (wanted: Wanted, isDriven: boolean): RawBuilder<unknown> => {
   const { actor, filter } = wanted;
   const all = isDriven
-    ? sql`select 1 from (${matching(wanted)}) matching`
+    ? [sql`select 1 from (${matching(wanted)}) matching`]
     : actor.userId === null || actor.isAdmin
-      ? sql`select 1 from projects where ${conditions(actor, filter)}`
-      : sql`select 1 from projects where ${and([isThere, projectIsOpen(actor), ...narrowed(actor, filter)])}
-        union all select 1 from (${closedButHeld(wanted, null)}) held`;
-  return sql`select count(*) as count from (${all} limit ${slot('at_most')}::bigint) counted`;
+      ? [sql`select 1 from projects where ${conditions(actor, filter)}`]
+      : [
+          sql`select 1 from projects where ${and([isOpen(actor), ...ranges(filter), ...narrowed(actor, filter)])}`,
+          sql`select 1 from (${closedButHeld(wanted, null)}) held`,
+        ].filter((_arm, i) => isReached(wanted, i === 0));
+  return sql`select count(*) as count from (${sql.join(all, sql` union all `)} limit ${slot('at_most')}::bigint) counted`;
 };
 
 const isThere = sql`not projects.hidden and not projects.pending_delete`;
+
+const isOpen = (actor: Actor): RawBuilder<unknown> => sql`${isThere} and ${projectIsOpen(actor)}`;
 
 /** Ids and sort keys of all that match, in no order: from the place, or from what the caller belongs to, where that leads there. */
 export const matching = (wanted: Wanted): RawBuilder<unknown> => {
@@ -114,26 +124,30 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
   const order = effectiveOrder(actor, filter);
   const key = sortExpression(order) ?? sql`null`;
   const isHeld = actor.userId !== null && leastHeld(filter) > 0;
-  const rights = isHeld && rolesOpen(filter) && !actor.isAdmin ? isThere : projectIsVisible(actor);
-  const select = (source: RawBuilder<unknown>, all: RawBuilder<unknown>[]) =>
+  const select = (source: RawBuilder<unknown>, all: readonly RawBuilder<unknown>[]) =>
     sql`select projects.id, ${key} as sort_key from ${withStatistics(source, isSize(order))} where ${and(all)}`;
-  if (filter.namespace_id !== null && filter.namespace_id !== undefined && filter.with_shared === true) {
-    return select(sql`${projectsPlaced(filter, at)} projects`, [
-      projectIsVisible(actor),
-      ...belonging(actor, filter, 'any'),
-      ...narrowed(actor, filter, at),
-    ]);
+  const rights = [projectIsVisible(actor), ...belonging(actor, filter, 'any'), ...ranges(filter)];
+  const isPlaced = filter.namespace_id !== null && filter.namespace_id !== undefined;
+  if (isPlaced && filter.with_shared === true) {
+    return select(sql`${projectsPlaced(filter, at)} projects`, [...rights, ...narrowed(actor, filter, at)]);
   }
-  const rest = [...placed(filter, at), ...narrowed(actor, filter, at)];
-  if (isHeld) return select(sql`${projectsHeld(actor, LEAST)} projects`, [rights, ...rest]);
-  return select(sql`projects`, [projectIsVisible(actor), ...belonging(actor, filter, 'any'), ...rest]);
+  if (isHeld && !isPlaced) {
+    const seen = rolesOpen(filter) ? (actor.isAdmin ? sql`true` : isThere) : projectIsVisible(actor);
+    return select(sql`${projectsHeld(actor, LEAST)} projects`, [seen, ...ranges(filter), ...narrowed(actor, filter)]);
+  }
+  // What is asked for leads to the rows; who may see them is looked at then: `offset 0` keeps the planner from reading an
+  // index for that.
+  const narrow = [...placed(filter, at), ...narrowed(actor, filter, at)];
+  return narrow.length === 0
+    ? select(sql`projects`, rights)
+    : select(sql`(select projects.* from projects where ${and(narrow)} offset 0) projects`, rights);
 };
 
 /** What the caller may see because he holds a role, and others may not. */
 const closedButHeld = ({ actor, filter }: Wanted, key: RawBuilder<unknown> | null): RawBuilder<unknown> =>
   sql`select projects.id, ${key ?? sql`null`} as sort_key
     from ${withStatistics(sql`${projectsHeld(actor, GUEST)} projects`, isSize(effectiveOrder(actor, filter)))}
-    where ${and([isThere, sql`projects.visibility_level < ${sql.lit(openFrom(actor))}`, ...narrowed(actor, filter)])}`;
+    where ${and([isThere, sql`projects.visibility_level < ${sql.lit(openFrom(actor))}`, ...ranges(filter), ...narrowed(actor, filter)])}`;
 
 const withStatistics = (projects: RawBuilder<unknown>, bySize: boolean): RawBuilder<unknown> =>
   // Every project has a row there.

@@ -27,6 +27,7 @@ type Way = 'walk' | 'gather';
 const NEAR = 2_000;
 /** More matches than these are too many to gather and sort for a page. */
 const MANY = 5_000;
+const FAR = 100;
 
 const statements = new CompiledStatements();
 
@@ -71,13 +72,17 @@ export const projectList = (
   return {
     rows: async (window) => {
       const ways = waysOf(ctx);
-      const way = ways.get(list) ?? (isDriven(filter) || order === 'similarity' ? 'gather' : 'walk');
+      // Far from the start the walk along what is open is the shorter one, as it looks nothing up.
+      const isFar = other === 'walk and gather' && (window.offset ?? 0) > FAR;
+      const way = isFar
+        ? 'gather'
+        : (ways.get(list) ?? (isDriven(filter) || order === 'similarity' ? 'gather' : 'walk'));
       try {
         let rows = way === 'walk' ? await run('walk', window) : [];
         if (way === 'gather' || (other !== null && rows.length < window.limit)) {
           rows = await run('gather', window);
           total = rows[0]?.total ?? null;
-          ways.set(list, total !== null && total > MANY && order !== 'similarity' ? 'walk' : 'gather');
+          if (!isFar) ways.set(list, total !== null && total > MANY && order !== 'similarity' ? 'walk' : 'gather');
         }
         return await finish(ctx, rows, wanted);
       } catch (error) {
