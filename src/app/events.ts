@@ -1,4 +1,5 @@
 import * as aliases from '#domains/aliases/events.ts';
+import * as ci from '#domains/ci/events.ts';
 import * as customAttributes from '#domains/custom-attributes/events.ts';
 import * as directory from '#domains/directory/events.ts';
 import * as emoji from '#domains/emoji/events.ts';
@@ -13,6 +14,7 @@ import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
 import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
+import { projectContributions } from '#domains/projects/contributions.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as pushRules from '#domains/push-rules/events.ts';
 import * as releases from '#domains/releases/events.ts';
@@ -50,6 +52,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   uploads,
   saml,
   directory,
+  ci,
   labels,
   milestones,
   issues,
@@ -64,6 +67,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
 /** Durable readers of the event log. */
 export const followers: readonly Follower[] = [
   projectActivity,
+  projectContributions,
   followProjects,
   acceptInvitations,
   removeOfDeletedGroups,

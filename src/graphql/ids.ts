@@ -23,6 +23,7 @@ export const ID_SCALARS = {
   PersonalAccessTokenID: ['PersonalAccessToken'],
   SessionID: ['Session'],
   ProjectID: ['Project'],
+  ProjectsTopicID: ['Projects::Topic'],
   ReleaseID: ['Release'],
   ReleasesLinkID: ['Releases::Link'],
   SnippetID: ['Snippet', 'ProjectSnippet', 'PersonalSnippet'],

@@ -147,6 +147,8 @@ export type ProjectCreateInput = {
   externalAuthorizationClassificationLabel?: string | null | undefined;
   forkingAccessLevel?: string | null | undefined;
   groupRunnersEnabled?: boolean | null | undefined;
+  /** The http or https address of a git repository, which a job clones; may carry credentials. */
+  importUrl?: string | null | undefined;
   initializeWithReadme?: boolean | null | undefined;
   issueBranchTemplate?: string | null | undefined;
   issuesAccessLevel?: string | null | undefined;

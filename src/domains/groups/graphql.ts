@@ -3,4 +3,4 @@ import './graphql/mutations.ts';
 import './graphql/namespaces.ts';
 
 // The front door: other domains add to these.
-export { GroupRef, loadGroup, NamespaceRef } from './graphql/group.ts';
+export { GroupConnection, GroupRef, loadGroup, NamespaceRef } from './graphql/group.ts';

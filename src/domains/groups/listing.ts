@@ -118,6 +118,20 @@ export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): Batched
     'asc',
   );
 
+/** The groups that each of many users is a member of himself, of those the caller may know of; by name. */
+export const listGroupsOfUsers = (ctx: Context, filter: Pick<GroupFilter, 'search'>): BatchedList<GroupRow> =>
+  batchedListOf(
+    ctx.db,
+    (userId) =>
+      matchingGroups(ctx, { ...filter, allAvailable: true }).where(
+        sql<boolean>`namespaces.id in (select m.namespace_id from members m
+          where m.user_id = ${userId} and m.namespace_id is not null and m.access_level >= ${sql.lit(GUEST)}
+            and (m.expires_at is null or m.expires_at > current_date))`,
+      ),
+    byName,
+    'asc',
+  );
+
 const byName: readonly SortKey<GroupRow>[] = [
   { by: sql.ref('namespaces.name'), of: (row) => row.name },
   { by: sql.ref('namespaces.id'), of: (row) => row.id },

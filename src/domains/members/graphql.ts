@@ -1,2 +1,3 @@
+import './graphql/groups.ts';
 import './graphql/joining.ts';
 import './graphql/members.ts';

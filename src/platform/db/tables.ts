@@ -724,6 +724,12 @@ export interface ProjectAliases {
   project_id: number;
 }
 
+export interface ProjectContributions {
+  last_at: string;
+  project_id: number;
+  user_id: number;
+}
+
 export interface ProjectCounters {
   kind: string;
   last_iid: Generated<number>;
@@ -1352,6 +1358,7 @@ export interface DB {
   pipeline_schedules: PipelineSchedules;
   pipelines: Pipelines;
   project_aliases: ProjectAliases;
+  project_contributions: ProjectContributions;
   project_counters: ProjectCounters;
   project_exports: ProjectExports;
   project_fetches: ProjectFetches;

@@ -133,7 +133,10 @@ const GroupPermissions = builder.objectRef<GroupRow>('GroupPermissions').impleme
 
 /** A group. Downstream domains add to it with `builder.objectField(GroupRef, ...)`. */
 export const GroupRef = builder.objectRef<GroupRow>('Group');
-const GroupConnection = builder.connectionObject({ type: GroupRef, name: 'GroupConnection' }, { name: 'GroupEdge' });
+export const GroupConnection = builder.connectionObject(
+  { type: GroupRef, name: 'GroupConnection' },
+  { name: 'GroupEdge' },
+);
 
 const GroupShare = builder
   .objectRef<{ group_id: number; group_access_level: number; expires_at: string | null }>('GroupShare')

@@ -166,7 +166,7 @@ const groupMemberships = batchedConnection((ctx) => listMembershipsOf(ctx, 'grou
 const projectMemberships = batchedConnection((ctx) => listMembershipsOf(ctx, 'project'));
 
 /** Private profiles do not tell where their people work. */
-const showsMemberships = async (ctx: Context, userId: number): Promise<boolean> => {
+export const showsMemberships = async (ctx: Context, userId: number): Promise<boolean> => {
   const row = ctx.actor.userId === null ? null : await loadRow(ctx, userId);
   return row !== null && viewIncludes(userView(ctx.actor, row), 'signed_in');
 };

@@ -1,22 +1,51 @@
 import { AccessLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import type { Visibility } from '#domains/access/model.ts';
+import { CustomAttributeInput, wantedAttributes } from '#domains/custom-attributes/graphql.ts';
 import { GroupRef, NamespaceRef } from '#domains/groups/graphql.ts';
 import { UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
 import { selectedFields, selectedNodes } from '#graphql/lookahead.ts';
+import { badRequest } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { PROJECT_ORDERS, type ProjectOrder } from '../filter.ts';
 import { findProject, listProjects, listProjectsBelow, type ProjectFilter } from '../queries.ts';
 import { ProjectConnection, ProjectRef, projectParts } from './project.ts';
 
+const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([
+  ...PROJECT_ORDERS.map((each) => [each, each] as const),
+  ['created', 'created_at'],
+  ['updated', 'updated_at'],
+  ['latest_activity', 'last_activity_at'],
+  ['activity', 'last_activity_at'],
+  ['stars', 'star_count'],
+]);
+const SORTS_TOLD = `One of ${PROJECT_ORDERS.join(', ')} with _asc or _desc, in any case; sizes count for administrators.`;
+const LANGUAGE_TOLD = 'The exact name of a language, in any case, found in code that the caller may read.';
+
+/** `name_asc`, `ID_DESC`, `similarity`, `latest_activity_desc`. @throws DomainError `bad_request` for what is no order */
+const order = (sort: string | null | undefined): { order_by: ProjectOrder; sort: SortDirection } => {
+  if (!sort) return { order_by: 'id', sort: 'desc' };
+  const [, name = '', direction] = /^(.+?)(?:_(asc|desc))?$/.exec(sort.toLowerCase()) ?? [];
+  const order_by = ORDERS.get(name);
+  if (!order_by)
+    throw badRequest(
+      `sort does not have a valid value (allowed: ${PROJECT_ORDERS.join(', ')}, each with _asc or _desc)`,
+    );
+  return { order_by, sort: direction === 'asc' ? 'asc' : 'desc' };
+};
+
 builder.queryField('project', (t) =>
   t.field({
     type: ProjectRef,
-    args: { fullPath: t.arg.id({ required: true }) },
-    resolve: (_root, { fullPath }, ctx, info) =>
-      findProject(ctx, { path: fullPath }, projectParts(selectedFields(info))),
+    description: 'The project of that path, in any case, or of that id; null where there is none for the caller.',
+    args: { fullPath: t.arg.id(), id: t.arg({ type: 'ProjectID' }) },
+    resolve: (_root, { fullPath, id }, ctx, info) => {
+      if ((fullPath == null) === (id == null)) throw badRequest('give fullPath or id');
+      const named = fullPath == null ? { id: id ?? 0 } : { path: fullPath };
+      return findProject(ctx, named, projectParts(selectedFields(info)));
+    },
   }),
 );
 
@@ -31,17 +60,23 @@ builder.queryField('projects', (t) =>
         ids: t.arg({ type: ['ProjectID'] }),
         fullPaths: t.arg.stringList(),
         sort: t.arg.string({
-          description: 'A column and a direction, such as `name_asc`; the newest first by default.',
+          description: `The newest first by default. ${SORTS_TOLD}`,
         }),
-        topics: t.arg.stringList(),
+        topics: t.arg.stringList({ description: 'All of them, in any case.' }),
+        topicId: t.arg({ type: 'ProjectsTopicID' }),
+        programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
         visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
         minAccessLevel: t.arg({ type: AccessLevelEnum }),
+        active: t.arg.boolean({
+          description: 'Only what is neither archived nor marked for deletion, or only the rest.',
+        }),
         archived: t.arg.boolean({ description: 'Only archived projects, or only the others.' }),
         personal: t.arg.boolean({ description: "Only those in the caller's own namespace." }),
         owned: t.arg.boolean(),
         starred: t.arg.boolean(),
         withIssuesEnabled: t.arg.boolean(),
         withMergeRequestsEnabled: t.arg.boolean(),
+        aimedForDeletion: t.arg.boolean({ description: 'Only what is marked for deletion, or only the rest.' }),
         markedForDeletionOn: t.arg({ type: 'Date' }),
         includeHidden: t.arg.boolean({ description: 'For administrators.' }),
         includePendingDelete: t.arg.boolean({ description: 'For administrators.' }),
@@ -51,6 +86,10 @@ builder.queryField('projects', (t) =>
         lastActivityBefore: t.arg({ type: 'Time' }),
         updatedAfter: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
         updatedBefore: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
+        customAttributes: t.arg({
+          type: [CustomAttributeInput],
+          description: 'For administrators: all of them, each with its value.',
+        }),
       },
       resolve: (_root, args, ctx, info) =>
         listConnection(
@@ -66,14 +105,18 @@ builder.queryField('projects', (t) =>
               ids: args.ids,
               full_paths: args.fullPaths,
               topics: args.topics,
+              topic_id: args.topicId,
+              with_programming_language: args.programmingLanguageName,
               visibility: args.visibilityLevel,
               min_access_level: args.minAccessLevel,
+              active: args.active,
               archived: args.archived,
               personal: args.personal,
               owned: args.owned,
               starred: args.starred,
               with_issues_enabled: args.withIssuesEnabled,
               with_merge_requests_enabled: args.withMergeRequestsEnabled,
+              marked_for_deletion: args.aimedForDeletion,
               marked_for_deletion_on: args.markedForDeletionOn,
               include_hidden: ctx.actor.isAdmin && args.includeHidden,
               include_pending_delete: ctx.actor.isAdmin && args.includePendingDelete,
@@ -83,6 +126,7 @@ builder.queryField('projects', (t) =>
               last_activity_before: args.lastActivityBefore,
               updated_after: args.updatedAfter,
               updated_before: args.updatedBefore,
+              custom_attributes: wantedAttributes(args.customAttributes),
             },
             projectParts(selectedNodes(info)),
           ),
@@ -91,21 +135,6 @@ builder.queryField('projects', (t) =>
     ProjectConnection,
   ),
 );
-
-const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([
-  ...PROJECT_ORDERS.map((each) => [each, each] as const),
-  ['created', 'created_at'],
-  ['updated', 'updated_at'],
-  ['latest_activity', 'last_activity_at'],
-  ['activity', 'last_activity_at'],
-  ['stars', 'star_count'],
-]);
-
-/** `name_asc`, `ID_DESC`, `similarity`: what is no order gives the newest first. */
-const order = (sort: string | null | undefined): { order_by: ProjectOrder; sort: SortDirection } => {
-  const [, name = '', direction] = /^(.+?)(?:_(asc|desc))?$/.exec(sort?.toLowerCase() ?? '') ?? [];
-  return { order_by: ORDERS.get(name) ?? 'id', sort: direction === 'asc' ? 'asc' : 'desc' };
-};
 
 const NamespaceProjectSort = builder.enumType('NamespaceProjectSort', {
   values: {
@@ -141,6 +170,8 @@ interface BelowArguments extends ConnectionArguments {
   readonly topics?: readonly string[] | null | undefined;
   readonly owned?: boolean | null | undefined;
   readonly starred?: boolean | null | undefined;
+  readonly programmingLanguageName?: string | null | undefined;
+  readonly notAimedForDeletion?: boolean | null | undefined;
 }
 
 const filterBelow = (args: BelowArguments): ProjectFilter => ({
@@ -155,6 +186,8 @@ const filterBelow = (args: BelowArguments): ProjectFilter => ({
   search: args.search,
   ids: args.ids,
   archived: args.includeArchived === false ? false : null,
+  marked_for_deletion: args.notAimedForDeletion ? false : null,
+  with_programming_language: args.programmingLanguageName,
   with_issues_enabled: args.withIssuesEnabled,
   with_merge_requests_enabled: args.withMergeRequestsEnabled,
 });
@@ -185,6 +218,8 @@ for (const parent of [GroupRef, NamespaceRef]) {
           visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
           minAccessLevel: t.arg({ type: AccessLevelEnum }),
           topics: t.arg.stringList(),
+          programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
+          notAimedForDeletion: t.arg.boolean({ description: 'Without those marked for deletion.' }),
           owned: t.arg.boolean(),
           starred: t.arg.boolean(),
         },
@@ -215,22 +250,49 @@ builder.objectField(GroupRef, 'sharedProjects', (t) =>
   ),
 );
 
-builder.interfaceField(UserRef, 'starredProjects', (t) =>
-  t.connection(
-    {
-      type: ProjectRef,
-      args: { search: t.arg.string() },
-      resolve: (user, args, ctx, info) =>
-        listConnection(
-          args,
-          info,
-          listProjects(
-            ctx,
-            { ...order(null), starred_by: user.id, search: args.search },
-            projectParts(selectedNodes(info)),
+/** Projects that a person has to do with, as far as the caller may see them; none of a private profile. */
+const projectsOfPerson = (
+  name: 'starredProjects' | 'contributedProjects',
+  description: string,
+  about: (userId: number) => ProjectFilter,
+): void =>
+  builder.interfaceField(UserRef, name, (t) =>
+    t.connection(
+      {
+        type: ProjectRef,
+        description,
+        args: {
+          search: t.arg.string(),
+          sort: t.arg({ type: NamespaceProjectSort, defaultValue: 'id_desc' }),
+          membership: t.arg.boolean({ description: 'Only what the caller is a member of.' }),
+          minAccessLevel: t.arg({ type: AccessLevelEnum, description: 'The role of the caller.' }),
+          programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
+        },
+        resolve: (user, { search, sort, membership, minAccessLevel, programmingLanguageName, ...page }, ctx, info) =>
+          listConnection(
+            page,
+            info,
+            listProjects(
+              ctx,
+              {
+                ...order(sort),
+                ...about(user.id),
+                search,
+                membership,
+                min_access_level: minAccessLevel,
+                with_programming_language: programmingLanguageName,
+              },
+              projectParts(selectedNodes(info)),
+            ),
           ),
-        ),
-    },
-    ProjectConnection,
-  ),
+      },
+      ProjectConnection,
+    ),
+  );
+
+projectsOfPerson('starredProjects', 'Projects that the user has starred.', (starred_by) => ({ starred_by }));
+projectsOfPerson(
+  'contributedProjects',
+  'Projects that the user has contributed to within the last year, by pushes, issues, merge requests and comments.',
+  (contributed_by) => ({ contributed_by }),
 );

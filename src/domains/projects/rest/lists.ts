@@ -178,6 +178,29 @@ export const listRoutes = [
   }),
 
   listRoute({
+    path: '/users/:user_id/contributed_projects',
+    tag,
+    summary: 'List the projects a user has contributed to',
+    description:
+      'Within the last year, by pushes, issues, merge requests and comments; none when the profile is private.',
+    auth: 'optional',
+    paging: 'offset',
+    input: {
+      user_id: idOrPath(),
+      order_by: oneOf(ORDERS).optional(),
+      sort,
+      simple: boolean().optional(),
+      with_custom_attributes: boolean().default(false),
+    },
+    item: anyProjectRecord,
+    run: async (ctx, { user_id, simple, with_custom_attributes, ...filter }, page) => {
+      const user = await findPerson(ctx, user_id);
+      if (!user) throw notFound('User');
+      return projectPage(ctx, { ...filter, contributed_by: user.id }, page, { simple, with_custom_attributes });
+    },
+  }),
+
+  listRoute({
     path: '/groups/:id/projects',
     tag,
     summary: 'List the projects of a group',
