@@ -200,7 +200,9 @@ describe('jobs', () => {
 
 describe('who may see pipelines and jobs', () => {
   it('begins at Reporter in a private project', async () => {
-    const { project, path, owner, maintainer, reporter, planner, guest, stranger } = await makeScene(app());
+    const { project, path, owner, maintainer, reporter, planner, guest, stranger } = await makeScene(app(), {
+      initialize_with_readme: true,
+    });
     const pipeline = await insertPipeline(db(), { project_id: project.id }, [{ name: 'a', stage: 'b' }]);
     for (const suffix of [
       '/pipelines',
@@ -210,7 +212,7 @@ describe('who may see pipelines and jobs', () => {
       '/pipelines/latest',
       '/jobs',
       `/jobs/${pipeline.jobs[0]}`,
-      `/repository/commits/${'a'.repeat(40)}/statuses`,
+      '/repository/commits/main/statuses',
     ]) {
       const statuses = [];
       for (const client of [owner, maintainer, reporter, planner, guest, stranger, app().anonymous]) {

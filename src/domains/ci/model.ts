@@ -41,6 +41,43 @@ const ACTIVE: ReadonlySet<string> = new Set<CiStatus>([
 export const isComplete = ({ status }: { readonly status: string }): boolean => COMPLETED.has(status);
 export const isActive = ({ status }: { readonly status: string }): boolean => ACTIVE.has(status);
 
+/** What others report of a commit. */
+export const REPORTED_STATES = ['pending', 'running', 'success', 'failed', 'canceled', 'skipped'] as const;
+export type ReportedState = (typeof REPORTED_STATES)[number];
+
+/** How a reported state is named as a step, and from which statuses it can be taken. */
+const STEPS: Readonly<Record<ReportedState, { readonly event: string; readonly from: readonly CiStatus[] }>> = {
+  pending: { event: 'enqueue', from: ['created'] },
+  running: { event: 'run', from: ['created', 'pending'] },
+  success: { event: 'success', from: ['created', 'pending', 'running'] },
+  failed: { event: 'drop', from: ['created', 'pending', 'running'] },
+  canceled: { event: 'cancel', from: ['created', 'pending', 'running'] },
+  skipped: { event: 'skip', from: ['created', 'pending'] },
+};
+
+/** Why a status cannot become the one reported, in the words that clients know; null when it can. */
+export const stepProblem = (from: CiStatus, to: ReportedState): string | null => {
+  const { event, from: allowed } = STEPS[to];
+  return allowed.includes(from)
+    ? null
+    : `Cannot transition status via :${event} from :${from} (Reason(s): Status cannot transition via "${event}")`;
+};
+
+/** What the statuses of its jobs, without those that were run again, make of a pipeline. */
+export const pipelineStatus = (
+  jobs: readonly { readonly status: string; readonly allow_failure: boolean }[],
+): CiStatus => {
+  const all = new Set(jobs.map((job) => (job.status === 'failed' && job.allow_failure ? 'success' : statusOf(job))));
+  const only = (...statuses: readonly CiStatus[]) => [...all].every((each) => statuses.includes(each));
+  if (only('skipped')) return 'skipped';
+  if (only('success', 'skipped')) return 'success';
+  if (only('created')) return 'created';
+  if (only('created', 'pending', 'waiting_for_resource', 'preparing')) return 'pending';
+  if (jobs.some((job) => !isComplete(job) && job.status !== 'manual')) return 'running';
+  if (all.has('failed')) return 'failed';
+  return all.has('canceled') ? 'canceled' : all.has('manual') ? 'manual' : 'success';
+};
+
 /** How a status is shown. */
 export interface DetailedStatus {
   readonly icon: string;

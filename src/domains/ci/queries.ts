@@ -184,30 +184,44 @@ export const getJob = async (ctx: Context, project: ProjectRow, id: number): Pro
   return row;
 };
 
-/** The statuses of a commit: its jobs and what others have reported. @throws as `requireAbility` */
-export const listCommitStatuses = (
+/** A job or reported status by its id, whosever it is. */
+export const jobByIdIn = (ctx: Pick<Context, 'db'>, id: number): Promise<JobRow> =>
+  jobQuery(ctx).where('jobs.id', '=', id).executeTakeFirstOrThrow();
+
+/**
+ * The statuses of a commit, named by its id or a branch or tag: its jobs and what others have reported, of each name in a
+ * pipeline the newest unless all are wanted.
+ *
+ * @throws DomainError as `requireAbility`, `not_found` (Commit)
+ */
+export const listCommitStatuses = async (
   ctx: Context,
   project: ProjectRow,
-  sha: string,
+  revision: string,
   filter: {
     readonly ref?: string | undefined;
     readonly stage?: string | undefined;
     readonly name?: string | undefined;
     readonly pipeline_id?: number | undefined;
     readonly all?: boolean | undefined;
+    readonly order_by?: 'id' | 'pipeline_id' | undefined;
     readonly sort?: SortDirection | undefined;
   },
-): List<JobRow> => {
+): Promise<List<JobRow>> => {
   requireAbility(ctx, project, 'read_pipeline');
+  const sha = await ctx.services.git.resolveCommit(project.disk_path, revision);
+  if (sha === null) throw notFound('Commit');
   let query = jobQuery(ctx).where('jobs.project_id', '=', project.id).where('pipelines.sha', '=', sha);
   if (filter.ref !== undefined) query = query.where('pipelines.ref', '=', filter.ref);
   if (filter.stage !== undefined) query = query.where('stages.name', '=', filter.stage);
   if (filter.name !== undefined) query = query.where('jobs.name', '=', filter.name);
   if (filter.pipeline_id !== undefined) query = query.where('jobs.pipeline_id', '=', filter.pipeline_id);
   if (!filter.all) query = query.where('jobs.retried', '=', false);
-  return listOf(ctx.db, query, JOBS_BY_ID, filter.sort ?? 'asc');
+  const keys = filter.order_by === 'pipeline_id' ? [JOBS_BY_PIPELINE, ...JOBS_BY_ID] : JOBS_BY_ID;
+  return listOf(ctx.db, query, keys, filter.sort ?? 'asc');
 };
 
+const JOBS_BY_PIPELINE: SortKey<JobRow> = { by: sql.ref('jobs.pipeline_id'), of: (row) => row.pipeline_id };
 const JOBS_BY_ID: readonly SortKey<JobRow>[] = [{ by: sql.ref('jobs.id'), of: (row) => row.id }];
 
 const pipelineKeys = ({ order_by }: PipelineFilter): readonly SortKey<PipelineRow>[] => {

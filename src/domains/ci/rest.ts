@@ -4,7 +4,8 @@ import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { CI_STATUSES, PIPELINE_SCOPES } from './model.ts';
+import { reportCommitStatus } from './commands.ts';
+import { CI_STATUSES, PIPELINE_SCOPES, REPORTED_STATES } from './model.ts';
 import {
   findLatestPipeline,
   getJob,
@@ -166,12 +167,43 @@ export const routes = [
       name,
       pipeline_id: integer().optional(),
       all: boolean().default(false),
+      order_by: oneOf(['id', 'pipeline_id']).default('id'),
       sort: oneOf(['asc', 'desc']).default('asc'),
     },
     item: commitStatusRecord,
     run: async (ctx, { id, sha, ...filter }, page) => {
-      const found = await readPage(listCommitStatuses(ctx, await getProject(ctx, id), sha, filter), page);
+      const found = await readPage(await listCommitStatuses(ctx, await getProject(ctx, id), sha, filter), page);
       return { ...found, items: await toCommitStatuses(ctx, found.items) };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/statuses/:sha',
+    tag,
+    summary: 'Report a status of a commit',
+    description:
+      'A status that the caller reported and that is still pending or running takes its next step; else there is a new one. It stands in the newest pipeline of the commit, or in one that is made for it.',
+    input: {
+      id: idOrPath(),
+      sha: text({ max: 1_000 }),
+      state: oneOf(REPORTED_STATES),
+      ref: text({ max: 1_000 }).optional().describe('The branch or tag; told from the commit when absent.'),
+      name: text().optional().describe('`default` when neither it nor `context` is given.'),
+      context: text().optional().describe('Another name for `name`, which comes first.'),
+      target_url: text().nullish(),
+      description: text().nullish(),
+      coverage: text({ pattern: /^\d{1,3}(?:\.\d{1,20})?$/ })
+        .transform(Number)
+        .nullish(),
+      pipeline_id: integer({ min: 1 }).optional(),
+    },
+    response: commitStatusRecord,
+    run: async (ctx, { id, sha, name, context, ...report }) => {
+      const project = await getProject(ctx, id);
+      const job = await reportCommitStatus(ctx, project, sha, { ...report, name: name ?? context });
+      const [status] = await toCommitStatuses(ctx, [job]);
+      if (!status) throw notFound();
+      return status;
     },
   }),
 ] satisfies readonly Route[];

@@ -1,13 +1,16 @@
 import { nameWithNamespace } from '#domains/projects/model.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import { type HookedProject, hookProjectCore, hookPushRepository } from '#domains/projects/webhook.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
-import type { UserSummary } from '#domains/users/queries.ts';
+import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
+import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { hookTime, isoTime } from '#platform/time.ts';
+import type { PipelinePayload } from './events.ts';
 import { detailedStatus, jobDuration, pipelinePath, pipelineWebUrl, secondsBetween, statusOf } from './model.ts';
-import type { JobRow, PipelineRow } from './queries.ts';
+import { type JobRow, listJobsBelow, type PipelineRow } from './queries.ts';
 
 /** What bodies tell of a pipeline's row, and of a job's. */
 export type HookedPipeline = Pick<
@@ -158,3 +161,27 @@ export const pipelineBody = (
 const NO_COMMIT = '0'.repeat(40);
 
 const twins = (name: string, time: string | null) => ({ [name]: hookTime(time), [`${name}_iso`]: isoTime(time) });
+
+const MAX_BUILDS = 1_000;
+
+/** The body of what happened to a pipeline: with its builds, but not with what others have reported. */
+export const pipelineEventBody = async (
+  ctx: Context,
+  event: Pick<EventRow, 'project_id'>,
+  pipeline: PipelinePayload,
+): Promise<Record<string, unknown> | null> => {
+  const project = event.project_id === null ? null : await findProject(ctx, { id: event.project_id });
+  if (!project) return null;
+  const [people, [commit = null], jobs] = await Promise.all([
+    userSummariesByIds(ctx, pipeline.user_id === null ? [] : [pipeline.user_id]),
+    ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]),
+    listJobsBelow(ctx, 'pipeline', { kinds: ['build'], retried: false }).rows([pipeline.id], { limit: MAX_BUILDS }),
+  ]);
+  const facts = {
+    pipeline: { ...pipeline, project_path: project.full_path },
+    project,
+    user: people.get(pipeline.user_id ?? 0) ?? null,
+    commit,
+  };
+  return pipelineBody(ctx, facts, jobs.get(pipeline.id) ?? []);
+};

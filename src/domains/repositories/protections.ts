@@ -86,3 +86,13 @@ export const isGranted = (
 /** Whether Developers as such may do this under the rules. */
 export const developersMay = (rules: readonly Protection[], action: ProtectionAction): boolean =>
   rules.some((rule) => rule.levels.some((level) => level.action === action && level.access_level === DEVELOPER));
+
+/** Whether a rule of the project names the branch or tag. */
+export const isProtectedRef = async (
+  ctx: Context,
+  project: { readonly id: number },
+  { name, tag }: { readonly name: string; readonly tag: boolean },
+): Promise<boolean> => {
+  const { branches, tags } = await readProtections(ctx, project.id);
+  return matching(tag ? tags : branches, name).length > 0;
+};

@@ -1,2 +1,3 @@
 // The front door for other domains.
+export { isProtectedRef } from './protections.ts';
 export { listTags } from './queries/tags.ts';
