@@ -52,13 +52,17 @@ const readAdvertisement = async (source: AsyncIterable<Buffer>): Promise<Adverti
   let capabilities: ReadonlySet<string> = new Set();
   let size = 0;
   let lines = 0;
+  let isAnnounced = false;
   for await (const payload of packets(source, (bytes) => {
     size += bytes;
     if (size > MAX_ADVERTISED_BYTES) throw new GitError('too_large', 'The repository has too many branches and tags');
   })) {
     if (payload === 'flush') continue;
     const line = payload.toString('utf8').replace(/\n$/, '');
-    if (lines++ === 0 && line === '# service=git-upload-pack') continue;
+    if (lines++ === 0 && line === '# service=git-upload-pack') {
+      isAnnounced = true;
+      continue;
+    }
     if (line.startsWith('ERR ')) throw refusedBy(line.slice(4));
     if (line.startsWith('shallow ')) throw new GitError('invalid', 'The repository there is shallow: it lacks history');
     const [ref = '', listed] = line.split('\0');
@@ -71,6 +75,8 @@ const readAdvertisement = async (source: AsyncIterable<Buffer>): Promise<Adverti
     // Of no branch or tag at all, and what an annotated tag points at.
     if (oid !== ZERO_OID && !name.endsWith('^{}')) refs.push({ name, oid });
   }
+  // Older servers say nothing more of a repository without any reference.
+  if (isAnnounced && lines === 1) return { refs, head: null, capabilities };
   if (capabilities.size === 0) throw foreign('it offers no references');
   if (capabilities.has('object-format=sha256'))
     throw new GitError('invalid', 'Repositories with SHA-256 objects cannot be imported');
@@ -141,7 +147,7 @@ const nextOf = (splitter: PacketSplitter): Buffer | 'flush' | null => {
 /** What a server says is shown, but for what could be more than a sentence. */
 const refusedBy = (text: string) => {
   const plain = text
-    .replace(/[^\p{L}\p{N}\p{P}\p{S} ]+/gu, ' ')
+    .replace(/[^\p{L}\p{N}\p{P}\p{S}]+/gu, ' ')
     .trim()
     .slice(0, 200);
   return new GitError('invalid', `The server refused: ${plain}`);

@@ -83,7 +83,8 @@ export const openRemote = async (ctx: Context, address: string, options: Options
 const followed = (base: string, location: string): string => {
   const url = URL.parse(location, `${base}/info/refs`);
   const suffix = '/info/refs';
-  const leadsOn = url?.pathname.endsWith(suffix) && url.search === `?service=${SERVICE}`;
+  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
+  const leadsOn = isHttp && url.pathname.endsWith(suffix) && url.search === `?service=${SERVICE}`;
   if (!url || !leadsOn || url.username !== '' || url.password !== '')
     throw new TransferError('The server redirects to something else than a repository.');
   if (base.startsWith('https:') && url.protocol !== 'https:')

@@ -1,0 +1,470 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, isIP } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createGit } from '#platform/git/git.ts';
+import { createLogger } from '#platform/log.ts';
+import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
+
+const app = useApp();
+const folder = useFolder();
+
+const settings = (changes: Record<string, unknown>) => app().as(app().root).put('/application/settings', changes);
+beforeAll(async () => {
+  expect((await settings({ allow_local_requests_from_web_hooks_and_services: true })).status).toBe(200);
+});
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+const closers: (() => void)[] = [];
+afterAll(() => {
+  for (const close of closers) close();
+});
+/** Another server on loopback; gives its address. */
+const serve = async (handler: Handler): Promise<string> => {
+  const server = createServer(handler).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+};
+
+let count = 0;
+const create = (user: TestUser, import_url: string, more: Record<string, unknown> = {}) => {
+  const path = `imported${++count}`;
+  return app()
+    .as(user)
+    .post('/projects', { path, name: path, import_url, ...more });
+};
+/** Creates and waits for its end. */
+const importFrom = async (user: TestUser, import_url: string, more: Record<string, unknown> = {}) => {
+  const { status, body } = await create(user, import_url, more);
+  expect([status, body.import_status], JSON.stringify(body)).toEqual([201, 'scheduled']);
+  await app().settle();
+  return (await app().as(user).get(`/projects/${body.id}`)).body;
+};
+
+const packet = (text: string) => (Buffer.byteLength(text) + 4).toString(16).padStart(4, '0') + text;
+const OID = '1'.repeat(40);
+const ADVERTISEMENT = 'application/x-git-upload-pack-advertisement';
+const RESULT = 'application/x-git-upload-pack-result';
+const advertisement = (refs: readonly string[], capabilities = 'side-band-64k ofs-delta') =>
+  `${packet('# service=git-upload-pack\n')}0000${refs
+    .map((ref, index) => packet(`${ref}${index === 0 ? `\0${capabilities}` : ''}\n`))
+    .join('')}0000`;
+/** A server that says this instead of git, to the first request and to the second. */
+const saying = (refs: string, answer: (response: ServerResponse) => void = (response) => response.end()) =>
+  serve((request, response) => {
+    request.resume();
+    if (request.method === 'GET') response.writeHead(200, { 'content-type': ADVERTISEMENT }).end(refs);
+    else answer(response.writeHead(200, { 'content-type': RESULT }));
+  });
+
+const leftovers = async (projectId: number): Promise<readonly string[]> => {
+  const { services } = app().hub;
+  const row = await services.db
+    .selectFrom('projects')
+    .select('disk_path')
+    .where('id', '=', projectId)
+    .executeTakeFirstOrThrow();
+  const { readdir } = await import('node:fs/promises');
+  const place = join(services.config.dataDir, 'repositories', row.disk_path, '..');
+  return (await readdir(place)).filter((name) => name.includes('.incoming-'));
+};
+
+describe('a project from import_url', () => {
+  it('gets the branches and tags that are there, with credentials that nobody sees again', async () => {
+    const owner = await app().make.user();
+    const source = await app().make.project({ visibility: 'private' }, owner);
+    const tree = await workTree(folder(), 'trunk');
+    await runGit(tree, 'tag', '-a', 'v1', '-m', 'One');
+    await runGit(tree, 'checkout', '-q', '-b', 'a-topic');
+    await commitFile(tree, 'topic.txt', 'topic\n', 'On a topic');
+    await runGit(tree, 'push', '-q', await remoteOf(app(), source, owner), 'trunk', 'a-topic', 'v1');
+    await app().settle();
+    const token = await app().tokenOf(owner);
+    const importer = await app().make.user();
+    const url = await remoteOf(app(), source, owner);
+    const project = await importFrom(importer, url, { visibility: 'public' });
+    const shown = `${app().url}/${source.path_with_namespace}.git`;
+    expect(project).toMatchObject({
+      import_status: 'finished',
+      import_type: 'git',
+      import_url: shown,
+      import_error: null,
+      empty_repo: false,
+      default_branch: 'trunk',
+      visibility: 'public',
+    });
+    expect(project.readme_url).toContain('README.md');
+    const refs = await runGit(folder(), 'ls-remote', await remoteOf(app(), project, importer));
+    expect(refs).toBe(await runGit(folder(), 'ls-remote', url));
+    const client = app().as(importer);
+    expect((await client.get(`/projects/${project.id}/protected_branches`)).body).toMatchObject([{ name: 'trunk' }]);
+    expect((await client.get(`/projects/${project.id}?statistics=true`)).body.statistics.commit_count).toBe(1);
+    expect((await client.get('/projects?imported=true')).body).toMatchObject([{ id: project.id }]);
+    const status = (await client.get(`/projects/${project.id}/import`)).body;
+    expect(status).toMatchObject({ import_status: 'finished', import_type: 'git', failed_relations: [] });
+
+    // The address is for those who administer the project; the credentials for nobody.
+    const { body: seen } = await app().as(owner).get(`/projects/${project.id}`);
+    expect([seen.import_url, seen.import_type]).toEqual([null, 'git']);
+    const { pool } = app().hub.services;
+    for (const table of ['projects', 'project_imports', 'events', 'graphile_worker._private_jobs']) {
+      const { rows } = await pool.query(`select 1 from ${table} t where t::text like '%' || $1 || '%'`, [token]);
+      expect(rows).toEqual([]);
+    }
+    const { rows } = await pool.query('select source_url from project_imports where project_id = $1', [project.id]);
+    expect(rows).toEqual([{ source_url: null }]);
+    const { rows: events } = await pool.query(
+      `select kind from events where project_id = $1 and kind like 'import.%' order by id`,
+      [project.id],
+    );
+    expect(events[0]).toEqual({ kind: 'import.scheduled' });
+    expect(events.at(-1)).toEqual({ kind: 'import.finished' });
+
+    // A fork of what was cloned, and an export of it, are as of any other.
+    const forked = await app().as(owner).post(`/projects/${project.id}/fork`);
+    await app().settle();
+    expect((await app().as(owner).get(`/projects/${forked.body.id}`)).body.import_status).toBe('finished');
+  });
+
+  it('can be empty', async () => {
+    const owner = await app().make.user();
+    const source = await app().make.project({}, owner);
+    const project = await importFrom(owner, await remoteOf(app(), source, owner));
+    expect(project).toMatchObject({ import_status: 'finished', empty_repo: true });
+  });
+
+  it('leaves out names that cannot be here', async () => {
+    const tree = await workTree(folder());
+    const hex = 'a'.repeat(40);
+    await runGit(tree, 'update-ref', `refs/heads/${hex}`, 'HEAD');
+    await runGit(tree, 'update-ref', 'refs/pull/1/head', 'HEAD');
+    await runGit(tree, 'update-ref', 'refs/tags/ok', 'HEAD');
+    const user = await app().make.user();
+    const project = await importFrom(user, await gitServer(join(tree, '.git')));
+    expect(project.import_status, project.import_error).toBe('finished');
+    const refs = await runGit(folder(), 'ls-remote', await remoteOf(app(), project, user));
+    expect(refs.split('\n').map((line) => line.split('\t')[1])).toEqual(['HEAD', 'refs/heads/main', 'refs/tags/ok']);
+  });
+
+  it('follows a few redirects to a repository, and takes credentials to no other server', async () => {
+    const owner = await app().make.user();
+    const source = await app().make.project({ visibility: 'public', initialize_with_readme: true }, owner);
+    const seen: (string | undefined)[] = [];
+    const target = await gitServer(await directoryOf(source.id), seen);
+    const first = await serve((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(301, { location: `${target}${request.url?.replace('/old.git', '')}` }).end();
+    });
+    const project = await importFrom(owner, `${first.replace('http://', 'http://me:secret@')}/old.git`);
+    expect(project).toMatchObject({ import_status: 'finished', import_url: `${first}/old.git` });
+    expect(seen[0]).toMatch(/^Basic /);
+    expect(seen.slice(1)).toEqual([undefined, undefined]);
+  });
+});
+
+describe('an address', () => {
+  it.each([
+    ['git://127.0.0.1/x.git', 'only http and https'],
+    ['ssh://git@127.0.0.1/x.git', 'only http and https'],
+    ['git@host:x.git', 'not valid'],
+    ['ext::sh -c touch% /tmp/x', 'only http and https'],
+    ['file:///etc/passwd', 'only http and https'],
+    ['/etc/passwd', 'not valid'],
+    ['--upload-pack=touch', 'not valid'],
+    ['http://127.0.0.1:22/x.git', 'port 22'],
+    ['http://169.254.169.254/x.git', 'never allowed'],
+    ['http://[::ffff:169.254.169.254]/x.git', 'never allowed'],
+    ['http://0/x.git', 'never allowed'],
+    ['http://127.0.0.1/x.git?a=b', 'must have no query'],
+    ['http://no-such-host.invalid/x.git', 'could not be resolved'],
+  ])('%s is refused', async (url, problem) => {
+    const user = await app().make.user();
+    const { status, body } = await create(user, url);
+    expect(status).toBe(400);
+    expect(body.message.import_url[0]).toContain(problem);
+    expect((await app().as(user).get('/projects?owned=true')).body).toEqual([]);
+  });
+
+  it('of the local network is for instances that allow it, at the time of each request', async () => {
+    const user = await app().make.user();
+    await settings({ allow_local_requests_from_web_hooks_and_services: false });
+    try {
+      for (const host of [
+        '127.0.0.1',
+        '127.1',
+        '2130706433',
+        '0x7f.1',
+        'localhost',
+        'localhost.',
+        '[::1]',
+        '10.0.0.1',
+      ]) {
+        const { status, body } = await create(user, `http://${host}:8080/x.git`);
+        expect([host, status, body.message.import_url?.[0]]).toEqual([
+          host,
+          400,
+          'URL is blocked: requests to the local network are not allowed',
+        ]);
+      }
+      // It was allowed when it was asked for, and is not any more.
+      const asked: string[] = [];
+      const url = await serve((request, response) => {
+        asked.push(request.url ?? '');
+        response.end();
+      });
+      await settings({ allow_local_requests_from_web_hooks_and_services: true });
+      const { db } = app().hub.services;
+      const made = await create(user, `${url}/x.git`);
+      await app().settle();
+      asked.length = 0;
+      await settings({ allow_local_requests_from_web_hooks_and_services: false });
+      const { encrypt } = await import('#platform/secrets.ts');
+      const { importProject } = await import('#domains/transfers/jobs.ts');
+      const row = await db
+        .updateTable('project_imports')
+        .set({ status: 'scheduled', source_url: encrypt(app().hub.services.secretKey, `${url}/x.git`) })
+        .where('project_id', '=', made.body.id)
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      await app()
+        .context()
+        .transaction(async (tx) => tx.enqueue(importProject, { import_id: row.id }));
+      await app().settle();
+      expect((await app().as(user).get(`/projects/${made.body.id}/import`)).body).toMatchObject({
+        import_status: 'failed',
+        import_error:
+          'The repository could not be fetched: URL is blocked: requests to the local network are not allowed.',
+      });
+      expect(asked).toEqual([]);
+    } finally {
+      await settings({ allow_local_requests_from_web_hooks_and_services: true });
+    }
+  });
+
+  it('is one thing, and is not given with others that say what is in the repository', async () => {
+    const user = await app().make.user();
+    expect((await create(user, 'http://127.0.0.1/x.git', { initialize_with_readme: true })).status).toBe(400);
+    expect((await create(user, 'http://127.0.0.1/x.git', { default_branch: 'x' })).status).toBe(400);
+    const project = await app().make.project({}, user);
+    const changed = await app().as(user).put(`/projects/${project.id}`, { import_url: 'http://127.0.0.1/x.git' });
+    expect([changed.status, JSON.stringify(changed.body)]).toEqual([400, expect.stringContaining('import_url')]);
+  });
+
+  it('counts where imports by URL are allowed, by who may create projects, and not too often', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({ visibility: 'public' }, owner);
+    const stranger = await app().make.user();
+    const url = 'http://127.0.0.1:1/x.git';
+    expect((await create(stranger, url, { namespace_id: group.id })).status).toBe(403);
+    expect((await app().anonymous.post('/projects', { name: 'x', import_url: url })).status).toBe(401);
+    await settings({ import_sources: ['gitlab_project'] });
+    expect((await create(owner, url)).status).toBe(403);
+    await settings({ import_sources: ['git', 'gitlab_project'], project_import_limit: 1 });
+    const limited = [await create(owner, url), await create(owner, url)];
+    expect(limited.map(({ status }) => status)).toEqual([400, 429]);
+    await settings({ project_import_limit: 0 });
+    // Administrators import for others.
+    const forOther = await app()
+      .as(app().root)
+      .post(`/projects/user/${stranger.id}`, { name: 'for-other', import_url: await saying(advertisement([])) });
+    expect(forOther.body).toMatchObject({ import_status: 'scheduled', namespace: { full_path: stranger.username } });
+    await app().settle();
+  });
+});
+
+describe('a server that', () => {
+  const failing: readonly (readonly [string, () => Promise<string>, string])[] = [
+    [
+      'wants other credentials',
+      () => serve((_, response) => response.writeHead(401).end()),
+      'does not let these credentials',
+    ],
+    ['knows no repository', () => serve((_, response) => response.writeHead(404).end()), 'knows no repository'],
+    ['is no git server', () => serve((_, response) => response.end('<html>')), "does not speak git's smart HTTP"],
+    ['breaks down', () => serve((_, response) => response.writeHead(500).end()), 'answered 500'],
+    ['hangs up', () => serve((request) => request.socket.destroy()), 'could not be fetched'],
+    [
+      'redirects to an inner address',
+      () =>
+        serve((request, response) =>
+          response.writeHead(302, { location: `http://169.254.169.254${request.url}` }).end(),
+        ),
+      'its address is never allowed',
+    ],
+    [
+      'redirects to a port of something else',
+      () =>
+        serve((request, response) => response.writeHead(302, { location: `http://127.0.0.1:22${request.url}` }).end()),
+      'port 22 is not allowed',
+    ],
+    [
+      'redirects to another scheme',
+      () => serve((request, response) => response.writeHead(302, { location: `file://${request.url}` }).end()),
+      'redirects to something else',
+    ],
+    [
+      'redirects to something else',
+      () => serve((_, response) => response.writeHead(302, { location: '/admin' }).end()),
+      'redirects to something else',
+    ],
+    [
+      'redirects in a circle',
+      () => serve((request, response) => response.writeHead(302, { location: request.url ?? '' }).end()),
+      'redirects too often',
+    ],
+    ['talks nonsense', () => saying('zzzz'), 'not in the git protocol'],
+    [
+      'sends half an advertisement',
+      () => saying(advertisement([`${OID} refs/heads/main`]).slice(0, -20)),
+      'ends too early',
+    ],
+    ['has SHA-256 objects', () => saying(advertisement([`${'1'.repeat(64)} refs/heads/main`])), 'SHA-256'],
+    ['refuses', () => saying(packet('ERR go \u001b[31maway\n')), 'The server refused: go [31maway'],
+    [
+      'sends no pack',
+      () => saying(advertisement([`${OID} refs/heads/main`]), (response) => response.end(`${packet('NAK\n')}0000`)),
+      'is broken',
+    ],
+    [
+      'sends something else than a pack',
+      () =>
+        saying(advertisement([`${OID} refs/heads/main`]), (response) =>
+          response.end(`${packet('NAK\n')}${packet(`\u0001${'x'.repeat(2_000)}`)}0000`),
+        ),
+      'is broken',
+    ],
+    [
+      'stops in the middle',
+      () =>
+        saying(advertisement([`${OID} refs/heads/main`]), (response) =>
+          response.end(`${packet('NAK\n')}${packet('\u0001PACK')}`),
+        ),
+      'could not be',
+    ],
+  ];
+  it.each(failing)('%s fails the import plainly', async (_what, start, problem) => {
+    const user = await app().make.user();
+    const address = await start();
+    const project = await importFrom(user, `${address.replace('http://', 'http://me:geheim@')}/x.git`);
+    expect(project).toMatchObject({ import_status: 'failed', empty_repo: true });
+    expect(project.import_error).toContain(problem);
+    expect(project.import_error).not.toMatch(/geheim|\/tmp|repositories|\n|\p{Cc}/u);
+    expect(await leftovers(project.id)).toEqual([]);
+    // It is a project like any other: it can be pushed to, and removed.
+    const tree = await workTree(folder());
+    await runGit(tree, 'push', '-q', await remoteOf(app(), project, user), 'main');
+    expect((await app().as(user).delete(`/projects/${project.id}`)).status).toBe(202);
+  });
+
+  it('never ends is cut off at the size that is allowed', async () => {
+    await settings({ max_decompressed_archive_size: 1 });
+    let stopped = false;
+    const endless = await saying(advertisement([`${OID} refs/heads/main`]), (response) => {
+      response.write(packet('NAK\n'));
+      // A pack that claims four thousand million objects, of which the first is a blob of four thousand million bytes.
+      response.write(packet(`\u0001PACK\0\0\0\u0002`));
+      const chunk = Buffer.concat([Buffer.from('fff0'), Buffer.from([1]), Buffer.alloc(65_515, 7)]);
+      const more = () => {
+        while (!stopped && response.write(chunk));
+      };
+      response.on('drain', more).on('close', () => {
+        stopped = true;
+      });
+      more();
+    });
+    const user = await app().make.user();
+    const project = await importFrom(user, `${endless}/x.git`);
+    expect(project.import_status).toBe('failed');
+    expect(project.import_error).toMatch(/too large|larger than|is broken/);
+    await until('the server is let go', () => stopped);
+    expect(await leftovers(project.id)).toEqual([]);
+
+    // A large one that is sound, past the limit.
+    const tree = await workTree(folder());
+    const { randomBytes } = await import('node:crypto');
+    await commitFile(tree, 'big.txt', randomBytes(1_500_000).toString('hex'), 'Much');
+    const large = await importFrom(user, await gitServer(join(tree, '.git')));
+    expect([large.import_status, large.import_error]).toEqual([
+      'failed',
+      expect.stringMatching(/too large|larger than/),
+    ]);
+    await settings({ max_decompressed_archive_size: 25_600 });
+    expect((await importFrom(user, await gitServer(join(tree, '.git')))).import_status).toBe('finished');
+  });
+
+  it('names more and more references is cut off', async () => {
+    let stopped = false;
+    const endless = await serve((_request, response) => {
+      response.writeHead(200, { 'content-type': ADVERTISEMENT });
+      const lines = Buffer.from(packet(`${OID} refs/heads/${'x'.repeat(200)}\n`).repeat(500));
+      const more = () => {
+        while (!stopped && response.write(lines));
+      };
+      response.on('drain', more).on('close', () => {
+        stopped = true;
+      });
+      more();
+    });
+    const user = await app().make.user();
+    const project = await importFrom(user, `${endless}/x.git`);
+    expect(project.import_error).toContain('too many branches and tags');
+    await until('the server is let go', () => stopped);
+  });
+
+  it('falls silent is given up', async () => {
+    const silent = await serve((_request, response) => {
+      response.writeHead(200, { 'content-type': ADVERTISEMENT }).write(packet('# service=git-upload-pack\n'));
+    });
+    const git = createGit({ root: join(folder(), 'silent'), log: createLogger('silent') });
+    const { http } = app().hub.services;
+    const open = (method: 'GET' | 'POST') => async () =>
+      (
+        await http.download({
+          url: `${silent}/info/refs`,
+          method,
+          policy: { allowLocal: true, allowlist: [] },
+          timeoutMs: 60_000,
+          maxResponseBytes: 1_000,
+        })
+      ).stream;
+    await expect(
+      git.cloneRemote('a.git', { advertisement: open('GET'), request: open('POST') }, { idleTimeoutMs: 50 }),
+    ).rejects.toThrow('The server fell silent');
+    expect(await git.exists('a.git')).toBe(false);
+    await git.close();
+  });
+});
+
+const directoryOf = async (projectId: number): Promise<string> => {
+  const { services } = app().hub;
+  const row = await services.db
+    .selectFrom('projects')
+    .select('disk_path')
+    .where('id', '=', projectId)
+    .executeTakeFirstOrThrow();
+  return join(services.config.dataDir, 'repositories', row.disk_path);
+};
+
+/** The repository in a folder, as real git serves it; notes what authorization comes. */
+const gitServer = async (directory: string, seen: (string | undefined)[] = []): Promise<string> => {
+  const { spawn } = await import('node:child_process');
+  return serve((request, response) => {
+    seen.push(request.headers.authorization);
+    expect(isIP(new URL(`http://${request.headers.host}`).hostname)).not.toBe(0);
+    const isFirst = request.method === 'GET';
+    response.writeHead(200, { 'content-type': isFirst ? ADVERTISEMENT : RESULT });
+    if (isFirst) response.write(`${packet('# service=git-upload-pack\n')}0000`);
+    const args = ['-c', 'safe.directory=*', 'upload-pack', '--stateless-rpc', ...(isFirst ? ['--advertise-refs'] : [])];
+    const child = spawn('git', [...args, directory], { stdio: ['pipe', 'pipe', 'ignore'] });
+    request.pipe(child.stdin);
+    child.stdin.on('error', () => {});
+    child.stdout.pipe(response);
+  });
+};
