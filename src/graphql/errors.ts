@@ -1,6 +1,7 @@
 import { GraphQLError } from 'graphql';
 import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, type ErrorCode } from '#platform/errors.ts';
+import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 import type { Logger } from '#platform/log.ts';
 
 interface Failure {
@@ -35,6 +36,13 @@ const failures = {
   unavailable: { code: 'UNAVAILABLE', of: 'top' },
   no_space: { code: 'UNAVAILABLE', of: 'top' },
 } as const satisfies Record<ErrorCode, Failure>;
+
+/** What a repository is asked for may be more than it can give. */
+const GIT_CODES: Partial<Record<GitErrorReason, string>> = {
+  invalid: 'BAD_USER_INPUT',
+  too_large: failures.too_large.code,
+  timeout: failures.unavailable.code,
+};
 
 /** For reads: null for what is not there or may not be known of; other failures stay failures. */
 export const orNull = async <T>(found: Promise<T>): Promise<T | null> => {
@@ -73,6 +81,8 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
     const failure: Failure = failures[cause.code];
     return new GraphQLError(failure.message ?? plain(cause.message), { ...where, extensions: { code: failure.code } });
   }
+  const ofGit = cause instanceof GitError ? GIT_CODES[cause.reason] : undefined;
+  if (ofGit && cause) return new GraphQLError(cause.message, { ...where, extensions: { code: ofGit } });
   // A GraphQLError from a resolver is wrapped with itself as cause.
   if (!cause || cause instanceof GraphQLError) return error;
   log.error({ err: cause, requestId, path: error.path?.join('.') }, 'graphql: unexpected error');

@@ -1,5 +1,6 @@
 import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, type ErrorCode, type ErrorDetails } from '#platform/errors.ts';
+import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 
 /** A status and body that no domain knows of: those of HTTP itself. */
 export class RestError extends Error {
@@ -54,7 +55,10 @@ const mappings = {
   forbidden: messageAs(403),
   not_found: messageAs(404),
   parameters: (message) => ({ status: 400, body: { error: message } }),
-  bad_request: messageAs(400),
+  bad_request: (message, { errorCode }) => ({
+    status: 400,
+    body: { message, ...(errorCode === undefined ? {} : { error_code: errorCode }) },
+  }),
   invalid: (message, { fields }) => ({ status: 400, body: { message: fields ?? message } }),
   conflict: (message, { fields }) => ({ status: 409, body: { message: fields ?? message } }),
   unprocessable: (message, { fields }) => ({ status: 422, body: { message: fields ?? message } }),
@@ -70,6 +74,13 @@ const mappings = {
   no_space: messageAs(507),
 } satisfies Record<ErrorCode, Mapping>;
 
+/** What a repository is asked for may be more than it can give. */
+const gitMappings: Partial<Record<GitErrorReason, (message: string) => Omit<ErrorAnswer, 'unexpected' | 'headers'>>> = {
+  invalid: (message) => ({ status: 400, body: { message: `400 Bad request - ${message}` } }),
+  too_large: (message) => ({ status: 413, body: { message } }),
+  timeout: (message) => ({ status: 503, body: { message } }),
+};
+
 /** What a request that failed is answered. Never a stack, a path or a statement: what is not foreseen is a plain 500. */
 export const answerError = (error: unknown): ErrorAnswer => {
   if (error instanceof DomainError) {
@@ -78,6 +89,8 @@ export const answerError = (error: unknown): ErrorAnswer => {
   }
   if (error instanceof RestError)
     return { status: error.status, body: error.body, headers: error.headers, unexpected: false };
+  const ofGit = error instanceof GitError ? gitMappings[error.reason] : undefined;
+  if (ofGit && error instanceof GitError) return { headers: {}, unexpected: false, ...ofGit(error.message) };
   const code = codeOf(error);
   if (isDatabaseAway(error)) {
     return {

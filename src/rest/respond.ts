@@ -36,6 +36,14 @@ export const sendNothing = (reply: FastifyReply, status: number): FastifyReply =
 /** Streams a file; for HEAD says its size alone. */
 export const sendDownload = async (reply: FastifyReply, status: number, download: Download): Promise<FastifyReply> => {
   setCommonHeaders(reply);
+  if (download.etag !== undefined) {
+    reply.header('ETag', download.etag);
+    const known = reply.request.headers['if-none-match'];
+    if (known !== undefined && matches(known, download.etag)) {
+      if (download.stream instanceof Readable) download.stream.destroy();
+      return reply.code(304).send();
+    }
+  }
   reply.code(status).type(download.contentType);
   for (const [name, value] of Object.entries(download.headers ?? {})) reply.header(name, value);
   if (download.size !== undefined) reply.header('Content-Length', download.size);

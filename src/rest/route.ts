@@ -156,6 +156,8 @@ export interface Download {
   /** `attachment` by default when there is a file name. */
   readonly disposition?: 'attachment' | 'inline';
   readonly headers?: Readonly<Record<string, string>>;
+  /** Quoted, as in the header; whoever has it already gets 304. */
+  readonly etag?: string;
 }
 
 export type Outcome = { readonly body: unknown } | { readonly download: Download } | typeof NOTHING;

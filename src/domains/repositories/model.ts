@@ -35,6 +35,8 @@ export interface Tag {
   /** The tag object of an annotated tag, else the commit. */
   readonly target: string;
   readonly message: string;
+  /** Of an annotated tag. */
+  readonly created_at: string | null;
   readonly protected: boolean;
   /** Null for a tag of something that is no commit. */
   readonly commit: Commit | null;
@@ -65,6 +67,12 @@ export const branchWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed,
 
 export const commitWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed, id: string): string =>
   `${projectWebUrl(ctx, project)}/-/commit/${id}`;
+
+const GENERATED =
+  /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|Cargo\.lock|Gemfile\.lock|Pipfile\.lock|poetry\.lock|composer\.lock|go\.sum)$|\.min\.(?:js|css)$|\.(?:js|css)\.map$|\.pb\.go$|_pb2\.py$/;
+
+/** Whether a tool writes files of this name, so that their changes are of little interest. */
+export const isGenerated = (path: string): boolean => GENERATED.test(path);
 
 const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 

@@ -1,8 +1,11 @@
 import { z } from 'zod';
-import type { ProjectRow } from '#domains/projects/model.ts';
+import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import { type Branch, branchWebUrl, type Commit, commitWebUrl, type Tag } from './model.ts';
+import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
+import { isoTime } from '#platform/time.ts';
+import { type Branch, branchWebUrl, type Commit, commitWebUrl, isGenerated, type Tag } from './model.ts';
 import { describeLevel, type ProtectedBranch } from './protected-branches.ts';
+import type { PipelineOfCommit } from './queries/commits.ts';
 
 /** A commit (specification 1 §2.4). Its times keep their offsets. */
 export const commitRecord = z
@@ -47,6 +50,55 @@ export const toCommit = (ctx: Context, project: Addressed, commit: Commit): z.ou
   web_url: commitWebUrl(ctx, project, commit.id),
 });
 
+const statsRecord = z.object({ additions: z.int(), deletions: z.int(), total: z.int() });
+
+/** A commit of a list; `stats` with `with_stats`. */
+export const listedCommitRecord = z
+  .object({ ...commitRecord.shape, stats: statsRecord.optional() })
+  .meta({ id: 'CommitListed' });
+
+/** A commit with what the project knows of it. */
+export const wholeCommitRecord = z
+  .object({
+    ...commitRecord.shape,
+    stats: statsRecord.optional(),
+    status: z.string().nullable(),
+    project_id: z.int(),
+    last_pipeline: z
+      .object({
+        id: z.int(),
+        iid: z.int(),
+        project_id: z.int(),
+        sha: z.string(),
+        ref: z.string().nullable(),
+        status: z.string(),
+        source: z.string(),
+        created_at: z.string(),
+        updated_at: z.string(),
+        web_url: z.string(),
+      })
+      .nullable(),
+  })
+  .meta({ id: 'CommitDetails' });
+
+export const toWholeCommit = (
+  ctx: Context,
+  project: ProjectRow,
+  commit: Commit,
+  { stats, pipeline }: { readonly stats: CommitStats | null; readonly pipeline: PipelineOfCommit | null },
+): z.output<typeof wholeCommitRecord> => ({
+  ...toCommit(ctx, project, commit),
+  ...(stats ? { stats: { ...stats } } : {}),
+  status: pipeline?.status ?? null,
+  project_id: project.id,
+  last_pipeline: pipeline && {
+    ...pipeline,
+    created_at: isoTime(pipeline.created_at),
+    updated_at: isoTime(pipeline.updated_at),
+    web_url: `${projectWebUrl(ctx, project)}/-/pipelines/${pipeline.id}`,
+  },
+});
+
 /** How a file differs between two commits. */
 export const diffFileRecord = z
   .object({
@@ -63,6 +115,16 @@ export const diffFileRecord = z
     too_large: z.boolean(),
   })
   .meta({ id: 'Diff' });
+
+/** With `unidiff` the two lines that name the files come first. */
+export const toDiff = (file: DiffFile, unidiff = false): z.output<typeof diffFileRecord> => {
+  const { header, ...rest } = file;
+  return {
+    ...rest,
+    diff: unidiff ? header + file.diff : file.diff,
+    generated_file: isGenerated(file.new_path),
+  };
+};
 
 /** A branch (specification 1 §2.4). */
 export const branchRecord = z
@@ -104,7 +166,7 @@ export const toTag = (ctx: Context, project: Addressed, tag: Tag): z.output<type
   commit: tag.commit && toCommit(ctx, project, tag.commit),
   release: tag.release,
   protected: tag.protected,
-  created_at: tag.commit?.committed_date ?? null,
+  created_at: tag.created_at,
 });
 
 const level = z.object({

@@ -37,7 +37,11 @@ export const createArchives = (runner: Runner): ArchiveFunctions => {
       const git = runner.launch(path, args, { config: CONFIG });
       git.stdin.end();
       const stream = streamOf(git, { signal, timeoutMs });
-      return packed ? Readable.from(bzip2(stream), { objectMode: false }) : stream;
+      if (!packed) return stream;
+      const output = Readable.from(bzip2(stream), { objectMode: false });
+      // A reader that leaves before the first read never enters the generator.
+      output.once('close', () => stream.destroy());
+      return output;
     },
   };
 };

@@ -2,7 +2,7 @@ import { parseCommit, signatureIn } from './commit-object.ts';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import { foreignObjects, type Runner } from './process.ts';
-import type { Author, CommitStats } from './reading.ts';
+import type { Author, CommitStats, ForeignOptions } from './reading.ts';
 import { validFullRef, validOid } from './ref-names.ts';
 import { splitRecords } from './split-records.ts';
 import type { CallOptions, ChangedFiles, Commit, Git, RevisionRange } from './types.ts';
@@ -34,8 +34,14 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
     return found.flatMap((object) => (object === null ? [] : [parseCommit(object.oid, object.content)]));
   };
 
-  const revList = async (path: string, flags: readonly string[], range: RevisionRange & CallOptions, extra = '') => {
+  const revList = async (
+    path: string,
+    flags: readonly string[],
+    range: RevisionRange & ForeignOptions & CallOptions,
+    extra = '',
+  ) => {
     const { not = [], signal, timeoutMs } = range;
+    const env = foreignObjects(runner, range.withObjectsOf);
     const from = typeof range.from === 'string' ? [range.from] : range.from;
     if (![...from, ...not].every((rev) => validOid(rev) || validFullRef(rev))) {
       throw new GitError('invalid', 'The revision is not valid');
@@ -43,7 +49,7 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
     const args = ['rev-list', ...flags, ...rangeFlags(range), '--stdin'];
     if (range.path !== undefined) args.push('--', range.path);
     const input = `${[...from, ...not.map((rev) => `^${rev}`)].join('\n')}\n${extra}`;
-    return (await runner.run(path, args, { input, signal, timeoutMs })).stdout.toString('latin1').trim();
+    return (await runner.run(path, args, { input, env, signal, timeoutMs })).stdout.toString('latin1').trim();
   };
 
   return {

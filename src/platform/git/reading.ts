@@ -7,6 +7,8 @@ export interface GitReading {
   readBytes(path: string, oid: string, maxBytes: number, options?: CallOptions): Promise<Buffer | null>;
   /** Kind and size of an object by its full or abbreviated (7 or more) id, or null. */
   findObject(path: string, id: string): Promise<FoundObject | null>;
+  /** The root tree of a commit, or null. */
+  treeOf(path: string, commitOid: string): Promise<string | null>;
   /** The entries at several paths of a commit or tree; paths without one are left out. */
   findFiles(path: string, treeish: string, filePaths: readonly string[]): Promise<ReadonlyMap<string, TreeEntry>>;
   /** The entries of a tree as they are read: first folders, then files, then submodules, each in the order of git. Sizes are not read. */
@@ -18,7 +20,7 @@ export interface GitReading {
   commitStats(path: string, oids: readonly string[], options?: CallOptions): Promise<ReadonlyMap<string, CommitStats>>;
   /** Who last changed each line of a file, as runs of lines of one commit. Nothing for a range behind its end. */
   blame(path: string, commitOid: string, filePath: string, options?: BlameOptions): Promise<BlamedLines[]>;
-  /** The newest commit of those that `range` names which changed the path, or null. */
+  /** The newest commit that changed the path, of one and what came before it; or null. */
   lastCommitOf(path: string, commitOid: string, filePath: string, options?: CallOptions): Promise<string | null>;
 
   /** The best common ancestor of two or more commits, or null. */

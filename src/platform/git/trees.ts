@@ -8,7 +8,7 @@ import type { Git, TreeEntry } from './types.ts';
 
 type TreeFunctions = Pick<
   Git,
-  'readBlob' | 'readBytes' | 'findObject' | 'findFile' | 'findFiles' | 'listTree' | 'walkTree'
+  'readBlob' | 'readBytes' | 'findObject' | 'treeOf' | 'findFile' | 'findFiles' | 'listTree' | 'walkTree'
 >;
 
 /** What the kept-open processes hand over of one object (object-reader.ts). */
@@ -71,6 +71,10 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
       const found = await objects.read(path, 'info', text);
       // git also looks for refs of that name; only an id is meant.
       return found?.oid.startsWith(text) ? { oid: found.oid, type: found.type, size: found.size } : null;
+    },
+
+    async treeOf(path, commitOid) {
+      return validOid(commitOid) ? ((await objects.read(path, 'info', `${commitOid}^{tree}`))?.oid ?? null) : null;
     },
 
     findFiles,

@@ -1,17 +1,35 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
-import { branchRef, type Commit } from '../model.ts';
+import type { CommitStats, Diff, SignatureKind } from '#platform/git/reading.ts';
+import type { RevisionRange } from '#platform/git/types.ts';
+import { BRANCHES, branchName, type Commit, TAGS, tagName } from '../model.ts';
+import { requireRevision, resolveRevision } from './revisions.ts';
 
 export interface CommitFilter {
-  /** A branch, tag or commit id; the default branch when absent. */
+  /** A branch, tag or commit id, or a range `a..b` or `a...b` of them; the default branch when absent. */
   readonly ref_name?: string | undefined;
   readonly since?: string | undefined;
   readonly until?: string | undefined;
   readonly path?: string | undefined;
   readonly author?: string | undefined;
   readonly first_parent?: boolean | undefined;
+  /** Of every branch and tag; `ref_name` does not count then. */
+  readonly all?: boolean | undefined;
+  readonly order?: 'default' | 'topo' | undefined;
+}
+
+export interface PipelineOfCommit {
+  readonly id: number;
+  readonly iid: number;
+  readonly project_id: number;
+  readonly sha: string;
+  readonly ref: string | null;
+  readonly status: string;
+  readonly source: string;
+  readonly created_at: string;
+  readonly updated_at: string;
 }
 
 /** Commits newest first. Their number is not counted: it would cost more than the page. */
@@ -21,46 +39,63 @@ export const listCommits = async (
   filter: CommitFilter,
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): Promise<Commit[]> => {
-  requireAbility(ctx, project, 'read_code');
-  const { git } = ctx.services;
-  const from = await startOf(ctx, project, filter.ref_name);
-  if (from === null) return [];
-  return git.listCommits(project.disk_path, { ...rangeOf(filter), from, limit, skip: offset, signal: ctx.signal });
+  const range = await rangeOf(ctx, project, filter);
+  return range === null ? [] : ctx.services.git.listCommits(project.disk_path, { ...range, limit, skip: offset });
 };
 
 /** How many there are in all. */
 export const countCommits = async (ctx: Context, project: ProjectRow, filter: CommitFilter): Promise<number> => {
-  requireAbility(ctx, project, 'read_code');
-  const from = await startOf(ctx, project, filter.ref_name);
-  if (from === null) return 0;
-  return ctx.services.git.countCommits(project.disk_path, { ...rangeOf(filter), from, signal: ctx.signal });
+  const range = await rangeOf(ctx, project, filter);
+  return range === null ? 0 : ctx.services.git.countCommits(project.disk_path, range);
 };
 
-const rangeOf = (filter: CommitFilter) => ({
-  since: filter.since === undefined ? undefined : new Date(filter.since),
-  until: filter.until === undefined ? undefined : new Date(filter.until),
-  path: pathWithin(filter.path),
-  author: filter.author,
-  firstParent: filter.first_parent,
-});
+/** Null where there is nothing yet: an empty repository has no commits, which is no error. */
+const rangeOf = async (ctx: Context, project: ProjectRow, filter: CommitFilter) => {
+  requireAbility(ctx, project, 'read_code');
+  const ends = filter.all ? { from: [], all: true } : await endsOf(ctx, project, filter.ref_name);
+  return (
+    ends && {
+      ...ends,
+      since: filter.since === undefined ? undefined : new Date(filter.since),
+      until: filter.until === undefined ? undefined : new Date(filter.until),
+      path: pathWithin(filter.path),
+      author: filter.author,
+      firstParent: filter.first_parent,
+      topological: filter.order === 'topo',
+      signal: ctx.signal,
+    }
+  );
+};
+
+// No branch or tag has two dots in its name.
+const RANGE = /^(.*?)(\.{2,3})(?!\.)(.*)$/s;
+
+const endsOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string | undefined,
+): Promise<Pick<RevisionRange, 'from' | 'not'> | null> => {
+  const [, left = '', dots, right = ''] = RANGE.exec(name ?? '') ?? [];
+  if (dots === undefined) {
+    const oid = await resolveRevision(ctx, project, name);
+    if (oid !== null) return { from: oid };
+    if (name === undefined || name === '' || name === 'HEAD') return null;
+    throw notFound('Reference');
+  }
+  const [from, to] = await Promise.all([
+    requireRevision(ctx, project, left, 'Reference'),
+    requireRevision(ctx, project, right, 'Reference'),
+  ]);
+  if (dots === '..') return { from: to, not: [from] };
+  const base = await ctx.services.git.mergeBase(project.disk_path, [from, to], { signal: ctx.signal });
+  return { from: [from, to], not: base === null ? [] : [base] };
+};
 
 /** A path git looks for in its trees; one that leads out of them would be its fatal error. */
 const pathWithin = (path: string | undefined): string | undefined => {
   if (path === undefined || path === '') return undefined;
   if (path.startsWith('/') || path.split('/').includes('..')) throw badRequest('path is invalid');
   return path;
-};
-
-/** Null where there is nothing yet: an empty repository has no commits, which is no error. */
-const startOf = async (ctx: Context, project: ProjectRow, ref: string | undefined): Promise<string | null> => {
-  if (ref !== undefined && ref !== '' && ref !== 'HEAD') {
-    const oid = await ctx.services.git.resolveCommit(project.disk_path, ref);
-    if (oid === null) throw notFound('Reference');
-    return oid;
-  }
-  return project.default_branch === null
-    ? null
-    : ctx.services.git.resolve(project.disk_path, branchRef(project.default_branch));
 };
 
 /** The commit behind a branch, tag or commit id, or null. */
@@ -70,12 +105,8 @@ export const findCommit = async (
   ref: string | undefined,
 ): Promise<Commit | null> => {
   requireAbility(ctx, project, 'read_code');
-  const { git } = ctx.services;
-  const oid =
-    ref === undefined || ref === 'HEAD'
-      ? await startOf(ctx, project, undefined)
-      : await git.resolveCommit(project.disk_path, ref);
-  const [commit = null] = oid === null ? [] : await git.readCommits(project.disk_path, [oid]);
+  const oid = await resolveRevision(ctx, project, ref);
+  const [commit = null] = oid === null ? [] : await ctx.services.git.readCommits(project.disk_path, [oid]);
   return commit;
 };
 
@@ -84,4 +115,89 @@ export const getCommit = async (ctx: Context, project: ProjectRow, ref: string):
   const commit = await findCommit(ctx, project, ref);
   if (!commit) throw notFound('Commit');
   return commit;
+};
+
+/** Lines added and removed by each commit, in one pass of git. */
+export const statsOfCommits = (
+  ctx: Context,
+  project: ProjectRow,
+  commits: readonly Commit[],
+): Promise<ReadonlyMap<string, CommitStats>> =>
+  ctx.services.git.commitStats(
+    project.disk_path,
+    commits.map(({ id }) => id),
+    { signal: ctx.signal },
+  );
+
+/** The latest pipeline of the commit; null where there is none or the caller may not see it. */
+export const pipelineOfCommit = async (
+  ctx: Context,
+  project: ProjectRow,
+  { id }: Pick<Commit, 'id'>,
+): Promise<PipelineOfCommit | null> => {
+  if (!can(ctx, project, 'read_pipeline')) return null;
+  const row = await ctx.db
+    .selectFrom('pipelines')
+    .select(['id', 'iid', 'project_id', 'ref', 'status', 'source', 'created_at', 'updated_at'])
+    .where('project_id', '=', project.id)
+    .where('sha', '=', id)
+    .orderBy('id', 'desc')
+    .executeTakeFirst();
+  return row ? { ...row, sha: id } : null;
+};
+
+/** What the commit changed against its first parent, one page of the files. */
+export const diffOfCommit = async (
+  ctx: Context,
+  project: ProjectRow,
+  ref: string,
+  page: { readonly skip?: number; readonly limit?: number },
+): Promise<Diff> => {
+  const commit = await getCommit(ctx, project, ref);
+  const [parent = null] = commit.parent_ids;
+  return ctx.services.git.diff(project.disk_path, parent, commit.id, { ...page, signal: ctx.signal });
+};
+
+export interface RefOfCommit {
+  readonly type: 'branch' | 'tag';
+  readonly name: string;
+}
+
+/** The branches and tags that hold the commit, by name. */
+export const refsOfCommit = async (
+  ctx: Context,
+  project: ProjectRow,
+  ref: string,
+  type: 'branch' | 'tag' | 'all',
+): Promise<RefOfCommit[]> => {
+  const { id } = await getCommit(ctx, project, ref);
+  const holding = (prefix: typeof BRANCHES | typeof TAGS) =>
+    ctx.services.git.refsContaining(project.disk_path, id, prefix, { signal: ctx.signal });
+  const [branches, tags] = await Promise.all([
+    type === 'tag' ? [] : holding(BRANCHES),
+    type === 'branch' ? [] : holding(TAGS),
+  ]);
+  return [
+    ...branches.map((name) => ({ type: 'branch' as const, name: branchName(name) ?? name })),
+    ...tags.map((name) => ({ type: 'tag' as const, name: tagName(name) ?? name })),
+  ];
+};
+
+/** How many commits come before it, itself counted. */
+export const sequenceOfCommit = async (
+  ctx: Context,
+  project: ProjectRow,
+  ref: string,
+  firstParent: boolean,
+): Promise<number> => {
+  const { id } = await getCommit(ctx, project, ref);
+  return ctx.services.git.countCommits(project.disk_path, { from: id, firstParent, signal: ctx.signal });
+};
+
+/** @throws DomainError `not_found` (Signature) where there is none */
+export const signatureOfCommit = async (ctx: Context, project: ProjectRow, ref: string): Promise<SignatureKind> => {
+  const { id } = await getCommit(ctx, project, ref);
+  const kind = await ctx.services.git.signatureOf(project.disk_path, id);
+  if (kind === null) throw notFound('Signature');
+  return kind;
 };

@@ -1,19 +1,43 @@
+import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
-import { boolean, dateTime, idOrPath, text } from '#rest/params.ts';
+import { slicePage } from '#platform/paging.ts';
+import { boolean, dateTime, idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
-import { getCommit, listCommits } from '../queries/commits.ts';
-import { commitRecord, toCommit } from '../record.ts';
+import {
+  diffOfCommit,
+  getCommit,
+  listCommits,
+  pipelineOfCommit,
+  refsOfCommit,
+  sequenceOfCommit,
+  signatureOfCommit,
+  statsOfCommits,
+} from '../queries/commits.ts';
+import { diffFileRecord, listedCommitRecord, toCommit, toDiff, toWholeCommit, wholeCommitRecord } from '../record.ts';
 
 const tag = 'Commits';
 
 const id = idOrPath();
+const sha = text({ max: 1_000 });
+
+const signatureRecord = z
+  .object({
+    signature_type: z.string(),
+    verification_status: z.string(),
+    commit_source: z.string(),
+    gpg_key_id: z.null().optional(),
+    key: z.null().optional(),
+    x509_certificate: z.null().optional(),
+  })
+  .meta({ id: 'CommitSignature' });
 
 export const commitRoutes = [
   listRoute({
     path: '/projects/:id/repository/commits',
     tag,
     summary: 'List commits',
-    description: 'Newest first; they are not counted.',
+    description:
+      'Newest first; they are not counted. `ref_name` may be a range, `a..b` or `a...b`. `all` lists the commits of every branch and tag.',
     auth: 'optional',
     input: {
       id,
@@ -23,15 +47,23 @@ export const commitRoutes = [
       path: text({ max: 4_096 }).optional(),
       author: text({ max: 255 }).optional(),
       first_parent: boolean().optional(),
+      all: boolean().optional(),
+      order: oneOf(['default', 'topo']).default('default'),
+      with_stats: boolean().default(false),
     },
-    item: commitRecord,
+    item: listedCommitRecord,
     paging: 'offset',
-    run: async (ctx, { id, ...filter }, wanted) => {
+    run: async (ctx, { id, with_stats, ...filter }, wanted) => {
       const project = await getProject(ctx, id);
       const { limit } = wanted;
       const offset = wanted.kind === 'offset' ? wanted.offset : 0;
       const commits = await listCommits(ctx, project, filter, { limit: limit + 1, offset });
-      const items = commits.slice(0, limit).map((each) => toCommit(ctx, project, each));
+      const page = commits.slice(0, limit);
+      const stats = with_stats ? await statsOfCommits(ctx, project, page) : null;
+      const items = page.map((each) => {
+        const ofThis = stats?.get(each.id);
+        return { ...toCommit(ctx, project, each), ...(ofThis ? { stats: { ...ofThis } } : {}) };
+      });
       return { items, total: null, hasNext: commits.length > limit };
     },
   }),
@@ -41,11 +73,80 @@ export const commitRoutes = [
     tag,
     summary: 'Show a commit, by its id or a branch or tag',
     auth: 'optional',
-    input: { id, sha: text({ max: 1_000 }) },
-    response: commitRecord,
+    input: { id, sha, stats: boolean().default(true) },
+    response: wholeCommitRecord,
+    run: async (ctx, { id, sha, stats: withStats }) => {
+      const project = await getProject(ctx, id);
+      const commit = await getCommit(ctx, project, sha);
+      const [stats, pipeline] = await Promise.all([
+        withStats ? statsOfCommits(ctx, project, [commit]) : null,
+        pipelineOfCommit(ctx, project, commit),
+      ]);
+      return toWholeCommit(ctx, project, commit, { stats: stats?.get(commit.id) ?? null, pipeline });
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/repository/commits/:sha/diff',
+    tag,
+    summary: 'Show what a commit changed',
+    description:
+      'Against its first parent. Patches of more than 200 KiB are left out (`too_large`), and those that would make the page more than 10 MiB or 50,000 lines (`collapsed`).',
+    auth: 'optional',
+    input: { id, sha, unidiff: boolean().default(false) },
+    item: diffFileRecord,
+    paging: 'offset',
+    run: async (ctx, { id, sha, unidiff }, wanted) => {
+      const project = await getProject(ctx, id);
+      const skip = wanted.kind === 'offset' ? wanted.offset : 0;
+      const { files, total } = await diffOfCommit(ctx, project, sha, { skip, limit: wanted.limit });
+      return { items: files.map((file) => toDiff(file, unidiff)), total };
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/repository/commits/:sha/refs',
+    tag,
+    summary: 'List the branches and tags that hold a commit',
+    auth: 'optional',
+    input: { id, sha, type: oneOf(['branch', 'tag', 'all']).default('all') },
+    item: z.object({ type: z.enum(['branch', 'tag']), name: z.string() }).meta({ id: 'CommitRef' }),
+    paging: 'offset',
+    run: async (ctx, { id, sha, type }, wanted) => {
+      const project = await getProject(ctx, id);
+      return slicePage(await refsOfCommit(ctx, project, sha, type), wanted);
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/commits/:sha/sequence',
+    tag,
+    summary: 'Count the commits up to one',
+    auth: 'optional',
+    input: { id, sha, first_parent: boolean().default(false) },
+    response: z.object({ count: z.int() }).meta({ id: 'CommitSequence' }),
+    run: async (ctx, { id, sha, first_parent }) => {
+      const project = await getProject(ctx, id);
+      return { count: await sequenceOfCommit(ctx, project, sha, first_parent) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/commits/:sha/signature',
+    tag,
+    summary: 'Show the signature of a commit',
+    description: '404 where it has none. The hub keeps no keys of people: it tells the kind and verifies nothing.',
+    auth: 'optional',
+    input: { id, sha },
+    response: signatureRecord,
     run: async (ctx, { id, sha }) => {
       const project = await getProject(ctx, id);
-      return toCommit(ctx, project, await getCommit(ctx, project, sha));
+      const kind = await signatureOfCommit(ctx, project, sha);
+      const key = { PGP: { gpg_key_id: null }, SSH: { key: null }, X509: { x509_certificate: null } }[kind];
+      return {
+        signature_type: kind,
+        verification_status: kind === 'X509' ? 'unverified' : 'unknown_key',
+        ...key,
+        commit_source: 'gitaly',
+      };
     },
   }),
 ];

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, DomainError, notFound } from '#platform/errors.ts';
+import type { ArchiveFormat } from '#platform/git/reading.ts';
+import { requireRevision } from './revisions.ts';
+
+/** Packing takes a process and its client's time: so many at once for one caller, and for all in this process. */
+const MAX_OF_CALLER = 4;
+const MAX_OF_ALL = 16;
+const RETRY_SECONDS = 10;
+
+const FORMATS: Readonly<Record<string, ArchiveFormat>> = {
+  zip: 'zip',
+  tar: 'tar',
+  'tar.gz': 'tar.gz',
+  tgz: 'tar.gz',
+  gz: 'tar.gz',
+  'tar.bz2': 'tar.bz2',
+  tbz: 'tar.bz2',
+  tbz2: 'tar.bz2',
+  tb2: 'tar.bz2',
+  bz2: 'tar.bz2',
+};
+
+export interface ArchiveInput {
+  /** As in the address: `zip`, `tar.gz`, `tbz` ... */
+  readonly format: string;
+  /** A branch, tag or commit id; the default branch when absent. */
+  readonly sha?: string | undefined;
+  /** One folder or file alone. */
+  readonly path?: string | undefined;
+}
+
+export interface Archive {
+  readonly filename: string;
+  readonly contentType: string;
+  /** Of one commit, under one name, all archives are alike. */
+  readonly etag: string;
+  /** Begins to pack. @throws DomainError `too_many_requests` */
+  open(): Readable;
+}
+
+/** @throws DomainError `not_found` (File) without such a revision or path, `bad_request` for a format that is not to be had */
+export const getArchive = async (ctx: Context, project: ProjectRow, input: ArchiveInput): Promise<Archive> => {
+  requireAbility(ctx, project, 'read_code');
+  const { git } = ctx.services;
+  const format = FORMATS[input.format];
+  const available = await git.archiveFormats();
+  if (format === undefined || !available.includes(format)) {
+    throw badRequest(`format does not have a valid value (allowed: ${available.join(', ')})`);
+  }
+  const commit = await requireRevision(ctx, project, input.sha, 'File');
+  const folder = (input.path ?? '').replace(/^\/+|\/+$/g, '');
+  if (folder !== '' && (await git.findFile(project.disk_path, commit, folder)) === null) throw notFound('File');
+  const ref = input.sha || project.default_branch || 'HEAD';
+  const name = [project.path, ref, commit, ...(folder === '' ? [] : [folder])]
+    .map((part) => part.replaceAll('/', '-'))
+    .join('-');
+  const filename = `${name}.${format}`;
+  return {
+    filename,
+    contentType: format === 'zip' ? 'application/zip' : 'application/octet-stream',
+    etag: `"${createHash('sha256').update(filename).digest('base64url')}"`,
+    open: () => {
+      const release = begin(ctx);
+      const stream = git.archive(project.disk_path, {
+        commit,
+        format,
+        prefix: `${name}/`,
+        folder: folder === '' ? undefined : folder,
+        signal: ctx.signal,
+      });
+      stream.once('close', release);
+      return stream;
+    },
+  };
+};
+
+const underWay = new Map<string, number>();
+
+const begin = ({ actor, client }: Context): (() => void) => {
+  const caller = actor.userId === null ? `ip:${client.ip ?? ''}` : `user:${actor.userId}`;
+  const ofCaller = underWay.get(caller) ?? 0;
+  const ofAll = [...underWay.values()].reduce((sum, count) => sum + count, 0);
+  if (ofCaller >= MAX_OF_CALLER || ofAll >= MAX_OF_ALL) {
+    throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
+      retryAfterSeconds: RETRY_SECONDS,
+    });
+  }
+  underWay.set(caller, ofCaller + 1);
+  return () => {
+    const left = (underWay.get(caller) ?? 1) - 1;
+    if (left === 0) underWay.delete(caller);
+    else underWay.set(caller, left);
+  };
+};

@@ -1,0 +1,121 @@
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
+import type { Author, Diff } from '#platform/git/reading.ts';
+import type { Commit } from '../model.ts';
+import { requireRevision, resolveRevision } from './revisions.ts';
+
+/** More commits and files are not told of at once. */
+const MAX_COMMITS = 1_000;
+const MAX_FILES = 1_000;
+
+export interface CompareInput {
+  readonly from: string;
+  readonly to: string;
+  /** The two as they are; otherwise what happened on `to` since it left `from`. */
+  readonly straight: boolean;
+  /** Where `from` is, if not in the project itself: a fork, say. */
+  readonly from_project_id?: number | undefined;
+}
+
+export interface Comparison {
+  /** The last one; null when nothing came. */
+  readonly commit: Commit | null;
+  /** Oldest first. */
+  readonly commits: readonly Commit[];
+  readonly diff: Diff;
+  /** Some commits or files were left out. */
+  readonly overflow: boolean;
+  readonly same: boolean;
+}
+
+/** @throws DomainError `not_found` (Ref) without one of the revisions, (Project) where the caller may not know of the other project */
+export const compare = async (ctx: Context, project: ProjectRow, input: CompareInput): Promise<Comparison> => {
+  requireAbility(ctx, project, 'read_code');
+  const { git } = ctx.services;
+  const source = await sourceOf(ctx, project, input.from_project_id);
+  const [from, to] = await Promise.all([
+    requireRevision(ctx, source, input.from, 'Ref'),
+    requireRevision(ctx, project, input.to, 'Ref'),
+  ]);
+  const { disk_path } = project;
+  const foreign = {
+    withObjectsOf: source.disk_path === disk_path ? undefined : source.disk_path,
+    signal: ctx.signal,
+  };
+  const base = input.straight ? from : ((await git.mergeBase(disk_path, [from, to], foreign)) ?? from);
+  const [newest, diff] = await Promise.all([
+    git.listCommits(disk_path, { from: to, not: [from], limit: MAX_COMMITS + 1, ...foreign }),
+    git.diff(disk_path, base, to, { limit: MAX_FILES, ...foreign }),
+  ]);
+  const commits = newest.slice(0, MAX_COMMITS).toReversed();
+  return {
+    commit: commits.at(-1) ?? null,
+    commits,
+    diff,
+    overflow: newest.length > MAX_COMMITS || diff.overflow || diff.total > diff.files.length,
+    same: from === to,
+  };
+};
+
+const sourceOf = async (ctx: Context, project: ProjectRow, id: number | undefined): Promise<ProjectRow> => {
+  if (id === undefined || id === project.id) return project;
+  const source = await getProject(ctx, { id });
+  requireAbility(ctx, source, 'read_code');
+  return source;
+};
+
+/** @throws DomainError `bad_request` for fewer than two refs or one that is not there, `not_found` (Merge Base) without a common ancestor */
+export const mergeBaseOf = async (ctx: Context, project: ProjectRow, refs: readonly string[]): Promise<Commit> => {
+  requireAbility(ctx, project, 'read_code');
+  if (refs.length < 2) throw badRequest('refs must hold 2 or more refs');
+  const { git } = ctx.services;
+  const oids = await Promise.all(
+    refs.map(async (ref) => {
+      const oid = await resolveRevision(ctx, project, ref);
+      if (oid === null) throw badRequest(`Could not find ref: ${ref.toWellFormed()}`);
+      return oid;
+    }),
+  );
+  const base = await git.mergeBase(project.disk_path, oids, { signal: ctx.signal });
+  const [commit] = base === null ? [] : await git.readCommits(project.disk_path, [base]);
+  if (!commit) throw notFound('Merge Base');
+  return commit;
+};
+
+export interface ContributorFilter {
+  /** The default branch when absent. */
+  readonly ref?: string | undefined;
+  readonly order_by: 'name' | 'email' | 'commits';
+  readonly sort: 'asc' | 'desc';
+}
+
+/** The authors of commits other than merges, each address once; none in an empty repository. */
+export const contributorsOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  filter: ContributorFilter,
+): Promise<Author[]> => {
+  requireAbility(ctx, project, 'read_code');
+  const from = await resolveRevision(ctx, project, filter.ref);
+  if (from === null) {
+    if (filter.ref === undefined || filter.ref === '') return [];
+    throw notFound('Reference');
+  }
+  const authors = await ctx.services.git.authors(project.disk_path, { from, signal: ctx.signal });
+  const byEmail = new Map<string, Author>();
+  // Those with the most commits come first: a person goes by the name on most.
+  for (const author of authors) {
+    const known = byEmail.get(author.email);
+    byEmail.set(author.email, known ? { ...known, commits: known.commits + author.commits } : author);
+  }
+  const { order_by } = filter;
+  const sorted = [...byEmail.values()].sort((a, b) =>
+    order_by === 'commits' ? a.commits - b.commits : compareText(a[order_by], b[order_by]),
+  );
+  return filter.sort === 'asc' ? sorted : sorted.toReversed();
+};
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

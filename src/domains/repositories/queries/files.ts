@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { badRequest, DomainError, notFound } from '#platform/errors.ts';
+import type { FoundObject } from '#platform/git/reading.ts';
+import type { Commit } from '../model.ts';
+import { requireRevision } from './revisions.ts';
+
+/** Content of more bytes is not held in memory: it comes as a stream, from `raw`, and without a checksum. */
+export const MAX_WHOLE_BYTES = 20 * 1024 * 1024;
+const MAX_BLAMED_BYTES = 5 * 1024 * 1024;
+/** As much as is held for a caller who reads slowly. */
+const MAX_HELD_BYTES = 1024 * 1024;
+
+/** A file of one commit; its content is read separately. */
+export interface RepositoryFile {
+  readonly path: string;
+  readonly name: string;
+  readonly mode: string;
+  readonly blob_id: string;
+  readonly size: number;
+  /** As asked for. */
+  readonly ref: string;
+  readonly commit_id: string;
+  readonly last_commit_id: string;
+}
+
+/** @throws DomainError `not_found` (Commit) without that revision, (File) without a file at that path */
+export const getFile = async (
+  ctx: Context,
+  project: ProjectRow,
+  ref: string,
+  path: string,
+): Promise<RepositoryFile> => {
+  requireAbility(ctx, project, 'read_code');
+  const { git } = ctx.services;
+  const commit = await requireRevision(ctx, project, ref, 'Commit');
+  const entry = await git.findFile(project.disk_path, commit, path);
+  if (entry?.type !== 'blob') throw notFound('File');
+  const last = await git.lastCommitOf(project.disk_path, commit, path, { signal: ctx.signal });
+  return {
+    path,
+    name: path.slice(path.lastIndexOf('/') + 1),
+    mode: entry.mode,
+    blob_id: entry.oid,
+    size: entry.size ?? 0,
+    ref,
+    commit_id: commit,
+    last_commit_id: last ?? commit,
+  };
+};
+
+export const isExecutable = ({ mode }: Pick<RepositoryFile, 'mode'>): boolean => mode === '100755';
+
+/** @throws DomainError `too_large` beyond `MAX_WHOLE_BYTES`, which names the way to get it */
+export const readWhole = async (
+  ctx: Context,
+  project: ProjectRow,
+  { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
+): Promise<Buffer> => {
+  if (size > MAX_WHOLE_BYTES) {
+    throw new DomainError(
+      'too_large',
+      'The file is too large to be sent in one piece of JSON: get it from its raw address',
+    );
+  }
+  const content = await ctx.services.git.readBytes(project.disk_path, oid, MAX_WHOLE_BYTES, { signal: ctx.signal });
+  if (content === null) throw notFound('File');
+  return content;
+};
+
+export const sha256 = (content: Buffer): string => createHash('sha256').update(content).digest('hex');
+
+/** The checksum of a file, or null where it is too large to be read for that. */
+export const checksumOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  { blob_id, size }: Pick<RepositoryFile, 'blob_id' | 'size'>,
+): Promise<string | null> => {
+  if (size > MAX_WHOLE_BYTES) return null;
+  const hash = createHash('sha256');
+  for await (const chunk of await openBlob(ctx, project, { oid: blob_id, size })) hash.update(chunk);
+  return hash.digest('hex');
+};
+
+/** The content as a stream, of whatever size. */
+export const openBlob = async (
+  ctx: Context,
+  project: ProjectRow,
+  { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
+): Promise<Readable> => {
+  const { git } = ctx.services;
+  if (size <= MAX_HELD_BYTES) {
+    const content = await git.readBytes(project.disk_path, oid, MAX_HELD_BYTES);
+    if (content === null) throw notFound('File');
+    return Readable.from([content], { objectMode: false });
+  }
+  const blob = await git.readBlob(project.disk_path, oid, { signal: ctx.signal });
+  if (blob === null) throw notFound('File');
+  return blob.stream;
+};
+
+const POINTER = 'version https://git-lfs.github.com/spec/v1';
+const MAX_POINTER_BYTES = 1024;
+
+/** Whether the file stands for one that git LFS would keep elsewhere; the hub keeps none. */
+export const isLfsPointer = async (
+  ctx: Context,
+  project: ProjectRow,
+  { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
+): Promise<boolean> =>
+  size <= MAX_POINTER_BYTES &&
+  ((await ctx.services.git.readBytes(project.disk_path, oid, MAX_POINTER_BYTES))
+    ?.toString('latin1')
+    .startsWith(POINTER) ??
+    false);
+
+/** A blob by its id, abbreviated or whole. @throws DomainError `not_found` (Blob) */
+export const getBlob = async (ctx: Context, project: ProjectRow, id: string): Promise<FoundObject> => {
+  requireAbility(ctx, project, 'read_code');
+  const found = await ctx.services.git.findObject(project.disk_path, id);
+  if (found?.type !== 'blob') throw notFound('Blob');
+  return found;
+};
+
+export interface BlamedPart {
+  readonly commit: Commit;
+  readonly lines: readonly string[];
+}
+
+/** Who last changed the lines of the file; lines from 1, both ends included. @throws DomainError `bad_request`, `too_large` */
+export const blameOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  file: RepositoryFile,
+  range: { readonly start: number; readonly end: number } | undefined,
+): Promise<BlamedPart[]> => {
+  if (range && range.start > range.end) throw badRequest('range[start] must be less than or equal to range[end]');
+  if (file.size > MAX_BLAMED_BYTES) throw new DomainError('too_large', 'The file is too large to be blamed');
+  const { git } = ctx.services;
+  const parts = await git.blame(project.disk_path, file.commit_id, file.path, { range, signal: ctx.signal });
+  const commits = await git.readCommits(project.disk_path, [...new Set(parts.map(({ oid }) => oid))]);
+  const byId = new Map(commits.map((commit) => [commit.id, commit]));
+  return parts.flatMap(({ oid, lines }) => {
+    const commit = byId.get(oid);
+    return commit ? [{ commit, lines }] : [];
+  });
+};

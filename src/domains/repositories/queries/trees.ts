@@ -1,0 +1,87 @@
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import type { CursorValues } from '#platform/cursor.ts';
+import type { List, Window } from '#platform/db/list.ts';
+import { badParameters, notFound } from '#platform/errors.ts';
+import type { TreeEntry } from '#platform/git/types.ts';
+import { requireRevision } from './revisions.ts';
+
+export type { TreeEntry } from '#platform/git/types.ts';
+
+export interface TreePlace {
+  /** The root when absent or empty. */
+  readonly path?: string | undefined;
+  /** A branch, tag or commit id; the default branch when absent. */
+  readonly ref?: string | undefined;
+  readonly recursive?: boolean | undefined;
+}
+
+/** A folder of one commit. */
+export interface Folder {
+  readonly commit_id: string;
+  readonly tree_id: string;
+  /** Without a slash at its end; empty for the root. */
+  readonly path: string;
+}
+
+/** @throws DomainError `not_found` (Tree) without that revision, (invalid revision or path) without a folder at that path */
+export const getFolder = async (ctx: Context, project: ProjectRow, { path, ref }: TreePlace): Promise<Folder> => {
+  requireAbility(ctx, project, 'read_code');
+  const { git } = ctx.services;
+  const commit_id = await requireRevision(ctx, project, ref, 'Tree');
+  const name = (path ?? '').replace(/^\/|\/+$/g, '');
+  if (name === '') {
+    const tree_id = await git.treeOf(project.disk_path, commit_id);
+    if (tree_id === null) throw notFound('Tree');
+    return { commit_id, tree_id, path: '' };
+  }
+  const entry = await git.findFile(project.disk_path, commit_id, name);
+  if (entry?.type !== 'tree') throw notFound('invalid revision or path');
+  return { commit_id, tree_id: entry.oid, path: name };
+};
+
+/** What lies in the folder: first folders, then files, then submodules. The cursor is the path; git is read as far as the page goes. */
+export const listEntries = (ctx: Context, project: ProjectRow, folder: Folder, recursive = false): List<TreeEntry> => {
+  const walk = () =>
+    ctx.services.git.walkTree(project.disk_path, folder.tree_id, {
+      recursive,
+      prefix: folder.path === '' ? '' : `${folder.path}/`,
+      signal: ctx.signal,
+    });
+  return {
+    rows: (window) => readWindow(walk(), window),
+    count: async (atMost) => {
+      let count = 0;
+      for await (const _entry of walk()) {
+        count += 1;
+        if (count > atMost) break;
+      }
+      return count;
+    },
+    cursorOf: ({ path }) => [path],
+  };
+};
+
+const readWindow = async (entries: AsyncIterable<TreeEntry>, window: Window): Promise<TreeEntry[]> => {
+  const { limit, offset = 0 } = window;
+  const after = pathIn(window.after);
+  const before = pathIn(window.before);
+  const rows: TreeEntry[] = [];
+  let begun = after === null;
+  let skipped = 0;
+  for await (const entry of entries) {
+    if (!begun) begun = entry.path === after;
+    else if (entry.path === before) break;
+    else if (skipped < offset) skipped += 1;
+    else rows.push(entry);
+    // Backwards the last ones are wanted.
+    if (window.backwards && rows.length > limit) rows.shift();
+    else if (!window.backwards && rows.length >= limit) break;
+  }
+  if (!begun) throw badParameters('page_token is invalid');
+  return window.backwards ? rows.toReversed() : rows;
+};
+
+const pathIn = (cursor: CursorValues | null | undefined): string | null =>
+  typeof cursor?.[0] === 'string' ? cursor[0] : null;

@@ -1,0 +1,128 @@
+import { z } from 'zod';
+import { projectWebUrl } from '#domains/projects/model.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { slicePage } from '#platform/paging.ts';
+import { boolean, type Input, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
+import { listRoute, route, streamRoute } from '#rest/route.ts';
+import { getArchive } from '../queries/archives.ts';
+import { compare, contributorsOf, mergeBaseOf } from '../queries/compare.ts';
+import { commitRecord, diffFileRecord, toCommit, toDiff } from '../record.ts';
+
+const tag = 'Repositories';
+
+const id = idOrPath();
+const revision = text({ max: 1_000 });
+
+const compareRecord = z
+  .object({
+    commit: commitRecord.nullable(),
+    commits: z.array(commitRecord),
+    diffs: z.array(diffFileRecord),
+    compare_timeout: z.boolean(),
+    compare_same_ref: z.boolean(),
+    web_url: z.string(),
+  })
+  .meta({ id: 'Comparison' });
+
+const contributorRecord = z
+  .object({
+    name: z.string(),
+    email: z.string(),
+    commits: z.int(),
+    additions: z.int(),
+    deletions: z.int(),
+  })
+  .meta({ id: 'Contributor' });
+
+const archiveInput = {
+  id,
+  format: text({ max: 20 }).default('tar.gz'),
+  sha: revision.optional(),
+  path: text({ max: 4_096 }).optional(),
+};
+
+/** The same at two addresses: the format may be the ending of the address. */
+const archiveDeclaration = {
+  method: 'GET',
+  tag,
+  summary: 'Download the files of a commit, packed',
+  description:
+    'As `tar.gz` unless the address or `format` says otherwise: `zip`, `tar`, and `tar.bz2` where bzip2 is installed. `path` is one folder alone. At most 4 at a time for a caller.',
+  auth: 'optional',
+  input: archiveInput,
+  run: async (ctx: Context, { id, ...input }: Input<typeof archiveInput>) => {
+    const archive = await getArchive(ctx, await getProject(ctx, id), input);
+    const { filename, contentType, etag } = archive;
+    return { stream: () => archive.open(), filename, contentType, etag };
+  },
+} as const;
+
+export const compareRoutes = [
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/compare',
+    tag,
+    summary: 'Compare two branches, tags or commits',
+    description:
+      'What happened on `to` since it left `from`; with `straight`, the two as they are. `compare_timeout` says that something was left out: at most 1,000 commits and files are told of.',
+    auth: 'optional',
+    input: {
+      id,
+      from: revision,
+      to: revision,
+      straight: boolean().default(false),
+      unidiff: boolean().default(false),
+      from_project_id: integer({ min: 1 }).optional(),
+    },
+    response: compareRecord,
+    run: async (ctx, { id, unidiff, ...input }) => {
+      const project = await getProject(ctx, id);
+      const { commit, commits, diff, overflow, same } = await compare(ctx, project, input);
+      const between = [input.from, input.to].map(encodeURIComponent).join(input.straight ? '..' : '...');
+      return {
+        commit: commit && toCommit(ctx, project, commit),
+        commits: commits.map((each) => toCommit(ctx, project, each)),
+        diffs: diff.files.map((file) => toDiff(file, unidiff)),
+        compare_timeout: overflow,
+        compare_same_ref: same,
+        web_url: `${projectWebUrl(ctx, project)}/-/compare/${between}`,
+      };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/merge_base',
+    tag,
+    summary: 'Find the common ancestor of two or more branches, tags or commits',
+    auth: 'optional',
+    input: { id, refs: list(revision, { max: 20 }) },
+    response: commitRecord,
+    run: async (ctx, { id, refs }) => {
+      const project = await getProject(ctx, id);
+      return toCommit(ctx, project, await mergeBaseOf(ctx, project, refs));
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/repository/contributors',
+    tag,
+    summary: 'List who wrote the commits',
+    description: 'Merges do not count. `additions` and `deletions` are always 0: lines are not counted.',
+    auth: 'optional',
+    input: {
+      id,
+      ref: revision.optional(),
+      order_by: oneOf(['name', 'email', 'commits']).default('commits'),
+      sort: oneOf(['asc', 'desc']).default('asc'),
+    },
+    item: contributorRecord,
+    paging: 'offset',
+    run: async (ctx, { id, ...filter }, wanted) => {
+      const project = await getProject(ctx, id);
+      const page = slicePage(await contributorsOf(ctx, project, filter), wanted);
+      return { ...page, items: page.items.map((each) => ({ ...each, additions: 0, deletions: 0 })) };
+    },
+  }),
+  streamRoute({ ...archiveDeclaration, path: '/projects/:id/repository/archive' }),
+  streamRoute({ ...archiveDeclaration, path: '/projects/:id/repository/archive.:format' }),
+];

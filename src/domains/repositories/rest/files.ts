@@ -1,0 +1,221 @@
+import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+import { boolean, hash, idOrPath, integer, text } from '#rest/params.ts';
+import { type Exchange, route, streamRoute } from '#rest/route.ts';
+import {
+  blameOf,
+  checksumOf,
+  getBlob,
+  getFile,
+  isExecutable,
+  isLfsPointer,
+  openBlob,
+  type RepositoryFile,
+  readWhole,
+  sha256,
+} from '../queries/files.ts';
+
+const tag = 'Repository files';
+
+const id = idOrPath();
+const file_path = text({ max: 4_096 });
+const ref = text({ max: 1_000 });
+const scopes = ['api', 'read_api', 'read_repository'] as const;
+
+const fileRecord = z
+  .object({
+    file_name: z.string(),
+    file_path: z.string(),
+    size: z.int(),
+    encoding: z.literal('base64'),
+    content_sha256: z.string(),
+    ref: z.string(),
+    blob_id: z.string(),
+    commit_id: z.string(),
+    last_commit_id: z.string(),
+    execute_filemode: z.boolean(),
+    content: z.string(),
+  })
+  .meta({ id: 'RepositoryFile' });
+
+const blameRecord = z
+  .object({
+    commit: z.object({
+      id: z.string(),
+      parent_ids: z.array(z.string()),
+      message: z.string(),
+      authored_date: z.string(),
+      author_name: z.string(),
+      author_email: z.string(),
+      committed_date: z.string(),
+      committer_name: z.string(),
+      committer_email: z.string(),
+    }),
+    lines: z.array(z.string()),
+  })
+  .meta({ id: 'BlamedLines' });
+
+/** What a header cannot hold is percent-encoded. */
+const headerText = (value: string): string => value.toWellFormed().replace(/[^\x20-\x7e]|%/gu, encodeURIComponent);
+
+/** What clients read of a file by HEAD (reference: conventions §4). */
+const headersOf = (file: RepositoryFile, checksum: string | null): Record<string, string> => ({
+  'X-Gitlab-Blob-Id': file.blob_id,
+  'X-Gitlab-Commit-Id': file.commit_id,
+  ...(checksum === null ? {} : { 'X-Gitlab-Content-Sha256': checksum }),
+  'X-Gitlab-Encoding': 'base64',
+  'X-Gitlab-Execute-Filemode': String(isExecutable(file)),
+  'X-Gitlab-File-Name': headerText(file.name),
+  'X-Gitlab-File-Path': headerText(file.path),
+  'X-Gitlab-Last-Commit-Id': file.last_commit_id,
+  'X-Gitlab-Ref': headerText(file.ref),
+  'X-Gitlab-Size': String(file.size),
+});
+
+const tell = async (ctx: Context, project: ProjectRow, file: RepositoryFile, http: Exchange): Promise<void> => {
+  const headers = headersOf(file, await checksumOf(ctx, project, file));
+  for (const [name, value] of Object.entries(headers)) http.setHeader(name, value);
+};
+
+/** Whatever a file holds, a browser shows it as text and runs nothing of it. */
+const AS_TEXT = {
+  contentType: 'text/plain',
+  disposition: 'inline',
+} as const;
+const SANDBOX = { 'Content-Security-Policy': "default-src 'none'; sandbox" };
+
+export const fileRoutes = [
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/files/:file_path',
+    tag,
+    summary: 'Read a file, as JSON',
+    description:
+      'Up to 20 MiB; beyond that 413: use `raw`. The headers `X-Gitlab-*` tell the same but for the content. Names that a header cannot hold are percent-encoded there.',
+    auth: 'optional',
+    scopes,
+    input: { id, file_path, ref },
+    response: fileRecord,
+    run: async (ctx, { id, file_path, ref }, http) => {
+      const project = await getProject(ctx, id);
+      const file = await getFile(ctx, project, ref, file_path);
+      const content = await readWhole(ctx, project, { oid: file.blob_id, size: file.size });
+      const checksum = sha256(content);
+      for (const [name, value] of Object.entries(headersOf(file, checksum))) http.setHeader(name, value);
+      return {
+        file_name: file.name,
+        file_path: file.path,
+        size: file.size,
+        encoding: 'base64' as const,
+        content_sha256: checksum,
+        ref: file.ref,
+        blob_id: file.blob_id,
+        commit_id: file.commit_id,
+        last_commit_id: file.last_commit_id,
+        execute_filemode: isExecutable(file),
+        content: content.toString('base64'),
+      };
+    },
+  }),
+  streamRoute({
+    method: 'GET',
+    path: '/projects/:id/repository/files/:file_path/raw',
+    tag,
+    summary: 'Read a file as it is',
+    description:
+      'Of any size, as text/plain. Files of more than 20 MiB come without their checksum. With `lfs` a file that git LFS keeps elsewhere is 404: the hub keeps none.',
+    auth: 'optional',
+    scopes,
+    input: { id, file_path, ref: ref.optional(), lfs: boolean().default(false) },
+    run: async (ctx, { id, file_path, ref = 'HEAD', lfs }) => {
+      const project = await getProject(ctx, id);
+      const file = await getFile(ctx, project, ref, file_path);
+      const blob = { oid: file.blob_id, size: file.size };
+      if (lfs && (await isLfsPointer(ctx, project, blob))) throw notFound('LFS Object');
+      return {
+        ...AS_TEXT,
+        stream: () => openBlob(ctx, project, blob),
+        size: file.size,
+        filename: file.name,
+        etag: `"${file.blob_id}"`,
+        headers: { ...SANDBOX, ...headersOf(file, await checksumOf(ctx, project, file)) },
+      };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/files/:file_path/blame',
+    tag,
+    summary: 'Show who last changed each line of a file',
+    description: 'Of files of at most 5 MiB. `range[start]` and `range[end]` are lines from 1, both included.',
+    auth: 'optional',
+    scopes,
+    input: {
+      id,
+      file_path,
+      ref,
+      range: hash({ start: integer({ min: 1, max: 1e9 }), end: integer({ min: 1, max: 1e9 }) }).optional(),
+    },
+    response: z.array(blameRecord),
+    run: async (ctx, { id, file_path, ref, range }, http) => {
+      const project = await getProject(ctx, id);
+      const file = await getFile(ctx, project, ref, file_path);
+      await tell(ctx, project, file, http);
+      if (http.method === 'HEAD') return [];
+      const parts = await blameOf(ctx, project, file, range);
+      return parts.map(({ commit, lines }) => ({
+        commit: {
+          id: commit.id,
+          parent_ids: [...commit.parent_ids],
+          message: commit.message,
+          authored_date: commit.authored_date,
+          author_name: commit.author_name,
+          author_email: commit.author_email,
+          committed_date: commit.committed_date,
+          committer_name: commit.committer_name,
+          committer_email: commit.committer_email,
+        },
+        lines: [...lines],
+      }));
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/blobs/:sha',
+    tag,
+    summary: 'Read a blob by its id',
+    auth: 'optional',
+    input: { id, sha: ref },
+    response: z
+      .object({ size: z.int(), encoding: z.literal('base64'), content: z.string(), sha: z.string() })
+      .meta({ id: 'Blob' }),
+    run: async (ctx, { id, sha }) => {
+      const project = await getProject(ctx, id);
+      const blob = await getBlob(ctx, project, sha);
+      const content = await readWhole(ctx, project, blob);
+      return { size: blob.size, encoding: 'base64' as const, content: content.toString('base64'), sha: blob.oid };
+    },
+  }),
+  streamRoute({
+    method: 'GET',
+    path: '/projects/:id/repository/blobs/:sha/raw',
+    tag,
+    summary: 'Read a blob as it is, by its id',
+    auth: 'optional',
+    input: { id, sha: ref },
+    run: async (ctx, { id, sha }) => {
+      const project = await getProject(ctx, id);
+      const blob = await getBlob(ctx, project, sha);
+      return {
+        ...AS_TEXT,
+        stream: () => openBlob(ctx, project, blob),
+        size: blob.size,
+        etag: `"${blob.oid}"`,
+        headers: SANDBOX,
+      };
+    },
+  }),
+];
