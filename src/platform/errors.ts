@@ -24,6 +24,8 @@ export type ErrorCode =
 export type FieldErrors = { readonly [field: string]: readonly string[] };
 
 export interface ErrorDetails {
+  /** For `bad_request`: the kind of refusal, for programs. */
+  readonly errorCode?: string;
   /** For `invalid`, and where clients expect it `conflict`: what is wrong with which attribute. */
   readonly fields?: FieldErrors;
   /** For `insufficient_scope`: the scopes that would have been accepted. */

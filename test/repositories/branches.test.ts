@@ -416,7 +416,7 @@ describe('commits and tags', () => {
     const tag = await client.get(`${path}/tags/v1`);
     expect(tag.body).toMatchObject({
       name: 'v1',
-      message: 'One\n',
+      message: 'One',
       target: await runGit(tree, 'rev-parse', 'v1'),
       commit: { id: second },
       release: null,

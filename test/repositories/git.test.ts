@@ -111,7 +111,7 @@ describe('clone and push', () => {
       total_commits_count: 0,
       ref_protected: false,
     });
-    expect(events[1]?.payload).toMatchObject({ after: tagObject, checkout_sha: head, message: 'The first one\n' });
+    expect(events[1]?.payload).toMatchObject({ after: tagObject, checkout_sha: head, message: 'The first one' });
     expect(events[2]?.payload).toMatchObject({ after: head, message: null });
     expect(events[3]?.payload.changes).toHaveLength(3);
 

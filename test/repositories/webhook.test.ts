@@ -102,7 +102,7 @@ describe('what hooks are sent of a push', () => {
       object_kind: 'tag_push',
       ref: 'refs/tags/v1',
       checkout_sha: head,
-      message: 'One\n',
+      message: 'One',
     });
     expect(update?.trigger).toBe('repository_update_events');
     expect(update?.body).toEqual({

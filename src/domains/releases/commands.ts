@@ -23,6 +23,8 @@ export interface NewRelease extends ReleaseAttributes {
   readonly tag_name: string;
   /** What the tag is made of where there is none of that name: a branch, tag or commit. */
   readonly ref?: string | null | undefined;
+  /** Makes that tag an annotated one. */
+  readonly tag_message?: string | null | undefined;
   readonly links?: readonly NewLink[] | undefined;
 }
 
@@ -33,14 +35,14 @@ export interface NewRelease extends ReleaseAttributes {
  * @throws DomainError `forbidden`, `bad_request`, `invalid` by attribute, `conflict` where the tag has a release
  */
 export const createRelease = async (ctx: Context, project: ProjectRow, input: NewRelease): Promise<ReleaseRow> => {
-  const { tag_name: tag, ref, links = [], ...attributes } = input;
+  const { tag_name: tag, ref, tag_message: message, links = [], ...attributes } = input;
   await requireWrite(ctx, project, tag);
   if (!validRefName(tag)) throw badRequest('the tag name is invalid');
   checkRelease(attributes);
   for (const link of links) checkLink(link);
   const milestones = await chosenMilestones(ctx, project, attributes);
   if (await isReleased(ctx, project, tag)) throw taken();
-  const sha = await tagged(ctx, project, tag, ref);
+  const sha = await tagged(ctx, project, { tag, ref, message });
   try {
     return await ctx.transaction(async (tx) => {
       const { id } = await tx.db
@@ -123,13 +125,16 @@ const isReleased = async (ctx: Context, project: ProjectRow, tag: string): Promi
 const tagged = async (
   ctx: Context,
   project: ProjectRow,
-  tag: string,
-  ref: string | null | undefined,
+  {
+    tag,
+    ref,
+    message,
+  }: { readonly tag: string; readonly ref: NewRelease['ref']; readonly message: NewRelease['tag_message'] },
 ): Promise<string | null> => {
   const { git } = ctx.services;
   if ((await git.resolve(project.disk_path, tagRef(tag))) === null) {
     if (ref == null || ref === '') throw badRequest('Ref is not specified, and the tag is not there');
-    await createTag(ctx, project, { tag, ref });
+    await createTag(ctx, project, { tag, ref, message });
   }
   const [found] = await git.listRefs(project.disk_path, {
     prefix: tagRef(''),

@@ -91,10 +91,11 @@ export const routes = [
     tag,
     summary: 'Release a tag',
     description:
-      'Where there is no such tag it is made, a lightweight one, from the branch, tag or commit `ref`. `milestones` are titles. A `released_at` to come makes an upcoming release. Evidence is not collected.',
+      'Where there is no such tag it is made from the branch, tag or commit `ref`: an annotated one with `tag_message`, else a lightweight one. `milestones` are titles. A `released_at` to come makes an upcoming release. Evidence is not collected.',
     input: {
       ...one,
       ref: text({ max: 1_000 }).nullish(),
+      tag_message: text({ max: 1_000_000 }).nullish(),
       ...attributes,
       assets: hash({
         links: list(hash({ name: text(), url: text(), ...linkAttributes }), { max: 100 }).optional(),

@@ -50,7 +50,9 @@ export const describeUpdates = async (
   return {
     updates,
     commits,
-    tags: new Map(tags.map((tag) => [tag.name, { commit: tag.peeledOid, message: tag.message }])),
+    tags: new Map(
+      tags.map((tag) => [tag.name, { commit: tag.peeledOid, message: tag.message?.replace(/\n+$/, '') ?? null }]),
+    ),
   };
 };
 

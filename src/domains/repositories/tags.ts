@@ -1,36 +1,61 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, DomainError, forbidden } from '#platform/errors.ts';
+import { notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import { type RefUpdate, tagRef } from './model.ts';
+import { type RefUpdate, type Tag, tagRef } from './model.ts';
 import { judgePush } from './policy.ts';
-import { moveRefs } from './pushes.ts';
+import { getTag } from './queries/tags.ts';
+import { callerIdentity, judgeOf, refusal, requireMove, writeRef } from './writing.ts';
+
+interface NewTag {
+  readonly tag: string;
+  /** A branch, tag or commit. */
+  readonly ref: string;
+  /** Makes an annotated tag, of the caller. */
+  readonly message?: string | null | undefined;
+}
 
 /**
- * Makes a lightweight tag of a branch, tag or commit, as a push would: with the same protection and events.
+ * Makes a tag, as a push would: with the same protection and events.
  *
  * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a start that is not there
  */
-export const createTag = async (
-  ctx: Context,
-  project: ProjectRow,
-  { tag, ref }: { readonly tag: string; readonly ref: string },
-): Promise<void> => {
+export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, message }: NewTag): Promise<Tag> => {
   requireAbility(ctx, project, 'push_code');
-  if (!validRefName(tag)) throw badRequest('the tag name is invalid');
+  if (!validRefName(tag)) throw refusal('Tag name invalid');
   const { git } = ctx.services;
-  const newOid = await git.resolveCommit(project.disk_path, ref);
-  if (newOid === null) throw badRequest(`there is no branch, tag or commit ${ref}`);
-  const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid };
-  const [refused] = (await judgePush(ctx, project, [update], git.newObjects(project.disk_path))).refused ?? [];
-  if (refused) throw forbidden(refused.reason);
-  try {
-    await moveRefs(ctx, project, [update]);
-  } catch (error) {
-    if (!(error instanceof DomainError) || error.code !== 'conflict') throw error;
-    throw badRequest('the tag is there already, or its name clashes with that of another one');
-  }
+  const commit = await git.resolveCommit(project.disk_path, ref);
+  if (commit === null) throw refusal(`Target ${ref} is invalid`);
+  const tagger = await callerIdentity(ctx);
+  await writeRef(ctx, project, async (current) => {
+    const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid: commit };
+    if ((await git.resolve(current.disk_path, update.ref)) !== null) throw refusal(`Tag ${tag} already exists`);
+    await requireMove(ctx, current, update);
+    const judge = judgeOf(ctx, current, update);
+    if (message == null || message === '') {
+      await judge(commit, git.newObjects(current.disk_path));
+      return update;
+    }
+    const newOid = await git.createTagObject(current.disk_path, { name: tag, commit, message, tagger }, judge);
+    return { ...update, newOid };
+  });
+  return getTag(ctx, project, tag);
+};
+
+/** Deletes a tag; a release of it stays. @throws DomainError `forbidden` where it is protected, `not_found` (Tag) */
+export const deleteTag = async (ctx: Context, project: ProjectRow, name: string): Promise<Tag> => {
+  requireAbility(ctx, project, 'push_code');
+  const tag = await getTag(ctx, project, name);
+  await writeRef(ctx, project, async (current) => {
+    const ref = tagRef(name);
+    const oldOid = await ctx.services.git.resolve(current.disk_path, ref);
+    if (oldOid === null) throw notFound('Tag');
+    const update: RefUpdate = { ref, oldOid, newOid: null };
+    await requireMove(ctx, current, update);
+    return update;
+  });
+  return tag;
 };
 
 /** What protects the tag from being made by the caller, or null. Releases of protected tags follow the same rules. */

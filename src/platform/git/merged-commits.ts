@@ -21,7 +21,8 @@ class Outcome extends Error {
 export const createMergedCommits =
   (runner: Runner, objects: ObjectReader): Git['applyChange'] =>
   async (path, { base, changed, onto, message, author, committer }, judge) => {
-    if (![base ?? changed, changed, onto].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    if (![base ?? onto, changed ?? onto, onto].every(validOid))
+      throw new GitError('invalid', 'The object id is not valid');
     try {
       return await inQuarantine(runner, path, async ({ env, forget }) => {
         const signed = { ...env, ...identityEnv('AUTHOR', author), ...identityEnv('COMMITTER', committer) };
@@ -32,11 +33,12 @@ export const createMergedCommits =
           });
         // `merge-tree` finds the base by itself (and takes a given one only since 2.40): here it is the one
         // parent of two commits made for the purpose.
-        const emptyTree = () => readOid(runner, path, ['mktree'], { input: '', env });
-        const root = await commit(base === null ? await emptyTree() : `${base}^{tree}`, []);
+        const treeOf = async (oid: string | null) =>
+          oid === null ? readOid(runner, path, ['mktree'], { input: '', env }) : `${oid}^{tree}`;
+        const root = await commit(await treeOf(base), []);
         const [ours, theirs] = await Promise.all([
-          commit(`${onto}^{tree}`, [root], 'ours'),
-          commit(`${changed}^{tree}`, [root], 'theirs'),
+          commit(await treeOf(onto), [root], 'ours'),
+          commit(await treeOf(changed), [root], 'theirs'),
         ]);
         const args = ['merge-tree', '--write-tree', '-z', '--no-messages', '--end-of-options', ours, theirs];
         const { stdout, exitCode } = await runner.run(path, args, { env, allow: [1] });

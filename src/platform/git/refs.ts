@@ -100,6 +100,10 @@ const SORTS: Readonly<Record<NonNullable<ListRefsOptions['order']>, readonly str
   // The last one counts most.
   updated_asc: ['--sort=refname', '--sort=committerdate'],
   updated_desc: ['--sort=refname', '--sort=-committerdate'],
+  created_asc: ['--sort=refname', '--sort=creatordate'],
+  created_desc: ['--sort=refname', '--sort=-creatordate'],
+  version_asc: ['--sort=version:refname'],
+  version_desc: ['--sort=-version:refname'],
 };
 
 const PLAIN_FIELDS = '%(objectname) %(refname)';

@@ -88,6 +88,8 @@ export interface Git extends GitReading {
    * without that branch.
    */
   copyRepository(from: string, to: string, options: CopyOptions): Promise<{ readonly branches: number }>;
+  /** How many commits each of two commits, of two repositories, has that the other has not. */
+  divergence(own: PlacedCommit, other: PlacedCommit): Promise<{ readonly ahead: number; readonly behind: number }>;
   /** Makes `path` a clone of branches and tags that another server has, all or nothing. Throws `invalid` for what cannot be a repository here. */
   cloneRemote(path: string, remote: Remote, options?: CloneOptions): Promise<FetchedBundle>;
 
@@ -391,6 +393,12 @@ export interface FetchedBundle {
   readonly others: readonly { readonly name: string; readonly oid: string }[];
   /** The branch the bundle's HEAD stands for, also set as the repository's HEAD; null when nothing tells. */
   readonly defaultBranch: string | null;
+}
+
+/** A commit, and the repository that it is in. */
+export interface PlacedCommit {
+  readonly path: string;
+  readonly oid: string;
 }
 
 export interface CopyOptions extends CallOptions {

@@ -46,15 +46,17 @@ mutationField('releaseCreate', {
   input: (t) => ({
     ...place(t),
     ref: t.string({ description: 'A branch, tag or commit.' }),
+    tagMessage: t.string({ description: 'Makes that tag an annotated one.' }),
     ...attributes(t),
     assets: t.field({ type: AssetsInput }),
   }),
   payload: { release: ReleaseRef },
-  run: async (ctx, { projectPath, tagName, ref, name, description, releasedAt, milestones, assets }) => {
+  run: async (ctx, { projectPath, tagName, ref, tagMessage, name, description, releasedAt, milestones, assets }) => {
     const project = await getProject(ctx, { path: projectPath });
     const release = await createRelease(ctx, project, {
       tag_name: tagName,
       ref,
+      tag_message: tagMessage,
       name,
       description,
       released_at: releasedAt ?? undefined,

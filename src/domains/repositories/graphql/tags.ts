@@ -2,7 +2,7 @@ import { builder } from '#graphql/builder.ts';
 import { connection } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
-import { type Tag, tagRef } from '../model.ts';
+import type { Tag } from '../model.ts';
 import { completeTags, getTag, listTags } from '../queries/tags.ts';
 import { CommitRef } from './commits.ts';
 import { type InProject, inProject, pageOfRefs, READS_GIT } from './refs.ts';
@@ -39,7 +39,7 @@ builder.objectFields(RepositoryRef, (t) => ({
             sort: 'asc',
           });
           const complete = async (refs: readonly Ref[]) => inProject(project, await completeTags(ctx, project, refs));
-          return pageOfRefs(page, list, complete, tagRef);
+          return pageOfRefs(page, list, complete, (name) => name);
         }),
     },
     TagConnection,

@@ -2,40 +2,48 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
-import { notFound } from '#platform/errors.ts';
+import { badParameters, notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
+import type { SortDirection } from '#platform/paging.ts';
 import { TAGS, type Tag, tagRef } from '../model.ts';
 import { matching, readProtections } from '../protections.ts';
 import { filterNames, searchTest } from './names.ts';
 
 export interface TagFilter {
+  /** Part of the name; `^term` begins, `term$` ends with it. Whatever the case. */
   readonly search?: string | undefined;
-  readonly order_by?: 'name' | 'updated' | undefined;
-  readonly sort?: 'asc' | 'desc' | undefined;
+  /** `updated`: by the time of the tag, or of the commit where it is lightweight. */
+  readonly order_by?: (typeof TAG_ORDERS)[number] | undefined;
+  readonly sort?: SortDirection | undefined;
+  /** The list must hold this name: another page goes on behind it. */
+  readonly page_token?: string | undefined;
 }
+
+export const TAG_ORDERS = ['name', 'updated', 'version'] as const;
 
 /** Tags, by default the newest first. Rows are refs alone: `completeTags` for a page. */
 export const listTags = async (ctx: Context, project: ProjectRow, filter: TagFilter): Promise<List<Ref>> => {
   requireAbility(ctx, project, 'read_code');
-  const { git } = ctx.services;
-  const refs = await git.listRefs(project.disk_path, { prefix: TAGS, signal: ctx.signal });
+  const { order_by = 'updated', sort = 'desc', page_token } = filter;
+  const order = order_by === 'name' ? 'name' : (`${order_by === 'updated' ? 'created' : 'version'}_${sort}` as const);
+  const refs = await ctx.services.git.listRefs(project.disk_path, { prefix: TAGS, order, signal: ctx.signal });
   const test = searchTest(filter.search);
-  const found = test ? await filterNames(refs, TAGS.length, test) : [...refs];
-  if (filter.order_by !== 'name') {
-    const commits = await git.readCommits(
-      project.disk_path,
-      found.map((ref) => ref.peeledOid),
-    );
-    const times = new Map(commits.map((commit) => [commit.id, Date.parse(commit.committed_date)]));
-    found.sort((a, b) => (times.get(a.peeledOid) ?? 0) - (times.get(b.peeledOid) ?? 0));
+  const found = test ? await filterNames(refs, TAGS.length, test) : refs;
+  const ordered = order === 'name' && sort === 'desc' ? found.toReversed() : found;
+  if (page_token !== undefined && !ordered.some(({ name }) => name === tagRef(page_token))) {
+    throw badParameters('page_token is invalid');
   }
-  return listOfRows(filter.sort === 'asc' ? found : found.toReversed(), (ref) => ref.name);
+  return listOfRows(ordered, (ref) => ref.name.slice(TAGS.length));
 };
 
 export const completeTags = async (ctx: Context, project: ProjectRow, refs: readonly Ref[]): Promise<Tag[]> => {
   if (refs.length === 0) return [];
   const names = refs.map((ref) => ref.name.slice(TAGS.length));
-  const [commits, protections, releases] = await Promise.all([
+  const [tagObjects, commits, protections, releases] = await Promise.all([
+    ctx.services.git.readTagObjects(
+      project.disk_path,
+      refs.filter((ref) => ref.oid !== ref.peeledOid).map((ref) => ref.oid),
+    ),
     ctx.services.git.readCommits(
       project.disk_path,
       refs.map((ref) => ref.peeledOid),
@@ -50,6 +58,7 @@ export const completeTags = async (ctx: Context, project: ProjectRow, refs: read
           .execute()
       : [],
   ]);
+  const objectById = new Map(tagObjects.map((object) => [object.id, object]));
   const commitById = new Map(commits.map((commit) => [commit.id, commit]));
   const releaseByTag = new Map(releases.map((release) => [release.tag_name, release]));
   return refs.map((ref, at) => {
@@ -57,7 +66,8 @@ export const completeTags = async (ctx: Context, project: ProjectRow, refs: read
     return {
       name,
       target: ref.oid,
-      message: ref.message ?? '',
+      message: objectById.get(ref.oid)?.message ?? '',
+      created_at: objectById.get(ref.oid)?.tagged_date ?? null,
       protected: matching(protections.tags, name).length > 0,
       commit: commitById.get(ref.peeledOid) ?? null,
       release: releaseByTag.get(name) ?? null,
@@ -68,11 +78,12 @@ export const completeTags = async (ctx: Context, project: ProjectRow, refs: read
 /** @throws DomainError `not_found` (Tag) */
 export const getTag = async (ctx: Context, project: ProjectRow, name: string): Promise<Tag> => {
   requireAbility(ctx, project, 'read_code');
-  const refs = await ctx.services.git.listRefs(project.disk_path, {
-    prefix: TAGS,
-    match: (each) => tagRef(each) === tagRef(name),
-  });
-  const [tag] = await completeTags(ctx, project, refs);
+  const { git } = ctx.services;
+  const oid = await git.resolve(project.disk_path, tagRef(name));
+  if (oid === null) throw notFound('Tag');
+  const [commit] = await git.readCommits(project.disk_path, [oid]);
+  const ref = { name: tagRef(name), oid, peeledOid: commit?.id ?? oid, message: null };
+  const [tag] = await completeTags(ctx, project, [ref]);
   if (!tag) throw notFound('Tag');
   return tag;
 };

@@ -1,31 +1,38 @@
+import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
+import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
-import { completeTags, getTag, listTags } from '../queries/tags.ts';
+import { completeTags, getTag, listTags, TAG_ORDERS } from '../queries/tags.ts';
 import { tagRecord, toTag } from '../record.ts';
+import { createTag, deleteTag } from '../tags.ts';
 
 const tag = 'Tags';
 
 const id = idOrPath();
+const tag_name = text({ max: 1_000 });
 
 export const tagRoutes = [
   listRoute({
     path: '/projects/:id/repository/tags',
     tag,
     summary: 'List tags',
+    description:
+      '`search` is part of the name, whatever its case; `^term` begins and `term$` ends it. `pagination=keyset` goes on after `page_token`.',
     auth: 'optional',
     input: {
       id,
       search: text({ max: 1_000 }).optional(),
-      order_by: oneOf(['name', 'updated']).default('updated'),
+      order_by: oneOf(TAG_ORDERS).default('updated'),
       sort: oneOf(['asc', 'desc']).default('desc'),
     },
     item: tagRecord,
-    paging: 'offset',
+    paging: { keyset: 'name' },
     run: async (ctx, { id, ...filter }, wanted) => {
       const project = await getProject(ctx, id);
-      const page = await readPage(await listTags(ctx, project, filter), wanted);
+      const page_token = wanted.kind === 'keyset' ? (wanted.cursor?.name?.toString() ?? undefined) : undefined;
+      const page = await readPage(await listTags(ctx, project, { ...filter, page_token }), wanted);
       const tags = await completeTags(ctx, project, page.items);
       return { ...page, items: tags.map((each) => toTag(ctx, project, each)) };
     },
@@ -36,11 +43,49 @@ export const tagRoutes = [
     tag,
     summary: 'Show a tag',
     auth: 'optional',
-    input: { id, tag_name: text({ max: 1_000 }) },
+    input: { id, tag_name },
     response: tagRecord,
     run: async (ctx, { id, tag_name }) => {
       const project = await getProject(ctx, id);
       return toTag(ctx, project, await getTag(ctx, project, tag_name));
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/repository/tags/:tag_name/signature',
+    tag,
+    summary: 'Show who signed a tag',
+    description: 'Signatures are not verified here: there is none to show.',
+    auth: 'optional',
+    input: { id, tag_name },
+    response: z.object({ signature_type: z.string() }),
+    run: async (ctx, { id, tag_name }) => {
+      await getTag(ctx, await getProject(ctx, id), tag_name);
+      throw notFound('Signature');
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/repository/tags',
+    tag,
+    summary: 'Make a tag',
+    description: 'With a `message` an annotated one, of the caller.',
+    input: { id, tag_name, ref: text({ max: 1_000 }), message: text({ max: 1_000_000 }).optional() },
+    response: tagRecord,
+    run: async (ctx, { id, tag_name, ...rest }) => {
+      const project = await getProject(ctx, id);
+      return toTag(ctx, project, await createTag(ctx, project, { tag: tag_name, ...rest }));
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/repository/tags/:tag_name',
+    tag,
+    summary: 'Delete a tag',
+    input: { id, tag_name },
+    response: null,
+    run: async (ctx, { id, tag_name }) => {
+      await deleteTag(ctx, await getProject(ctx, id), tag_name);
     },
   }),
 ];

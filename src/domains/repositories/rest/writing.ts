@@ -5,6 +5,8 @@ import { boolean, hash, type Input, idOrPath, list, oneOf, text } from '#rest/pa
 import { route } from '#rest/route.ts';
 import { createCommit, type FileAction } from '../commit-changes.ts';
 import { decodeContent } from '../content.ts';
+import { cherryPick, revert } from '../picking.ts';
+import { commitRecord, toCommit } from '../record.ts';
 import { toWrittenCommit, writtenCommitRecord } from './written-commit.ts';
 
 /** Content in base64 and JSON is half as much again: some 20 MiB of files. */
@@ -76,6 +78,33 @@ const writeFile = async (
 
 const files = 'Repository files';
 
+const pickInput = {
+  id,
+  sha: name,
+  branch: name,
+  dry_run: boolean().default(false),
+  message: text({ max: 1_000_000 }).optional(),
+};
+const pickedRecord = z.union([commitRecord, z.object({ dry_run: z.literal('success') })]);
+
+const pickRoute = (action: 'cherry_pick' | 'revert', summary: string, pick: typeof cherryPick) =>
+  route({
+    method: 'POST',
+    path: `/projects/:id/repository/commits/:sha/${action}`,
+    tag: 'Commits',
+    summary,
+    description: 'With `dry_run` nothing is made; it is only found out whether it could be.',
+    input: pickInput,
+    response: pickedRecord,
+    run: async (ctx, { id, sha, ...rest }, http) => {
+      const project = await getProject(ctx, id);
+      const commit = await pick(ctx, project, sha, rest);
+      if (commit) return toCommit(ctx, project, commit);
+      http.setStatus(200);
+      return { dry_run: 'success' } as const;
+    },
+  });
+
 export const writingRoutes = [
   route({
     method: 'POST',
@@ -102,6 +131,8 @@ export const writingRoutes = [
       return toWrittenCommit(ctx, project, commit, stats);
     },
   }),
+  pickRoute('cherry_pick', 'Put what a commit changed on a branch', cherryPick),
+  pickRoute('revert', 'Take back on a branch what a commit changed', revert),
   route({
     method: 'POST',
     path: '/projects/:id/repository/files/:file_path',
