@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
-import { actorShape, actorTemplate } from '#domains/access/policy.ts';
-import { namespacesByIds } from '#domains/groups/queries.ts';
+import { actorShape, actorTemplate, namespaceIsVisible } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
-import { CompiledStatements, runCompiled } from '#platform/db/compiled.ts';
+import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
 import type { ProjectDetails, ProjectRow } from './model.ts';
 import { withColumns } from './row-cache.ts';
@@ -49,6 +48,18 @@ export const readProjects = async (
   return finish(ctx, await runCompiled<RawProject>(ctx, statement, filterValues(wanted)), new Set(parts));
 };
 
+/** Those of the groups that the caller may know of. */
+const visibleGroups = async (ctx: Context, ids: readonly number[]): Promise<ReadonlySet<number>> => {
+  const statement = statements.get(
+    ctx,
+    `groups|${actorShape(ctx.actor)}`,
+    () => sql`select namespaces.id from namespaces
+      where namespaces.id = any (${slot('ids')}::bigint[]) and ${namespaceIsVisible(actorTemplate(ctx.actor))}`,
+  );
+  const rows = await runCompiled<{ readonly id: number }>(ctx, statement, { ids });
+  return new Set(rows.map(({ id }) => id));
+};
+
 /** Turns what the statement gave into rows. */
 export const finish = async <Row extends RawProject>(
   ctx: Context,
@@ -58,7 +69,7 @@ export const finish = async <Row extends RawProject>(
   if (wanted.has('shared_with_groups') && !ctx.actor.isAdmin) {
     const groups = rows.flatMap((row) => row.shared_with_groups ?? []).map((group) => group.group_id);
     if (groups.length > 0) {
-      const visible = new Set((await namespacesByIds(ctx, [...new Set(groups)])).keys());
+      const visible = await visibleGroups(ctx, [...new Set(groups)]);
       for (const row of rows) hideGroups(row, visible);
     }
   }
