@@ -259,7 +259,7 @@ describe('what people have to do with', () => {
     // After a year it is no longer told.
     await db()
       .updateTable('project_contributions')
-      .set({ last_at: new Date(Date.now() - 366 * 86_400_000) })
+      .set({ last_at: new Date(Date.now() - 366 * 86_400_000).toISOString() })
       .where('project_id', '=', open.id)
       .execute();
     expect(await rest(app().as(user))).toEqual(['closed work']);

@@ -101,10 +101,21 @@ export const projectAvatarUrl = (
 export const readmeUrl = (
   ctx: Pick<Context, 'services'>,
   project: Pick<ProjectRow, 'full_path' | 'readme_path' | 'default_branch'>,
+): string | null => (project.readme_path === null ? null : blobUrl(ctx, project, project.readme_path));
+
+/** Where a file of the default branch is shown; null where there is no such branch. */
+export const blobUrl = (
+  ctx: Pick<Context, 'services'>,
+  project: Pick<ProjectRow, 'full_path' | 'default_branch'>,
+  path: string,
 ): string | null =>
-  project.readme_path === null || project.default_branch === null
+  project.default_branch === null
     ? null
-    : webUrl(ctx, `${project.full_path}/-/blob/${project.default_branch}/${project.readme_path}`);
+    : webUrl(ctx, `${project.full_path}/-/blob/${inUrl(project.default_branch)}/${inUrl(path)}`);
+
+/** A path as URLs hold it: what would end it, or be read as something else, is encoded. */
+const inUrl = (path: string): string =>
+  /^[\w./-]*$/.test(path) ? path : path.split('/').map(encodeURIComponent).join('/');
 
 /** What image names of the project would begin with in a registry on this host. */
 export const registryPrefix = (

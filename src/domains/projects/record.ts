@@ -8,7 +8,9 @@ import { decrypt } from '#platform/secrets.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
 import { containerExpirationPolicy } from './attributes.ts';
+import { findLicense } from './license.ts';
 import {
+  blobUrl,
   httpUrlToRepo,
   markedForDeletionOn,
   nameWithNamespace,
@@ -34,6 +36,14 @@ const namespace = z.object({
   web_url: z.string(),
 });
 
+const license = z.object({
+  key: z.string(),
+  name: z.string(),
+  nickname: z.string().nullable(),
+  html_url: z.string().nullable(),
+  source_url: z.string().nullable(),
+});
+
 const simple = {
   id: z.int(),
   description: z.string().nullable(),
@@ -54,6 +64,9 @@ const simple = {
   star_count: z.int(),
   last_activity_at: z.string(),
   namespace,
+  /** Where they are asked for, of one project. */
+  license_url: z.string().nullable().optional(),
+  license: license.nullable().optional(),
   /** Only to administrators who ask for them. */
   custom_attributes: customAttributesField,
 };
@@ -86,8 +99,9 @@ export const projectRecord = z
     ...simple,
     _links: z.object({
       self: z.string(),
-      issues: z.string(),
-      merge_requests: z.string(),
+      /** Where the caller may read them. */
+      issues: z.string().optional(),
+      merge_requests: z.string().optional(),
       repo_branches: z.string(),
       labels: z.string(),
       events: z.string(),
@@ -211,13 +225,13 @@ export const toSimpleProject = (ctx: Context, project: ProjectRow): SimpleProjec
   path: project.path,
   path_with_namespace: project.full_path,
   created_at: isoTime(project.created_at),
-  default_branch: project.default_branch,
+  default_branch: can(ctx, project, 'read_code') ? project.default_branch : null,
   tag_list: project.topics,
   topics: project.topics,
   ssh_url_to_repo: sshUrlToRepo(ctx, project),
   http_url_to_repo: httpUrlToRepo(ctx, project),
   web_url: projectWebUrl(ctx, project),
-  readme_url: readmeUrl(ctx, project),
+  readme_url: can(ctx, project, 'read_code') ? readmeUrl(ctx, project) : null,
   forks_count: project.forks_count,
   avatar_url: projectAvatarUrl(ctx, project),
   star_count: project.star_count,
@@ -234,6 +248,22 @@ export const toSimpleProject = (ctx: Context, project: ProjectRow): SimpleProjec
   },
 });
 
+/** The record with the licence in its default branch, which has to be looked up there. */
+export const withLicense = async <R extends SimpleProjectRecord>(
+  ctx: Context,
+  project: ProjectRow,
+  record: R,
+  wanted: boolean,
+): Promise<R> => {
+  if (!wanted) return record;
+  const found = await findLicense(ctx, project);
+  return {
+    ...record,
+    license_url: found ? blobUrl(ctx, project, found.path) : null,
+    license: found?.license ?? null,
+  };
+};
+
 /** What the caller may see of the project's settings: all of it, but secrets and what belongs to administrators. */
 export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectRecord => {
   const self = apiUrl(ctx, `projects/${project.id}`);
@@ -241,8 +271,8 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     ...toSimpleProject(ctx, project),
     _links: {
       self,
-      issues: `${self}/issues`,
-      merge_requests: `${self}/merge_requests`,
+      ...(can(ctx, project, 'read_issue') ? { issues: `${self}/issues` } : {}),
+      ...(can(ctx, project, 'read_merge_request') ? { merge_requests: `${self}/merge_requests` } : {}),
       repo_branches: `${self}/repository/branches`,
       labels: `${self}/labels`,
       events: `${self}/events`,
@@ -259,7 +289,7 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     import_url: can(ctx, project, 'admin_project') ? project.import_url : null,
     import_type: project.import_type,
     import_status: project.import_status,
-    import_error: project.import_error,
+    import_error: can(ctx, project, 'admin_project') ? project.import_error : null,
     open_issues_count: can(ctx, project, 'read_issue') ? project.open_issues_count : null,
     issues_access_level: project.issues_access_level,
     repository_access_level: project.repository_access_level,

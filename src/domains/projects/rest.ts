@@ -9,7 +9,7 @@ import { readAttributes } from './attributes.ts';
 import { createProject, namespaceOfUser, setArchived, setStar, updateProject } from './commands.ts';
 import { deleteProject, restoreProject } from './deletion.ts';
 import { getProject, getProjectDetails, type ProjectRow } from './queries.ts';
-import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject } from './record.ts';
+import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject, withLicense } from './record.ts';
 import { avatarRoute } from './rest/avatar.ts';
 import { groupRoutes } from './rest/group.ts';
 import { aroundRoutes } from './rest/groups.ts';
@@ -41,15 +41,20 @@ export const routes = [
     input: {
       id: idOrPath(),
       statistics: boolean().default(false),
+      license: boolean().default(false).describe('With the licence found in the default branch.'),
       simple: boolean().default(false),
       with_custom_attributes: boolean().default(false),
     },
     response: anyProjectRecord,
-    run: async (ctx, { id, statistics, simple, with_custom_attributes }) => {
-      if (simple || isAnonymous(ctx)) return toSimpleProject(ctx, await getProject(ctx, id));
+    run: async (ctx, { id, statistics, license, simple, with_custom_attributes }) => {
+      if (simple || isAnonymous(ctx)) {
+        const project = await getProject(ctx, id);
+        return withLicense(ctx, project, toSimpleProject(ctx, project), license);
+      }
       const extra: DetailPart[] = ['owner', 'runners_token'];
       if (statistics) extra.push('statistics');
-      const full = toProjectRecord(ctx, await getProjectDetails(ctx, id, extra));
+      const project = await getProjectDetails(ctx, id, extra);
+      const full = await withLicense(ctx, project, toProjectRecord(ctx, project), license);
       const [record = full] = await withCustomAttributes(ctx, 'projects', [full], with_custom_attributes);
       return record;
     },

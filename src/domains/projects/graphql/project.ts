@@ -10,6 +10,7 @@ import { descriptionHtml } from '#platform/description-html.ts';
 import { attributeNames } from '../attributes.ts';
 import {
   httpUrlToRepo,
+  markedForDeletionOn,
   nameWithNamespace,
   type ProjectColumns,
   type ProjectRow,
@@ -194,6 +195,16 @@ ProjectRef.implement({
         ['id', 'avatar_key'],
         t.string({ resolve: (project, _args, ctx) => projectAvatarUrl(ctx, project) }),
       ),
+      markedForDeletionOn: reads(
+        'markedForDeletionOn',
+        ['marked_for_deletion_on', 'namespace'],
+        t.field({
+          type: 'Date',
+          description:
+            'The day on which it was marked, or a group that it lies in: it goes when there is no more time to restore it.',
+          resolve: (project) => markedForDeletionOn(project),
+        }),
+      ),
       webUrl: reads(
         'webUrl',
         ['full_path'],
@@ -211,8 +222,10 @@ ProjectRef.implement({
       ),
       readmeUrl: reads(
         'readmeUrl',
-        ['full_path', 'readme_path', 'default_branch'],
-        t.string({ resolve: (project, _args, ctx) => readmeUrl(ctx, project) }),
+        [...JUDGED, 'full_path', 'readme_path', 'default_branch'],
+        t.string({
+          resolve: (project, _args, ctx) => (can(ctx, project, 'read_code') ? readmeUrl(ctx, project) : null),
+        }),
       ),
       createdAt: reads('createdAt', ['created_at'], t.expose('created_at', { type: 'Time' })),
       updatedAt: reads('updatedAt', ['updated_at'], t.expose('updated_at', { type: 'Time' })),
@@ -226,7 +239,14 @@ ProjectRef.implement({
           resolve: (project, _args, ctx) => (can(ctx, project, 'read_issue') ? project.open_issues_count : null),
         }),
       ),
-      defaultBranch: reads('defaultBranch', ['default_branch'], t.exposeString('default_branch')),
+      defaultBranch: reads(
+        'defaultBranch',
+        [...JUDGED, 'default_branch'],
+        t.string({
+          description: 'For whoever may read the code.',
+          resolve: (project, _args, ctx) => (can(ctx, project, 'read_code') ? project.default_branch : null),
+        }),
+      ),
       importStatus: reads('importStatus', ['import'], t.exposeString('import_status')),
       importType: reads('importType', ['import_type'], t.exposeString('import_type')),
       topics: reads('topics', ['topics'], t.exposeStringList('topics')),
@@ -269,7 +289,6 @@ ProjectRef.implement({
           resolve: async (project, _args, ctx) => (await loadStarred(ctx, project.id)) ?? false,
         }),
       ),
-      isForked: reads('isForked', ['id'], t.boolean({ nullable: false, resolve: () => false })),
       mergeMethod: reads('mergeMethod', ['merge_method'], t.exposeString('merge_method')),
       mergeRequestsFfOnlyEnabled: reads(
         'mergeRequestsFfOnlyEnabled',
