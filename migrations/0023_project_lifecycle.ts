@@ -16,6 +16,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
             from namespaces above join namespaces d on d.traversal_ids @> array[above.id]
             where above.marked_for_deletion_on is not null group by d.id) as marked
       where n.id = marked.id;
+    create index namespaces_deletion_marked on namespaces (deletion_marked_on, id) where deletion_marked_on is not null;
 
     create table project_languages (
       project_id bigint not null references projects (id) on delete cascade,

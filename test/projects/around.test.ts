@@ -165,6 +165,14 @@ describe('the people of a project', () => {
     await make.projectMember(third, maintainer, 40);
     expect((await copy(maintainer, third)).status).toBe(200);
     expect(await members(third.id)).toContainEqual([known.id, 40, null]);
+    const fourth = await make.project({}, owner);
+    const { data } = await app()
+      .as(owner)
+      .graphql(
+        `mutation { projectMembersImport(input: { projectPath: "${fourth.path_with_namespace}",
+          sourceProjectPath: "${from.path_with_namespace}" }) { errors addedCount } }`,
+      );
+    expect(data.projectMembersImport).toEqual({ errors: [], addedCount: 3 });
     // Of the other project too he has to be a Maintainer.
     const foreign = await make.project({ visibility: 'internal' }, known);
     expect((await copy(owner, to, foreign)).status).toBe(403);

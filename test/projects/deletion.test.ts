@@ -147,6 +147,8 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     };
     expect((await run('projectRestore')).errors).toHaveLength(1);
     expect((await run('projectDelete')).project.name).toBe(project.path);
+    const query = `{ project(fullPath: "${project.path_with_namespace}") { markedForDeletionOn } }`;
+    expect((await client.graphql(query)).data.project.markedForDeletionOn).toMatch(/^\d{4}-\d\d-\d\d$/);
     expect((await run('projectDelete')).errors).toHaveLength(1);
     expect((await run('projectRestore')).project.name).toBe(project.path);
     expect((await run('projectDelete', 'permanentlyRemove: true')).errors).toHaveLength(1);

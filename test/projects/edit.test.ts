@@ -270,5 +270,12 @@ describe('the avatar of a project', () => {
     expect([shown.status, shown.headers.get('cache-control')]).toEqual([200, 'public, max-age=31536000, immutable']);
     const { data } = await app().anonymous.graphql(`{ project(fullPath: "${owner.username}/pictured") { avatarUrl } }`);
     expect(data.project.avatarUrl).toBe(made.body.avatar_url);
+    const removed = await app()
+      .as(owner)
+      .graphql(
+        `mutation { projectUpdate(input: { fullPath: "${owner.username}/pictured", removeAvatar: true }) {
+          errors project { avatarUrl } } }`,
+      );
+    expect(removed.data.projectUpdate).toEqual({ errors: [], project: { avatarUrl: null } });
   });
 });

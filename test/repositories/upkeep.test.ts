@@ -25,6 +25,8 @@ describe('GET /projects/:id/statistics', () => {
     await until('the fetches are written', async () => (await fetches()).total >= 2);
     const { total, days } = await fetches();
     expect([total, days]).toEqual([2, [{ count: 2, date: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) }]]);
+    const query = `{ project(fullPath: "${project.path_with_namespace}") { fetches { date count } } }`;
+    expect((await client.graphql(query)).data.project.fetches).toEqual(days);
     await sql`insert into project_fetches (project_id, day, count) values
       (${project.id}, current_date - 29, 5), (${project.id}, current_date - 30, 7)`.execute(app().hub.services.db);
     expect((await fetches()).total).toBe(7);
@@ -59,6 +61,17 @@ describe('what is told of the repository itself, and done to it', () => {
     expect(await Promise.all([owner, maintainer, stranger].map(housekeeping))).toEqual([201, 403, 404]);
     expect((await app().anonymous.post(`${path}/housekeeping`)).status).toBe(401);
     expect((await as(owner).post(`${path}/housekeeping`, { task: 'prune' })).status).toBe(400);
+    const fullPath = project.path_with_namespace;
+    const pack = async (user: TestUser) =>
+      (
+        await as(user).graphql(
+          `mutation { projectHousekeeping(input: { fullPath: "${fullPath}" }) { errors project { name } } }`,
+        )
+      ).data.projectHousekeeping;
+    expect((await pack(owner)).errors).toEqual([]);
+    expect(await pack(maintainer)).toBeNull();
+    const fetches = `{ project(fullPath: "${fullPath}") { fetches { count } } }`;
+    expect((await as(guest).graphql(fetches)).data.project.fetches).toBeNull();
   });
 
   it('is where it lies', async () => {

@@ -57,15 +57,24 @@ export interface FetchDay {
 }
 
 /** How often the project was fetched on each of the last 30 days, the newest first; days without are left out. @throws DomainError `forbidden` */
-export const listFetches = (ctx: Context, project: ProjectRow): Promise<FetchDay[]> => {
+export const listFetches = async (ctx: Context, project: ProjectRow): Promise<readonly FetchDay[]> => {
   requireAbility(ctx, project, 'read_statistics');
-  return ctx.db
+  return (await fetchesByProjects(ctx, [project.id])).get(project.id) ?? [];
+};
+
+/** The same for many projects; rights are the caller's to check. */
+export const fetchesByProjects = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, readonly FetchDay[]>> => {
+  const rows = await ctx.db
     .selectFrom('project_fetches')
-    .select(['day as date', 'count'])
-    .where('project_id', '=', project.id)
+    .select(['project_id', 'day as date', 'count'])
+    .where(sql<boolean>`project_id = any (${ids}::bigint[])`)
     .where('day', '>', sql<string>`current_date - ${sql.lit(DAYS)}::int`)
     .orderBy('day', 'desc')
     .execute();
+  return Map.groupBy(rows, (row) => row.project_id);
 };
 
 /** The job `repositories.forget_fetches`: nobody asks for days that are longer ago. */

@@ -15,6 +15,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { addMember, removeMember, updateMember } from '../commands.ts';
+import { copyMembers } from '../copying.ts';
 import { groupSource, type MemberSource, projectSource } from '../model.ts';
 import { listMembersBelow, listMembershipsOf, type MemberRelation, type MemberRow } from '../queries.ts';
 import { shareProject, unshareProject } from '../shares.ts';
@@ -365,5 +366,16 @@ mutationField('projectUnshare', {
   run: async (ctx, { projectPath, sharedWithPath }) => {
     await unshareProject(ctx, await getProject(ctx, { path: projectPath }), { path: sharedWithPath });
     return { project: await findProject(ctx, { path: projectPath }) };
+  },
+});
+
+mutationField('projectMembersImport', {
+  description: 'Makes the members of one project members of another; who is one already stays as he is.',
+  input: (t) => ({ projectPath: t.id({ required: true }), sourceProjectPath: t.id({ required: true }) }),
+  payload: { project: ProjectRef, addedCount: 'Int' },
+  run: async (ctx, { projectPath, sourceProjectPath }) => {
+    const project = await getProject(ctx, { path: projectPath });
+    const addedCount = await copyMembers(ctx, await getProject(ctx, { path: sourceProjectPath }), project);
+    return { project, addedCount };
   },
 });

@@ -45,6 +45,7 @@ mutationField('projectUpdate', {
     path: t.string(),
     visibility: t.field({ type: VisibilityLevelsEnum }),
     defaultBranch: t.string(),
+    removeAvatar: t.boolean({ description: 'Takes the picture away; one is set over REST.' }),
     ...settingFields(t),
   }),
   payload: { project: ProjectRef },
@@ -55,6 +56,7 @@ mutationField('projectUpdate', {
       path: input.path ?? undefined,
       visibility: input.visibility ?? undefined,
       default_branch: input.defaultBranch ?? undefined,
+      avatar: input.removeAvatar ? null : undefined,
     }),
   }),
 });

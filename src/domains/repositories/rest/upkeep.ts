@@ -33,7 +33,8 @@ export const upkeepRoutes = [
     response: fetchStatistics,
     run: async (ctx, { id }) => {
       const days = await listFetches(ctx, await getProject(ctx, id));
-      return { fetches: { total: days.reduce((sum, { count }) => sum + count, 0), days } };
+      const total = days.reduce((sum, { count }) => sum + count, 0);
+      return { fetches: { total, days: days.map(({ count, date }) => ({ count, date })) } };
     },
   }),
   route({

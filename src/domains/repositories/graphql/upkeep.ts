@@ -1,0 +1,40 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { builder } from '#graphql/builder.ts';
+import { loader } from '#graphql/loaders.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { type FetchDay, fetchesByProjects } from '../fetches.ts';
+import { scheduleHousekeeping } from '../upkeep.ts';
+
+const loadFetches = loader(fetchesByProjects);
+
+const FetchDayRef = builder.objectRef<FetchDay>('ProjectFetchDay').implement({
+  description: 'How often a project was fetched on a day.',
+  fields: (t) => ({
+    date: t.expose('date', { type: 'Date', nullable: false }),
+    count: t.exposeInt('count', { nullable: false }),
+  }),
+});
+
+readsOfProject('fetches', JUDGED);
+builder.objectField(ProjectRef, 'fetches', (t) =>
+  t.field({
+    type: [FetchDayRef],
+    nullable: { list: true, items: false },
+    description: 'Of the last 30 days, the newest first, without those on which nobody fetched; null below Reporter.',
+    resolve: async (project, _args, ctx) =>
+      can(ctx, project, 'read_statistics') ? ((await loadFetches(ctx, project.id)) ?? []) : null,
+  }),
+);
+
+mutationField('projectHousekeeping', {
+  description: 'Has the repository of a project packed, in the background. Owners.',
+  input: (t) => ({ fullPath: t.id({ required: true }) }),
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath }) => {
+    const project = await getProject(ctx, { path: fullPath });
+    await scheduleHousekeeping(ctx, project);
+    return { project };
+  },
+});
