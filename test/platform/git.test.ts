@@ -213,7 +213,7 @@ describe('what contains what', () => {
     await bench.git.init(path, 'main');
     const commit = (ref: string, mark: number, from: string) =>
       `commit ${ref}\nmark :${mark}\ncommitter A <a@example.com> ${1_700_000_000 + mark} +0000\ndata 1\nx\n${from}`;
-    const ahead = Array.from({ length: 30_000 }, (_, n) =>
+    const ahead = Array.from({ length: 13_000 }, (_, n) =>
       commit('refs/heads/ahead', n + 3, `from :${n === 0 ? 1 : n + 2}\n`),
     );
     await fastImport(

@@ -6,7 +6,7 @@ import type { Git } from './types.ts';
 type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor'>;
 
 /** Ids of what branches hold that the target lacks; where there are more, all branches are gone through instead. */
-const MAX_OUTPUT_BYTES = 1024 * 1024;
+const MAX_OUTPUT_BYTES = 512 * 1024;
 const MAX_REMEMBERED = 20_000;
 
 export const createAncestry = (runner: Runner): AncestryFunctions => {

@@ -78,10 +78,11 @@ interface Pending {
 const HEADER = /^([0-9a-f]{40,64}) (commit|tree|blob|tag) (\d+)$/;
 
 const openSession = (runner: Runner, path: string, onEnd: () => void): Session => {
-  const git: GitProcess = runner.launch(path, ['cat-file', '--batch-command']);
+  const git: GitProcess = runner.launch(path, ['cat-file', '--batch-command', '--buffer']);
   const queue: Pending[] = [];
   let timer = setTimeout(() => {}, 0);
   let header = '';
+  let unsent = '';
   let object: { oid: string; type: string; size: number; kept: Buffer[]; left: number } | null = null;
 
   const rearm = () => {
@@ -131,6 +132,13 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
     }
   });
 
+  /** All that is asked in one turn goes and comes back in one piece: each write wakes the other process up. */
+  const send = () => {
+    if (unsent === '') return;
+    git.stdin.write(`${unsent}flush\n`);
+    unsent = '';
+  };
+
   const finished = git.exited.then(
     (code) => git.failure(code),
     (error: unknown) => (error instanceof Error ? error : new GitError('failed', String(error))),
@@ -142,6 +150,7 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
   });
   const end = (): Promise<void> => {
     onEnd();
+    send();
     git.stdin.end();
     return over;
   };
@@ -154,7 +163,8 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
       new Promise((resolve, reject) => {
         queue.push({ withContent: command === 'contents', resolve, reject });
         if (queue.length === 1) rearm();
-        git.stdin.write(`${command} ${name}\n`);
+        if (unsent === '') queueMicrotask(send);
+        unsent += `${command} ${name}\n`;
       }),
   };
 };
