@@ -22,9 +22,12 @@ export interface Comparison {
   readonly rounds?: number;
   readonly windowMs?: number;
   readonly warmUpMs?: number;
+  /** A window goes on until so many have been answered, on machines where others are busy. */
+  readonly leastRequests?: number;
 }
 
 export interface Window {
+  readonly requests: number;
   readonly perSecond: number;
   readonly nodeUs: number;
   readonly postgresUs: number;
@@ -69,14 +72,15 @@ export const takeTurns = async ({
   rounds = 8,
   windowMs = 1_500,
   warmUpMs = 2_000,
+  leastRequests = 0,
 }: Omit<Comparison, 'atLeast'>): Promise<Round[]> => {
-  for (const side of [hub, baseline]) await load(side, databaseMs, concurrency, warmUpMs);
+  for (const side of [hub, baseline]) await load(side, databaseMs, concurrency, warmUpMs, 0);
   const windows: Round[] = [];
   for (let round = 0; round < rounds; round++) {
     // Whoever comes second finds warmer caches: take turns.
     const first = round % 2 === 0;
-    const a = await load(first ? hub : baseline, databaseMs, concurrency, windowMs);
-    const b = await load(first ? baseline : hub, databaseMs, concurrency, windowMs);
+    const a = await load(first ? hub : baseline, databaseMs, concurrency, windowMs, leastRequests);
+    const b = await load(first ? baseline : hub, databaseMs, concurrency, windowMs, leastRequests);
     windows.push(first ? { hub: a, baseline: b } : { hub: b, baseline: a });
   }
   return windows;
@@ -89,6 +93,7 @@ const load = async (
   databaseMs: () => number,
   concurrency: number,
   windowMs: number,
+  leastRequests: number,
 ): Promise<Window> => {
   const own = () => (children ? treeCpuMs(pid) : cpuMs([pid]));
   const [node, postgres] = [own(), databaseMs()];
@@ -97,7 +102,7 @@ const load = async (
   let requests = 0;
   await Promise.all(
     Array.from({ length: concurrency }, async () => {
-      while (performance.now() < end) {
+      while (performance.now() < end || requests < leastRequests) {
         await send();
         requests++;
       }
@@ -105,6 +110,7 @@ const load = async (
   );
   const seconds = (performance.now() - start) / 1_000;
   return {
+    requests,
     perSecond: requests / seconds,
     nodeUs: ((own() - node) * 1_000) / requests,
     postgresUs: ((databaseMs() - postgres) * 1_000) / requests,
