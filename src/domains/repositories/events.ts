@@ -116,3 +116,5 @@ const protection = z.object({ id: z.number(), name: z.string() });
 export const branchProtected = defineEvent('protected_branch.created', protection);
 export const branchProtectionUpdated = defineEvent('protected_branch.updated', protection);
 export const branchUnprotected = defineEvent('protected_branch.deleted', protection);
+export const tagProtected = defineEvent('protected_tag.created', protection);
+export const tagUnprotected = defineEvent('protected_tag.deleted', protection);

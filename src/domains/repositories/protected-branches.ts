@@ -1,23 +1,21 @@
 import { sql } from 'kysely';
-import { DEVELOPER, MAINTAINER } from '#domains/access/model.ts';
-import { usersWithProjectLevel } from '#domains/access/queries.ts';
-import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { MAINTAINER } from '#domains/access/model.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
-import { conflict, forbidden, invalid, notFound, unprocessable } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import { branchProtected, branchProtectionUpdated, branchUnprotected } from './events.ts';
-import { ADMINISTRATOR, isGranted, NO_ONE, type ProtectionAction, readProtections } from './protections.ts';
-
-export interface GrantedLevel {
-  readonly id: number;
-  readonly action: ProtectionAction;
-  readonly access_level: number | null;
-  readonly user_id: number | null;
-  readonly group_id: number | null;
-  /** Of the user or group. */
-  readonly name: string | null;
-}
+import {
+  aboutProtection,
+  addLevels,
+  type Grant,
+  type GrantedLevel,
+  idsToRemove,
+  nameProblem,
+  removeLevels,
+} from './protection-levels.ts';
+import { isGranted, readProtections } from './protections.ts';
 
 export interface ProtectedBranch {
   readonly id: number;
@@ -25,15 +23,6 @@ export interface ProtectedBranch {
   readonly allow_force_push: boolean;
   readonly code_owner_approval_required: boolean;
   readonly levels: readonly GrantedLevel[];
-}
-
-/** Whom to allow: a role, a user or a group. On update with `id` one that is there, to change or to destroy. */
-interface Grant {
-  readonly id?: number | undefined;
-  readonly access_level?: number | undefined;
-  readonly user_id?: number | undefined;
-  readonly group_id?: number | undefined;
-  readonly destroy?: boolean | undefined;
 }
 
 export interface ProtectionInput {
@@ -46,9 +35,6 @@ export interface ProtectionInput {
   readonly allow_force_push?: boolean | undefined;
   readonly code_owner_approval_required?: boolean | undefined;
 }
-
-const MAX_NAME = 255;
-const ROLES: readonly number[] = [NO_ONE, DEVELOPER, MAINTAINER, ADMINISTRATOR];
 
 /** Protected branches and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
 export const listProtectedBranches = async (
@@ -101,9 +87,15 @@ export const protectBranch = async (
     if (!created) throw conflict(`Protected branch '${name}' already exists`);
     for (const [action, level, grants] of wishes(input)) {
       const wanted = [...(level === undefined ? [] : [{ access_level: level }]), ...(grants ?? [])];
-      await addLevels(tx, project, created.id, action, wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }]);
+      await addLevels(
+        tx,
+        project,
+        { protected_branch_id: created.id },
+        action,
+        wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }],
+      );
     }
-    tx.emit(branchProtected, { ...about(project), payload: { id: created.id, name } });
+    tx.emit(branchProtected, { ...aboutProtection(project), payload: { id: created.id, name } });
     return named(tx, project, name);
   });
 };
@@ -132,12 +124,12 @@ export const updateProtectedBranch = async (
       const replaced = level === undefined ? [] : present.filter(({ access_level }) => access_level !== null);
       await removeLevels(tx, [...replaced.map(({ id }) => id), ...idsToRemove(present, grants ?? [])]);
       const added = (grants ?? []).filter(({ destroy }) => !destroy);
-      await addLevels(tx, project, before.id, action, [
+      await addLevels(tx, project, { protected_branch_id: before.id }, action, [
         ...(level === undefined ? [] : [{ access_level: level }]),
         ...added,
       ]);
     }
-    tx.emit(branchProtectionUpdated, { ...about(project), payload: { id: before.id, name } });
+    tx.emit(branchProtectionUpdated, { ...aboutProtection(project), payload: { id: before.id, name } });
     return named(tx, project, name);
   });
 };
@@ -149,7 +141,7 @@ export const unprotectBranch = async (ctx: Context, project: ProjectRow, name: s
     const before = await named(tx, project, name, true);
     await requireUnprotect(tx, project, before, 'you are not allowed to unprotect this branch');
     await tx.db.deleteFrom('protected_branches').where('id', '=', before.id).execute();
-    tx.emit(branchUnprotected, { ...about(project), payload: { id: before.id, name } });
+    tx.emit(branchUnprotected, { ...aboutProtection(project), payload: { id: before.id, name } });
     return before;
   });
 };
@@ -167,101 +159,12 @@ const requireUnprotect = async (
   if (!isGranted(tx, project.access_level, rules, 'unprotect', callersGroups)) throw forbidden(refusal);
 };
 
-const DESCRIPTIONS: Readonly<Record<number, string>> = {
-  0: 'No one',
-  30: 'Developers + Maintainers',
-  40: 'Maintainers',
-  60: 'Administrators',
-};
-
-/** `Maintainers`, or the name of the user or group. */
-export const describeLevel = ({ access_level, name }: GrantedLevel): string =>
-  access_level === null ? (name ?? '') : (DESCRIPTIONS[access_level] ?? '');
-
 const wishes = (input: ProtectionInput) =>
   [
     ['push', input.push_access_level, input.allowed_to_push],
     ['merge', input.merge_access_level, input.allowed_to_merge],
     ['unprotect', input.unprotect_access_level, input.allowed_to_unprotect],
   ] as const;
-
-const about = (project: ProjectRow) => ({
-  ...projectScope(project),
-  subject: { type: 'Project', id: project.id },
-  min_access_level: DEVELOPER,
-});
-
-const nameProblem = (name: string): string | null => {
-  if (name === '') return "can't be blank";
-  if (Buffer.byteLength(name) > MAX_NAME) return `is too long (maximum is ${MAX_NAME} bytes)`;
-  return /[\p{Cc} ~^:?[\\]/u.test(name) ? 'is invalid' : null;
-};
-
-const idsToRemove = (present: readonly GrantedLevel[], grants: readonly Grant[]): number[] =>
-  grants.flatMap(({ id }) => {
-    if (id === undefined) return [];
-    if (!present.some((level) => level.id === id)) throw invalid({ base: [`There is no access level ${id} here`] });
-    return [id];
-  });
-
-const removeLevels = async (tx: Tx, ids: readonly number[]): Promise<void> => {
-  if (ids.length > 0) await tx.db.deleteFrom('protection_levels').where('id', 'in', ids).execute();
-};
-
-const addLevels = async (
-  tx: Tx,
-  project: ProjectRow,
-  protected_branch_id: number,
-  action: ProtectionAction,
-  grants: readonly Grant[],
-): Promise<void> => {
-  if (grants.length === 0) return;
-  for (const grant of grants) checkGrant(grant);
-  await checkPeople(tx, project, grants);
-  await tx.db
-    .insertInto('protection_levels')
-    .values(
-      grants.map(({ access_level = null, user_id = null, group_id = null }) => ({
-        protected_branch_id,
-        action,
-        access_level,
-        user_id,
-        group_id,
-      })),
-    )
-    .execute();
-};
-
-const checkGrant = ({ access_level, user_id, group_id }: Grant): void => {
-  if ([access_level, user_id, group_id].filter((each) => each !== undefined).length !== 1) {
-    throw invalid({ base: ['Each access level needs one of access_level, user_id, group_id'] });
-  }
-  if (access_level !== undefined && !ROLES.includes(access_level)) {
-    throw invalid({ access_level: ['is not included in the list'] });
-  }
-};
-
-/** Ids of strangers are refused alike, whether there is such a user or group or not. */
-const checkPeople = async (tx: Tx, project: ProjectRow, grants: readonly Grant[]): Promise<void> => {
-  const userIds = [...new Set(grants.flatMap(({ user_id }) => user_id ?? []))];
-  const developers = await usersWithProjectLevel(tx, project.id, userIds, DEVELOPER);
-  if (userIds.some((id) => !developers.has(id))) {
-    throw unprocessable('422 Unprocessable Entity', { user: ['is not a Developer or more in the project'] });
-  }
-  const groupIds = [...new Set(grants.flatMap(({ group_id }) => group_id ?? []))];
-  if (groupIds.length === 0) return;
-  const { rows } = await sql<{ id: number }>`
-    select n.id from namespaces n where n.kind = 'group' and n.id = any (${groupIds}::bigint[]) and (
-      n.id = any (${project.namespace.traversal_ids}::bigint[])
-      or exists (select from project_shares s where s.project_id = ${project.id} and s.shared_with_id = n.id)
-      or exists (select from namespace_shares s
-        where s.namespace_id = any (${project.namespace.traversal_ids}::bigint[]) and s.shared_with_id = n.id))`.execute(
-    tx.db,
-  );
-  if (rows.length < groupIds.length) {
-    throw unprocessable('422 Unprocessable Entity', { group: ['has no access to the project'] });
-  }
-};
 
 const named = async (ctx: Context, project: ProjectRow, name: string, lock = false): Promise<ProtectedBranch> => {
   if (lock) {

@@ -4,7 +4,9 @@ import type { Context } from '#platform/context.ts';
 import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
 import { isoTime } from '#platform/time.ts';
 import { type Branch, branchWebUrl, type Commit, commitWebUrl, isGenerated, type Tag } from './model.ts';
-import { describeLevel, type ProtectedBranch } from './protected-branches.ts';
+import type { ProtectedBranch } from './protected-branches.ts';
+import type { ProtectedTag } from './protected-tags.ts';
+import { describeLevel, type GrantedLevel } from './protection-levels.ts';
 import type { PipelineOfCommit } from './queries/commits.ts';
 
 /** A commit (specification 1 §2.4). Its times keep their offsets. */
@@ -192,17 +194,7 @@ export const protectedBranchRecord = z
   .meta({ id: 'ProtectedBranch' });
 
 export const toProtectedBranch = (branch: ProtectedBranch): z.output<typeof protectedBranchRecord> => {
-  const levels = (action: string) =>
-    branch.levels
-      .filter((each) => each.action === action)
-      .map((each) => ({
-        id: each.id,
-        access_level: each.access_level,
-        access_level_description: describeLevel(each),
-        deploy_key_id: null,
-        user_id: each.user_id,
-        group_id: each.group_id,
-      }));
+  const levels = (action: string) => levelsOf(branch, action);
   return {
     id: branch.id,
     name: branch.name,
@@ -214,3 +206,24 @@ export const toProtectedBranch = (branch: ProtectedBranch): z.output<typeof prot
     inherited: false,
   };
 };
+
+export const protectedTagRecord = z
+  .object({ name: z.string(), create_access_levels: z.array(level) })
+  .meta({ id: 'ProtectedTag' });
+
+export const toProtectedTag = (tag: ProtectedTag): z.output<typeof protectedTagRecord> => ({
+  name: tag.name,
+  create_access_levels: levelsOf(tag, 'create'),
+});
+
+const levelsOf = ({ levels }: { readonly levels: readonly GrantedLevel[] }, action: string) =>
+  levels
+    .filter((each) => each.action === action)
+    .map((each) => ({
+      id: each.id,
+      access_level: each.access_level,
+      access_level_description: describeLevel(each),
+      deploy_key_id: null,
+      user_id: each.user_id,
+      group_id: each.group_id,
+    }));

@@ -4,6 +4,7 @@ import { compareRoutes } from './rest/compare.ts';
 import { fileRoutes } from './rest/files.ts';
 import { languageRoutes } from './rest/languages.ts';
 import { protectedBranchRoutes } from './rest/protected-branches.ts';
+import { protectedTagRoutes } from './rest/protected-tags.ts';
 import { tagRoutes } from './rest/tags.ts';
 import { treeRoutes } from './rest/trees.ts';
 import { upkeepRoutes } from './rest/upkeep.ts';
@@ -19,5 +20,6 @@ export const routes = [
   ...treeRoutes,
   ...compareRoutes,
   ...tagRoutes,
+  ...protectedTagRoutes,
   ...writingRoutes,
 ];

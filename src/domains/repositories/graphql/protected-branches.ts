@@ -4,8 +4,6 @@ import { builder, type Types } from '#graphql/builder.ts';
 import { connection, pageOf } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import {
-  describeLevel,
-  type GrantedLevel,
   listProtectedBranches,
   type ProtectedBranch,
   type ProtectionInput,
@@ -13,9 +11,11 @@ import {
   unprotectBranch,
   updateProtectedBranch,
 } from '../protected-branches.ts';
+import { describeLevel, type GrantedLevel } from '../protection-levels.ts';
 import { projectAt } from './refs.ts';
 
-const LevelRef = builder.objectRef<GrantedLevel>('ProtectedBranchAccessLevel').implement({
+/** Of branches and tags. */
+export const LevelRef = builder.objectRef<GrantedLevel>('ProtectedBranchAccessLevel').implement({
   description: 'Who may do something with a protected branch: a role, a user or a group.',
   fields: (t) => ({
     id: t.exposeInt('id', { nullable: false }),

@@ -1,11 +1,13 @@
 import { builder } from '#graphql/builder.ts';
 import { connection } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
+import { mutationField } from '#graphql/mutation.ts';
 import type { Ref } from '#platform/git/types.ts';
 import type { Tag } from '../model.ts';
 import { completeTags, getTag, listTags } from '../queries/tags.ts';
+import { createTag, deleteTag } from '../tags.ts';
 import { CommitRef } from './commits.ts';
-import { type InProject, inProject, pageOfRefs, READS_GIT } from './refs.ts';
+import { type InProject, inProject, pageOfRefs, projectAt, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
 const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
@@ -55,3 +57,28 @@ builder.objectFields(RepositoryRef, (t) => ({
     },
   }),
 }));
+
+mutationField('tagCreate', {
+  description: 'Makes a tag of a branch, tag or commit; an annotated one with a message.',
+  input: (t) => ({
+    projectPath: t.id({ required: true }),
+    name: t.string({ required: true }),
+    ref: t.string({ required: true }),
+    message: t.string(),
+  }),
+  payload: { tag: TagRef },
+  run: async (ctx, { projectPath, name, ref, message }) => {
+    const project = await projectAt(ctx, projectPath);
+    return { tag: { ...(await createTag(ctx, project, { tag: name, ref, message })), project } };
+  },
+});
+
+mutationField('tagDelete', {
+  description: 'Deletes a tag that is not protected; a release of it stays.',
+  input: (t) => ({ projectPath: t.id({ required: true }), name: t.string({ required: true }) }),
+  payload: { tag: TagRef },
+  run: async (ctx, { projectPath, name }) => {
+    const project = await projectAt(ctx, projectPath);
+    return { tag: { ...(await deleteTag(ctx, project, name)), project } };
+  },
+});

@@ -1,0 +1,84 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { builder } from '#graphql/builder.ts';
+import { connection, pageOf } from '#graphql/connection.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { listProtectedTags, type ProtectedTag, protectTag, unprotectTag } from '../protected-tags.ts';
+import { LevelRef } from './protected-branches.ts';
+import { projectAt } from './refs.ts';
+
+const ProtectedTagRef = builder.objectRef<ProtectedTag>('ProtectedTag').implement({
+  description: 'A protected tag, or all that match a wildcard.',
+  fields: (t) => ({
+    id: t.exposeInt('id', { nullable: false }),
+    name: t.exposeString('name', { nullable: false }),
+    createAccessLevels: t.field({
+      type: [LevelRef],
+      nullable: { list: false, items: false },
+      resolve: ({ levels }) => levels,
+    }),
+  }),
+});
+const ProtectedTagConnection = builder.connectionObject(
+  { type: ProtectedTagRef, name: 'ProtectedTagConnection' },
+  { name: 'ProtectedTagEdge' },
+);
+
+readsOfProject('protectedTags', JUDGED);
+builder.objectField(ProjectRef, 'protectedTags', (t) =>
+  t.connection(
+    {
+      type: ProtectedTagRef,
+      nullable: true,
+      description: 'For Developers and up.',
+      resolve: async (project, args, ctx, info) => {
+        if (!can(ctx, project, 'read_protected_branch')) return null;
+        const list = await listProtectedTags(ctx, project);
+        return connection(args, info, async (page) => {
+          const { limit, ...window } = page;
+          return pageOf(page, await list.rows({ limit: limit + 1, ...window }), {
+            cursorOf: list.cursorOf,
+            count: () => list.count(Number.MAX_SAFE_INTEGER),
+          });
+        });
+      },
+    },
+    ProtectedTagConnection,
+  ),
+);
+
+const GrantInput = builder.inputType('ProtectedTagGrantInput', {
+  description: 'One of `accessLevel`, `userId` and `groupId`.',
+  fields: (t) => ({
+    accessLevel: t.int({ description: '0, 30, 40 or 60.' }),
+    userId: t.field({ type: 'UserID' }),
+    groupId: t.field({ type: 'GroupID' }),
+  }),
+});
+
+mutationField('protectedTagCreate', {
+  description: 'Lets only those named, or Maintainers, make a tag or all that match a wildcard.',
+  input: (t) => ({
+    projectPath: t.id({ required: true }),
+    name: t.string({ required: true, description: '`*` stands for any run of characters.' }),
+    allowedToCreate: t.field({ type: [GrantInput] }),
+  }),
+  payload: { protectedTag: ProtectedTagRef },
+  run: async (ctx, { projectPath, name, allowedToCreate }) => {
+    const allowed_to_create = allowedToCreate?.map((grant) => ({
+      access_level: grant.accessLevel ?? undefined,
+      user_id: grant.userId ?? undefined,
+      group_id: grant.groupId ?? undefined,
+    }));
+    return { protectedTag: await protectTag(ctx, await projectAt(ctx, projectPath), name, { allowed_to_create }) };
+  },
+});
+
+mutationField('protectedTagDestroy', {
+  description: 'Ends a protection.',
+  input: (t) => ({ projectPath: t.id({ required: true }), name: t.string({ required: true }) }),
+  payload: { protectedTag: ProtectedTagRef },
+  run: async (ctx, { projectPath, name }) => ({
+    protectedTag: await unprotectTag(ctx, await projectAt(ctx, projectPath), name),
+  }),
+});

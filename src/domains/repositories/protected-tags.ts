@@ -1,0 +1,97 @@
+import { sql } from 'kysely';
+import { MAINTAINER } from '#domains/access/model.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { type List, listOfRows } from '#platform/db/list.ts';
+import { conflict, invalid, notFound } from '#platform/errors.ts';
+import { tagProtected, tagUnprotected } from './events.ts';
+import { aboutProtection, addLevels, type Grant, type GrantedLevel, nameProblem } from './protection-levels.ts';
+
+export interface ProtectedTag {
+  readonly id: number;
+  readonly name: string;
+  readonly levels: readonly GrantedLevel[];
+}
+
+export interface TagProtectionInput {
+  /** A role; Maintainers when nobody is named. */
+  readonly create_access_level?: number | undefined;
+  readonly allowed_to_create?: readonly Grant[] | undefined;
+}
+
+/** Protected tags and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
+export const listProtectedTags = async (ctx: Context, project: ProjectRow): Promise<List<ProtectedTag>> => {
+  requireAbility(ctx, project, 'read_protected_branch');
+  return listOfRows(await readAll(ctx, project.id), ({ name }) => name);
+};
+
+/** By its exact name, wildcards and all. @throws DomainError `not_found` */
+export const getProtectedTag = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
+  requireAbility(ctx, project, 'read_protected_branch');
+  return named(ctx, project, name);
+};
+
+/**
+ * Lets only some people make a tag, or those that match a wildcard; nobody can change or delete it then.
+ *
+ * @throws DomainError `forbidden`, `conflict` when it is protected already, `invalid`, `unprocessable` for people and
+ * groups who have nothing to do with the project
+ */
+export const protectTag = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string,
+  { create_access_level: level, allowed_to_create: grants = [] }: TagProtectionInput,
+): Promise<ProtectedTag> => {
+  requireAbility(ctx, project, 'admin_protected_branch');
+  const problem = nameProblem(name);
+  if (problem !== null) throw invalid({ name: [problem] });
+  return ctx.transaction(async (tx) => {
+    const created = await tx.db
+      .insertInto('protected_tags')
+      .values({ project_id: project.id, name })
+      .onConflict((clash) => clash.columns(['project_id', 'name']).doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    if (!created) throw conflict(`Protected tag '${name}' already exists`);
+    const wanted = [...(level === undefined ? [] : [{ access_level: level }]), ...grants];
+    const allowed = wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }];
+    await addLevels(tx, project, { protected_tag_id: created.id }, 'create', allowed);
+    tx.emit(tagProtected, { ...aboutProtection(project), payload: { id: created.id, name } });
+    return named(tx, project, name);
+  });
+};
+
+/** Ends a protection. @throws DomainError `forbidden`, `not_found` */
+export const unprotectTag = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
+  requireAbility(ctx, project, 'admin_protected_branch');
+  return ctx.transaction(async (tx) => {
+    const before = await named(tx, project, name);
+    const { numDeletedRows } = await tx.db.deleteFrom('protected_tags').where('id', '=', before.id).executeTakeFirst();
+    if (numDeletedRows === 0n) throw notFound();
+    tx.emit(tagUnprotected, { ...aboutProtection(project), payload: { id: before.id, name } });
+    return before;
+  });
+};
+
+const named = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
+  const [found] = await readAll(ctx, project.id, name);
+  if (!found) throw notFound();
+  return found;
+};
+
+const readAll = async (ctx: Context, projectId: number, name: string | null = null): Promise<ProtectedTag[]> => {
+  const { rows } = await sql<ProtectedTag>`
+    select t.id, t.name,
+      coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
+          'user_id', l.user_id, 'group_id', l.group_id, 'name', coalesce(u.name, n.name)) order by l.id)
+        from protection_levels l
+        left join users u on u.id = l.user_id
+        left join namespaces n on n.id = l.group_id
+        where l.protected_tag_id = t.id), '[]') as levels
+    from protected_tags t
+    where t.project_id = ${projectId} and (${name}::text is null or t.name = ${name})
+    order by t.name`.execute(ctx.db);
+  return rows;
+};

@@ -1,0 +1,124 @@
+import { sql } from 'kysely';
+import { DEVELOPER, MAINTAINER } from '#domains/access/model.ts';
+import { usersWithProjectLevel } from '#domains/access/queries.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import type { Tx } from '#platform/context.ts';
+import { invalid, unprocessable } from '#platform/errors.ts';
+import { ADMINISTRATOR, NO_ONE, type ProtectionAction } from './protections.ts';
+
+// Who may do what with a protected branch or tag.
+
+export interface GrantedLevel {
+  readonly id: number;
+  readonly action: ProtectionAction;
+  readonly access_level: number | null;
+  readonly user_id: number | null;
+  readonly group_id: number | null;
+  /** Of the user or group. */
+  readonly name: string | null;
+}
+
+/** Whom to allow: a role, a user or a group. On update with `id` one that is there, to change or to destroy. */
+export interface Grant {
+  readonly id?: number | undefined;
+  readonly access_level?: number | undefined;
+  readonly user_id?: number | undefined;
+  readonly group_id?: number | undefined;
+  readonly destroy?: boolean | undefined;
+}
+
+const MAX_NAME = 255;
+const ROLES: readonly number[] = [NO_ONE, DEVELOPER, MAINTAINER, ADMINISTRATOR];
+
+const DESCRIPTIONS: Readonly<Record<number, string>> = {
+  0: 'No one',
+  30: 'Developers + Maintainers',
+  40: 'Maintainers',
+  60: 'Administrators',
+};
+
+/** `Maintainers`, or the name of the user or group. */
+export const describeLevel = ({ access_level, name }: GrantedLevel): string =>
+  access_level === null ? (name ?? '') : (DESCRIPTIONS[access_level] ?? '');
+
+/** Where events of a protection belong, and who may see them. */
+export const aboutProtection = (project: ProjectRow) => ({
+  ...projectScope(project),
+  subject: { type: 'Project', id: project.id },
+  min_access_level: DEVELOPER,
+});
+
+/** What is wrong with the name, in which `*` stands for any run of characters; null for nothing. */
+export const nameProblem = (name: string): string | null => {
+  if (name === '') return "can't be blank";
+  if (Buffer.byteLength(name) > MAX_NAME) return `is too long (maximum is ${MAX_NAME} bytes)`;
+  return /[\p{Cc} ~^:?[\\]/u.test(name) ? 'is invalid' : null;
+};
+
+/** The levels that grants with an `id` replace. @throws DomainError `invalid` for one that is not there */
+export const idsToRemove = (present: readonly GrantedLevel[], grants: readonly Grant[]): number[] =>
+  grants.flatMap(({ id }) => {
+    if (id === undefined) return [];
+    if (!present.some((level) => level.id === id)) throw invalid({ base: [`There is no access level ${id} here`] });
+    return [id];
+  });
+
+export const removeLevels = async (tx: Tx, ids: readonly number[]): Promise<void> => {
+  if (ids.length > 0) await tx.db.deleteFrom('protection_levels').where('id', 'in', ids).execute();
+};
+
+/** @throws DomainError `invalid`, `unprocessable` for people and groups who have nothing to do with the project */
+export const addLevels = async (
+  tx: Tx,
+  project: ProjectRow,
+  rule: { readonly protected_branch_id: number } | { readonly protected_tag_id: number },
+  action: ProtectionAction,
+  grants: readonly Grant[],
+): Promise<void> => {
+  if (grants.length === 0) return;
+  for (const grant of grants) checkGrant(grant);
+  await checkPeople(tx, project, grants);
+  await tx.db
+    .insertInto('protection_levels')
+    .values(
+      grants.map(({ access_level = null, user_id = null, group_id = null }) => ({
+        ...rule,
+        action,
+        access_level,
+        user_id,
+        group_id,
+      })),
+    )
+    .execute();
+};
+
+const checkGrant = ({ access_level, user_id, group_id }: Grant): void => {
+  if ([access_level, user_id, group_id].filter((each) => each !== undefined).length !== 1) {
+    throw invalid({ base: ['Each access level needs one of access_level, user_id, group_id'] });
+  }
+  if (access_level !== undefined && !ROLES.includes(access_level)) {
+    throw invalid({ access_level: ['is not included in the list'] });
+  }
+};
+
+/** Ids of strangers are refused alike, whether there is such a user or group or not. */
+const checkPeople = async (tx: Tx, project: ProjectRow, grants: readonly Grant[]): Promise<void> => {
+  const userIds = [...new Set(grants.flatMap(({ user_id }) => user_id ?? []))];
+  const developers = await usersWithProjectLevel(tx, project.id, userIds, DEVELOPER);
+  if (userIds.some((id) => !developers.has(id))) {
+    throw unprocessable('422 Unprocessable Entity', { user: ['is not a Developer or more in the project'] });
+  }
+  const groupIds = [...new Set(grants.flatMap(({ group_id }) => group_id ?? []))];
+  if (groupIds.length === 0) return;
+  const { rows } = await sql<{ id: number }>`
+    select n.id from namespaces n where n.kind = 'group' and n.id = any (${groupIds}::bigint[]) and (
+      n.id = any (${project.namespace.traversal_ids}::bigint[])
+      or exists (select from project_shares s where s.project_id = ${project.id} and s.shared_with_id = n.id)
+      or exists (select from namespace_shares s
+        where s.namespace_id = any (${project.namespace.traversal_ids}::bigint[]) and s.shared_with_id = n.id))`.execute(
+    tx.db,
+  );
+  if (rows.length < groupIds.length) {
+    throw unprocessable('422 Unprocessable Entity', { group: ['has no access to the project'] });
+  }
+};
