@@ -1,63 +1,29 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 import { gitIn, packFiles, projectFiles, unpackFiles } from './archive.ts';
 import { importArchive } from './support.ts';
+import { useWorkers } from './workers.ts';
 
-const SCRIPT = fileURLToPath(new URL('./hub-process.ts', import.meta.url));
 const ISSUES = 6_000;
 
 let app: TestApp;
 let dataDir: string;
-const children: ChildProcess[] = [];
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'millrace-crash-'));
   // It takes requests and works on nothing: what works is killed.
   app = await startTestApp({ env: { MILLRACE_ROLE: 'web', MILLRACE_DATA_DIR: dataDir } });
 });
 afterAll(async () => {
-  for (const child of children) child.kill('SIGKILL');
   await app.close();
   await rm(dataDir, { recursive: true, force: true });
 });
 
-interface Worker {
-  readonly id: string;
-  readonly child: ChildProcess;
-}
-
-const startWorker = async (): Promise<Worker> => {
-  const { config } = app.hub.services;
-  const child = spawn(process.execPath, [SCRIPT], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: {
-      ...process.env,
-      DATABASE_URL: config.databaseUrl ?? '',
-      MILLRACE_DATA_DIR: dataDir,
-      MILLRACE_ROLE: 'worker',
-      MILLRACE_PORT: '0',
-      MILLRACE_LOG_LEVEL: 'silent',
-    },
-  });
-  children.push(child);
-  for await (const id of createInterface({ input: child.stdout })) return { id, child };
-  throw new Error('the worker did not start');
-};
-
-/** Kills it, and lets the others know at once what they would find out after twelve seconds. */
-const kill = async ({ id, child }: Worker) => {
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-  await app.hub.services.pool.query(`update hub_processes set seen_at = now() - interval '1 hour' where id = $1`, [id]);
-};
+const { start: startWorker, kill } = useWorkers(() => app);
 
 const bigArchive = async (): Promise<Buffer> => {
   const repository = await mkdtemp(join(tmpdir(), 'millrace-crash-git-'));

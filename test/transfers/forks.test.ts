@@ -1,6 +1,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { importProject } from '#domains/transfers/jobs.ts';
 import { commitFile, remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
@@ -212,7 +213,6 @@ describe('a fork', () => {
       .select('id')
       .where('project_id', '=', body.id)
       .executeTakeFirstOrThrow();
-    const { importProject } = await import('#domains/transfers/jobs.ts');
     await app()
       .context()
       .transaction(async (tx) => tx.enqueue(importProject, { import_id: id }));

@@ -1,13 +1,16 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, isIP } from 'node:net';
+import { randomBytes } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { importProject } from '#domains/transfers/jobs.ts';
 import { createGit } from '#platform/git/git.ts';
 import { createLogger } from '#platform/log.ts';
+import { encrypt } from '#platform/secrets.ts';
 import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
+import { ADVERTISEMENT, packet, RESULT, useServers } from './git-server.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -17,21 +20,7 @@ beforeAll(async () => {
   expect((await settings({ allow_local_requests_from_web_hooks_and_services: true })).status).toBe(200);
 });
 
-type Handler = (request: IncomingMessage, response: ServerResponse) => void;
-const closers: (() => void)[] = [];
-afterAll(() => {
-  for (const close of closers) close();
-});
-/** Another server on loopback; gives its address. */
-const serve = async (handler: Handler): Promise<string> => {
-  const server = createServer(handler).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  closers.push(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-};
+const { serve, serveGit } = useServers();
 
 let count = 0;
 const create = (user: TestUser, import_url: string, more: Record<string, unknown> = {}) => {
@@ -48,10 +37,7 @@ const importFrom = async (user: TestUser, import_url: string, more: Record<strin
   return (await app().as(user).get(`/projects/${body.id}`)).body;
 };
 
-const packet = (text: string) => (Buffer.byteLength(text) + 4).toString(16).padStart(4, '0') + text;
 const OID = '1'.repeat(40);
-const ADVERTISEMENT = 'application/x-git-upload-pack-advertisement';
-const RESULT = 'application/x-git-upload-pack-result';
 const advertisement = (refs: readonly string[], capabilities = 'side-band-64k ofs-delta') =>
   `${packet('# service=git-upload-pack\n')}0000${refs
     .map((ref, index) => packet(`${ref}${index === 0 ? `\0${capabilities}` : ''}\n`))
@@ -71,7 +57,6 @@ const leftovers = async (projectId: number): Promise<readonly string[]> => {
     .select('disk_path')
     .where('id', '=', projectId)
     .executeTakeFirstOrThrow();
-  const { readdir } = await import('node:fs/promises');
   const place = join(services.config.dataDir, 'repositories', row.disk_path, '..');
   return (await readdir(place)).filter((name) => name.includes('.incoming-'));
 };
@@ -147,7 +132,7 @@ describe('a project from import_url', () => {
     await runGit(tree, 'update-ref', 'refs/pull/1/head', 'HEAD');
     await runGit(tree, 'update-ref', 'refs/tags/ok', 'HEAD');
     const user = await app().make.user();
-    const project = await importFrom(user, await gitServer(join(tree, '.git')));
+    const project = await importFrom(user, await serveGit(join(tree, '.git')));
     expect(project.import_status, project.import_error).toBe('finished');
     const refs = await runGit(folder(), 'ls-remote', await remoteOf(app(), project, user));
     expect(refs.split('\n').map((line) => line.split('\t')[1])).toEqual(['HEAD', 'refs/heads/main', 'refs/tags/ok']);
@@ -157,7 +142,9 @@ describe('a project from import_url', () => {
     const owner = await app().make.user();
     const source = await app().make.project({ visibility: 'public', initialize_with_readme: true }, owner);
     const seen: (string | undefined)[] = [];
-    const target = await gitServer(await directoryOf(source.id), seen);
+    const target = await serveGit(await directoryOf(source.id), {
+      onRequest: ({ headers }) => seen.push(headers.authorization),
+    });
     const first = await serve((request, response) => {
       seen.push(request.headers.authorization);
       response.writeHead(301, { location: `${target}${request.url?.replace('/old.git', '')}` }).end();
@@ -225,8 +212,6 @@ describe('an address', () => {
       await app().settle();
       asked.length = 0;
       await settings({ allow_local_requests_from_web_hooks_and_services: false });
-      const { encrypt } = await import('#platform/secrets.ts');
-      const { importProject } = await import('#domains/transfers/jobs.ts');
       const row = await db
         .updateTable('project_imports')
         .set({ status: 'scheduled', source_url: encrypt(app().hub.services.secretKey, `${url}/x.git`) })
@@ -388,15 +373,14 @@ describe('a server that', () => {
 
     // A large one that is sound, past the limit.
     const tree = await workTree(folder());
-    const { randomBytes } = await import('node:crypto');
     await commitFile(tree, 'big.txt', randomBytes(1_500_000).toString('hex'), 'Much');
-    const large = await importFrom(user, await gitServer(join(tree, '.git')));
+    const large = await importFrom(user, await serveGit(join(tree, '.git')));
     expect([large.import_status, large.import_error]).toEqual([
       'failed',
       expect.stringMatching(/too large|larger than/),
     ]);
     await settings({ max_decompressed_archive_size: 25_600 });
-    expect((await importFrom(user, await gitServer(join(tree, '.git')))).import_status).toBe('finished');
+    expect((await importFrom(user, await serveGit(join(tree, '.git')))).import_status).toBe('finished');
   });
 
   it('names more and more references is cut off', async () => {
@@ -450,21 +434,4 @@ const directoryOf = async (projectId: number): Promise<string> => {
     .where('id', '=', projectId)
     .executeTakeFirstOrThrow();
   return join(services.config.dataDir, 'repositories', row.disk_path);
-};
-
-/** The repository in a folder, as real git serves it; notes what authorization comes. */
-const gitServer = async (directory: string, seen: (string | undefined)[] = []): Promise<string> => {
-  const { spawn } = await import('node:child_process');
-  return serve((request, response) => {
-    seen.push(request.headers.authorization);
-    expect(isIP(new URL(`http://${request.headers.host}`).hostname)).not.toBe(0);
-    const isFirst = request.method === 'GET';
-    response.writeHead(200, { 'content-type': isFirst ? ADVERTISEMENT : RESULT });
-    if (isFirst) response.write(`${packet('# service=git-upload-pack\n')}0000`);
-    const args = ['-c', 'safe.directory=*', 'upload-pack', '--stateless-rpc', ...(isFirst ? ['--advertise-refs'] : [])];
-    const child = spawn('git', [...args, directory], { stdio: ['pipe', 'pipe', 'ignore'] });
-    request.pipe(child.stdin);
-    child.stdin.on('error', () => {});
-    child.stdout.pipe(response);
-  });
 };

@@ -3,4 +3,4 @@ import './graphql/lists.ts';
 import './graphql/mutations.ts';
 
 // The front door: other domains add to these.
-export { JUDGED, loadProject, ProjectRef, readsOfProject } from './graphql/project.ts';
+export { JUDGED, loadProject, ProjectConnection, ProjectRef, projectParts, readsOfProject } from './graphql/project.ts';

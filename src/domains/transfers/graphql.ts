@@ -1,3 +1,4 @@
+import './graphql/forks.ts';
 import { ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';

@@ -6,7 +6,7 @@ import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
-import { validRefName } from './ref-names.ts';
+import { validOid, validRefName } from './ref-names.ts';
 import type { Git } from './types.ts';
 
 const TIMEOUT_MS = 60 * 60_000;
@@ -15,7 +15,17 @@ export const createCopies = (
   runner: Runner,
   objects: ObjectReader,
   git: Pick<Git, 'init'>,
-): Pick<Git, 'copyRepository'> => ({
+): Pick<Git, 'copyRepository' | 'divergence'> => ({
+  async divergence(own, other) {
+    if (!validOid(own.oid) || !validOid(other.oid)) throw new GitError('invalid', 'The object id is not valid');
+    // For this one call the objects of both are seen as one.
+    const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(runner.directory(other.path), 'objects') };
+    const range = `${own.oid}...${other.oid}`;
+    const { stdout } = await runner.run(own.path, ['rev-list', '--left-right', '--count', range], { env });
+    const [ahead = 0, behind = 0] = stdout.toString('latin1').trim().split('\t').map(Number);
+    return { ahead, behind };
+  },
+
   async copyRepository(from, to, { branch = null, defaultBranch, signal, timeoutMs = TIMEOUT_MS }) {
     if (branch !== null && !validRefName(branch)) throw new GitError('invalid', 'The branch name is not valid');
     return buildAside(runner, objects, to, async (fresh) => {

@@ -350,7 +350,9 @@ export interface ServeOptions extends ProtocolOptions {
   /** Aborted when the client went away. A push that has arrived whole is still carried out. */
   readonly signal?: AbortSignal | undefined;
   /** Asked once for a push, before any object is read; nothing moves unless it agrees. */
-  readonly onRefUpdates?: ((updates: readonly RefUpdate[]) => Promise<PushVerdict>) | undefined;
+  readonly onRefUpdates?:
+    | ((updates: readonly RefUpdate[], pushOptions: readonly string[]) => Promise<PushVerdict>)
+    | undefined;
   /**
    * Asked once the objects of a push are here and found sound, right before refs move; what it refuses, refuses the
    * push as a whole. When the hub dies before the answer, nothing moves; after it, refs move whether it lives or not.

@@ -1,0 +1,125 @@
+import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import { loadProject, ProjectConnection, ProjectRef, projectParts, readsOfProject } from '#domains/projects/graphql.ts';
+import { POLICY_COLUMNS } from '#domains/projects/policy.ts';
+import { getProject, listProjects } from '#domains/projects/queries.ts';
+import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { selectedNodes } from '#graphql/lookahead.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { type Divergence, findDivergence, forkProject, linkFork, unlinkFork } from '../forks.ts';
+
+const load = async (ctx: Parameters<typeof loadProject>[0], id: number | null) =>
+  id === null ? null : loadProject(ctx, id);
+
+readsOfProject('isForked', ['id', 'forked_from_id']);
+builder.objectField(ProjectRef, 'isForked', (t) =>
+  t.boolean({
+    nullable: false,
+    description: 'Whether it is a fork of a project that the caller may see.',
+    resolve: async ({ forked_from_id }, _args, ctx) => (await load(ctx, forked_from_id)) !== null,
+  }),
+);
+
+readsOfProject('forkedFrom', ['id', 'forked_from_id']);
+builder.objectField(ProjectRef, 'forkedFrom', (t) =>
+  t.field({
+    type: ProjectRef,
+    description: 'Null for what is no fork, and where the caller may not see what it was made of.',
+    resolve: ({ forked_from_id }, _args, ctx) => load(ctx, forked_from_id),
+  }),
+);
+
+readsOfProject('forks', ['id']);
+builder.objectField(ProjectRef, 'forks', (t) =>
+  t.connection(
+    {
+      type: ProjectRef,
+      nullable: false,
+      description: 'Those made of it itself that the caller may see, the newest first.',
+      args: { search: t.arg.string() },
+      resolve: ({ id }, args, ctx, info) =>
+        listConnection(
+          args,
+          info,
+          listProjects(
+            ctx,
+            { forked_from_id: id, search: args.search, order_by: 'id', sort: 'desc' },
+            projectParts(selectedNodes(info)),
+          ),
+        ),
+    },
+    ProjectConnection,
+  ),
+);
+
+const ForkDetailsRef = builder.objectRef<Divergence>('ForkDetails').implement({
+  description: 'How far a branch of a fork and the default branch of its source have come apart, in commits.',
+  fields: (t) => ({
+    ahead: t.exposeInt('ahead', { nullable: false }),
+    behind: t.exposeInt('behind', { nullable: false }),
+  }),
+});
+
+readsOfProject('forkDetails', [
+  'id',
+  'disk_path',
+  'default_branch',
+  'forked_from_id',
+  ...POLICY_COLUMNS,
+  'access_level',
+]);
+builder.objectField(ProjectRef, 'forkDetails', (t) =>
+  t.field({
+    type: ForkDetailsRef,
+    description: 'For who may read the code of both.',
+    args: { ref: t.arg.string({ description: 'A branch; the default one when absent.' }) },
+    resolve: async (project, { ref }, ctx) =>
+      findDivergence(ctx, project, await load(ctx, project.forked_from_id), ref ?? null),
+  }),
+);
+
+mutationField('projectFork', {
+  description: 'Forks a project. The fork is there at once, its repository follows: see `import`.',
+  input: (t) => ({
+    fullPath: t.id({ required: true }),
+    namespacePath: t.id({ description: "The caller's own namespace when absent." }),
+    name: t.string(),
+    path: t.string(),
+    description: t.string(),
+    visibility: t.field({ type: VisibilityLevelsEnum }),
+    branch: t.string({ description: 'The one branch to fork; all of them, and tags, when absent.' }),
+    mrDefaultTargetSelf: t.boolean(),
+  }),
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath, namespacePath, mrDefaultTargetSelf, name, path, branch, visibility, description }) => ({
+    project: await forkProject(ctx, await getProject(ctx, { path: String(fullPath) }), {
+      namespace: namespacePath == null ? undefined : { path: String(namespacePath) },
+      name: name ?? undefined,
+      path: path ?? undefined,
+      description: description ?? undefined,
+      visibility: visibility ?? undefined,
+      branch: branch ?? undefined,
+      mr_default_target_self: mrDefaultTargetSelf ?? undefined,
+    }),
+  }),
+});
+
+mutationField('projectForkLink', {
+  description: 'Makes a project a fork of another; both are there already, and nothing is copied.',
+  input: (t) => ({ fullPath: t.id({ required: true }), forkedFromPath: t.id({ required: true }) }),
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath, forkedFromPath }) => {
+    const project = await getProject(ctx, { path: String(fullPath) });
+    return { project: await linkFork(ctx, project, await getProject(ctx, { path: String(forkedFromPath) })) };
+  },
+});
+
+mutationField('projectForkUnlink', {
+  description: 'Makes a fork a project of its own; what was forked from it stays with it.',
+  input: (t) => ({ fullPath: t.id({ required: true }) }),
+  payload: { project: ProjectRef },
+  run: async (ctx, { fullPath }) => {
+    const { project } = await unlinkFork(ctx, await getProject(ctx, { path: String(fullPath) }));
+    return { project };
+  },
+});
