@@ -145,8 +145,8 @@ export const listRoutes = [
     tag,
     summary: 'List the projects a user has starred',
     auth: 'optional',
-    paging: 'offset',
-    input: { ...commonFilters, user_id: idOrPath(), order_by: oneOf(ORDERS).optional() },
+    paging: keysetById,
+    input: { ...commonFilters, ...dated, user_id: idOrPath(), order_by: oneOf(ORDERS).optional() },
     item: anyProjectRecord,
     run: async (ctx, { user_id, simple, with_custom_attributes, ...filter }, page) => {
       const user = await findPerson(ctx, user_id);
@@ -184,9 +184,11 @@ export const listRoutes = [
     description:
       'Within the last year, by pushes, issues, merge requests and comments; none when the profile is private.',
     auth: 'optional',
-    paging: 'offset',
+    paging: keysetById,
     input: {
       user_id: idOrPath(),
+      id_after: integer().optional(),
+      id_before: integer().optional(),
       order_by: oneOf(ORDERS).optional(),
       sort,
       simple: boolean().optional(),
