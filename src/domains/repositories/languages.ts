@@ -35,7 +35,12 @@ export const detectLanguages = defineJob({
       .executeTakeFirst();
     if ((known?.languages_of ?? null) === head) return;
     const bytes = head === null ? new Map<string, number>() : await detectLanguagesOf(ctx, project.disk_path, head);
-    await ctx.transaction((tx) => saveLanguages(tx, project_id, head, bytes));
+    await ctx.transaction(async (tx) => {
+      const now = await findProject(tx, { id: project_id });
+      // Deleted meanwhile, or moved on: whoever moved it has had this done again.
+      if (!now || (await headOf(tx, now)) !== head) return;
+      await saveLanguages(tx, project_id, head, bytes);
+    });
   },
 });
 
@@ -69,13 +74,6 @@ const saveLanguages = async (
   head: string | null,
   bytes: ReadonlyMap<string, number>,
 ): Promise<void> => {
-  const project = await tx.db
-    .selectFrom('projects')
-    .select('id')
-    .where('id', '=', projectId)
-    .forKeyShare()
-    .executeTakeFirst();
-  if (!project) return; // deleted meanwhile
   await sql`
     insert into repository_upkeep (project_id, languages_of) values (${projectId}, ${head})
     on conflict (project_id) do update set languages_of = excluded.languages_of`.execute(tx.db);
