@@ -957,6 +957,7 @@ export interface Pushes {
   moved: string[] | null;
   process_id: string;
   project_id: number;
+  push_options: Generated<Json>;
   refs: string[];
   state: Generated<string>;
   user_id: number | null;
