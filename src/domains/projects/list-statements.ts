@@ -3,6 +3,7 @@ import { GUEST, visibilityLevel } from '#domains/access/model.ts';
 import { openFrom, projectIsOpen, projectIsVisible, projectsHeld } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
 import { slot } from '#platform/db/compiled.ts';
+import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
 import {
   belonging,
@@ -35,12 +36,12 @@ export interface Wanted {
 export const pageStatement = (
   { actor, filter, ascending }: Wanted,
   parts: readonly ProjectPart[],
-  { backwards }: Pick<Window, 'backwards'>,
+  { backwards, offset }: Pick<Window, 'backwards' | 'offset'>,
   page: RawBuilder<unknown>,
 ): RawBuilder<unknown> => {
   const order = effectiveOrder(actor, filter);
   const from = sqlFrom(parts, sql`(${page}) page join projects on projects.id = page.id`);
-  return sql`select ${selectList(actor, parts)}, page.total${order === 'id' ? sql`` : sql`, page.sort_key`}
+  return sql`select ${selectList(actor, parts)}, page.total${offset === undefined ? sql`` : sql`, ${SEEN} as seen`}${order === 'id' ? sql`` : sql`, page.sort_key`}
     from ${from} ${sorted(order === 'id' ? null : sql.ref('page.sort_key'), sql.ref('page.id'), ascending !== (backwards ?? false))}`;
 };
 
@@ -111,7 +112,7 @@ export const counting = (wanted: Wanted, isDriven: boolean): RawBuilder<unknown>
           sql`select 1 from projects where ${and([isOpen(actor), ...ranges(filter), ...narrowed(actor, filter)])}`,
           sql`select 1 from (${closedButHeld(wanted, null)}) held`,
         ].filter((_arm, i) => isReached(wanted, i === 0));
-  return sql`select count(*) as count from (${sql.join(all, sql` union all `)} limit ${slot('at_most')}::bigint) counted`;
+  return sql`select count(*) as count, ${SEEN} as seen from (${sql.join(all, sql` union all `)} limit ${slot('at_most')}::bigint) counted`;
 };
 
 const isThere = sql`not projects.hidden and not projects.pending_delete`;

@@ -11,6 +11,7 @@ import {
   PARENT,
 } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
+import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
 import { filterShape, filterValues, leastHeld, type ProjectFilter, type ProjectOrder } from './filter.ts';
@@ -47,6 +48,8 @@ export const projectList = (
   const other = otherWay(actor, filter);
   /** All matches, where the page was cut out of them. */
   let total: number | null = null;
+  /** What the page was read from (platform/db/known-counts.ts). */
+  let seen: string | null = null;
 
   const run = async (way: Way, window: Window): Promise<RawProject[]> => {
     const most = other === null ? null : near(window);
@@ -84,6 +87,7 @@ export const projectList = (
           total = rows[0]?.total ?? null;
           if (!isFar) ways.set(list, total !== null && total > MANY && order !== 'similarity' ? 'walk' : 'gather');
         }
+        seen = ctx.db === ctx.services.db ? (rows[0]?.seen ?? null) : null;
         return await finish(ctx, rows, wanted);
       } catch (error) {
         throw isBadCursor(error, window) ? badCursor() : error;
@@ -91,13 +95,18 @@ export const projectList = (
     },
     count: (atMost) =>
       total === null
-        ? countUnlessLarge(ctx, `projects|${list}`, atMost, async () => {
-            const statement = statements.get(ctx, `count|${shape}`, () =>
-              counting({ actor: actorTemplate(actor), filter, ascending: true }, other === 'gather'),
-            );
-            const [row] = await runCompiled<{ count: number }>(ctx, statement, { ...values, at_most: atMost + 1 });
-            return row?.count ?? 0;
-          })
+        ? countUnlessLarge(ctx, `projects|${list}`, atMost, () =>
+            countUnlessKnown(ctx, `projects|${atMost}|${list}`, seen, async () => {
+              const statement = statements.get(ctx, `count|${shape}`, () =>
+                counting({ actor: actorTemplate(actor), filter, ascending: true }, other === 'gather'),
+              );
+              const [row] = await runCompiled<{ count: number; seen: string }>(ctx, statement, {
+                ...values,
+                at_most: atMost + 1,
+              });
+              return row ?? { count: 0, seen: '' };
+            }),
+          )
         : Promise.resolve(Math.min(total, atMost + 1)),
     cursorOf: (row) => cursorOf(order, row),
   };
@@ -234,7 +243,7 @@ const cursorOf = (
 ): CursorValues => (order === 'id' ? [row.id] : [row.sort_key ?? null, row.id]);
 
 const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
-  `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
+  `${limit}${offset === undefined ? '' : offset > 0 ? 'o' : 'f'}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
 
 const cursorSlots = (name: string, cursor: Window['after']) => ({
   [`${name}_0`]: cursor?.[0] ?? null,

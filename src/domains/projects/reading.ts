@@ -5,16 +5,7 @@ import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts'
 import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
 import type { ProjectDetails, ProjectRow } from './model.ts';
 import { withColumns } from './row-cache.ts';
-import {
-  assemble,
-  hideGroups,
-  type ProjectPart,
-  partsShape,
-  type RawProject,
-  ROW,
-  selectList,
-  sqlFrom,
-} from './select.ts';
+import { assemble, type ProjectPart, partsShape, type RawProject, ROW, selectList, sqlFrom } from './select.ts';
 
 const statements = new CompiledStatements();
 
@@ -66,16 +57,12 @@ export const finish = async <Row extends RawProject>(
   rows: readonly Row[],
   wanted: ReadonlySet<ProjectPart>,
 ): Promise<Row[]> => {
-  if (wanted.has('shared_with_groups') && !ctx.actor.isAdmin) {
-    const groups = rows.flatMap((row) => row.shared_with_groups ?? []).map((group) => group.group_id);
-    if (groups.length > 0) {
-      const visible = await visibleGroups(ctx, [...new Set(groups)]);
-      for (const row of rows) hideGroups(row, visible);
-    }
-  }
+  const shares = wanted.has('shared_with_groups') && !ctx.actor.isAdmin ? rows.flatMap((row) => row.shares ?? []) : [];
+  const visible =
+    shares.length === 0 ? null : await visibleGroups(ctx, [...new Set(shares.map((each) => each.group_id))]);
   const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
   if (wanted.has('forked_from')) await addSources(ctx, whole);
-  for (const row of whole) assemble(ctx.actor, row, wanted);
+  for (const row of whole) assemble(ctx.actor, row, wanted, visible);
   return [...whole];
 };
 

@@ -119,10 +119,13 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
   if (wanted.has('access_level') || wanted.has('permissions')) {
     // Administrators are owners of everything; their own memberships are told only as `permissions`.
-    if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) list.push(levels(actor.userId));
+    if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) {
+      list.push(levels(actor.userId));
+      if (!wanted.has('shared_with_groups')) list.push(levelByShare(actor.userId));
+    }
   }
   if (wanted.has('import')) list.push(sql`i.status as import_status, i.import_error`);
-  if (wanted.has('shared_with_groups')) list.push(SHARED_WITH_GROUPS);
+  if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor.userId));
   if (wanted.has('owner')) list.push(sql`o.name as owner_name, o.created_at as owner_created_at`);
   if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
   if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
@@ -159,19 +162,24 @@ const levels = (userId: number): RawBuilder<unknown> => sql`
     where a.user_id = ${userId} and a.namespace_id = projects.namespace_id and a.expires_at > current_date) as level_by_namespace,
   (select m.access_level from members m
     where m.project_id = projects.id and m.user_id = ${userId} and m.access_level >= ${sql.lit(GUEST)}
-      and (m.expires_at is null or m.expires_at > current_date)) as level_by_membership,
+      and (m.expires_at is null or m.expires_at > current_date)) as level_by_membership`;
+
+const levelByShare = (userId: number): RawBuilder<unknown> => sql`
   (select max(least(s.access_level, a.access_level)) from project_shares s
     join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
     where s.project_id = projects.id and a.expires_at > current_date
       and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
 
-// Which of the groups the caller may know of is asked afterwards, in the rare case that there are any: the condition
-// costs more than all the rest of the page.
-const SHARED_WITH_GROUPS = sql`
+// With the level that each gives the user, so that shares are looked up once. Which of the groups he may know of is asked
+// afterwards, in the rare case that there are any: the condition costs more than all the rest of the page.
+const sharedWithGroups = (userId: number | null): RawBuilder<unknown> => sql`
   (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
-      'group_access_level', s.access_level, 'expires_at', s.expires_at) order by s.id)
+      'group_access_level', s.access_level, 'expires_at', s.expires_at, 'level',
+      (select max(least(s.access_level, a.access_level)) from namespace_access a
+        where a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
+          and a.expires_at > current_date and (s.expires_at is null or s.expires_at > current_date))) order by s.id)
     from project_shares s join namespaces g on g.id = s.shared_with_id
-    where s.project_id = projects.id) as shared_with_groups`;
+    where s.project_id = projects.id) as shares`;
 
 /** What the statement gives: `ProjectDetails` in the making, as far as the parts went. */
 export interface RawProject extends ProjectDetails, RowVersion {
@@ -189,6 +197,10 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly level_by_namespace: number | null;
   readonly level_by_membership: number | null;
   readonly level_by_share: number | null;
+  /** Instead of it and of `shared_with_groups`, where both are wanted. */
+  readonly shares?:
+    | readonly (ProjectDetails['shared_with_groups'][number] & { readonly level: number | null })[]
+    | null;
   readonly owner_name: string | null;
   readonly owner_created_at: string | null;
   readonly st_commit_count: number | null;
@@ -203,6 +215,8 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly st_container_registry_size: number;
   /** All matches, where the page was cut out of them. */
   readonly total?: number | null;
+  /** What the page was read from, where it may be counted. */
+  readonly seen?: string;
   readonly sort_key?: string | number | boolean | null;
 }
 
@@ -210,11 +224,18 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
  * Puts the joined columns where the row has them. In place: spreading a hundred columns costs as much as reading them.
+ * Of the groups it is shared with those stay that are among `visibleGroups`, all where that is null.
  * The parts that were not asked for stay absent, whatever the type says: who asks for parts reads those alone.
  */
-export const assemble = (actor: Actor, raw: Mutable<RawProject>, wanted: ReadonlySet<ProjectPart>): ProjectDetails => {
+export const assemble = (
+  actor: Actor,
+  raw: Mutable<RawProject>,
+  wanted: ReadonlySet<ProjectPart>,
+  visibleGroups: ReadonlySet<number> | null = null,
+): ProjectDetails => {
   if (wantsNamespace(wanted)) raw.namespace = namespaceOf(raw);
-  const groups = Math.max(raw.level_by_namespace ?? 0, raw.level_by_share ?? 0);
+  const byShare = raw.shares?.reduce((most, { level }) => Math.max(most, level ?? 0), 0) ?? raw.level_by_share ?? 0;
+  const groups = Math.max(raw.level_by_namespace ?? 0, byShare);
   const member = raw.level_by_membership ?? 0;
   if (wanted.has('access_level')) raw.access_level = actor.isAdmin ? OWNER : Math.max(groups, member);
   if (wanted.has('permissions')) {
@@ -224,7 +245,11 @@ export const assemble = (actor: Actor, raw: Mutable<RawProject>, wanted: Readonl
     raw.group_access = (personal ? 0 : groups) || null;
   }
   if (wanted.has('import')) raw.import_status ??= 'none';
-  if (wanted.has('shared_with_groups')) raw.shared_with_groups ??= [];
+  if (wanted.has('shared_with_groups')) {
+    raw.shared_with_groups = (raw.shares ?? [])
+      .filter(({ group_id }) => visibleGroups === null || visibleGroups.has(group_id))
+      .map(({ level: _, ...group }) => group);
+  }
   if (wanted.has('owner')) {
     raw.owner =
       raw.ns_owner_id === null || raw.owner_name === null || raw.owner_created_at === null
@@ -233,13 +258,6 @@ export const assemble = (actor: Actor, raw: Mutable<RawProject>, wanted: Readonl
   }
   if (wanted.has('statistics')) raw.statistics = statisticsOf(raw);
   return raw;
-};
-
-/** Leaves out the groups that `visible` does not hold. */
-export const hideGroups = (raw: Mutable<RawProject>, visible: ReadonlySet<number>): void => {
-  if (raw.shared_with_groups?.length) {
-    raw.shared_with_groups = raw.shared_with_groups.filter((group) => visible.has(group.group_id));
-  }
 };
 
 const wantsNamespace = (wanted: ReadonlySet<ProjectPart>): boolean =>
