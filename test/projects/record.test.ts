@@ -270,6 +270,8 @@ describe('the times of a project', () => {
       ['archive', () => client.post(`${path}/archive`)],
       ['unarchive', () => client.post(`${path}/unarchive`)],
       ['transfer', () => client.put(`${path}/transfer`, { namespace: group.id })],
+      // A push that changes what the record tells of the repository.
+      ['readme', () => client.delete(`${path}/repository/files/README.md?branch=main&commit_message=Gone`)],
     ];
     for (const [name, change] of changes) {
       const before = await times(project.id);

@@ -174,7 +174,12 @@ const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly Re
     wanted.default_branch === before.default_branch &&
     wanted.readme_path === before.readme_path;
   if (same) return before;
-  await tx.db.updateTable('projects').set(wanted).where('id', '=', before.id).execute();
+  // The record tells of all of these.
+  await tx.db
+    .updateTable('projects')
+    .set({ ...wanted, updated_at: sql`now()` })
+    .where('id', '=', before.id)
+    .execute();
   if (first !== null && first !== before.default_branch) await moveDefaultBranch(tx, before, first);
   return { ...before, ...wanted };
 };

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
@@ -30,7 +31,11 @@ export const refreshStatistics = defineJob({
     await ctx.transaction(async (tx) => {
       if (readme_path !== project.readme_path) {
         // A push meanwhile has found its own, and this is done once more after it.
-        await tx.db.updateTable('projects').set({ readme_path }).where('id', '=', project_id).execute();
+        await tx.db
+          .updateTable('projects')
+          .set({ readme_path, updated_at: sql`now()` })
+          .where('id', '=', project_id)
+          .execute();
       }
       tx.enqueue(detectLanguages, { project_id }, { key: `repositories.languages:${project_id}` });
       await tx.db
