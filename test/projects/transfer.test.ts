@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { findEvents } from '../groups/find-events.ts';
+import { remoteOf, tryGit } from '../repositories/support.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+
+const app = useApp();
+
+describe('PUT /projects/:id/transfer', () => {
+  it('takes everything along, leads on from the old path, and leaves the old group behind', async () => {
+    const { make } = app();
+    const [owner, before, after] = [await make.user(), await make.user(), await make.user()];
+    const [from, to] = [await make.group({}, owner), await make.group({}, owner)];
+    await make.groupMember(from, before, 30);
+    await make.groupMember(to, after, 30);
+    const invited = await make.group({}, owner);
+    const client = app().as(owner);
+    const project = await make.project(
+      { namespace_id: from.id, initialize_with_readme: true, topics: ['kept'] },
+      owner,
+    );
+    const direct = await make.user();
+    await make.projectMember(project, direct, 20);
+    await client.post(`/projects/${project.id}/share`, { group_id: invited.id, group_access: 20 });
+    await client.post(`/projects/${project.id}/star`);
+    await app().settle();
+    const size = async (group: { readonly id: number }) =>
+      (await app().as(app().root).get(`/groups/${group.id}?statistics=true&with_projects=false`)).body.statistics
+        .repository_size;
+    const bytes = await size(from);
+    expect(bytes).toBeGreaterThan(0);
+    const moved = await client.put(`/projects/${project.id}/transfer`, { namespace: to.full_path });
+    expect(moved).toMatchObject({
+      status: 200,
+      body: {
+        path_with_namespace: `${to.full_path}/${project.path}`,
+        namespace: { id: to.id },
+        topics: ['kept'],
+        star_count: 1,
+        shared_with_groups: [{ group_id: invited.id }],
+      },
+    });
+    expect([await size(from), await size(to)]).toEqual([0, bytes]);
+    const status = async (user: TestUser) => (await app().as(user).get(`/projects/${project.id}`)).status;
+    expect([await status(before), await status(after), await status(direct)]).toEqual([404, 200, 200]);
+    const old = await client.get(`/projects/${encodeURIComponent(project.path_with_namespace)}`);
+    expect([old.status, old.headers.get('location')]).toEqual([301, `${app().url}/api/v4/projects/${project.id}`]);
+    // git clones from where it was.
+    expect((await tryGit('/', 'ls-remote', await remoteOf(app(), project, owner))).stdout).toContain('refs/heads/main');
+    const events = await findEvents(app(), 'Project', project.id);
+    const event = events.find(({ kind }) => kind === 'project.transferred');
+    expect(event?.payload).toMatchObject({
+      changes: {
+        full_path: { previous: project.path_with_namespace, current: `${to.full_path}/${project.path}` },
+      },
+    });
+    // The path is free for others.
+    const next = await client.post('/projects', { path: project.path, namespace_id: from.id });
+    expect(next.status).toBe(201);
+  });
+
+  it('is for Owners, into where they may create projects', async () => {
+    const { make } = app();
+    const [owner, maintainer, other] = [await make.user(), await make.user(), await make.user()];
+    const group = await make.group({ visibility: 'public' }, other);
+    const project = await make.project({ visibility: 'internal' }, owner);
+    await make.projectMember(project, maintainer, 40);
+    const move = async (user: TestUser, namespace: string | number) =>
+      (await app().as(user).put(`/projects/${project.id}/transfer`, { namespace })).status;
+    expect(await move(maintainer, maintainer.username)).toBe(403);
+    expect(await move(owner, group.id)).toBe(403);
+    expect(await move(owner, other.username)).toBe(403);
+    expect(await move(owner, 'no/where')).toBe(404);
+    expect(await move(owner, owner.username)).toBe(400);
+    expect((await app().anonymous.put(`/projects/${project.id}/transfer`, { namespace: group.id })).status).toBe(401);
+    expect((await app().as(owner).put(`/projects/${project.id}/transfer`, {})).status).toBe(400);
+    const closed = await make.group({ visibility: 'private' }, owner);
+    expect(await app().as(owner).put(`/projects/${project.id}/transfer`, { namespace: closed.id })).toMatchObject({
+      status: 400,
+      body: { message: { visibility_level: [expect.stringContaining('not allowed since the group is private')] } },
+    });
+    const full = await make.group({ visibility: 'public' }, owner);
+    await make.project({ path: project.path, namespace_id: full.id }, owner);
+    expect(await app().as(owner).put(`/projects/${project.id}/transfer`, { namespace: full.id })).toMatchObject({
+      status: 400,
+      body: { message: { path: ['has already been taken'] } },
+    });
+    const { body } = await app().as(owner).get(`/projects/${project.id}`);
+    expect(body.path_with_namespace).toBe(project.path_with_namespace);
+  });
+});
