@@ -36,11 +36,11 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       if (!/^refs\/(?:[a-z-]+\/)?$/.test(prefix)) throw new GitError('invalid', 'The reference prefix is not valid');
       const withTags = 'refs/tags/'.startsWith(prefix);
       const args = ['for-each-ref', `--format=${withTags ? TAG_FIELDS : PLAIN_FIELDS}`, ...SORTS[order]];
-      const takesFirst = Number.isFinite(limit) && after === undefined && match === undefined;
-      if (takesFirst) args.push(`--count=${limit}`);
+      const takesAll = after === undefined && match === undefined;
+      if (takesAll && Number.isFinite(limit)) args.push(`--count=${limit}`);
       const { stdout } = await runner.run(path, [...args, prefix], { signal, timeoutMs });
       const all = withTags ? [...tagRecords(stdout)] : plainRecords(stdout);
-      if (takesFirst) return all;
+      if (takesAll) return all;
       const floor = after === undefined ? null : Buffer.from(after);
       const refs: Ref[] = [];
       for (const ref of all) {
