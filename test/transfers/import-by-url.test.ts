@@ -11,6 +11,7 @@ import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositori
 import { type TestUser, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 import { ADVERTISEMENT, packet, RESULT, useServers } from './git-server.ts';
+import { importArchive } from './support.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -249,6 +250,12 @@ describe('an address', () => {
     const url = 'http://127.0.0.1:1/x.git';
     expect((await create(stranger, url, { namespace_id: group.id })).status).toBe(403);
     expect((await app().anonymous.post('/projects', { name: 'x', import_url: url })).status).toBe(401);
+    await settings({ import_sources: ['git'] });
+    const archive = await importArchive(app(), owner, Buffer.from('x'), { path: 'archive' });
+    expect([archive.status, archive.body.message]).toEqual([
+      403,
+      '403 Forbidden - imports of archives are turned off on this instance',
+    ]);
     await settings({ import_sources: ['gitlab_project'] });
     expect((await create(owner, url)).status).toBe(403);
     await settings({ import_sources: ['git', 'gitlab_project'], project_import_limit: 1 });
@@ -342,6 +349,11 @@ describe('a server that', () => {
     expect(project.import_error).toContain(problem);
     expect(project.import_error).not.toMatch(/geheim|\/tmp|repositories|\n|\p{Cc}/u);
     expect(await leftovers(project.id)).toEqual([]);
+    const { rows } = await app().hub.services.pool.query(
+      'select source_url from project_imports where project_id = $1',
+      [project.id],
+    );
+    expect(rows).toEqual([{ source_url: null }]);
     // It is a project like any other: it can be pushed to, and removed.
     const tree = await workTree(folder());
     await runGit(tree, 'push', '-q', await remoteOf(app(), project, user), 'main');

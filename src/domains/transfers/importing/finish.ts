@@ -157,7 +157,14 @@ export const failImport = async (ctx: Context, id: number, error: string, attemp
     if (attempt !== undefined && before.attempt !== attempt) return;
     const row = await tx.db
       .updateTable('project_imports')
-      .set({ status: 'failed', import_error: error, finished_at: sql`now()`, storage_key: null, checkpoint: '{}' })
+      .set({
+        status: 'failed',
+        import_error: error,
+        finished_at: sql`now()`,
+        storage_key: null,
+        source_url: null,
+        checkpoint: '{}',
+      })
       .where('id', '=', id)
       .returningAll()
       .executeTakeFirstOrThrow();
