@@ -81,7 +81,8 @@ export const personalNamespaceId = async (ctx: Pick<Context, 'db'>, userId: numb
   const row = await ctx.db
     .selectFrom('namespaces')
     .select('id')
-    .where('kind', '=', 'user')
+    // Written out: a generic plan does not take the index of personal namespaces alone for a parameter.
+    .where(sql<boolean>`kind = 'user'`)
     .where('owner_id', '=', userId)
     .executeTakeFirst();
   return row?.id ?? null;
