@@ -19,9 +19,9 @@ const SETTINGS = {
   'auto_explain.log_buffers': 'on',
   'auto_explain.log_format': 'json',
 };
-/** Who asks is found in the same way for every list. */
+/** What else runs meanwhile; and who asks is found in the same way for every list. */
 const NOT_OF_THE_LIST =
-  /personal_access_tokens|application_settings|hub_processes|graphile_worker|event_log|bench\.fill/;
+  /personal_access_tokens|application_settings|hub_processes|graphile_worker|event|webhook|pushes|bench\.fill/;
 
 /** Has the embedded Postgres of a data directory explain what it runs in sessions that begin from now on, until it is closed. */
 export const openPlans = async (pool: pg.Pool, dataDir: string): Promise<Plans> => {
@@ -71,19 +71,38 @@ const explained = (log: string): string[] => {
   const told: string[] = [];
   for (let i = 1; i < parts.length; i += 2) {
     const text = (parts[i + 1] ?? '').split('\n').filter((line) => line.startsWith('\t'));
-    const { 'Query Text': query, Plan: plan }: { 'Query Text': string; Plan: Node } = JSON.parse(text.join('\n'));
+    const entry = parsed(text.join('\n'));
+    if (entry === null) continue;
+    const { 'Query Text': query, Plan: plan } = entry;
     if (NOT_OF_THE_LIST.test(query)) continue;
     told.push([`${summary(query)}: ${parts[i]} ms, ${blocks(plan)} pages`, ...tree(plan, 1)].join('\n'));
   }
   return told;
 };
 
-const summary = (query: string): string => query.replace(/\s+/g, ' ').slice(0, 60);
+/** Null for an entry that another backend has written into. */
+const parsed = (text: string): { 'Query Text': string; Plan: Node } | null => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+};
+
+const summary = (query: string): string => query.replace(/\s+/g, ' ').slice(0, 40);
 
 const blocks = (node: Node): number => node['Shared Hit Blocks'] + node['Shared Read Blocks'];
 
+/** What is fetched for each row of a page by its key: the same for every list. */
+const isLookup = (node: Node): boolean =>
+  node['Actual Loops'] > 1 && node['Actual Loops'] <= 100 && node['Actual Rows'] <= 1 && !node.Plans;
+
+/** What only hands on what the nodes below it read. */
+const BETWEEN = /^(Nested Loop|Hash Join|Merge Join|Hash|Result|Subquery Scan|Materialize|Memoize)$/;
+
 const tree = (node: Node, depth: number): string[] => {
-  if (node['Actual Loops'] === 0) return [];
+  if (node['Actual Loops'] === 0 || isLookup(node)) return [];
+  if (BETWEEN.test(node['Node Type'])) return (node.Plans ?? []).flatMap((child) => tree(child, depth));
   const rows = Math.round(node['Actual Rows'] * node['Actual Loops']);
   const removed = Math.round((node['Rows Removed by Filter'] ?? 0) * node['Actual Loops']);
   const what = [
