@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { defineEvent, type EventRow } from '#platform/events.ts';
 import { ZERO_OID } from './model.ts';
+import { pushOptionsSchema } from './push-options.ts';
 
 const commit = z.object({
   id: z.string(),
@@ -44,6 +45,8 @@ const moved = z.object({
   total_commits_count: z.number().nullable(),
   /** False in a push of more branches or tags than `push_event_hooks_limit`. */
   fires_hooks: z.boolean(),
+  /** What `git push -o` gave along; only where hooks hear of it. */
+  push_options: pushOptionsSchema.optional(),
   /** Null for what the hub does by itself, and when the user is gone. */
   user: user.nullable(),
   project: hookObject,
@@ -82,7 +85,7 @@ const pushBody = (kind: 'push' | 'tag_push') => ({
     project: payload.project,
     commits: payload.commits,
     total_commits_count: payload.total_commits_count ?? 0,
-    push_options: {},
+    push_options: payload.push_options ?? {},
     repository: payload.repository,
   }),
 });

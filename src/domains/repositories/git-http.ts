@@ -17,6 +17,7 @@ import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platfo
 import { readCredential } from '#rest/auth.ts';
 import { FetchCounter } from './fetches.ts';
 import { judgePush } from './policy.ts';
+import { type PushOptions, readPushOptions } from './push-options.ts';
 import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
 
 /** Groups nest 20 deep; the router knows no wildcard but at the end. */
@@ -131,8 +132,8 @@ const fetched = (ctx: Context, count: () => void, { stream, done }: Served): Rea
   return stream;
 };
 
-interface PushOptions {
-  onRefUpdates(updates: readonly RefUpdate[]): ReturnType<typeof judgePush>;
+interface PushHandlers {
+  onRefUpdates(updates: readonly RefUpdate[], pushOptions: readonly string[]): ReturnType<typeof judgePush>;
   onReceived(objects: NewObjects): Promise<readonly RefRefusal[]>;
 }
 
@@ -140,20 +141,23 @@ interface PushOptions {
 const receive = async (
   ctx: Context,
   project: ProjectRow,
-  start: (options: PushOptions) => Promise<Served>,
+  start: (options: PushHandlers) => Promise<Served>,
 ): Promise<Readable> => {
   let asked: readonly RefUpdate[] = [];
+  let options: PushOptions = {};
   let held: HeldPush | null = null;
   const served = await start({
-    onRefUpdates: (updates) => {
+    onRefUpdates: async (updates, given) => {
       asked = updates;
-      return judgePush(ctx, project, updates, null);
+      const read = readPushOptions(given);
+      options = read.options;
+      return { ...(await judgePush(ctx, project, updates, null)), messages: read.messages };
     },
     onReceived: async (objects) => {
       const refused = await judgeAgain(ctx, project, asked, objects);
       if (refused.length > 0) return refused;
       try {
-        held = await holdPush(ctx, project, asked);
+        held = await holdPush(ctx, project, asked, options);
       } catch (error) {
         if (error instanceof DomainError) return asked.map(({ ref }) => ({ ref, reason: error.message }));
         throw error;

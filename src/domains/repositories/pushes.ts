@@ -9,6 +9,7 @@ import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { isChange, type RefUpdate } from './model.ts';
+import { type PushOptions, pushOptionsSchema } from './push-options.ts';
 import { asHub, describeUpdates, recordUpdates } from './recording.ts';
 
 // Ref and event agree, whatever dies: the row of a push is committed before git moves a ref and settled in the
@@ -21,6 +22,7 @@ export interface HeldPush {
   readonly project: ProjectRow;
   /** Those that can still be: their refs are what they were taken for. git refuses the others. */
   readonly possible: readonly RefUpdate[];
+  readonly options: PushOptions;
 }
 
 /** A process that was not seen for so long is dead (platform/processes.ts says 12 s), and so is the git it had started. */
@@ -35,9 +37,14 @@ const RECORDED_KEPT = '1 day';
  *
  * @throws DomainError `conflict` when others hold a ref for too long
  */
-export const holdPush = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<HeldPush> => {
+export const holdPush = async (
+  ctx: Context,
+  project: ProjectRow,
+  updates: readonly RefUpdate[],
+  options: PushOptions = {},
+): Promise<HeldPush> => {
   for (let pauseMs = 5, deadline = performance.now() + WAIT_MS; ; pauseMs = Math.min(pauseMs * 2, 250)) {
-    const taken = await tryHold(ctx, project, updates);
+    const taken = await tryHold(ctx, project, updates, options);
     if ('possible' in taken) return taken;
     if (performance.now() > deadline) throw conflict('Another push to the same branch or tag is under way; try again');
     const dead = taken.holders.filter((row) => row.dead);
@@ -55,6 +62,7 @@ const tryHold = (
   ctx: Context,
   project: ProjectRow,
   updates: readonly RefUpdate[],
+  options: PushOptions,
 ): Promise<HeldPush | { readonly holders: readonly Holder[] }> => {
   const refs = updates.map(({ ref }) => ref);
   return ctx.transaction(async ({ db }) => {
@@ -86,10 +94,11 @@ const tryHold = (
         chain_id: ctx.chainId,
         commands: toJsonb(possible),
         refs,
+        push_options: toJsonb(options),
       })
       .returning('id')
       .executeTakeFirstOrThrow();
-    return { id: row.id, project, possible };
+    return { id: row.id, project, possible, options };
   });
 };
 
@@ -114,7 +123,7 @@ export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly R
     if (!row) return; // the project is gone
     const known = new Set(row.state === 'recorded' ? (row.moved ?? []) : []);
     const updates = described.updates.filter(({ ref }) => !known.has(ref));
-    await recordUpdates(tx, push.project.id, { ...described, updates });
+    await recordUpdates(tx, push.project.id, { ...described, updates }, push.options);
   });
 };
 
@@ -167,7 +176,7 @@ export const settlePush = async (services: Services, pushId: number): Promise<vo
       .where('state', '=', 'receiving')
       .returning('id')
       .executeTakeFirst();
-    if (taken) await recordUpdates(tx, project.id, described);
+    if (taken) await recordUpdates(tx, project.id, described, pushOptionsSchema.parse(row.push_options));
   });
   services.log.info(
     { push_id: pushId, project_id: project.id, moved: moved.length },

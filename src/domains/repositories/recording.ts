@@ -12,6 +12,7 @@ import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagP
 import { branchName, branchRef, type RefUpdate, TAGS, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';
 import { matching, type Protections, readProtections } from './protections.ts';
+import type { PushOptions } from './push-options.ts';
 import { findReadme } from './readme.ts';
 import { refreshStatistics } from './upkeep.ts';
 import { hookCommit } from './webhook.ts';
@@ -88,7 +89,12 @@ const newCommits = async (
 export const asHub = <C extends Context>(ctx: C): C => ({ ...ctx, actor: systemActor });
 
 /** Emits the events of the moved refs and brings the project's row up to date with its repository. */
-export const recordUpdates = async (tx: Tx, projectId: number, described: Described): Promise<void> => {
+export const recordUpdates = async (
+  tx: Tx,
+  projectId: number,
+  described: Described,
+  options: PushOptions = {},
+): Promise<void> => {
   const { updates } = described;
   if (updates.length === 0) return;
   await tx.db.selectFrom('projects').select('id').where('id', '=', projectId).forNoKeyUpdate().execute();
@@ -110,9 +116,11 @@ export const recordUpdates = async (tx: Tx, projectId: number, described: Descri
   const branchCount = updates.length - tagCount;
   for (const { ref, oldOid, newOid } of updates) {
     const tag = tagName(ref);
+    const fires_hooks = (tag === null ? branchCount : tagCount) <= limit;
     const payload: MovedRef = {
       ...toMovedRef(tx, project, described, { ref, oldOid, newOid }, protections),
-      fires_hooks: (tag === null ? branchCount : tagCount) <= limit,
+      fires_hooks,
+      ...(fires_hooks && Object.keys(options).length > 0 ? { push_options: options } : {}),
       user,
     };
     tx.emit(tag === null ? pushReceived : tagPushed, { ...place, payload });
@@ -138,7 +146,7 @@ export const toMovedRef = (
   described: Described,
   { ref, oldOid, newOid }: RefUpdate,
   protections: Protections,
-): Omit<MovedRef, 'fires_hooks' | 'user'> => {
+): Omit<MovedRef, 'fires_hooks' | 'push_options' | 'user'> => {
   const tag = tagName(ref);
   const pushed = described.commits.get(ref);
   const tagged = described.tags.get(ref);

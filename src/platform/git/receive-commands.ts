@@ -1,5 +1,5 @@
 import { GitError } from './git-error.ts';
-import { PacketSplitter } from './pkt-line.ts';
+import { FLUSH, PacketSplitter, packet } from './pkt-line.ts';
 import { shortName, validOid, validRefName } from './ref-names.ts';
 import type { RefRefusal, RefUpdate } from './types.ts';
 
@@ -7,12 +7,17 @@ import type { RefRefusal, RefUpdate } from './types.ts';
 export interface ReceiveCommands {
   readonly updates: readonly RefUpdate[];
   readonly capabilities: ReadonlySet<string>;
-  /** The whole request again: the head as it came, then the rest as it comes. */
+  /** What `git push -o` gave along. */
+  readonly pushOptions: readonly string[];
+  /** The whole request again, without push options: the head, then the rest as it comes. */
   readonly body: AsyncIterable<Buffer>;
 }
 
 const MAX_COMMANDS = 50_000;
 const MAX_HEAD_BYTES = 16 * 1024 * 1024;
+const MAX_PUSH_OPTIONS = 50;
+const MAX_PUSH_OPTION_BYTES = 1_024;
+const PUSH_OPTIONS = 'push-options';
 
 const malformed = () => new GitError('invalid', 'The push request is malformed');
 
@@ -21,6 +26,9 @@ export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promis
   const splitter = new PacketSplitter();
   const head: Buffer[] = [];
   const updates: RefUpdate[] = [];
+  const lines: Buffer[] = [];
+  const pushOptions: string[] = [];
+  let inOptions = false;
   let capabilities: ReadonlySet<string> = new Set();
   let size = 0;
 
@@ -31,7 +39,17 @@ export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promis
     size += step.value.length;
     splitter.push(step.value);
     for (let payload = splitter.next(); payload !== null; payload = splitter.next()) {
-      if (payload === 'flush') break reading;
+      if (payload === 'flush') {
+        if (inOptions || !capabilities.has(PUSH_OPTIONS)) break reading;
+        inOptions = true;
+        continue;
+      }
+      if (inOptions) {
+        pushOptions.push(readPushOption(payload));
+        if (pushOptions.length > MAX_PUSH_OPTIONS) throw new GitError('invalid', 'The push has too many push options');
+        continue;
+      }
+      lines.push(payload);
       const text = payload.toString('utf8');
       if (text.startsWith('shallow ')) continue;
       const [command = '', list] = text.split('\0', 2);
@@ -41,8 +59,31 @@ export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promis
     }
     if (size > MAX_HEAD_BYTES) throw new GitError('invalid', 'The push request is too long');
   }
-  return { updates, capabilities, body: replay(head, source) };
+  // git never sees push options: it would hand them to hooks.
+  const first = inOptions ? [...withoutOptions(lines), FLUSH, splitter.rest()] : head;
+  return { updates, capabilities, pushOptions, body: replay(first, source) };
 };
+
+const readPushOption = (payload: Buffer): string => {
+  const text = payload.toString('utf8').replace(/\n$/, '');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: nothing of the kind is an option
+  if (payload.length > MAX_PUSH_OPTION_BYTES || /[\u0000-\u001f\u007f]/.test(text)) {
+    throw new GitError('invalid', 'A push option is not valid');
+  }
+  return text;
+};
+
+/** The lines as packets; the client asked for push options behind the first command. */
+const withoutOptions = (lines: readonly Buffer[]): Buffer[] =>
+  lines.map((line) => {
+    const nul = line.indexOf(0);
+    if (nul === -1) return packet(line);
+    const kept = line
+      .toString('latin1', nul + 1)
+      .split(' ')
+      .filter((capability) => capability.trim() !== PUSH_OPTIONS);
+    return packet(Buffer.concat([line.subarray(0, nul + 1), Buffer.from(kept.join(' '), 'latin1')]));
+  });
 
 /** Why the hub never takes these updates, whoever pushes; only branches and tags with valid names can be written. */
 export const refuseForeignRefs = (updates: readonly RefUpdate[]): RefRefusal[] =>

@@ -148,7 +148,8 @@ export const createSmartHttp = (
   return {
     advertise(path, service, { gitProtocol, ...call } = {}) {
       const upload = service === 'git-upload-pack';
-      const config = upload ? UPLOAD_CONFIG : RECEIVE_CONFIG;
+      // They are read here, and git does not get to see them.
+      const config = upload ? UPLOAD_CONFIG : [...RECEIVE_CONFIG, 'receive.advertisePushOptions=true'];
       // Pushes know no version 2.
       const env = upload ? protocolEnv(gitProtocol) : {};
       const args = [service.slice(4), '--stateless-rpc', '--http-backend-info-refs', runner.directory(path)];
@@ -192,7 +193,7 @@ const protocolEnv = (header: string | undefined): { GIT_PROTOCOL?: string } => {
 const judge = async (push: ReceiveCommands, options: ServeOptions): Promise<PushVerdict> => {
   const refused = refuseForeignRefs(push.updates);
   if (refused.length > 0) return { refused };
-  return (await options.onRefUpdates?.(push.updates)) ?? {};
+  return (await options.onRefUpdates?.(push.updates, push.pushOptions)) ?? {};
 };
 
 /** Which of the updates would drop commits: their old one is not among the ancestors of the new. */
