@@ -53,7 +53,9 @@ describe('gitbeaker', () => {
       'two',
       'three',
     ]);
-    await expect(api.Projects.all({ topic: 'beaker', orderBy: 'name', pagination: 'keyset' })).rejects.toMatchObject({
+    await expect(
+      api.Projects.all({ topic: 'beaker', orderBy: 'name', sort: 'asc', pagination: 'keyset' }),
+    ).rejects.toMatchObject({
       cause: { description: expect.stringContaining('Keyset pagination is not yet available') },
     });
   });

@@ -1,3 +1,4 @@
+import './graphql/counts.ts';
 import './graphql/lists.ts';
 
 // The front door: other domains add to these.

@@ -1,0 +1,16 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { builder } from '#graphql/builder.ts';
+import { loader } from '#graphql/loaders.ts';
+import { openCountsByProjects } from '../counts.ts';
+
+const loadOpenCount = loader(openCountsByProjects);
+
+readsOfProject('openMergeRequestsCount', JUDGED);
+builder.objectField(ProjectRef, 'openMergeRequestsCount', (t) =>
+  t.int({
+    description: 'For whoever may read them.',
+    resolve: async (project, _args, ctx) =>
+      can(ctx, project, 'read_merge_request') ? ((await loadOpenCount(ctx, project.id)) ?? 0) : null,
+  }),
+);
