@@ -60,7 +60,7 @@ describe('gitbeaker', () => {
       merge_access_levels: [{ access_level: 40 }, { user_id: other.id }],
       allow_force_push: true,
     });
-    const level = made.push_access_levels?.[0];
+    const level = [made.push_access_levels].flat()[0];
     expect(
       await api.ProtectedBranches.edit(id, 'release/*', {
         allowForcePush: false,

@@ -1,6 +1,7 @@
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
+import { readRefFiles } from './ref-files.ts';
 import { validFullRef, validOid, validRefName } from './ref-names.ts';
 import type { Git, ListRefsOptions, Ref, RefChange } from './types.ts';
 
@@ -38,9 +39,14 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       const args = ['for-each-ref', `--format=${withTags ? TAG_FIELDS : PLAIN_FIELDS}`, ...SORTS[order]];
       const takesAll = after === undefined && match === undefined;
       if (takesAll && Number.isFinite(limit)) args.push(`--count=${limit}`);
-      const { stdout } = await runner.run(path, [...args, prefix], { signal, timeoutMs });
-      const all = withTags ? [...tagRecords(stdout)] : plainRecords(stdout);
-      if (takesAll) return all;
+      const ask = async () => {
+        const { stdout } = await runner.run(path, [...args, prefix], { signal, timeoutMs });
+        return withTags ? [...tagRecords(stdout)] : plainRecords(stdout);
+      };
+      const isRead = order === 'name' && !withTags && !signal?.aborted;
+      const read = isRead ? await readRefFiles(runner.directory(path), prefix) : null;
+      const all = read ?? (await ask());
+      if (takesAll) return all.slice(0, limit);
       const floor = after === undefined ? null : Buffer.from(after);
       const refs: Ref[] = [];
       for (const ref of all) {

@@ -1,0 +1,109 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { validFullRef } from './ref-names.ts';
+import type { Ref } from './types.ts';
+
+// Starting a process costs the hub more than reading what that process would read: git's formats of refs are public
+// (gitrepository-layout, pack-refs) and what is not in them is left to git.
+
+/** With more files than this git is quicker. */
+const MAX_LOOSE = 500;
+const OID_LINE = /^(?:[0-9a-f]{40}|[0-9a-f]{64})\n?$/;
+
+/**
+ * The refs below a prefix such as `refs/heads/`, by name; null where git has to be asked: for another format, symbolic
+ * refs, too many files, or when nothing is there.
+ *
+ * Files come first and the packed ones after them: a ref that is packed meanwhile is written there before its file goes,
+ * and one that is deleted leaves the packed ones before its file. So each is seen as it was at some moment of the call.
+ */
+export const readRefFiles = async (repository: string, prefix: string): Promise<Ref[] | null> => {
+  const loose = await looseRefs(repository, prefix);
+  if (loose === null) return null;
+  const packed = packedRefs(await contentOf(join(repository, 'packed-refs')), prefix);
+  return packed && merged(packed, loose);
+};
+
+const looseRefs = async (repository: string, prefix: string): Promise<Map<string, string> | null> => {
+  const found = new Map<string, string>();
+  const folders = [prefix];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    const entries = await readdir(join(repository, folder), { withFileTypes: true }).catch((error: unknown) => {
+      if (isGone(error)) return null;
+      throw error;
+    });
+    if (entries === null && folder === prefix) return null;
+    for (const entry of entries ?? []) {
+      const name = folder + entry.name;
+      if (entry.isDirectory()) folders.push(`${name}/`);
+      else if (!name.endsWith('.lock')) {
+        const content = await contentOf(join(repository, name));
+        if (content === null) continue; // packed or deleted since
+        if (found.size >= MAX_LOOSE || !OID_LINE.test(content) || !validFullRef(name)) return null;
+        found.set(name, content.trimEnd());
+      }
+    }
+  }
+  return found;
+};
+
+const packedRefs = (content: string | null, prefix: string): Ref[] | null => {
+  if (content === null) return [];
+  if (!/^# pack-refs with:[^\n]* sorted /.test(content)) return null;
+  const refs: Ref[] = [];
+  const first = content.indexOf(` ${prefix}`);
+  for (let at = content.lastIndexOf('\n', first) + 1; first >= 0 && at < content.length; ) {
+    const end = content.indexOf('\n', at);
+    if (end < 0) return null;
+    const space = content.indexOf(' ', at);
+    // Lines with `^` tell what the tag above them points at.
+    if (content.charCodeAt(at) !== 0x5e) {
+      if (!content.startsWith(prefix, space + 1)) break;
+      const oid = content.slice(at, space);
+      refs.push({ name: content.slice(space + 1, end), oid, peeledOid: oid, message: null });
+    }
+    at = end + 1;
+  }
+  return refs;
+};
+
+/** Those in files count, whatever was packed of the same name. */
+const merged = (packed: readonly Ref[], loose: ReadonlyMap<string, string>): Ref[] => {
+  const files = [...loose]
+    .map(([name, oid]) => ({ name, oid, peeledOid: oid, message: null, bytes: Buffer.from(name) }))
+    .sort((left, right) => Buffer.compare(left.bytes, right.bytes));
+  const all: Ref[] = [];
+  let from = 0;
+  for (const { bytes, ...ref } of files) {
+    const to = placeOf(packed, bytes);
+    for (const before of packed.slice(from, to)) all.push(before);
+    from = to;
+    if (packed[from]?.name === ref.name) from += 1;
+    all.push(ref);
+  }
+  return all.concat(packed.slice(from));
+};
+
+const placeOf = (refs: readonly Ref[], name: Buffer): number => {
+  let [low, high] = [0, refs.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (Buffer.compare(Buffer.from(refs[middle]?.name ?? ''), name) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+};
+
+const contentOf = async (path: string): Promise<string | null> => {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+};
+
+const isGone = (error: unknown): boolean =>
+  error instanceof Error &&
+  'code' in error &&
+  (error.code === 'ENOENT' || error.code === 'ENOTDIR' || error.code === 'EISDIR');
