@@ -245,7 +245,7 @@ describe('archives', () => {
     await writeFile(join(tree, 'version'), '$Format:%H %G?$\n');
     const head = await commitAll(tree, 'all');
     const path = await pushed(tree);
-    const formats = await bench.git.archiveFormats();
+    const formats = bench.git.archiveFormats();
     expect(formats).toEqual(expect.arrayContaining(['zip', 'tar.gz', 'tar']));
     for (const format of formats) {
       const stream = bench.git.archive(path, { commit: head, format, prefix: 'a-main/' });

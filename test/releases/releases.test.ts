@@ -52,8 +52,18 @@ describe('releases', () => {
       commit_path: `/${project.path_with_namespace}/-/commit/${sha}`,
       tag_path: `/${project.path_with_namespace}/-/tags/v1/stable`,
       milestones: [{ title: 'M1', issue_stats: { total: 0, closed: 0 } }],
-      assets: { count: 1, sources: [], links: [{ name: 'Image', link_type: 'image' }] },
+      assets: { links: [{ name: 'Image', link_type: 'image' }] },
     });
+    const { count, sources } = body.assets;
+    expect(count).toBe(sources.length + 1);
+    expect(sources.map(({ format }: { format: string }) => format)).toEqual(
+      expect.arrayContaining(['zip', 'tar.gz', 'tar']),
+    );
+    for (const { url } of sources) {
+      const archive = await owner.fetch('GET', url.slice(app().url.length));
+      expect([url, archive.status]).toEqual([url, 200]);
+      expect((await archive.arrayBuffer()).byteLength).toBeGreaterThan(100);
+    }
     const list = await owner.get(`${path}/releases`);
     expect(list.body.map((each: { tag_name: string }) => each.tag_name)).toEqual(['v2', 'v1/stable']);
     expect(list.body[0]).toMatchObject({ name: 'Two', upcoming_release: true, commit: null });

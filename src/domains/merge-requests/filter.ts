@@ -50,6 +50,8 @@ export interface MergeRequestFilter extends Criteria {
   readonly updated_before?: string | null | undefined;
   readonly merged_after?: string | null | undefined;
   readonly merged_before?: string | null | undefined;
+  /** Brings this commit, or became it when it was merged. */
+  readonly commit_sha?: string | undefined;
   /** Something is asked for that nothing here can have. */
   readonly nothing?: boolean | null | undefined;
   readonly not?: Criteria | null | undefined;
@@ -82,6 +84,12 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
     );
   }
   if (filter.merge_user) add(sql`merge_requests.merge_user_id in ${idsOf(filter.merge_user)}`);
+  if (filter.commit_sha !== undefined) {
+    const { commit_sha: sha } = filter;
+    add(sql`(${sha} in (merge_requests.merge_commit_sha, merge_requests.squash_commit_sha) or exists (
+      select 1 from merge_request_diff_commits c where c.sha = ${sha} and c.diff_id = (
+        select max(d.id) from merge_request_diffs d where d.merge_request_id = merge_requests.id)))`);
+  }
   if (filter.source_branches) add(sql`merge_requests.source_branch = any (${filter.source_branches}::text[])`);
   if (filter.target_branches) add(sql`merge_requests.target_branch = any (${filter.target_branches}::text[])`);
   if (filter.draft != null) add(filter.draft ? sql`merge_requests.draft` : sql`not merge_requests.draft`);

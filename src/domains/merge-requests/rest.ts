@@ -3,6 +3,7 @@ import { pipelineListRecord, toPipelineListed } from '#domains/ci/record.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getCommit } from '#domains/repositories/queries.ts';
 import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
@@ -155,6 +156,23 @@ export const routes = [
       const { scope, iids } = input;
       const found = listMergeRequests(ctx, project, { ...filterOf(input), scope, iids });
       return mergeRequestPage(ctx, found, page, input, project.full_path);
+    },
+  }),
+  listRoute({
+    path: '/projects/:id/repository/commits/:sha/merge_requests',
+    tag,
+    summary: 'List the merge requests of a commit',
+    description: 'Those that bring it, or became it when they were merged.',
+    auth: 'optional',
+    paging: 'offset',
+    input: { id: idOrPath(), sha: text({ max: 1_000 }), state: filters.state },
+    item: anyMergeRequestRecord,
+    run: async (ctx, { id, sha, state }, page) => {
+      const project = await getProject(ctx, id);
+      const { id: commit_sha } = await getCommit(ctx, project, sha);
+      const found = listMergeRequests(ctx, project, { commit_sha, state });
+      const options = { view: undefined, with_labels_details: false, with_merge_status_recheck: false };
+      return mergeRequestPage(ctx, found, page, options, project.full_path);
     },
   }),
   route({

@@ -12,6 +12,17 @@ export const releaseWebUrl = (
 
 export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encoded(tag)}`;
 
+/** Where the files of the tag are to be had, packed in each way. */
+export const archivesOf = (
+  { services: { git, urls } }: Pick<Context, 'services'>,
+  { id }: { readonly id: number },
+  tag: string,
+): { format: string; url: string }[] =>
+  git.archiveFormats().map((format) => ({
+    format,
+    url: `${urls.base}/api/v4/projects/${id}/repository/archive.${format}?sha=${encodeURIComponent(tag)}`,
+  }));
+
 export const isUpcoming = ({ clock }: Pick<Context, 'clock'>, { released_at }: ReleaseRow): boolean =>
   Date.parse(released_at.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00')) > clock.now().getTime();
 

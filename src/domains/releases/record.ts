@@ -9,7 +9,7 @@ import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
-import { isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
+import { archivesOf, isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
 import { type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
 
 /** Something that belongs to a release and lies elsewhere. */
@@ -84,6 +84,7 @@ export const toReleases = async (
   return rows.map((row) => {
     const author = users.get(row.author_id ?? 0);
     const commit = commits?.get(row.id);
+    const sources = commit ? archivesOf(ctx, project, row.tag) : [];
     const { links = [], milestone_ids = [] } = parts.get(row.id) ?? {};
     return {
       tag_name: row.tag,
@@ -108,9 +109,9 @@ export const toReleases = async (
         return { ...toMilestone(ctx, milestone), issue_stats: { total, closed } };
       }),
       assets: {
-        count: links.length,
-        // Archives of the source are not served here.
-        sources: [],
+        count: links.length + sources.length,
+        // Of a tag that is no commit there is nothing to pack.
+        sources,
         links: links.map(toLink),
       },
       evidences: [],

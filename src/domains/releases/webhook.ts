@@ -6,7 +6,7 @@ import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { hookTime } from '#platform/time.ts';
 import type { ReleasePayload } from './events.ts';
-import { releaseCommits, releaseWebUrl } from './model.ts';
+import { archivesOf, releaseCommits, releaseWebUrl } from './model.ts';
 import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
 
 /** What the body of a release is made of. */
@@ -22,25 +22,27 @@ export const releaseBody = (
   ctx: Context,
   { release, links, project, commit }: ReleaseFacts,
   action: 'create' | 'update' | 'delete',
-): Record<string, unknown> => ({
-  id: release.id,
-  object_kind: 'release',
-  created_at: hookTime(release.created_at),
-  description: hookMarkdown(ctx, release.project_id, release.description),
-  name: release.name ?? release.tag,
-  released_at: hookTime(release.released_at),
-  tag: release.tag,
-  project: hookProject(ctx, project),
-  url: releaseWebUrl(ctx, release),
-  action,
-  assets: {
-    count: links.length,
-    links: links.map(({ id, link_type, name, url }) => ({ id, link_type, name, url, external: true })),
-    // Archives of the source are not served here.
-    sources: [],
-  },
-  commit: commit && hookCommit(ctx, project, commit),
-});
+): Record<string, unknown> => {
+  const sources = commit ? archivesOf(ctx, { id: release.project_id }, release.tag) : [];
+  return {
+    id: release.id,
+    object_kind: 'release',
+    created_at: hookTime(release.created_at),
+    description: hookMarkdown(ctx, release.project_id, release.description),
+    name: release.name ?? release.tag,
+    released_at: hookTime(release.released_at),
+    tag: release.tag,
+    project: hookProject(ctx, project),
+    url: releaseWebUrl(ctx, release),
+    action,
+    assets: {
+      count: links.length + sources.length,
+      links: links.map(({ id, link_type, name, url }) => ({ id, link_type, name, url, external: true })),
+      sources,
+    },
+    commit: commit && hookCommit(ctx, project, commit),
+  };
+};
 
 /** The same for events; null when the project has gone since. */
 export const releaseEventBody =

@@ -68,6 +68,14 @@ export const branchWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed,
 export const commitWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed, id: string): string =>
   `${projectWebUrl(ctx, project)}/-/commit/${id}`;
 
+/** Where pages show a file or folder (`kind`) of a revision. */
+export const contentPath = (
+  project: Addressed,
+  kind: 'blob' | 'tree' | 'raw',
+  revision: string,
+  path: string,
+): string => `/${project.full_path}/-/${kind}/${encodePath(path === '' ? revision : `${revision}/${path}`)}`;
+
 const GENERATED =
   /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|Cargo\.lock|Gemfile\.lock|Pipfile\.lock|poetry\.lock|composer\.lock|go\.sum)$|\.min\.(?:js|css)$|\.(?:js|css)\.map$|\.pb\.go$|_pb2\.py$/;
 

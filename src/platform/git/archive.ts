@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { constants } from 'node:fs';
-import { access } from 'node:fs/promises';
+import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -20,12 +19,10 @@ const BZIP2 = 'bzip2';
 const CONFIG = ['gpg.program=/bin/false', 'gpg.x509.program=/bin/false', 'gpg.ssh.program=/bin/false'];
 
 export const createArchives = (runner: Runner): ArchiveFunctions => {
-  let formats: Promise<readonly ArchiveFormat[]> | null = null;
+  let formats: readonly ArchiveFormat[] | null = null;
   return {
     archiveFormats: () => {
-      formats ??= findBzip2().then((found) =>
-        found === null ? ['zip', 'tar.gz', 'tar'] : ['zip', 'tar.gz', 'tar.bz2', 'tar'],
-      );
+      formats ??= findBzip2() === null ? ['zip', 'tar.gz', 'tar'] : ['zip', 'tar.gz', 'tar.bz2', 'tar'];
       return formats;
     },
 
@@ -46,21 +43,26 @@ export const createArchives = (runner: Runner): ArchiveFunctions => {
   };
 };
 
-const findBzip2 = async (): Promise<string | null> => {
-  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
-    const file = join(folder, BZIP2);
-    const found = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (folder !== '' && found) return file;
+const findBzip2 = (): string | null => {
+  const files = (process.env.PATH ?? '')
+    .split(delimiter)
+    .filter(Boolean)
+    .map((folder) => join(folder, BZIP2));
+  return files.find(isExecutable) ?? null;
+};
+
+const isExecutable = (file: string): boolean => {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
   }
-  return null;
 };
 
 /** git packs with gzip by itself; this it leaves to others. */
 async function* bzip2(source: Readable): AsyncGenerator<Buffer> {
-  const file = await findBzip2();
+  const file = findBzip2();
   if (file === null) throw new GitError('failed', 'bzip2 is not installed');
   const child = spawn(file, ['-c'], { stdio: ['pipe', 'pipe', 'ignore'], env: {} });
   const exited = once(child, 'close');

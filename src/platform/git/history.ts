@@ -135,11 +135,17 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
   };
 };
 
+/** git takes other years for something else. */
+const FIRST_TIME = Date.UTC(1970, 0, 2);
+const LAST_TIME = Date.UTC(2099, 11, 30);
+const dateOf = (time: Date): string =>
+  new Date(Math.min(Math.max(time.getTime(), FIRST_TIME), LAST_TIME)).toISOString();
+
 const rangeFlags = ({ since, until, author, firstParent, topological, all }: RevisionRange): string[] => [
   ...(all ? ['--glob=refs/heads/*', '--glob=refs/tags/*'] : []),
   ...(topological ? ['--topo-order'] : []),
-  ...(since ? [`--since=${since.toISOString()}`] : []),
-  ...(until ? [`--until=${until.toISOString()}`] : []),
+  ...(since ? [`--since=${dateOf(since)}`] : []),
+  ...(until ? [`--until=${dateOf(until)}`] : []),
   ...(author === undefined ? [] : ['--fixed-strings', '--regexp-ignore-case', `--author=${author}`]),
   ...(firstParent ? ['--first-parent'] : []),
 ];

@@ -38,7 +38,7 @@ export interface GitReading {
   signatureOf(path: string, oid: string): Promise<SignatureKind | null>;
 
   /** The formats that can be made on this machine. */
-  archiveFormats(): Promise<readonly ArchiveFormat[]>;
+  archiveFormats(): readonly ArchiveFormat[];
   /** The files of a commit, or of one folder or file of it, packed. Does not check that there is such a path. */
   archive(path: string, options: ArchiveOptions): Readable;
 }

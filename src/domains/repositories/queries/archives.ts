@@ -48,7 +48,7 @@ export const getArchive = async (ctx: Context, project: ProjectRow, input: Archi
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
   const format = FORMATS[input.format];
-  const available = await git.archiveFormats();
+  const available = git.archiveFormats();
   if (format === undefined || !available.includes(format)) {
     throw badRequest(`format does not have a valid value (allowed: ${available.join(', ')})`);
   }

@@ -5,8 +5,9 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { FoundObject } from '#platform/git/reading.ts';
+import type { TreeEntry } from '#platform/git/types.ts';
 import type { Commit } from '../model.ts';
-import { requireRevision } from './revisions.ts';
+import { requireRevision, resolveRevision } from './revisions.ts';
 
 /** Content of more bytes is not held in memory: it comes as a stream, from `raw`, and without a checksum. */
 export const MAX_WHOLE_BYTES = 20 * 1024 * 1024;
@@ -148,3 +149,38 @@ export const blameOf = async (
     return commit ? [{ commit, lines }] : [];
   });
 };
+
+export interface BlobEntry extends TreeEntry {
+  readonly size: number;
+}
+
+/** The files at several paths of one commit, in one pass; paths without one are left out. Nothing without that revision. */
+export const blobsAt = async (
+  ctx: Context,
+  project: ProjectRow,
+  ref: string | undefined,
+  paths: readonly string[],
+): Promise<BlobEntry[]> => {
+  requireAbility(ctx, project, 'read_code');
+  const commit = await resolveRevision(ctx, project, ref);
+  if (commit === null) return [];
+  const found = await ctx.services.git.findFiles(project.disk_path, commit, paths);
+  return paths.flatMap((path) => {
+    const entry = found.get(path);
+    return entry?.type === 'blob' ? [{ ...entry, size: entry.size ?? 0 }] : [];
+  });
+};
+
+/** The text of a blob; null for one that is large or no text. */
+export const textOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
+): Promise<string | null> => {
+  if (size > MAX_HELD_BYTES) return null;
+  const content = await ctx.services.git.readBytes(project.disk_path, oid, MAX_HELD_BYTES);
+  return content === null || content.subarray(0, BINARY_PROBE_BYTES).includes(0) ? null : content.toString('utf8');
+};
+
+/** git takes for binary what has a NUL so early. */
+const BINARY_PROBE_BYTES = 8_000;

@@ -5,6 +5,7 @@ import type { CursorValues } from '#platform/cursor.ts';
 import type { List, Window } from '#platform/db/list.ts';
 import { badParameters, notFound } from '#platform/errors.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
+import type { Commit } from '../model.ts';
 import { requireRevision } from './revisions.ts';
 
 export type { TreeEntry } from '#platform/git/types.ts';
@@ -42,13 +43,19 @@ export const getFolder = async (ctx: Context, project: ProjectRow, { path, ref }
 };
 
 /** What lies in the folder: first folders, then files, then submodules. The cursor is the path; git is read as far as the page goes. */
-export const listEntries = (ctx: Context, project: ProjectRow, folder: Folder, recursive = false): List<TreeEntry> => {
-  const walk = () =>
+export const listEntries = (
+  ctx: Context,
+  project: ProjectRow,
+  folder: Folder,
+  { recursive = false, type }: { readonly recursive?: boolean; readonly type?: TreeEntry['type'] } = {},
+): List<TreeEntry> => {
+  const walkAll = () =>
     ctx.services.git.walkTree(project.disk_path, folder.tree_id, {
       recursive,
       prefix: folder.path === '' ? '' : `${folder.path}/`,
       signal: ctx.signal,
     });
+  const walk = () => (type === undefined ? walkAll() : ofType(walkAll(), type));
   return {
     rows: (window) => readWindow(walk(), window),
     count: async (atMost) => {
@@ -62,6 +69,13 @@ export const listEntries = (ctx: Context, project: ProjectRow, folder: Folder, r
     cursorOf: ({ path }) => [path],
   };
 };
+
+async function* ofType(entries: AsyncIterable<TreeEntry>, type: TreeEntry['type']): AsyncGenerator<TreeEntry> {
+  for await (const entry of entries) {
+    if (entry.type === type) yield entry;
+    else if (type === 'tree') return; // folders come first
+  }
+}
 
 const readWindow = async (entries: AsyncIterable<TreeEntry>, window: Window): Promise<TreeEntry[]> => {
   const { limit, offset = 0 } = window;
@@ -85,3 +99,14 @@ const readWindow = async (entries: AsyncIterable<TreeEntry>, window: Window): Pr
 
 const pathIn = (cursor: CursorValues | null | undefined): string | null =>
   typeof cursor?.[0] === 'string' ? cursor[0] : null;
+
+/** The last commit that changed something in the folder. */
+export const lastCommitOfFolder = async (ctx: Context, project: ProjectRow, folder: Folder): Promise<Commit | null> => {
+  const { git } = ctx.services;
+  const oid =
+    folder.path === ''
+      ? folder.commit_id
+      : await git.lastCommitOf(project.disk_path, folder.commit_id, folder.path, { signal: ctx.signal });
+  const [commit = null] = oid === null ? [] : await git.readCommits(project.disk_path, [oid]);
+  return commit;
+};

@@ -34,7 +34,7 @@ export const treeRoutes = [
     run: async (ctx, { id, recursive, ...place }, wanted) => {
       const project = await getProject(ctx, id);
       const folder = await getFolder(ctx, project, place);
-      const page = await readPage(listEntries(ctx, project, folder, recursive), wanted);
+      const page = await readPage(listEntries(ctx, project, folder, { recursive }), wanted);
       return {
         ...page,
         items: page.items.map(({ oid, path, type, mode }) => ({
