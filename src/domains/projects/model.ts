@@ -36,6 +36,8 @@ export interface ProjectRow extends ProjectColumns {
   readonly namespace: ProjectNamespace;
   readonly import_status: ImportStatus;
   readonly import_error: string | null;
+  /** In lists: what stands for this version of the row (platform/db/row-cache.ts). */
+  readonly remembered?: object;
 }
 
 interface SharedGroup {

@@ -6,6 +6,7 @@ import type { Context } from '#platform/context.ts';
 import { MAX_PER_PAGE, offsetPage } from '#platform/paging.ts';
 import { boolean, idOrPath } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
+import { Written } from '#rest/written.ts';
 import { getProject, type ProjectFilter } from '../queries.ts';
 import { anyProjectRecord } from '../record.ts';
 import { transferProject } from '../transfer.ts';
@@ -65,5 +66,5 @@ export const groupRoutes = [
 /** At most 100 records, for the group record that carries its projects. */
 const projectRecordsOf = async (ctx: Context, filter: ProjectFilter) => {
   const { items } = await projectPage(ctx, filter, offsetPage(1, MAX_PER_PAGE));
-  return [...items];
+  return items.map((item) => (item instanceof Written ? item.read() : item));
 };

@@ -2,12 +2,16 @@ import type { z } from 'zod';
 import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
+import type { Written } from '#rest/written.ts';
 import { listProjectDetails, listProjects, type ProjectFilter } from '../queries.ts';
 import { type anyProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
 import type { DetailPart } from '../select.ts';
+import { toWrittenProjects, toWrittenSimpleProjects } from './written.ts';
 
 /** They see the simple form alone. */
 export const isAnonymous = ({ actor }: Context): boolean => actor.userId === null && !actor.isSystem;
+
+type ProjectItem = z.output<typeof anyProjectRecord> | Written<z.output<typeof anyProjectRecord>>;
 
 /** The page's records, in the form that the caller gets. */
 export const projectPage = async (
@@ -23,15 +27,18 @@ export const projectPage = async (
     readonly with_custom_attributes?: boolean | undefined;
     readonly extra?: readonly DetailPart[];
   } = {},
-): Promise<Page<z.output<typeof anyProjectRecord>>> => {
+): Promise<Page<ProjectItem>> => {
   // Only the id orders a keyset page.
   const filter: ProjectFilter = page.kind === 'keyset' ? { ...given, order_by: 'id' } : given;
+  const withAttributes = with_custom_attributes && ctx.actor.isAdmin;
   if (simple || isAnonymous(ctx)) {
     const found = await readPage(listProjects(ctx, filter), page);
-    const simpleRecords = found.items.map((row) => toSimpleProject(ctx, row));
-    return { ...found, items: await withCustomAttributes(ctx, 'projects', simpleRecords, with_custom_attributes) };
+    if (!withAttributes) return { ...found, items: toWrittenSimpleProjects(ctx, found.items) };
+    const records = found.items.map((row) => toSimpleProject(ctx, row));
+    return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
   }
   const found = await readPage(listProjectDetails(ctx, filter, extra), page);
+  if (!withAttributes) return { ...found, items: toWrittenProjects(ctx, found.items) };
   const records = found.items.map((row) => toProjectRecord(ctx, row));
-  return { ...found, items: await withCustomAttributes(ctx, 'projects', records, with_custom_attributes) };
+  return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
 };

@@ -1,0 +1,68 @@
+import { openFrom } from '#domains/access/policy.ts';
+import type { Actor, Context } from '#platform/context.ts';
+import { Written } from '#rest/written.ts';
+import type { ProjectDetails, ProjectRow } from '../model.ts';
+import { type ProjectRecord, type SimpleProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
+
+/**
+ * Records ready to send: each is written once for each version of its row and each caller's view of it (docs/decisions/0007).
+ * What is rare or secret is made anew.
+ */
+export const toWrittenProjects = (
+  ctx: Context,
+  projects: readonly ProjectDetails[],
+): (ProjectRecord | Written<ProjectRecord>)[] =>
+  projects.map((project) =>
+    isPlain(project)
+      ? written(fullTexts, project, `${viewOf(ctx.actor, project)}\0${partsOf(project)}`, () =>
+          toProjectRecord(ctx, project),
+        )
+      : toProjectRecord(ctx, project),
+  );
+
+/** The same in the simple form. */
+export const toWrittenSimpleProjects = (
+  ctx: Context,
+  projects: readonly ProjectRow[],
+): (SimpleProjectRecord | Written<SimpleProjectRecord>)[] =>
+  projects.map((project) =>
+    written(simpleTexts, project, viewOf(ctx.actor, project), () => toSimpleProject(ctx, project)),
+  );
+
+/** All that a record tells beyond the row itself, `viewOf` and `partsOf` aside. */
+const isPlain = (project: ProjectDetails): boolean =>
+  project.shared_with_groups.length === 0 &&
+  !project.forked_from &&
+  !project.owner &&
+  !project.runners_token &&
+  !project.statistics;
+
+/** Of the caller: what policy.ts asks for. Of the namespace: its columns, none of which can hold a NUL. */
+const viewOf = (actor: Actor, { access_level, namespace: n }: ProjectRow): string =>
+  `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${n.id}\0${n.name}\0${n.path}\0${n.kind}\0${n.full_path}\0${n.full_name}\0${n.parent_id}\0${n.deletion_marked_on}\0${n.avatar_key}`;
+
+const partsOf = (project: ProjectDetails): string =>
+  `${project.project_access}\0${project.group_access}\0${project.import_status}\0${project.import_error}`;
+
+type Texts<R> = WeakMap<object, Map<string, Written<R>>>;
+const fullTexts: Texts<ProjectRecord> = new WeakMap();
+const simpleTexts: Texts<SimpleProjectRecord> = new WeakMap();
+
+/** Few views of one version are alive at a time; texts are large. */
+const MAX_VIEWS = 3;
+
+const written = <R>(all: Texts<R>, { remembered }: ProjectRow, view: string, make: () => R): R | Written<R> => {
+  if (!remembered) return make();
+  let texts = all.get(remembered);
+  if (!texts) {
+    texts = new Map();
+    all.set(remembered, texts);
+  }
+  let text = texts.get(view);
+  if (!text) {
+    if (texts.size >= MAX_VIEWS) texts.clear();
+    text = new Written(make());
+    texts.set(view, text);
+  }
+  return text;
+};
