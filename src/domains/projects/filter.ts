@@ -316,8 +316,9 @@ const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_r
 const codeCondition = (actor: Actor): RawBuilder<unknown> => {
   const level = sql.ref('projects.repository_access_level');
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
+  // What strangers see is open to them: said twice, it would lead the planner to read all that is open.
+  if (actor.userId === null) return sql`${level} = 'enabled'`;
   const open = projectIsOpen(actor);
-  if (actor.userId === null) return sql`(${level} = 'enabled' and ${open})`;
   return sql`(${level} <> 'disabled' and (${open} and (${level} = 'enabled' or ${projectIsMine(actor)})
     or ${projectIsMine(actor, REPORTER)}))`;
 };
