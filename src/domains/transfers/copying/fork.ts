@@ -29,7 +29,7 @@ export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, pr
     await finishCopy(ctx, row, project, { branches, defaultBranch });
   } catch (error) {
     if (error instanceof GitError && error.reason === 'missing')
-      throw new TransferError('The branch that was to be forked is gone.');
+      throw new TransferError(`The ${branch === null ? 'repository' : 'branch'} that was to be forked is gone.`);
     throw error;
   }
 };

@@ -71,6 +71,7 @@ readsOfProject('forkDetails', [
 builder.objectField(ProjectRef, 'forkDetails', (t) =>
   t.field({
     type: ForkDetailsRef,
+    extensions: { cost: 20 },
     description: 'For who may read the code of both.',
     args: { ref: t.arg.string({ description: 'A branch; the default one when absent.' }) },
     resolve: async (project, { ref }, ctx) =>
