@@ -49,7 +49,8 @@ const ask = async (client: Client, route: Route, top: string | number): Promise<
   const ids = { ...world.ids, user_id: stranger.id };
   const answer = await askWith(client, route, top, requiredOf(route, ids));
   // Some routes need one of several parameters: the refusal says which.
-  const [, one] = /^(\w+)(?:, \w+)* are missing/.exec(answer.status === 400 ? String(answer.body.error) : '') ?? [];
+  const [, one] =
+    /^(\w+)(?:, \w+)* (?:are|is) missing/.exec(answer.status === 400 ? String(answer.body.error) : '') ?? [];
   return one === undefined ? answer : askWith(client, route, top, { ...requiredOf(route, ids), ...givenFor(one, ids) });
 };
 
@@ -61,7 +62,11 @@ const askWith = (
 ): Promise<Answer> => {
   const url = fillPath(route, top, world.ids);
   if (route.method === 'GET') {
-    const query = new URLSearchParams(Object.entries(body).map(([name, value]) => [name, String(value)]));
+    const query = new URLSearchParams(
+      Object.entries(body).flatMap(([name, value]) =>
+        Array.isArray(value) ? value.map((each) => [`${name}[]`, String(each)]) : [[name, String(value)]],
+      ),
+    );
     return client.get(query.size > 0 ? `${url}?${query}` : url);
   }
   if (route.files.size === 0) return client.request(route.method, url, body);

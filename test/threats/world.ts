@@ -75,6 +75,9 @@ const GIVEN: Readonly<Record<string, unknown>> = {
   tag_name: 'v2',
   description: 'fuzz',
   created_after: '2026-01-01T00:00:00Z',
+  state: 'success',
+  refs: ['main', 'main'],
+  actions: [{ action: 'create', file_path: 'fuzz', content: 'fuzz' }],
 };
 
 /** Whether a request is refused without the parameter. */
