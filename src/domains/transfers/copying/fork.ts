@@ -7,7 +7,7 @@ import { type ImportRow, TransferError } from '../model.ts';
 import { finishCopy } from './finish.ts';
 
 /** What a fork's row keeps in `override_params`. */
-export const forkOptions = z.object({ branch: z.string().nullable().default(null) });
+const forkOptions = z.object({ branch: z.string().nullable().default(null) });
 
 /** Copies the repository of the project that this one was forked from, as it is now and as far as the forker may read it. */
 export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, project: ProjectRow): Promise<void> => {
