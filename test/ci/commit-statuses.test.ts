@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { eventDefinitions } from '#app/events.ts';
+import type { EventRow } from '#platform/events.ts';
 import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 
@@ -106,6 +108,27 @@ describe('POST statuses', () => {
       'commit_status.reported failed',
     ]);
     expect(rows[0]).toMatchObject({ actor_id: owner.id, min_access_level: 20 });
+  });
+
+  it('tells hooks of the pipeline', async () => {
+    const { owner, project, path, sha } = await setUp();
+    await app().as(owner).post(`${path}/statuses/${sha}`, { state: 'running', name: 'ci/build' });
+    const { rows } = await app().hub.services.pool.query<EventRow>(
+      "select * from events where project_id = $1 and kind = 'pipeline.created'",
+      [project.id],
+    );
+    const [event] = rows;
+    const definition = eventDefinitions.find(({ kind }) => kind === 'pipeline.created');
+    if (!event || !definition) throw new Error('nothing was told');
+    expect(definition.trigger(event.payload)).toBe('pipeline_events');
+    expect(await definition.body(app().context(), event)).toMatchObject({
+      object_kind: 'pipeline',
+      object_attributes: { iid: 1, ref: 'main', sha, source: 'external', status: 'running' },
+      user: { username: owner.username },
+      project: { path_with_namespace: project.path_with_namespace },
+      commit: { id: sha },
+      builds: [],
+    });
   });
 
   it('adds statuses to one pipeline of the commit on the branch, or to the one named', async () => {

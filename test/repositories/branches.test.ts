@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
 import { BUSY } from '../support/until.ts';
-import { commitFile, eventsOf, remoteOf, runGit, useFolder, workTree } from './support.ts';
+import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from './support.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -281,7 +281,78 @@ describe('POST and DELETE branches', () => {
   });
 });
 
+describe('DELETE merged_branches', () => {
+  it('keeps what is pushed to meanwhile and what a wildcard protects, and may be asked twice', async () => {
+    const many = Array.from({ length: 52 }, (_, n) => `old/${String(n).padStart(2, '0')}`);
+    const { owner, project, tree, remote, path } = await setUp([...many, 'keep/me/too']);
+    const client = app().as(owner);
+    await client.post(`/projects/${project.id}/protected_branches`, { name: 'keep/*' });
+    const head = await commitFile(tree, 'b', 'b', 'Second');
+    const url = `/projects/${project.id}/repository/merged_branches`;
+    expect([(await client.delete(url)).status, (await client.delete(url)).status]).toEqual([202, 202]);
+    const pushes = ['old/10', 'old/30', 'old/51'].map((name) => tryGit(tree, 'push', '-q', remote, `main:${name}`));
+    const [, ...pushed] = await Promise.all([app().settle(), ...pushes]);
+    const { body } = await client.get(`${path}?per_page=100`);
+    const left = new Map(body.map(({ name, commit }: { name: string; commit: { id: string } }) => [name, commit.id]));
+    for (const [at, name] of ['old/10', 'old/30', 'old/51'].entries()) {
+      expect(left.get(name), pushed[at]?.stderr).toBe(pushed[at]?.code === 0 ? head : undefined);
+      left.delete(name);
+    }
+    expect([...left.keys()]).toEqual(['keep/me/too', 'main']);
+    const deleted = (await eventsOf(app(), project.id)).filter(({ payload }) => payload.after === null);
+    const names = deleted.map(({ payload }) => payload.ref);
+    expect(new Set(names).size).toBe(names.length);
+  });
+});
+
 describe('protected branches', () => {
+  it('let people push by the most generous rule, by role, user and group, over git and the API', async () => {
+    const { owner, project, tree, remote, path } = await setUp(['release/1']);
+    const client = app().as(owner);
+    const rules = `/projects/${project.id}/protected_branches`;
+    const group = await app().make.group({ visibility: 'public' });
+    const [inGroup, named, other] = [await app().make.user(), await memberOf(project, 30), await memberOf(project, 30)];
+    await app().make.groupMember(group, inGroup, 30);
+    const share = { group_id: group.id, group_access: 30 };
+    expect((await client.post(`/projects/${project.id}/share`, share)).status).toBe(201);
+    const protect = async (body: Record<string, unknown>) => expect((await client.post(rules, body)).status).toBe(201);
+    await protect({ name: 'r*', push_access_level: 40, merge_access_level: 0 });
+    await protect({ name: 'release/*', push_access_level: 30 });
+    await protect({ name: 'g-*', allowed_to_push: [{ group_id: group.id }, { user_id: named.id }] });
+    await protect({ name: 'shut', push_access_level: 0 });
+    await protect({ name: 'top', push_access_level: 60 });
+    const seen = async (user: TestUser) => {
+      const { body } = await app()
+        .as(user)
+        .get(`${path}/${encodeURIComponent('release/1')}`);
+      return [body.protected, body.can_push, body.developers_can_push, body.developers_can_merge];
+    };
+    expect(await seen(other)).toEqual([true, true, true, false]);
+    const create = async (user: TestUser, branch: string) =>
+      (await app().as(user).post(path, { branch, ref: 'main' })).status;
+    expect(await create(other, 'release/2')).toBe(201);
+    expect(await create(other, 'r2')).toBe(403);
+    expect(await create(other, 'g-1')).toBe(403);
+    expect(await create(inGroup, 'g-1')).toBe(201);
+    expect(await create(named, 'g-2')).toBe(201);
+    expect(await create(owner, 'g-3')).toBe(403);
+    expect(await create(owner, 'shut')).toBe(403);
+    expect(await create(app().root, 'shut')).toBe(403);
+    expect(await create(owner, 'top')).toBe(403);
+    expect(await create(app().root, 'top')).toBe(201);
+    await commitFile(tree, 'c', 'c', 'Third');
+    const push = async (user: TestUser, ref: string) =>
+      (await tryGit(tree, 'push', '-q', await remoteOf(app(), project, user), `main:${ref}`)).code;
+    expect([await push(other, 'release/1'), await push(inGroup, 'g-1')]).toEqual([0, 0]);
+    const refused = await tryGit(tree, 'push', await remoteOf(app(), project, other), 'main:g-2');
+    expect(refused.stderr).toContain('You are not allowed to push code to protected branches on this project.');
+    // The group is no longer there for the project, and its members with it.
+    await client.delete(`/projects/${project.id}/share/${group.id}`);
+    expect(await create(inGroup, 'g-4')).toBe(404);
+    expect(namesOf(await client.get(`${path}?search=^g-`))).toEqual(['g-1', 'g-2']);
+    expect(remote).toContain(project.path_with_namespace);
+  });
+
   it('are created, listed, changed and deleted', async () => {
     const { owner, project } = await setUp();
     const client = app().as(owner);
