@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
-import { BUSY } from '../support/until.ts';
 import { filledProject } from './reading-support.ts';
 import { runGit, useFolder } from './support.ts';
 
@@ -109,7 +108,7 @@ describe('the tree of a repository', () => {
 });
 
 describe('reading endpoints', () => {
-  it('answer hostile names with a refusal, and keep answering', async () => {
+  it('answer hostile names with a refusal, and keep answering', { timeout: 240_000 }, async () => {
     const { owner, path } = await filledProject(app(), folder(), { a: '1' });
     const client = app().as(owner);
     const names = [
@@ -183,5 +182,5 @@ describe('reading endpoints', () => {
     }
     expect(wrong).toEqual([]);
     expect((await client.get(path('/files/a/raw'))).body).toBe('1');
-  }, BUSY);
+  });
 });

@@ -1,0 +1,86 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Gitlab } from '@gitbeaker/rest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+import { startFront } from './external.ts';
+
+// The unchanged clients of others read a repository. Without Debian's python3-gitlab its test is skipped, and counted as such.
+
+const run = promisify(execFile);
+const PYTHON = '/usr/bin/python3';
+const version = await run(PYTHON, ['-c', 'import gitlab; print(gitlab.__version__)']).then(
+  ({ stdout }) => stdout.trim(),
+  () => null,
+);
+
+const front = await startFront();
+const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
+beforeAll(() => {
+  front.target = app().hub.url;
+});
+afterAll(() => front.close());
+
+/** Two commits, made in the repository itself. */
+const setUp = async () => {
+  const owner = await app().make.user();
+  const project = await app().make.project({}, owner);
+  const { db, git } = app().hub.services;
+  const row = await db
+    .selectFrom('projects')
+    .select('disk_path')
+    .where('id', '=', project.id)
+    .executeTakeFirstOrThrow();
+  const ada = (day: number) => ({ name: 'Ada', email: 'ada@example.com', date: new Date(Date.UTC(2026, 0, day)) });
+  const commit = (parent: string | null, message: string, files: Record<string, string>) =>
+    git.commitFiles(row.disk_path, {
+      branch: 'main',
+      parent,
+      message,
+      author: ada(parent === null ? 1 : 2),
+      committer: ada(parent === null ? 1 : 2),
+      files: Object.entries(files).map(([path, content]) => ({
+        action: parent === null ? 'create' : 'update',
+        path,
+        content,
+      })),
+    });
+  const first = await commit(null, 'First', { 'README.md': '# Hi\n', 'docs/a.txt': 'one\n', 'docs/b c.txt': 'three\n' });
+  const second = await commit(first, 'Second', { 'docs/a.txt': 'one\ntwo\n' });
+  await db.updateTable('projects').set({ empty_repo: false }).where('id', '=', project.id).execute();
+  return { owner, project, first, second };
+};
+
+describe('reading a repository', () => {
+  it.skipIf(version === null)('works with python-gitlab', async () => {
+    const { owner, project } = await setUp();
+    const script = join(import.meta.dirname, 'python_gitlab_reading.py');
+    const args = [script, front.url, await app().tokenOf(owner), project.path_with_namespace];
+    const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' } });
+    expect(stdout.trim()).toBe('ok');
+  });
+
+  it('works with gitbeaker', async () => {
+    const { owner, project, first, second } = await setUp();
+    const { id } = project;
+    const api = new Gitlab({ host: front.url, token: await app().tokenOf(owner) });
+    const entries = await api.Repositories.allRepositoryTrees(id, { recursive: true });
+    expect(entries.map(({ path }) => path)).toEqual(['docs', 'README.md', 'docs/a.txt', 'docs/b c.txt']);
+    const file = await api.RepositoryFiles.show(id, 'docs/a.txt', 'main');
+    expect(Buffer.from(file.content, 'base64').toString()).toBe('one\ntwo\n');
+    expect(String(await api.RepositoryFiles.showRaw(id, 'docs/b c.txt', 'main'))).toBe('three\n');
+    const blame = await api.RepositoryFiles.allFileBlames(id, 'docs/a.txt', 'main');
+    expect(blame.map(({ lines }) => lines)).toEqual([['one'], ['two']]);
+    expect((await api.Commits.all(id)).map(({ title }) => title)).toEqual(['Second', 'First']);
+    expect(await api.Commits.show(id, second, { stats: true })).toMatchObject({ id: second, stats: { total: 1 } });
+    expect(await api.Commits.showDiff(id, second)).toMatchObject([{ new_path: 'docs/a.txt' }]);
+    expect(await api.Commits.allReferences(id, second)).toEqual([{ type: 'branch', name: 'main' }]);
+    expect(await api.Commits.allMergeRequests(id, second)).toEqual([]);
+    const compared = await api.Repositories.compare(id, first, 'main');
+    expect(compared.commits).toMatchObject([{ id: second }]);
+    expect(await api.Repositories.mergeBase(id, [first, 'main'])).toMatchObject({ id: first });
+    expect(await api.Repositories.allContributors(id)).toMatchObject([{ name: 'Ada', commits: 2 }]);
+    expect((await api.Repositories.showArchive(id, { fileType: 'zip', sha: 'main' })).size).toBeGreaterThan(100);
+  });
+});
