@@ -6,8 +6,8 @@ import { route } from '#rest/route.ts';
 import { createCommit, type FileAction } from '../commit-changes.ts';
 import { decodeContent } from '../content.ts';
 import { cherryPick, revert } from '../picking.ts';
-import { commitRecord, toCommit } from '../record.ts';
-import { toWrittenCommit, writtenCommitRecord } from './written-commit.ts';
+import { statsOfCommits } from '../queries/commits.ts';
+import { commitRecord, toCommit, toWholeCommit, wholeCommitRecord } from '../record.ts';
 
 /** Content in base64 and JSON is half as much again: some 20 MiB of files. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
@@ -69,10 +69,9 @@ const writeFile = async (
   action: 'create' | 'update',
   { id, file_path, content, encoding, last_commit_id, execute_filemode, ...rest }: Input<typeof fileContent>,
 ) => {
+  const project = await getProject(ctx, id);
   const written = decodeContent(content, encoding, 'content');
-  await createCommit(ctx, await getProject(ctx, id), rest, [
-    { action, file_path, content: written, last_commit_id, execute_filemode },
-  ]);
+  await createCommit(ctx, project, rest, [{ action, file_path, content: written, last_commit_id, execute_filemode }]);
   return { file_path, branch: rest.branch };
 };
 
@@ -123,12 +122,13 @@ export const writingRoutes = [
       stats: boolean().default(true),
       allow_empty: boolean().default(false),
     },
-    response: writtenCommitRecord,
+    response: wholeCommitRecord,
     run: async (ctx, { id, actions = [], stats, allow_empty, ...rest }) => {
-      if (actions.length === 0 && !allow_empty) throw badParameters('actions is missing');
       const project = await getProject(ctx, id);
+      if (actions.length === 0 && !allow_empty) throw badParameters('actions is missing');
       const commit = await createCommit(ctx, project, rest, actions.map(toAction));
-      return toWrittenCommit(ctx, project, commit, stats);
+      const counted = stats ? await statsOfCommits(ctx, project, [commit]) : null;
+      return toWholeCommit(ctx, project, commit, { stats: counted?.get(commit.id) ?? null, pipeline: null });
     },
   }),
   pickRoute('cherry_pick', 'Put what a commit changed on a branch', cherryPick),
