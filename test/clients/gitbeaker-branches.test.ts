@@ -60,11 +60,13 @@ describe('gitbeaker', () => {
       merge_access_levels: [{ access_level: 40 }, { user_id: other.id }],
       allow_force_push: true,
     });
-    const level = [made.push_access_levels].flat()[0];
+    const { body } = await app()
+      .as(owner)
+      .get(`/projects/${id}/protected_branches/${encodeURIComponent('release/*')}`);
     expect(
       await api.ProtectedBranches.edit(id, 'release/*', {
         allowForcePush: false,
-        allowedToPush: [{ id: Number(level?.id), accessLevel: 30 }],
+        allowedToPush: [{ id: body.push_access_levels[0].id, accessLevel: 30 }],
       }),
     ).toMatchObject({ allow_force_push: false, push_access_levels: [{ access_level: 30 }] });
     expect((await api.ProtectedBranches.show(id, 'release/*')).push_access_levels).toHaveLength(1);
