@@ -55,7 +55,7 @@ export const namespacesByOwnerIds = async (
 ): Promise<ReadonlyMap<number, NamespaceRow & { readonly owner_id: number }>> => {
   if (ownerIds.length === 0) return new Map();
   const rows = await namespaceQuery(ctx)
-    .where('namespaces.kind', '=', 'user')
+    .where('namespaces.kind', '=', sql.lit('user'))
     .where(sql<boolean>`namespaces.owner_id = any (${ownerIds}::bigint[])`)
     .execute();
   return new Map(
