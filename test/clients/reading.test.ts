@@ -46,7 +46,11 @@ const setUp = async () => {
         content,
       })),
     });
-  const first = await commit(null, 'First', { 'README.md': '# Hi\n', 'docs/a.txt': 'one\n', 'docs/b c.txt': 'three\n' });
+  const first = await commit(null, 'First', {
+    'README.md': '# Hi\n',
+    'docs/a.txt': 'one\n',
+    'docs/b c.txt': 'three\n',
+  });
   const second = await commit(first, 'Second', { 'docs/a.txt': 'one\ntwo\n' });
   await db.updateTable('projects').set({ empty_repo: false }).where('id', '=', project.id).execute();
   return { owner, project, first, second };

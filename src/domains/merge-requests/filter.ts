@@ -87,8 +87,8 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   if (filter.commit_sha !== undefined) {
     const { commit_sha: sha } = filter;
     add(sql`(${sha} in (merge_requests.merge_commit_sha, merge_requests.squash_commit_sha) or exists (
-      select 1 from merge_request_diff_commits c where c.sha = ${sha} and c.diff_id = (
-        select max(d.id) from merge_request_diffs d where d.merge_request_id = merge_requests.id)))`);
+      select 1 from merge_request_diffs d join merge_request_diff_commits c on c.diff_id = d.id
+      where d.merge_request_id = merge_requests.id and c.sha = ${sha}))`);
   }
   if (filter.source_branches) add(sql`merge_requests.source_branch = any (${filter.source_branches}::text[])`);
   if (filter.target_branches) add(sql`merge_requests.target_branch = any (${filter.target_branches}::text[])`);
