@@ -10,7 +10,7 @@ import type { Commit } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
 /** Content of more bytes is not held in memory: it comes as a stream, from `raw`, and without a checksum. */
-export const MAX_WHOLE_BYTES = 20 * 1024 * 1024;
+const MAX_WHOLE_BYTES = 20 * 1024 * 1024;
 const MAX_BLAMED_BYTES = 5 * 1024 * 1024;
 /** As much as is held for a caller who reads slowly. */
 const MAX_HELD_BYTES = 1024 * 1024;
