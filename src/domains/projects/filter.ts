@@ -137,7 +137,7 @@ export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup =
       ...belonging(actor, filter, lookup),
       ...placed(filter, at),
       ...ranges(filter),
-      ...narrowed(actor, filter, at),
+      ...narrowed(actor, filter, at, lookup),
     ],
     sql` and `,
   );
@@ -182,6 +182,7 @@ export const narrowed = (
   actor: Actor,
   filter: ProjectFilter,
   namespaceId: unknown = slot('namespace_id'),
+  lookup: Lookup = 'any',
 ): RawBuilder<unknown>[] => {
   const all: RawBuilder<unknown>[] = [];
   const given = (name: keyof ProjectFilter) => isGiven(filter[name]);
@@ -224,8 +225,7 @@ export const narrowed = (
     add(sql`projects.topics @> array[(select t.name from topics t where t.id = ${slot('topic_id')}::bigint)]`);
   }
   if (given('with_programming_language')) {
-    add(sql`projects.id in (select l.project_id from project_languages l
-      where lower(l.name) = lower(${slot('with_programming_language')}::text))`);
+    add(isWrittenIn(lookup));
     add(codeCondition(actor));
   }
   if (filter.visibility) add(sql`projects.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
@@ -297,6 +297,14 @@ const MARKED = sql`(projects.marked_for_deletion_on is not null
 
 const starredBy = (userId: unknown): RawBuilder<unknown> =>
   sql`projects.id in (select t.project_id from project_stars t where t.user_id = ${userId}::bigint)`;
+
+/** Of a common language the projects are far too many to gather where only a few rows are looked at. */
+const isWrittenIn = (lookup: Lookup): RawBuilder<unknown> => {
+  const isNamed = sql`lower(l.name) = lower(${slot('with_programming_language')}::text)`;
+  return lookup === 'each'
+    ? sql`exists (select 1 from project_languages l where l.project_id = projects.id and ${isNamed} offset 0)`
+    : sql`projects.id in (select l.project_id from project_languages l where ${isNamed})`;
+};
 
 const searchCondition = ({ search_namespaces }: ProjectFilter): RawBuilder<unknown> => {
   const pattern = sql`${slot('search_pattern')}::text`;

@@ -185,6 +185,7 @@ const isDriven = (filter: ProjectFilter): boolean =>
     filter.forked_from_id,
     filter.namespace_id,
     filter.starred_by,
+    filter.contributed_by,
     filter.marked_for_deletion_on,
     filter.custom_attributes,
   ].some((value) => value !== null && value !== undefined);
@@ -194,7 +195,14 @@ const isSought = (actor: Actor, filter: ProjectFilter): boolean => {
   const given = (...names: (keyof ProjectFilter)[]) =>
     names.some((name) => filter[name] !== null && filter[name] !== undefined);
   const order = effectiveOrder(actor, filter);
-  if (given('topics', 'topic_id', 'with_programming_language') || filter.search || filter.archived) return true;
+  if (
+    given('topics', 'topic_id', 'with_programming_language') ||
+    filter.search ||
+    filter.archived ||
+    filter.active === false
+  ) {
+    return true;
+  }
   if (order !== 'id' && given('id_after', 'id_before')) return true;
   if (order !== 'last_activity_at' && given('last_activity_after', 'last_activity_before')) return true;
   return (actor.userId === null || actor.isAdmin) && given('visibility');
