@@ -287,6 +287,17 @@ describe('GET /projects', () => {
     const query = 'owned=true&archived=&min_access_level=&order_by=&visibility=&search=&nonsense=1&topic_id=&topic=';
     expect(await ids(app().as(owner), `/projects?${query}`)).toEqual([project.id]);
   });
+
+  it.each(['search', 'with_programming_language', 'repository_storage'])(
+    'lists all for a blank %s, whatever was asked before, and less for one that is not',
+    async (name) => {
+      const project = await app().make.project({}, await app().make.user());
+      const path = `/projects?id_after=${project.id - 1}&id_before=${project.id + 1}&${name}=`;
+      expect(await ids(root(), `${path}no-such-thing`)).toEqual([]);
+      expect(await ids(root(), path)).toEqual([project.id]);
+      expect(await ids(root(), `${path}no-such-thing`)).toEqual([]);
+    },
+  );
 });
 
 describe('pages of projects', () => {

@@ -107,6 +107,17 @@ const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'custom_attributes',
 ]);
 
+/** The filter without the texts that are blank: they ask for nothing, and must not pass for others of the same shape. */
+export const withoutBlanks = <F extends ProjectFilter>(filter: F): F => {
+  const { search, repository_storage, with_programming_language } = filter;
+  return {
+    ...filter,
+    search: search?.trim() || null,
+    repository_storage: repository_storage || null,
+    with_programming_language: with_programming_language?.trim() || null,
+  };
+};
+
 /** What of a filter decides the text of its statement. */
 export const filterShape = (filter: ProjectFilter): string => {
   // A role below Guest opens nothing.

@@ -14,7 +14,14 @@ import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts'
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
-import { filterShape, filterValues, leastHeld, type ProjectFilter, type ProjectOrder } from './filter.ts';
+import {
+  filterShape,
+  filterValues,
+  leastHeld,
+  type ProjectFilter,
+  type ProjectOrder,
+  withoutBlanks,
+} from './filter.ts';
 import { counting, gather, matching, pageStatement, type Wanted, walk, walkAndGather } from './list-statements.ts';
 import type { ProjectDetails, ProjectRow } from './model.ts';
 import { effectiveOrder } from './order.ts';
@@ -39,7 +46,7 @@ export const projectList = (
   parts: readonly ProjectPart[],
 ): List<ProjectDetails> => {
   const { actor } = ctx;
-  const filter = withinReach(actor, given);
+  const filter = withinReach(actor, withoutBlanks(given));
   const shape = `${actorShape(actor)}|${filterShape(filter)}`;
   const list = `${actor.userId}|${shape}|${JSON.stringify(filter)}`;
   const order = effectiveOrder(actor, filter);
@@ -122,7 +129,7 @@ export const listProjectsBelow = (
 ): BatchedList<ProjectRow> => {
   const { actor } = ctx;
   // Only its presence counts: the id is the one of each parent.
-  const below: ProjectFilter = { ...filter, namespace_id: 0 };
+  const below: ProjectFilter = { ...withoutBlanks(filter), namespace_id: 0 };
   const shape = `${actorShape(actor)}|${filterShape(below)}`;
   const order = effectiveOrder(actor, below);
   const values = filterValues(below);
