@@ -13,7 +13,7 @@ import { checkNameAndPath, refuse } from './path.ts';
 import { protectDefaultBranch } from './protection.ts';
 
 export interface ProjectInsert {
-  readonly namespace: Pick<NamespaceRow, 'id' | 'default_branch_protection_defaults'>;
+  readonly namespace: Pick<NamespaceRow, 'id'>;
   readonly creator_id: number | null;
   readonly name: string;
   readonly path: string;
@@ -78,7 +78,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
   // The new owner of a path comes before whoever had it once.
   await forgetRedirect(tx, full_path);
   if (!project.unprotected) {
-    await protectDefaultBranch(tx, id, project.default_branch, namespace.default_branch_protection_defaults);
+    await protectDefaultBranch(tx, { id, namespace_id: namespace.id }, project.default_branch);
   }
   return { id, disk_path };
 };

@@ -1,7 +1,19 @@
 import { REPORTER } from '#domains/access/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { protectionDefaults } from '#domains/settings/registry.ts';
-import type { Tx } from '#platform/context.ts';
+import { type ProtectionDefaults, protectionDefaults } from '#domains/settings/registry.ts';
+import type { Context, Tx } from '#platform/context.ts';
+
+/** How default branches in the namespace are protected: as the group says, else the instance. */
+export const defaultProtection = async (ctx: Context, namespaceId: number): Promise<ProtectionDefaults> => {
+  const row = await ctx.db
+    .selectFrom('namespaces')
+    .select('default_branch_protection_defaults as own')
+    .where('id', '=', namespaceId)
+    .executeTakeFirst();
+  const isSet = typeof row?.own === 'object' && row.own !== null && Object.keys(row.own).length > 0;
+  const own = isSet ? protectionDefaults.safeParse(row.own) : null;
+  return own?.success ? own.data : (await getSettings(ctx)).default_branch_protection_defaults;
+};
 
 /**
  * Protects the default branch of a new project as its group, else the instance, says. A branch that is protected
@@ -9,21 +21,17 @@ import type { Tx } from '#platform/context.ts';
  */
 export const protectDefaultBranch = async (
   tx: Tx,
-  projectId: number,
+  project: { readonly id: number; readonly namespace_id: number },
   branch: string,
-  namespaceDefaults: unknown,
 ): Promise<void> => {
-  const own = protectionDefaults.safeParse(namespaceDefaults);
-  const isSet =
-    typeof namespaceDefaults === 'object' && namespaceDefaults !== null && Object.keys(namespaceDefaults).length > 0;
-  const rules = own.success && isSet ? own.data : (await getSettings(tx)).default_branch_protection_defaults;
+  const rules = await defaultProtection(tx, project.namespace_id);
   const everyone = (levels: readonly { readonly access_level: number }[]) =>
     levels.some(({ access_level }) => access_level > REPORTER && access_level <= 30);
   if (everyone(rules.allowed_to_push) && everyone(rules.allowed_to_merge) && rules.allow_force_push) return;
   const created = await tx.db
     .insertInto('protected_branches')
     .values({
-      project_id: projectId,
+      project_id: project.id,
       name: branch,
       allow_force_push: rules.allow_force_push,
       code_owner_approval_required: rules.code_owner_approval_required,

@@ -1,11 +1,10 @@
 import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
+import { defaultProtection } from '#domains/projects/protection.ts';
 import { refusalOfBranchName, refusalOfTagDeletion, refusalsOfObjects } from '#domains/push-rules/judge.ts';
 import type { PushRule } from '#domains/push-rules/model.ts';
 import { governingRule } from '#domains/push-rules/queries.ts';
-import { getSettings } from '#domains/settings/queries.ts';
-import { protectionDefaults } from '#domains/settings/registry.ts';
 import type { Context } from '#platform/context.ts';
 import type { NewObjects, PushVerdict, RefRefusal } from '#platform/git/types.ts';
 import { branchName, type RefUpdate, tagName } from './model.ts';
@@ -121,17 +120,8 @@ const refusalOfTag = (
 };
 
 /** `developer_can_initial_push` of the group, else of the instance. */
-const developersMayBegin = async (ctx: Context, project: ProjectRow): Promise<boolean> => {
-  const row = await ctx.db
-    .selectFrom('namespaces')
-    .select('default_branch_protection_defaults as own')
-    .where('id', '=', project.namespace_id)
-    .executeTakeFirst();
-  const isSet = typeof row?.own === 'object' && row.own !== null && Object.keys(row.own).length > 0;
-  const own = isSet ? protectionDefaults.safeParse(row.own) : null;
-  const rules = own?.success ? own.data : (await getSettings(ctx)).default_branch_protection_defaults;
-  return rules.developer_can_initial_push;
-};
+const developersMayBegin = async (ctx: Context, project: ProjectRow): Promise<boolean> =>
+  (await defaultProtection(ctx, project.namespace_id)).developer_can_initial_push;
 
 /** The least role that may see what was pushed, null where whoever sees the project sees its code. */
 export const codeAudience = (

@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import { MAINTAINER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -9,9 +8,11 @@ import { branchProtected, branchProtectionUpdated, branchUnprotected } from './e
 import {
   aboutProtection,
   addLevels,
+  allowedFromStart,
   type Grant,
   type GrantedLevel,
   idsToRemove,
+  levelsOf,
   nameProblem,
   removeLevels,
 } from './protection-levels.ts';
@@ -86,14 +87,7 @@ export const protectBranch = async (
       .executeTakeFirst();
     if (!created) throw conflict(`Protected branch '${name}' already exists`);
     for (const [action, level, grants] of wishes(input)) {
-      const wanted = [...(level === undefined ? [] : [{ access_level: level }]), ...(grants ?? [])];
-      await addLevels(
-        tx,
-        project,
-        { protected_branch_id: created.id },
-        action,
-        wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }],
-      );
+      await addLevels(tx, project, { protected_branch_id: created.id }, action, allowedFromStart(level, grants));
     }
     tx.emit(branchProtected, { ...aboutProtection(project), payload: { id: created.id, name } });
     return named(tx, project, name);
@@ -184,12 +178,7 @@ const named = async (ctx: Context, project: ProjectRow, name: string, lock = fal
 const readAll = async (ctx: Context, projectId: number, name: string | null = null): Promise<ProtectedBranch[]> => {
   const { rows } = await sql<ProtectedBranch>`
     select b.id, b.name, b.allow_force_push, b.code_owner_approval_required,
-      coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
-          'user_id', l.user_id, 'group_id', l.group_id, 'name', coalesce(u.name, n.name)) order by l.id)
-        from protection_levels l
-        left join users u on u.id = l.user_id
-        left join namespaces n on n.id = l.group_id
-        where l.protected_branch_id = b.id), '[]') as levels
+      ${levelsOf('protected_branch_id', sql.ref('b.id'))} as levels
     from protected_branches b
     where b.project_id = ${projectId} and (${name}::text is null or b.name = ${name})
     order by b.name`.execute(ctx.db);

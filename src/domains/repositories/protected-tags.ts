@@ -1,12 +1,19 @@
 import { sql } from 'kysely';
-import { MAINTAINER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { conflict, invalid, notFound } from '#platform/errors.ts';
 import { tagProtected, tagUnprotected } from './events.ts';
-import { aboutProtection, addLevels, type Grant, type GrantedLevel, nameProblem } from './protection-levels.ts';
+import {
+  aboutProtection,
+  addLevels,
+  allowedFromStart,
+  type Grant,
+  type GrantedLevel,
+  levelsOf,
+  nameProblem,
+} from './protection-levels.ts';
 
 export interface ProtectedTag {
   readonly id: number;
@@ -42,7 +49,7 @@ export const protectTag = async (
   ctx: Context,
   project: ProjectRow,
   name: string,
-  { create_access_level: level, allowed_to_create: grants = [] }: TagProtectionInput,
+  { create_access_level: level, allowed_to_create: grants }: TagProtectionInput,
 ): Promise<ProtectedTag> => {
   requireAbility(ctx, project, 'admin_protected_branch');
   const problem = nameProblem(name);
@@ -55,9 +62,7 @@ export const protectTag = async (
       .returning('id')
       .executeTakeFirst();
     if (!created) throw conflict(`Protected tag '${name}' already exists`);
-    const wanted = [...(level === undefined ? [] : [{ access_level: level }]), ...grants];
-    const allowed = wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }];
-    await addLevels(tx, project, { protected_tag_id: created.id }, 'create', allowed);
+    await addLevels(tx, project, { protected_tag_id: created.id }, 'create', allowedFromStart(level, grants));
     tx.emit(tagProtected, { ...aboutProtection(project), payload: { id: created.id, name } });
     return named(tx, project, name);
   });
@@ -84,12 +89,7 @@ const named = async (ctx: Context, project: ProjectRow, name: string): Promise<P
 const readAll = async (ctx: Context, projectId: number, name: string | null = null): Promise<ProtectedTag[]> => {
   const { rows } = await sql<ProtectedTag>`
     select t.id, t.name,
-      coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
-          'user_id', l.user_id, 'group_id', l.group_id, 'name', coalesce(u.name, n.name)) order by l.id)
-        from protection_levels l
-        left join users u on u.id = l.user_id
-        left join namespaces n on n.id = l.group_id
-        where l.protected_tag_id = t.id), '[]') as levels
+      ${levelsOf('protected_tag_id', sql.ref('t.id'))} as levels
     from protected_tags t
     where t.project_id = ${projectId} and (${name}::text is null or t.name = ${name})
     order by t.name`.execute(ctx.db);

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { DEVELOPER, MAINTAINER } from '#domains/access/model.ts';
 import { usersWithProjectLevel } from '#domains/access/queries.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
@@ -47,6 +47,24 @@ export const aboutProtection = (project: ProjectRow) => ({
   subject: { type: 'Project', id: project.id },
   min_access_level: DEVELOPER,
 });
+
+/** The `GrantedLevel`s of a row, as JSON; `rule` is the column that names it. */
+export const levelsOf = (
+  rule: 'protected_branch_id' | 'protected_tag_id',
+  id: RawBuilder<unknown>,
+): RawBuilder<unknown> => sql`
+  coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
+      'user_id', l.user_id, 'group_id', l.group_id, 'name', coalesce(u.name, n.name)) order by l.id)
+    from protection_levels l
+    left join users u on u.id = l.user_id
+    left join namespaces n on n.id = l.group_id
+    where ${sql.ref(`l.${rule}`)} = ${id}), '[]')`;
+
+/** Of a new rule: a role, and whom else to allow; Maintainers when nobody is named. */
+export const allowedFromStart = (role: number | undefined, grants: readonly Grant[] = []): readonly Grant[] => {
+  const wanted = [...(role === undefined ? [] : [{ access_level: role }]), ...grants];
+  return wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }];
+};
 
 /** What is wrong with the name, in which `*` stands for any run of characters; null for nothing. */
 export const nameProblem = (name: string): string | null => {

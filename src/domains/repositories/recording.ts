@@ -210,11 +210,6 @@ const moveDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): P
       ),
     )
     .execute();
-  const namespace = await tx.db
-    .selectFrom('namespaces')
-    .select('default_branch_protection_defaults')
-    .where('id', '=', project.namespace_id)
-    .executeTakeFirst();
-  await protectDefaultBranch(tx, project.id, branch, namespace?.default_branch_protection_defaults);
+  await protectDefaultBranch(tx, project, branch);
   await tx.services.git.setHead(project.disk_path, branch);
 };

@@ -42,6 +42,7 @@ export const protectionDefaults = z.object({
   developer_can_initial_push: z.boolean().default(false),
   code_owner_approval_required: z.boolean().default(false),
 });
+export type ProtectionDefaults = z.output<typeof protectionDefaults>;
 
 const isPathOrUrl = (value: string): boolean => /^\/(?![/\\])[!-~]*$/.test(value) || /^https?:\/\/[!-~]+$/.test(value);
 

@@ -1,7 +1,7 @@
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder, type Types } from '#graphql/builder.ts';
-import { connection, pageOf } from '#graphql/connection.ts';
+import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import {
   listProtectedBranches,
@@ -61,14 +61,7 @@ builder.objectField(ProjectRef, 'protectedBranches', (t) =>
       args: { search: t.arg.string() },
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
-        const list = await listProtectedBranches(ctx, project, { search: args.search ?? undefined });
-        return connection(args, info, async (page) => {
-          const { limit, ...window } = page;
-          return pageOf(page, await list.rows({ limit: limit + 1, ...window }), {
-            cursorOf: list.cursorOf,
-            count: () => list.count(Number.MAX_SAFE_INTEGER),
-          });
-        });
+        return listConnection(args, info, listProtectedBranches(ctx, project, { search: args.search ?? undefined }));
       },
     },
     ProtectedBranchConnection,

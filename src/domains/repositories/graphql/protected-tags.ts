@@ -1,7 +1,7 @@
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
-import { connection, pageOf } from '#graphql/connection.ts';
+import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { listProtectedTags, type ProtectedTag, protectTag, unprotectTag } from '../protected-tags.ts';
 import { LevelRef } from './protected-branches.ts';
@@ -33,14 +33,7 @@ builder.objectField(ProjectRef, 'protectedTags', (t) =>
       description: 'For Developers and up.',
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
-        const list = await listProtectedTags(ctx, project);
-        return connection(args, info, async (page) => {
-          const { limit, ...window } = page;
-          return pageOf(page, await list.rows({ limit: limit + 1, ...window }), {
-            cursorOf: list.cursorOf,
-            count: () => list.count(Number.MAX_SAFE_INTEGER),
-          });
-        });
+        return listConnection(args, info, listProtectedTags(ctx, project));
       },
     },
     ProtectedTagConnection,

@@ -32,18 +32,7 @@ export const finishCopy = async (ctx: Context, row: ImportRow, project: ProjectR
       .set({ ...settled, empty_repo: copied.branches === 0, last_activity_at: sql`now()`, updated_at: sql`now()` })
       .where('id', '=', project.id)
       .execute();
-    const namespace = await tx.db
-      .selectFrom('namespaces')
-      .select('default_branch_protection_defaults')
-      .where('id', '=', project.namespace_id)
-      .executeTakeFirst();
-    if (settled.default_branch !== null)
-      await protectDefaultBranch(
-        tx,
-        project.id,
-        settled.default_branch,
-        namespace?.default_branch_protection_defaults ?? null,
-      );
+    if (settled.default_branch !== null) await protectDefaultBranch(tx, project, settled.default_branch);
     tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
     await emitImport(tx, project, done, importFinished);
   });

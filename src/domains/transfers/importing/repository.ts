@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { refreshStatistics } from '#domains/repositories/jobs.ts';
+import { findReadme } from '#domains/repositories/readme.ts';
 import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import type { FetchedBundle } from '#platform/git/types.ts';
@@ -14,7 +15,6 @@ import type { Unpacked } from './unpack.ts';
 const KEPT = /^refs\/(?:merge-requests\/[1-9]\d{0,9}\/head|keep-around\/[0-9a-f]{40})$/;
 const REFS_AT_ONCE = 1_000;
 const MAX_LISTED = 100;
-const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
 
 /** Makes the project's repository from the bundle; it is made anew as a whole, so it may run again. */
 export const importRepository = async (
@@ -112,14 +112,4 @@ export const settleHead = async (
 const firstBranch = async (ctx: Context, path: string): Promise<string | null> => {
   const [ref] = await ctx.services.git.listRefs(path, { prefix: 'refs/heads/', limit: 1 });
   return ref ? ref.name.slice('refs/heads/'.length) : null;
-};
-
-const findReadme = async (ctx: Context, path: string, branch: string | null): Promise<string | null> => {
-  const { git } = ctx.services;
-  const oid = branch === null ? null : await git.resolve(path, `refs/heads/${branch}`);
-  if (oid === null) return null;
-  const names = (await git.listTree(path, oid))
-    .filter((entry) => entry.type === 'blob' && README.test(entry.path))
-    .map((entry) => entry.path);
-  return names.find((name) => /\.(?:md|markdown|mkd)$/i.test(name)) ?? names[0] ?? null;
 };
