@@ -46,7 +46,37 @@ const headOf = async ({ owner, path }: Setting, branch = 'main'): Promise<string
       .get(`${path}/branches/${encodeURIComponent(branch)}`)
   ).body.commit?.id;
 
+const ILL_PATHS = ['../x', '/x', '.git/config', 'a//b', '.GIT/hooks/x', 'a/../b', 'x\\y', 'a\nb', '.git ::$DATA'];
+
 describe('POST commits', () => {
+  it('takes no path that leads out of the tree or into git, as the first commit either', async () => {
+    const at = await setUp();
+    for (const file_path of ILL_PATHS) {
+      const { status, body } = await commit(at, [{ action: 'create', file_path, content: '' }]);
+      expect([file_path, status, body.message]).toEqual([file_path, 400, 'The file path is not valid']);
+    }
+    expect(await headOf(at)).toBeUndefined();
+  });
+
+  it('refuses paths that lie so deep that looking at all folders would stall the hub', async () => {
+    const at = await setUp();
+    const deep = Array.from({ length: 200 }, (_, number) => ({
+      action: 'create',
+      file_path: `${number}${'/a'.repeat(2_000)}`,
+      content: '',
+    }));
+    const began = performance.now();
+    const { status, body } = await commit(at, deep);
+    expect([status, body.message]).toEqual([400, 'The file paths lie in too many folders']);
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
+  it('makes a name of which git would leave nothing into one that it takes', async () => {
+    const at = await setUp();
+    const made = await commit(at, [{ action: 'create', file_path: 'x', content: '' }], { author_name: '.' });
+    expect([made.status, made.body.author_name]).toEqual([201, emailOf(at.owner)]);
+  });
+
   it('begins an empty repository, and does many things at once', async () => {
     const at = await setUp();
     const { owner, project } = at;
@@ -187,7 +217,7 @@ describe('POST commits', () => {
       { action: 'create', file_path: 'file/x', content: '' },
       'A path is used both as a file and as a folder',
     );
-    for (const path of ['../x', '/x', '.git/config', 'a//b', '.GIT/hooks/x', 'a/../b', 'x\\y', 'a\nb']) {
+    for (const path of ILL_PATHS) {
       await refused({ action: 'create', file_path: path, content: '' }, 'The file path is not valid');
     }
     await refused(

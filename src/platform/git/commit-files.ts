@@ -68,10 +68,9 @@ const writeTree = async (
   { parent, files }: Pick<FilesCommit, 'parent' | 'files'>,
   { env, folder }: Quarantine,
 ): Promise<string> => {
-  const plan = planFiles(
-    files,
-    parent === null ? new Map() : await standingAt(runner, path, parent, pathsOf(files), env),
-  );
+  // Here the paths are checked, of the first commit too.
+  const names = pathsOf(files);
+  const plan = planFiles(files, parent === null ? new Map() : await standingAt(runner, path, parent, names, env));
   const contents = plan.files.flatMap(({ source }) => ('change' in source ? [source.change] : []));
   const oids = await writeContents(runner, path, files, contents, { env, folder });
   const entries = [

@@ -2,6 +2,8 @@ import { GitError } from './git-error.ts';
 import type { FileChange } from './types.ts';
 
 const MAX_PATH_BYTES = 4_096;
+/** Paths with all folders above them, in characters: deep ones would come to gigabytes. */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 /** What stands at a path of the tree that changes start from. */
 export interface Standing {
@@ -22,14 +24,21 @@ export interface FilePlan {
   readonly removed: readonly string[];
 }
 
-/** The paths whose entries (null for none) decide whether the changes are possible: their own and all folders above. */
+/**
+ * The paths whose entries (null for none) decide whether the changes are possible: their own and all folders above.
+ * Throws `invalid` for a path that may not be, and for too many folders in all.
+ */
 export const pathsOf = (changes: readonly FileChange[]): string[] => {
   const paths = new Set<string>();
+  let characters = 0;
   for (const { path, previousPath } of changes) {
     for (const name of previousPath === undefined ? [path] : [path, previousPath]) {
       if (!validFilePath(name)) throw invalid('The file path is not valid');
-      paths.add(name);
-      for (const folder of foldersOf(name)) paths.add(folder);
+      for (const each of [...foldersOf(name), name]) {
+        characters += each.length;
+        if (characters > MAX_CHARACTERS) throw invalid('The file paths lie in too many folders');
+        paths.add(each);
+      }
     }
   }
   return [...paths];
@@ -110,11 +119,11 @@ const EXECUTABLE = '100755';
 const SUBMODULE = '160000';
 
 /** `a/b/c` → `a`, `a/b`. */
-const foldersOf = (path: string): string[] =>
-  path
-    .split('/')
-    .slice(0, -1)
-    .map((_, at, segments) => segments.slice(0, at + 1).join('/'));
+const foldersOf = (path: string): string[] => {
+  const folders: string[] = [];
+  for (let end = path.indexOf('/'); end !== -1; end = path.indexOf('/', end + 1)) folders.push(path.slice(0, end));
+  return folders;
+};
 
 /** A relative path of plain segments: no `..`, no `.git` in any disguise, no control characters or backslashes. */
 export const validFilePath = (path: string): boolean =>
@@ -129,6 +138,6 @@ export const validFilePath = (path: string): boolean =>
 
 const looksLikeGitFolder = (segment: string): boolean =>
   // Case, trailing dots and blanks, streams, short names and invisible characters are ignored by some file systems.
-  /^(?:\.git|git~\d+)(?:[ .]*|:.*)$/i.test(segment.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
+  /^(?:\.git|git~\d+)[ .]*(?::.*)?$/i.test(segment.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
 
 const invalid = (message: string) => new GitError('invalid', message);

@@ -3,7 +3,13 @@ import type { Identity } from './types.ts';
 /** git refuses an empty name, and NUL cannot be passed at all. */
 const plain = (text: string): string => text.replaceAll(/[\0\r\n<>]/g, '').trim();
 
-const nameOf = ({ name, email }: Identity): string => plain(name) || plain(email) || 'unknown';
+// git drops these from both ends, and refuses a name of nothing else.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const DROPPED = /^[\u0000-\u0020.,:;<>"\\']*$/;
+
+const usable = (text: string): string => (DROPPED.test(text) ? '' : plain(text));
+
+const nameOf = ({ name, email }: Identity): string => usable(name) || usable(email) || 'unknown';
 const secondsOf = ({ date }: Identity): number => Math.floor(date.getTime() / 1000);
 
 /** The environment by which git takes somebody for author or committer. */
