@@ -1,5 +1,7 @@
+import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { findProject, getProject, listProjectDetails } from '#domains/projects/queries.ts';
+import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import { useApp } from '../support/app.ts';
 
 const app = useApp();
@@ -45,4 +47,24 @@ it('leaves a project out that has just gone', async () => {
   await getProject(ctx, { id });
   await ctx.db.deleteFrom('projects').where('id', '=', id).execute();
   expect(await findProject(ctx, { id })).toBeNull();
+});
+
+it('lists every row, however many more there are than it remembers', async () => {
+  const owner = await app().make.user();
+  const ctx = app().context(owner);
+  const ids: number[] = [];
+  for (let i = 0; i < 4; i++) ids.push((await app().make.project({}, owner)).id);
+  const withColumns = createRowCache<{ readonly id: number }>('projects', sql`projects.id`, 2);
+  const read = async (wanted: readonly number[]) => {
+    const { rows } = await sql<RowVersion & { readonly id: number }>`select id, ${versionOf('projects')} from projects
+      where id = any (${wanted}::bigint[]) order by id`.execute(ctx.db);
+    return (await withColumns(ctx, rows)).map(({ id }) => id);
+  };
+  expect(await read(ids.slice(0, 2))).toEqual(ids.slice(0, 2));
+  expect(await read(ids)).toEqual(ids);
+  expect(await Promise.all([read(ids.slice(1)), read(ids), read(ids.slice(0, 3))])).toEqual([
+    ids.slice(1),
+    ids,
+    ids.slice(0, 3),
+  ]);
 });

@@ -33,6 +33,7 @@ interface Cached<Columns> extends RowVersion {
 export const createRowCache = <Columns extends { readonly id: number }>(
   table: string,
   columns: RawBuilder<unknown>,
+  maxRows = MAX_ROWS,
 ) => {
   const caches = new WeakMap<Services, Map<number, Cached<Columns>>>();
   const statements = new CompiledStatements();
@@ -57,20 +58,29 @@ export const createRowCache = <Columns extends { readonly id: number }>(
   ): Promise<(Columns & Row & Remembered)[]> => {
     const cache = caches.get(ctx.services) ?? new Map<number, Cached<Columns>>();
     caches.set(ctx.services, cache);
-    const missing = rows.filter((row) => !isSame(cache.get(row.id), row)).map((row) => row.id);
-    const found = missing.length > 0 ? await read(ctx, missing) : null;
-    for (const [id, cached] of found ?? []) {
-      const [oldest] = cache.size >= MAX_ROWS ? cache.keys() : [];
-      if (oldest !== undefined) cache.delete(oldest);
-      cache.set(id, cached);
+    // Held on to: what is put in below, or by others meanwhile, may push them out of the cache.
+    const wanted = new Map<number, Cached<Columns>>();
+    const missing: number[] = [];
+    for (const row of rows) {
+      const cached = cache.get(row.id);
+      if (cached && isSame(cached, row)) wanted.set(row.id, cached);
+      else missing.push(row.id);
+    }
+    if (missing.length > 0) {
+      for (const [id, cached] of await read(ctx, missing)) {
+        wanted.set(id, cached);
+        const [oldest] = cache.size >= maxRows ? cache.keys() : [];
+        if (oldest !== undefined) cache.delete(oldest);
+        cache.set(id, cached);
+      }
     }
     return rows.flatMap((row) => {
-      const cached = found?.get(row.id) ?? cache.get(row.id);
+      const cached = wanted.get(row.id);
       // The columns first: V8 copies the shape of the first part whole.
       return cached ? [{ ...cached.columns, ...row, remembered: cached.columns }] : [];
     });
   };
 };
 
-const isSame = (cached: RowVersion | undefined, row: RowVersion): boolean =>
-  cached !== undefined && cached.row_xmin === row.row_xmin && cached.row_ctid === row.row_ctid;
+const isSame = (cached: RowVersion, row: RowVersion): boolean =>
+  cached.row_xmin === row.row_xmin && cached.row_ctid === row.row_ctid;
