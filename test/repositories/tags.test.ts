@@ -67,6 +67,17 @@ describe('tags', () => {
     expect((await client.get(`${path}/none/signature`)).status).toBe(404);
   });
 
+  it('of a tag tell of the commit behind both, in lists as alone', async () => {
+    const { owner, tree, remote, head, path } = await setUp();
+    await runGit(tree, 'tag', '-a', 'inner', '-m', 'inner', 'main');
+    await runGit(tree, 'tag', '-a', 'outer', '-m', 'outer', 'inner');
+    await runGit(tree, 'push', '-q', remote, '--tags');
+    const client = app().as(owner);
+    const listed = (await client.get(`${path}?search=outer`)).body;
+    expect(listed).toMatchObject([{ name: 'outer', message: 'outer', commit: { id: head } }]);
+    expect(listed).toEqual([(await client.get(`${path}/outer`)).body]);
+  });
+
   it('say what is wrong, and are for Developers and up', async () => {
     const { owner, project, path } = await setUp();
     const client = app().as(owner);

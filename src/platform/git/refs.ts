@@ -13,6 +13,13 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
   const commitAt = async (path: string, name: string): Promise<string | null> =>
     (await objects.read(path, 'info', `${name}^{commit}`))?.oid ?? null;
 
+  /** `for-each-ref` looks behind one tag (before git 2.45): a tag of a tag is followed here. */
+  const peeledToTheEnd = async (path: string, { peeledType, ...ref }: TagRecord): Promise<Ref> => {
+    if (peeledType !== 'tag') return ref;
+    const behind = await objects.read(path, 'info', `${ref.oid}^{}`);
+    return behind ? { ...ref, peeledOid: behind.oid } : ref;
+  };
+
   return {
     async head(path) {
       const { stdout, exitCode } = await runner.run(path, ['symbolic-ref', '--quiet', 'HEAD'], { allow: [1] });
@@ -41,7 +48,9 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       if (takesAll && Number.isFinite(limit)) args.push(`--count=${limit}`);
       const ask = async () => {
         const { stdout } = await runner.run(path, [...args, prefix], { signal, timeoutMs });
-        return withTags ? [...tagRecords(stdout)] : plainRecords(stdout);
+        return withTags
+          ? Promise.all(tagRecords(stdout).map((ref) => peeledToTheEnd(path, ref)))
+          : plainRecords(stdout);
       };
       const isRead = order === 'name' && !withTags && !signal?.aborted;
       const read = isRead ? await readRefFiles(runner.directory(path), prefix) : null;
@@ -113,7 +122,7 @@ const SORTS: Readonly<Record<NonNullable<ListRefsOptions['order']>, readonly str
 };
 
 const PLAIN_FIELDS = '%(objectname) %(refname)';
-const TAG_FIELDS = '%(refname)%00%(objectname)%00%(*objectname)%00%(objecttype)%00%(contents)%00';
+const TAG_FIELDS = '%(refname)%00%(objectname)%00%(*objectname)%00%(objecttype)%00%(*objecttype)%00%(contents)%00';
 
 /** Read without a splitting of each line: of ten thousand that took as long as git. */
 const plainRecords = (output: Buffer): Ref[] => {
@@ -129,17 +138,25 @@ const plainRecords = (output: Buffer): Ref[] => {
   return refs;
 };
 
+interface TagRecord extends Ref {
+  /** Of what an annotated tag points at; empty for other refs. */
+  readonly peeledType: string;
+}
+
 /** Messages hold line breaks, so the fields are counted instead. */
-function* tagRecords(output: Buffer): Generator<Ref> {
+const tagRecords = (output: Buffer): TagRecord[] => {
   const fields = output.toString('utf8').split('\0');
-  for (let at = 0; at + 5 < fields.length; at += 5) {
-    const [name = '', oid = '', peeled = '', type = '', message = ''] = fields.slice(at, at + 5);
+  const refs: TagRecord[] = [];
+  for (let at = 0; at + 6 < fields.length; at += 6) {
+    const [name = '', oid = '', peeled = '', type = '', peeledType = '', message = ''] = fields.slice(at, at + 6);
     const annotated = type === 'tag';
-    yield {
+    refs.push({
       name: name.replace(/^\n/, ''),
       oid,
       peeledOid: annotated ? peeled : oid,
+      peeledType,
       message: annotated ? message : null,
-    };
+    });
   }
-}
+  return refs;
+};
