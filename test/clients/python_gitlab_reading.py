@@ -58,6 +58,10 @@ same(gl.http_get(f"/projects/{project.id}/repository/commits/{head.id}/sequence"
 same(head.merge_requests(), [])
 refused(404, "Signature", head.signature)
 
+head.comments.create({"note": "Nice"})
+head.comments.create({"note": "Here", "path": "docs/a.txt", "line": 2, "line_type": "new"})
+same([(each.note, each.line) for each in head.comments.list(get_all=True)], [("Nice", None), ("Here", 2)])
+
 # Comparisons, contributors, archives
 compared = project.repository_compare(commits[1].id, "main")
 same([each["title"] for each in compared["commits"]], ["Second"])

@@ -81,6 +81,9 @@ describe('reading a repository', () => {
     expect(await api.Commits.showDiff(id, second)).toMatchObject([{ new_path: 'docs/a.txt' }]);
     expect(await api.Commits.allReferences(id, second)).toEqual([{ type: 'branch', name: 'main' }]);
     expect(await api.Commits.allMergeRequests(id, second)).toEqual([]);
+    const comment = { path: 'docs/a.txt', line: 2, lineType: 'new' } as const;
+    expect(await api.Commits.createComment(id, second, 'why?', comment)).toMatchObject({ note: 'why?', line: 2 });
+    expect(await api.Commits.allComments(id, second)).toMatchObject([{ note: 'why?', path: 'docs/a.txt' }]);
     const compared = await api.Repositories.compare(id, first, 'main');
     expect(compared.commits).toMatchObject([{ id: second }]);
     expect(await api.Repositories.mergeBase(id, [first, 'main'])).toMatchObject({ id: first });

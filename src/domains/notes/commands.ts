@@ -91,7 +91,8 @@ export const deleteNote = async (ctx: Context, noteable: Noteable, given: NoteRo
   });
 };
 
-const readBody = (body: string): string => {
+/** @throws DomainError `invalid` */
+export const readBody = (body: string): string => {
   if (body.trim() === '') throw invalid({ note: ["can't be blank"] });
   if (body.length > MAX_BODY) throw invalid({ note: [`is too long (maximum is ${MAX_BODY} characters)`] });
   return body;
@@ -113,16 +114,19 @@ const about = async (tx: Tx, noteable: Noteable, note: NoteRow) => ({
   subject: { type: 'Note', id: note.id },
 });
 
+/** What a comment is on; commits have neither number. */
+type Commented =
+  | Pick<Noteable, 'kind' | 'id' | 'iid' | 'issue'>
+  | { readonly kind: 'commit'; readonly id: null; readonly iid: null; readonly issue: null };
+
 /** The comment as events carry it. */
-export const payloadOf = (
-  { kind, id, iid, issue }: Pick<Noteable, 'kind' | 'id' | 'iid' | 'issue'>,
-  note: NoteRow,
-): NotePayload => ({
+export const payloadOf = ({ kind, id, iid, issue }: Commented, note: NoteRow): NotePayload => ({
   id: note.id,
   project_id: note.project_id,
   noteable_kind: kind,
   noteable_id: id,
   noteable_iid: iid,
+  ...(kind === 'commit' ? { commit_id: note.commit_id, position: note.position } : {}),
   is_confidential: note.confidential || (issue?.confidential ?? false),
   internal: note.confidential,
   note: note.note,

@@ -9,9 +9,14 @@ const number = z.number().nullable();
 const note = z.object({
   id: z.number(),
   project_id: z.number(),
-  noteable_kind: z.enum(['issue', 'merge_request']),
-  noteable_id: z.number(),
-  noteable_iid: z.number(),
+  noteable_kind: z.enum(['issue', 'merge_request', 'commit']),
+  /** Null for commits, which have no numbers. */
+  noteable_id: number,
+  noteable_iid: number,
+  /** Of a comment on a commit; absent in what was written before those were there. */
+  commit_id: z.string().nullable().optional(),
+  /** Where in its files such a comment stands. */
+  position: z.unknown().optional(),
   /** Internal, or on a confidential issue. */
   is_confidential: z.boolean(),
   internal: z.boolean(),

@@ -43,8 +43,10 @@ export const getNoteableById = async (ctx: Context, kind: NoteableKind, id: numb
   return getNoteable(ctx, await getProject(ctx, { id: found.project_id }), kind, found.iid);
 };
 
-/** `Issue` or `MergeRequest`. */
-export const noteableType = (kind: NoteableKind) => (kind === 'issue' ? 'Issue' : 'MergeRequest');
+const TYPES = { issue: 'Issue', merge_request: 'MergeRequest', commit: 'Commit' } as const;
+
+/** `Issue`, `MergeRequest` or `Commit`. */
+export const noteableType = (kind: NoteableKind | 'commit') => TYPES[kind];
 
 export const noteableWebUrl = (
   ctx: Pick<Context, 'services'>,

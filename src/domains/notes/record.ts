@@ -4,6 +4,7 @@ import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
+import { commentedLine } from './commits.ts';
 import type { Noteable } from './noteable.ts';
 import type { NoteRow } from './queries.ts';
 
@@ -76,6 +77,37 @@ export const toNote = async (ctx: Context, noteable: Noteable, note: NoteRow): P
   const [record] = await toNotes(ctx, noteable, [note]);
   if (!record) throw notFound('Note');
   return record;
+};
+
+export const commitCommentRecord = z
+  .object({
+    note: z.string(),
+    path: z.string().nullable(),
+    line: z.int().nullable(),
+    line_type: z.enum(['new', 'old']).nullable(),
+    author: userBasicRecord.nullable(),
+    created_at: z.string(),
+  })
+  .meta({ id: 'CommitComment' });
+
+/** The records of comments on a commit. */
+export const toCommitComments = async (
+  ctx: Context,
+  notes: readonly NoteRow[],
+): Promise<z.output<typeof commitCommentRecord>[]> => {
+  const authors = await userSummariesByIds(ctx, [...new Set(notes.flatMap(({ author_id }) => author_id ?? []))]);
+  return notes.map((note) => {
+    const on = commentedLine(note);
+    const author = authors.get(note.author_id ?? 0);
+    return {
+      note: note.note,
+      path: on?.path ?? null,
+      line: on?.line ?? null,
+      line_type: on?.line_type ?? null,
+      author: author ? toUserBasic(ctx, author) : null,
+      created_at: isoTime(note.created_at),
+    };
+  });
 };
 
 const isResolvable = (note: NoteRow): boolean =>

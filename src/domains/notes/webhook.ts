@@ -2,6 +2,7 @@ import { snapshotOf } from '#domains/issues/commands.ts';
 import { issuesByIds } from '#domains/issues/queries.ts';
 import { hookIssue } from '#domains/issues/webhook.ts';
 import { hookMergeRequest, mergeRequestFacts } from '#domains/merge-requests/webhook.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import {
   HOOK_PARTS,
@@ -10,6 +11,8 @@ import {
   hookProject,
   hookRepository,
 } from '#domains/projects/webhook.ts';
+import { commitWebUrl } from '#domains/repositories/model.ts';
+import { hookCommit } from '#domains/repositories/webhook.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
@@ -19,17 +22,27 @@ import type { NotePayload } from './events.ts';
 import { type NoteableKind, noteableType, noteableWebUrl } from './noteable.ts';
 
 /** What was commented on, as bodies of comments have it. */
-type Subject = { readonly issue: Record<string, unknown> } | { readonly merge_request: Record<string, unknown> };
+type Subject = { readonly [kind in 'issue' | 'merge_request' | 'commit']?: Record<string, unknown> };
 
 /** The body of comment events (reference: webhooks §3); null when what was commented on has gone since. */
 export const noteBody =
   (action: 'create' | 'update') =>
   async (ctx: Context, event: EventRow, note: NotePayload): Promise<Record<string, unknown> | null> => {
-    const project = await findProject(ctx, { id: note.project_id }, HOOK_PARTS);
-    const subject = project && (await hookSubject(ctx, project, note.noteable_kind, note.noteable_id));
+    const project = await findProject(ctx, { id: note.project_id }, [...HOOK_PARTS, 'disk_path']);
+    const subject = project && (await subjectOf(ctx, project, note));
     if (!project || !subject) return null;
     return noteBodyIn(ctx, project, { note, subject, action, actor_id: event.actor_id });
   };
+
+const subjectOf = async (
+  ctx: Context,
+  project: HookedProject & Pick<ProjectRow, 'disk_path'>,
+  { noteable_kind, noteable_id, commit_id }: NotePayload,
+): Promise<Subject | null> => {
+  if (noteable_kind !== 'commit') return hookSubject(ctx, project, noteable_kind, noteable_id ?? 0);
+  const [commit] = await ctx.services.git.readCommits(project.disk_path, [commit_id ?? '']);
+  return commit ? { commit: hookCommit(ctx, project, commit) } : null;
+};
 
 interface Commented {
   readonly note: NotePayload;
@@ -62,7 +75,7 @@ export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>
   attachment: null,
   author_id: note.author_id,
   change_position: null,
-  commit_id: null,
+  commit_id: note.commit_id ?? null,
   created_at: hookTime(note.created_at),
   discussion_id: note.discussion_id,
   id: note.id,
@@ -72,7 +85,7 @@ export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>
   noteable_id: note.noteable_id,
   noteable_type: noteableType(note.noteable_kind),
   original_position: null,
-  position: null,
+  position: note.position ?? null,
   project_id: note.project_id,
   resolved_at: hookTime(note.resolved_at),
   resolved_by_id: note.resolved_by_id,
@@ -83,8 +96,17 @@ export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>
   updated_at: hookTime(note.updated_at),
   updated_by_id: note.updated_by_id,
   description: hookMarkdown(ctx, note.project_id, note.note),
-  url: `${noteableWebUrl(ctx, project, note.noteable_kind, note.noteable_iid)}#note_${note.id}`,
+  url: `${commentedUrl(ctx, project, note)}#note_${note.id}`,
 });
+
+const commentedUrl = (
+  ctx: Pick<Context, 'services'>,
+  project: Pick<HookedProject, 'full_path'>,
+  { noteable_kind, noteable_iid, commit_id }: NotePayload,
+): string =>
+  noteable_kind === 'commit'
+    ? commitWebUrl(ctx, project, commit_id ?? '')
+    : noteableWebUrl(ctx, project, noteable_kind, noteable_iid ?? 0);
 
 /** Null where it is not there. */
 export const hookSubject = async (
