@@ -139,6 +139,8 @@ export const filterValues = (filter: ProjectFilter): SlotValues => ({
 
 /** How the caller's memberships are looked up: for any number of rows, or one row after the other (access/policy.ts). */
 type Lookup = 'any' | 'each';
+/** How the rows of a language are: likewise, or so that they lead to the projects. */
+type LanguageLookup = Lookup | 'lead';
 
 /** The conditions of the filter and of the caller's rights on the row `projects`. */
 export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup = 'any', at?: unknown) =>
@@ -193,7 +195,7 @@ export const narrowed = (
   actor: Actor,
   filter: ProjectFilter,
   namespaceId: unknown = slot('namespace_id'),
-  lookup: Lookup = 'any',
+  lookup: LanguageLookup = 'any',
 ): RawBuilder<unknown>[] => {
   const all: RawBuilder<unknown>[] = [];
   const given = (name: keyof ProjectFilter) => isGiven(filter[name]);
@@ -310,8 +312,12 @@ const starredBy = (userId: unknown): RawBuilder<unknown> =>
   sql`projects.id in (select t.project_id from project_stars t where t.user_id = ${userId}::bigint)`;
 
 /** Of a common language the projects are far too many to gather where only a few rows are looked at. */
-const isWrittenIn = (lookup: Lookup): RawBuilder<unknown> => {
+const isWrittenIn = (lookup: LanguageLookup): RawBuilder<unknown> => {
   const isNamed = sql`lower(l.name) = lower(${slot('with_programming_language')}::text)`;
+  // As an array: the planner takes every language for a usual one, and would read all projects for a rare one.
+  if (lookup === 'lead') {
+    return sql`projects.id = any (array(select l.project_id from project_languages l where ${isNamed}))`;
+  }
   return lookup === 'each'
     ? sql`exists (select 1 from project_languages l where l.project_id = projects.id and ${isNamed} offset 0)`
     : sql`projects.id in (select l.project_id from project_languages l where ${isNamed})`;

@@ -144,7 +144,8 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
   }
   // What is asked for leads to the rows; who may see them is looked at then: `offset 0` keeps the planner from reading an
   // index for that.
-  const narrow = [...placed(filter, at), ...narrowed(actor, filter, at)];
+  const isLedElsewhere = isPlaced || filter.search || filter.topics || filter.topic_id;
+  const narrow = [...placed(filter, at), ...narrowed(actor, filter, at, isLedElsewhere ? 'any' : 'lead')];
   return narrow.length === 0
     ? select(sql`projects`, rights)
     : select(sql`(select projects.* from projects where ${and(narrow)} offset 0) projects`, rights);
