@@ -98,6 +98,13 @@ describe('diffs', () => {
       ['c7', false, true],
     ]);
     expect(files[0]?.diff).toBe('');
+    const tight = await bench.git.diff(path, from, to, { maxFiles: 3, maxLines: 8_000, maxPatchBytes: 400_000 });
+    expect(tight.files.map(({ new_path, too_large, collapsed }) => [new_path, too_large, collapsed])).toEqual([
+      ['a', false, false],
+      ['b', false, false],
+      ['c0', false, true],
+    ]);
+    expect([tight.total, tight.overflow]).toEqual([3, true]);
     expect(await bench.git.commitStats(path, [to, from, 'f'.repeat(39)])).toEqual(
       new Map([
         [to, { additions: 64_002, deletions: 0, total: 64_002 }],

@@ -134,6 +134,36 @@ describe('GET one commit', () => {
     expect([unsigned.status, unsigned.body.message]).toEqual([404, '404 Signature Not Found']);
   });
 
+  it('tells of a diff as much as the settings allow', async () => {
+    const files = { a: 'x\n'.repeat(600), b: '1\n2\n3\n', c: '1\n2\n', d: '1\n' };
+    const { owner, project, path } = await filledProject(app(), folder(), files);
+    const bounds = (value: Record<string, unknown>) => app().as(app().root).put('/application/settings', value);
+    expect((await bounds({ diff_max_files: 0 })).status).toBe(400);
+    expect((await bounds({ diff_max_patch_bytes: 100_000_000 })).status).toBe(400);
+    const usual = { diff_max_files: 1_000, diff_max_lines: 50_000, diff_max_patch_bytes: 204_800 };
+    const client = app().as(owner);
+    const told = (diffs: { new_path: string; too_large: boolean; collapsed: boolean }[]) =>
+      diffs.map(({ new_path, too_large, collapsed }) => [new_path, too_large, collapsed]);
+    const tight = [
+      ['a', true, false],
+      ['b', false, false],
+      ['c', false, true],
+    ];
+    try {
+      const set = await bounds({ diff_max_files: 3, diff_max_lines: 6, diff_max_patch_bytes: 1_024 });
+      expect(set.body).toMatchObject({ diff_max_files: 3, diff_max_lines: 6, diff_max_patch_bytes: 1_024 });
+      const diff = await client.get(path('/commits/main/diff'));
+      expect([diff.headers.get('x-total'), told(diff.body)]).toEqual(['3', tight]);
+      const { parent_ids } = (await client.get(path('/commits/main'))).body;
+      const compared = await client.get(`/projects/${project.id}/repository/compare?from=${parent_ids[0]}&to=main`);
+      expect([compared.body.compare_timeout, told(compared.body.diffs)]).toEqual([true, tight]);
+    } finally {
+      expect((await bounds(usual)).body).toMatchObject(usual);
+    }
+    const whole = told((await client.get(path('/commits/main/diff'))).body);
+    expect(whole).toEqual(['a', 'b', 'c', 'd'].map((name) => [name, false, false]));
+  });
+
   it('names the kind of a signature', async () => {
     const { owner, tree, remote, path } = await filledProject(app(), folder());
     const raw = await runGit(tree, 'cat-file', 'commit', 'HEAD');

@@ -339,6 +339,24 @@ export const settingsSchema = z.object({
   receive_max_input_size: count(1_000_000)
     .default(0)
     .describe('Largest pack a push may bring, in MiB; 0 is unlimited.'),
+  diff_max_files: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(1_000)
+    .describe('Of what differs in more files than this, the diff of a commit or comparison tells so many.'),
+  diff_max_lines: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(50_000)
+    .describe('Patches that would make an answer longer than this, in lines, are left out of it (`collapsed`).'),
+  diff_max_patch_bytes: z
+    .int()
+    .min(1_024)
+    .max(10_485_760)
+    .default(204_800)
+    .describe('A patch of more bytes is left out (`too_large`).'),
   push_event_hooks_limit: count(10_000)
     .default(3)
     .describe('A push that touches more branches or tags than this fires no push or tag hook.'),

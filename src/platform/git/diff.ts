@@ -7,8 +7,8 @@ import { validOid } from './ref-names.ts';
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
 
 const TIMEOUT_MS = 30_000;
-/** A commit that changes more files than this is told of in part. */
-const MAX_LISTED = 10_000;
+// Unless the caller says otherwise.
+const MAX_FILES = 10_000;
 const MAX_PATCH_BYTES = 200 * 1024;
 const MAX_LINES = 50_000;
 const MAX_BYTES = 10 * 1024 * 1024;
@@ -47,21 +47,30 @@ export const createDiff =
     return read(source, options);
   };
 
-interface Window {
+/** Which files are wanted, and what they may weigh. */
+interface Bounds {
   readonly skip: number;
   readonly limit: number;
+  readonly maxLines: number;
+  readonly maxPatchBytes: number;
 }
 
 const read = async (source: AsyncGenerator<Buffer>, options: DiffOptions): Promise<Diff> => {
-  const window: Window = { skip: options.skip ?? 0, limit: options.limit ?? MAX_LISTED };
-  const list = createFileList();
+  const maxFiles = options.maxFiles ?? MAX_FILES;
+  const bounds: Bounds = {
+    skip: options.skip ?? 0,
+    limit: options.limit ?? maxFiles,
+    maxLines: options.maxLines ?? MAX_LINES,
+    maxPatchBytes: options.maxPatchBytes ?? MAX_PATCH_BYTES,
+  };
+  const list = createFileList(maxFiles);
   let patches: PatchReader | null = null;
   try {
     for await (const line of splitLines(source)) {
       if (patches) {
         if (!patches.take(line)) break;
       } else if (line.begins && line.bytes.length <= 1) {
-        patches = createPatchReader(list.files(), window); // the empty line behind the list
+        patches = createPatchReader(list.files(), bounds); // the empty line behind the list
         if (patches.isDone()) break;
       } else list.take(line);
     }
@@ -108,7 +117,7 @@ type Listed = Omit<DiffFile, 'diff' | 'header' | 'collapsed' | 'too_large'>;
 // `:100644 100755 <oid> <oid> R090\told name\tnew name`
 const RAW = /^:(\d{6}) (\d{6}) [0-9a-f]+ [0-9a-f]+ ([A-Z])\d*\t([^\t]*)(?:\t([^\t]*))?$/;
 
-const createFileList = () => {
+const createFileList = (maxFiles: number) => {
   const files: Listed[] = [];
   let cut = false;
   return {
@@ -137,7 +146,7 @@ const createFileList = () => {
                 deleted_file: status === 'D',
               },
             ];
-      if (files.length + found.length > MAX_LISTED) cut = true;
+      if (files.length + found.length > maxFiles) cut = true;
       if (!cut) files.push(...found);
     },
   };
@@ -176,7 +185,8 @@ interface PatchReader {
 
 const BEGINNING = Buffer.from('diff --git ');
 
-const createPatchReader = (listed: readonly Listed[], { skip, limit }: Window): PatchReader => {
+const createPatchReader = (listed: readonly Listed[], bounds: Bounds): PatchReader => {
+  const { skip, limit, maxLines, maxPatchBytes } = bounds;
   const files: DiffFile[] = [];
   const end = Math.min(listed.length, skip + limit);
   let at = -1;
@@ -187,7 +197,7 @@ const createPatchReader = (listed: readonly Listed[], { skip, limit }: Window): 
   const close = (): void => {
     const file = listed[at];
     if (!file || at < skip || at >= end) return;
-    const collapsed = !patch.tooLarge && (lines + patch.lines > MAX_LINES || bytes + patch.size > MAX_BYTES);
+    const collapsed = !patch.tooLarge && (lines + patch.lines > maxLines || bytes + patch.size > MAX_BYTES);
     const kept = !patch.tooLarge && !collapsed;
     if (kept) {
       lines += patch.lines;
@@ -211,7 +221,7 @@ const createPatchReader = (listed: readonly Listed[], { skip, limit }: Window): 
         patch = emptyPatch();
         return at < end;
       }
-      if (at >= skip) addLine(patch, line);
+      if (at >= skip) addLine(patch, line, maxPatchBytes);
       return true;
     },
     finish: () => {
@@ -234,7 +244,7 @@ const emptyPatch = (): Patch => ({ header: '', body: [], size: 0, lines: 0, tooL
 const HUNK = 0x40; // @
 const BINARY = Buffer.from('Binary files ');
 
-const addLine = (patch: Patch, { bytes, begins }: Line): void => {
+const addLine = (patch: Patch, { bytes, begins }: Line, maxPatchBytes: number): void => {
   if (patch.body.length === 0 && !patch.tooLarge) {
     const isBody = bytes[0] === HUNK || bytes.subarray(0, BINARY.length).equals(BINARY);
     if (!isBody) {
@@ -245,7 +255,7 @@ const addLine = (patch: Patch, { bytes, begins }: Line): void => {
   }
   patch.size += bytes.length;
   if (begins) patch.lines += 1;
-  if (patch.size > MAX_PATCH_BYTES) {
+  if (patch.size > maxPatchBytes) {
     patch.tooLarge = true;
     patch.body = [];
   } else patch.body.push(Buffer.from(bytes));

@@ -64,11 +64,17 @@ export interface DiffOptions extends ForeignOptions, CallOptions {
   /** A part of the files; patches outside of it are read over. */
   readonly skip?: number | undefined;
   readonly limit?: number | undefined;
+  /** What differs in more files is told of in part; 10,000 unless it says otherwise. */
+  readonly maxFiles?: number | undefined;
+  /** Patches that bring the answer beyond so many lines are collapsed; 50,000 unless it says otherwise. */
+  readonly maxLines?: number | undefined;
+  /** A patch of more bytes is too large; 200 KiB unless it says otherwise. */
+  readonly maxPatchBytes?: number | undefined;
 }
 
 export interface Diff {
   readonly files: readonly DiffFile[];
-  /** Of all files that differ, at most 10,000. */
+  /** Of all files that differ, at most `maxFiles`. */
   readonly total: number;
   /** Something was left out. */
   readonly overflow: boolean;

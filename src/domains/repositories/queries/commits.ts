@@ -4,6 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { CommitStats, Diff, SignatureKind } from '#platform/git/reading.ts';
 import type { RevisionRange } from '#platform/git/types.ts';
+import { diffBounds } from '../diff-bounds.ts';
 import { BRANCHES, branchName, type Commit, TAGS, tagName } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
@@ -155,7 +156,8 @@ export const diffOfCommit = async (
 ): Promise<Diff> => {
   const commit = await getCommit(ctx, project, ref);
   const [parent = null] = commit.parent_ids;
-  return ctx.services.git.diff(project.disk_path, parent, commit.id, { ...page, signal: ctx.signal });
+  const bounds = await diffBounds(ctx);
+  return ctx.services.git.diff(project.disk_path, parent, commit.id, { ...page, ...bounds, signal: ctx.signal });
 };
 
 export interface RefOfCommit {

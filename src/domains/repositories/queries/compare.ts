@@ -4,12 +4,12 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { Author, Diff } from '#platform/git/reading.ts';
+import { diffBounds } from '../diff-bounds.ts';
 import type { Commit } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
-/** More commits and files are not told of at once. */
+/** More are not told of at once. */
 const MAX_COMMITS = 1_000;
-const MAX_FILES = 1_000;
 
 export interface CompareInput {
   readonly from: string;
@@ -46,16 +46,17 @@ export const compare = async (ctx: Context, project: ProjectRow, input: CompareI
     signal: ctx.signal,
   };
   const base = input.straight ? from : ((await git.mergeBase(disk_path, [from, to], foreign)) ?? from);
+  const bounds = await diffBounds(ctx);
   const [newest, diff] = await Promise.all([
     git.listCommits(disk_path, { from: to, not: [from], limit: MAX_COMMITS + 1, ...foreign }),
-    git.diff(disk_path, base, to, { limit: MAX_FILES, ...foreign }),
+    git.diff(disk_path, base, to, { ...bounds, ...foreign }),
   ]);
   const commits = newest.slice(0, MAX_COMMITS).toReversed();
   return {
     commit: commits.at(-1) ?? null,
     commits,
     diff,
-    overflow: newest.length > MAX_COMMITS || diff.overflow || diff.total > diff.files.length,
+    overflow: newest.length > MAX_COMMITS || diff.overflow,
     same: from === to,
   };
 };

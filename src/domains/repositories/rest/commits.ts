@@ -90,7 +90,7 @@ export const commitRoutes = [
     tag,
     summary: 'Show what a commit changed',
     description:
-      'Against its first parent. Patches of more than 200 KiB are left out (`too_large`), and those that would make the page more than 10 MiB or 50,000 lines (`collapsed`).',
+      'Against its first parent. Patches of more than `diff_max_patch_bytes` are left out (`too_large`), and those that would make the page more than 10 MiB or `diff_max_lines` (`collapsed`).',
     auth: 'optional',
     input: { id, sha, unidiff: boolean().default(false) },
     item: diffFileRecord,
