@@ -18,6 +18,7 @@ import { projectContributions } from '#domains/projects/contributions.ts';
 import * as projects from '#domains/projects/events.ts';
 import * as pushRules from '#domains/push-rules/events.ts';
 import * as releases from '#domains/releases/events.ts';
+import { removeOfDeletedTags } from '#domains/releases/followers.ts';
 import * as repositories from '#domains/repositories/events.ts';
 import { followProjects } from '#domains/repositories/followers.ts';
 import * as runners from '#domains/runners/events.ts';
@@ -72,5 +73,6 @@ export const followers: readonly Follower[] = [
   acceptInvitations,
   removeOfDeletedGroups,
   removeOfDeletedPlaces,
+  removeOfDeletedTags,
   dispatchToHooks(eventDefinitions),
 ];

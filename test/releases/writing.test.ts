@@ -1,10 +1,14 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { removeOfDeletedTags } from '#domains/releases/followers.ts';
+import { readEvents } from '#platform/event-log/read.ts';
 import { Receiver } from '../hooks/receiver.ts';
 import { makeScene } from '../planning/scene.ts';
+import { remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
 import { useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 
 const app = useApp();
+const folder = useFolder();
 const admin = () => app().as(app().root);
 const db = () => app().hub.services.db;
 let receiver: Receiver;
@@ -227,6 +231,49 @@ describe('a release', () => {
     expect((await developer.delete(`${releases}/v2/assets/links/${made.body.id}`)).status).toBe(404);
     expect((await developer.delete(one)).body.id).toBe(made.body.id);
     expect((await developer.get(links)).body).toEqual([]);
+  });
+
+  it('goes with its tag, once, and no other does', async () => {
+    const { project, path, releases, developer, person, owner, branch } = await scene();
+    const hook = { url: `${receiver.url}/gone`, releases_events: true, push_events: false };
+    expect((await owner.post(`${path}/hooks`, hook)).status).toBe(201);
+    for (const tag_name of ['a/1', 'b', 'stays']) await developer.post(releases, { tag_name, ref: branch });
+    const left = async () =>
+      (await developer.get(releases)).body.map((each: { tag_name: string }) => each.tag_name).sort();
+    expect((await developer.delete(`${path}/repository/tags/a%2F1`)).status).toBe(204);
+    await app().settle();
+    expect(await left()).toEqual(['b', 'stays']);
+    const tree = await workTree(folder());
+    const remote = await remoteOf(app(), project, person);
+    await runGit(tree, 'push', '-q', remote, ':refs/tags/b');
+    // A tag that is moved is none that is deleted.
+    await runGit(tree, 'push', '-q', '--force', remote, 'HEAD:refs/tags/stays');
+    await app().settle();
+    expect(await left()).toEqual(['stays']);
+    const created = Array.from({ length: 3 }, () => 'release.created');
+    expect(await eventsOf(project.id)).toEqual([...created, 'release.deleted', 'release.deleted']);
+    const told = () => receiver.received.filter(({ path, body }) => path.endsWith('/gone') && body.action === 'delete');
+    await until('two deliveries', () => told().length === 2);
+    expect(told().map(({ body }) => body.tag)).toEqual(['a/1', 'b']);
+  });
+
+  it('of a tag that came after one was deleted stays', async () => {
+    const { project, path, releases, developer, branch } = await scene();
+    await developer.post(releases, { tag_name: 'v1', ref: branch });
+    await developer.delete(`${releases}/v1`);
+    await developer.delete(`${path}/repository/tags/v1`);
+    await developer.post(releases, { tag_name: 'v1', ref: branch });
+    // The hub reads of the deletion, again, when all of that has happened.
+    await app().settle();
+    const window = { after: 0, until: Number.MAX_SAFE_INTEGER, limit: 1_000 };
+    const kinds = new Set(['tag.pushed']);
+    const deleted = await readEvents(db(), window, { kinds, project_id: project.id });
+    expect(deleted).toHaveLength(3);
+    await app()
+      .context()
+      .transaction((tx) => removeOfDeletedTags.handle(tx, deleted));
+    expect((await developer.get(`${releases}/v1`)).status).toBe(200);
+    expect(await eventsOf(project.id)).toEqual(['release.created', 'release.deleted', 'release.created']);
   });
 
   it('is told to hooks', async () => {

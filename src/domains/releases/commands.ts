@@ -3,7 +3,7 @@ import pg from 'pg';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { tagRef } from '#domains/repositories/model.ts';
 import { createTag } from '#domains/repositories/tags.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { checkLink, checkRelease, type NewLink } from './attributes.ts';
@@ -104,11 +104,14 @@ export const updateRelease = async (
 export const deleteRelease = async (ctx: Context, project: ProjectRow, tag: string): Promise<void> => {
   const release = await getRelease(ctx, project, tag);
   await requireWrite(ctx, project, tag);
-  await ctx.transaction(async (tx) => {
-    const event = await told(tx, project, release);
-    const { numDeletedRows } = await tx.db.deleteFrom('releases').where('id', '=', release.id).executeTakeFirst();
-    if (numDeletedRows > 0n) tx.emit(releaseDeleted, event);
-  });
+  await ctx.transaction((tx) => removeRelease(tx, project, release));
+};
+
+/** Does that, whoever asked for it. */
+export const removeRelease = async (tx: Tx, project: ProjectRow, release: ReleaseRow): Promise<void> => {
+  const event = await told(tx, project, release);
+  const { numDeletedRows } = await tx.db.deleteFrom('releases').where('id', '=', release.id).executeTakeFirst();
+  if (numDeletedRows > 0n) tx.emit(releaseDeleted, event);
 };
 
 const taken = () => conflict('Release already exists');

@@ -43,7 +43,7 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
   return getTag(ctx, project, tag);
 };
 
-/** Deletes a tag; a release of it stays. @throws DomainError `forbidden` where it is protected, `not_found` (Tag) */
+/** Deletes a tag; its release goes soon after. @throws DomainError `forbidden` where it is protected, `not_found` (Tag) */
 export const deleteTag = async (ctx: Context, project: ProjectRow, name: string): Promise<Tag> => {
   requireAbility(ctx, project, 'push_code');
   const tag = await getTag(ctx, project, name);

@@ -74,7 +74,7 @@ mutationField('tagCreate', {
 });
 
 mutationField('tagDelete', {
-  description: 'Deletes a tag that is not protected; a release of it stays.',
+  description: 'Deletes a tag that is not protected; its release goes soon after.',
   input: (t) => ({ projectPath: t.id({ required: true }), name: t.string({ required: true }) }),
   payload: { tag: TagRef },
   run: async (ctx, { projectPath, name }) => {

@@ -1,0 +1,34 @@
+import { sql } from 'kysely';
+import { getProject } from '#domains/projects/queries.ts';
+import { tagPushed } from '#domains/repositories/events.ts';
+import { defineFollower } from '#platform/event-log/followers.ts';
+import { removeRelease } from './commands.ts';
+import { releaseCreated } from './events.ts';
+import { getRelease } from './queries.ts';
+
+/** Takes the release of a tag away that somebody deleted, by a push or over the API. */
+export const removeOfDeletedTags = defineFollower({
+  name: 'releases.tags',
+  payloads: false,
+  handle: async (tx, events) => {
+    const ids = events.flatMap(({ kind, id }) => (kind === tagPushed.kind ? [id] : []));
+    if (ids.length === 0) return;
+    // A release made since is of a tag that came after: it stays.
+    const { rows } = await sql<{ project_id: number; tag: string }>`
+      select distinct releases.project_id, releases.tag from events
+      join releases on releases.project_id = events.project_id and 'refs/tags/' || releases.tag = events.payload ->> 'ref'
+      where events.id = any (${ids}::bigint[]) and events.payload ->> 'after' is null 
+        and not exists (
+          select from events later where later.kind = ${releaseCreated.kind}
+            and later.subject_type = 'Release' and later.subject_id = releases.id and later.position > events.position)
+        and not exists (
+          select from events pending where pending.kind = ${releaseCreated.kind}
+            and pending.position is null and pending.subject_id = releases.id and pending.id > events.id)`.execute(
+      tx.db,
+    );
+    for (const { project_id, tag } of rows) {
+      const project = await getProject(tx, { id: project_id });
+      await removeRelease(tx, project, await getRelease(tx, project, tag));
+    }
+  },
+});
