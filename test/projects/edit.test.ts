@@ -133,7 +133,10 @@ describe('PUT /projects/:id', () => {
       status: 400,
       body: {
         message: {
-          container_expiration_policy: ['cadence does not have a valid value', 'keep_n does not have a valid value'],
+          container_expiration_policy: [
+            'cadence does not have a valid value (allowed: 1d, 7d, 14d, 1month, 3month)',
+            'keep_n must be greater than or equal to 0',
+          ],
         },
       },
     });

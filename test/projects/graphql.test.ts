@@ -159,7 +159,9 @@ describe('mutations', () => {
       `mutation ($p: ID!) { projectUpdate(input: { fullPath: $p, mergeMethod: "no" }) { errors } }`,
       { p: fullPath },
     );
-    expect(bad.data.projectUpdate.errors).toEqual(['Merge method does not have a valid value']);
+    expect(bad.data.projectUpdate.errors).toEqual([
+      'Merge method does not have a valid value (allowed: merge, rebase_merge, ff)',
+    ]);
     const starred = await client.graphql(
       `mutation ($id: ProjectID!) { starProject(input: { projectId: $id, starred: true }) { count project { isStarred } } }`,
       { id },

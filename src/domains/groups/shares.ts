@@ -142,6 +142,6 @@ export const isSharingLocked = async (ctx: Pick<Context, 'db'>, namespaceIds: re
 /** What sharing anything with a group must keep to. @throws DomainError `parameters`, `invalid` */
 export const checkShare = (ctx: Context, { group_access, expires_at }: NewShare): void => {
   if (!SHARED_ROLES.some((role) => role === group_access))
-    throw badParameters('group_access does not have a valid value');
+    throw badParameters(`group_access does not have a valid value (allowed: ${SHARED_ROLES.join(', ')})`);
   if (expires_at && expires_at < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
 };

@@ -184,12 +184,15 @@ export const schemaKind = (schema: z.core.$ZodType): AttributeKind => {
   return schema instanceof z.ZodEnum ? 'enum' : 'text';
 };
 
-const problemOf = (issue: z.core.$ZodIssue): string => {
+/** What a value fails at, as a sentence about its name. */
+export const problemOf = (issue: z.core.$ZodIssue): string => {
   if (issue.code === 'too_big')
     return issue.origin === 'string'
       ? `is too long (maximum is ${issue.maximum} characters)`
       : `must be less than or equal to ${issue.maximum}`;
   if (issue.code === 'too_small')
     return issue.origin === 'string' ? "can't be blank" : `must be greater than or equal to ${issue.minimum}`;
-  return issue.code === 'invalid_value' ? 'does not have a valid value' : 'is invalid';
+  return issue.code === 'invalid_value'
+    ? `does not have a valid value (allowed: ${issue.values.join(', ')})`
+    : 'is invalid';
 };

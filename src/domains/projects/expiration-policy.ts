@@ -1,5 +1,5 @@
 import { invalid } from '#platform/errors.ts';
-import { type ContainerExpirationPolicy, coerce, containerExpirationPolicy } from './attributes.ts';
+import { type ContainerExpirationPolicy, coerce, containerExpirationPolicy, problemOf } from './attributes.ts';
 
 /** Some of the policy: the rest stays as it is. */
 export type PolicyChanges = Partial<Omit<ContainerExpirationPolicy, 'next_run_at'>>;
@@ -18,7 +18,7 @@ export const readPolicyChanges = (given: Readonly<Record<string, unknown>>): Pol
     const value = sent[name] === '' ? null : coerce(sent[name], schema.unwrap());
     const parsed = schema.unwrap().safeParse(value);
     if (parsed.success) found[name] = parsed.data;
-    else problems.push(`${name} does not have a valid value`);
+    else problems.push(...parsed.error.issues.map((issue) => `${name} ${problemOf(issue)}`));
   }
   if (problems.length > 0) throw invalid({ container_expiration_policy: problems });
   return found;
