@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { countStatements } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 
@@ -307,5 +308,55 @@ describe('what people have to do with', () => {
     expect(await starred(app().anonymous, '(sort: NAME_DESC)')).toEqual(['star b', 'star a']);
     expect(await starred(app().as(user), '(membership: true)')).toEqual([]);
     expect(await starred(app().as(owner), '(minAccessLevel: OWNER, search: "b")')).toEqual(['star b']);
+  });
+});
+
+describe('of many at once', () => {
+  it('costs as much for many people and many sources of forks as for one, each with its own', async () => {
+    const [owner, a, b] = [await app().make.user(), await app().make.user(), await app().make.user()];
+    const source = async (name: string, by: number) => {
+      const project = await app().make.project({ name, visibility: 'public' }, owner);
+      for (const visibility of ['public', 'private']) {
+        const { id } = await app().make.project({ name: `${visibility} of ${project.id}`, visibility }, owner);
+        await db().updateTable('projects').set({ forked_from_id: project.id }).where('id', '=', id).execute();
+      }
+      await db().insertInto('project_stars').values({ project_id: project.id, user_id: by }).execute();
+      await db()
+        .insertInto('project_contributions')
+        .values({ project_id: project.id, user_id: by, last_at: new Date().toISOString() })
+        .execute();
+      return project;
+    };
+    const [one, two] = [await source('first source', a.id), await source('second source', b.id)];
+    const queries = (ids: readonly number[], usernames: readonly string[]) => [
+      `{ projects(ids: ${JSON.stringify(ids.map((id) => `gid://gitlab/Project/${id}`))}, sort: "id_asc") {
+          nodes { forks(first: 5) { count nodes { name } } } } }`,
+      `{ users(usernames: ${JSON.stringify(usernames)}, sort: CREATED_ASC, first: 5) {
+          nodes { starredProjects(first: 5) { count nodes { name } } contributedProjects(first: 5) { count nodes { name } } } } }`,
+    ];
+    const stranger = app().as(await app().make.user());
+    const both = queries([one.id, two.id], [a.username, b.username]);
+    const tell = async (query: string) => {
+      const { data, errors } = await stranger.graphql(query);
+      expect(errors).toBeUndefined();
+      return data;
+    };
+    const told = [await tell(both[0] ?? ''), await tell(both[1] ?? '')];
+    const shown = (name: string) => ({ count: 1, nodes: [{ name }] });
+    expect(told).toEqual([
+      { projects: { nodes: [one, two].map(({ id }) => ({ forks: shown(`public of ${id}`) })) } },
+      {
+        users: {
+          nodes: ['first source', 'second source'].map((name) => ({
+            starredProjects: shown(name),
+            contributedProjects: shown(name),
+          })),
+        },
+      },
+    ]);
+    for (const [i, single] of queries([one.id], [a.username]).entries()) {
+      const least = await countStatements(app(), () => stranger.graphql(single));
+      expect(await countStatements(app(), () => stranger.graphql(both[i] ?? ''))).toBe(least);
+    }
   });
 });

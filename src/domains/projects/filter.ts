@@ -143,14 +143,14 @@ type Lookup = 'any' | 'each';
 type LanguageLookup = Lookup | 'lead';
 
 /** The conditions of the filter and of the caller's rights on the row `projects`. */
-export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup = 'any', at?: unknown) =>
+export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup = 'any', of?: Parent) =>
   sql.join(
     [
       projectIsVisible(actor, 'projects', lookup),
       ...belonging(actor, filter, lookup),
-      ...placed(filter, at),
+      ...placed(filter, of),
       ...ranges(filter),
-      ...narrowed(actor, filter, at, lookup),
+      ...narrowed(actor, filter, of, lookup),
     ],
     sql` and `,
   );
@@ -172,16 +172,27 @@ export const belonging = (actor: Actor, filter: ProjectFilter, lookup: Lookup): 
   return [actor.userId === null ? sql`false` : projectIsMine(actor, LEAST, 'projects', lookup)];
 };
 
-/** Where the project lies, if the filter says so; `at` is the namespace, by default the one of the filter. */
-export const placed = (filter: ProjectFilter, at: unknown = slot('namespace_id')): RawBuilder<unknown>[] => {
+/** What lists of many parents at once take the place of in the filter: the namespaces of a page, the projects that were forked. */
+export interface Parent {
+  readonly by: ParentFilter;
+  readonly id: RawBuilder<number>;
+}
+export type ParentFilter = 'namespace_id' | 'forked_from_id' | 'starred_by' | 'contributed_by';
+
+const idOf = (by: ParentFilter, of: Parent | undefined): unknown => (of?.by === by ? of.id : slot(by));
+
+/** Where the project lies, if the filter says so. */
+export const placed = (filter: ProjectFilter, of?: Parent): RawBuilder<unknown>[] => {
   if (!isGiven(filter.namespace_id)) return [];
+  const at = idOf('namespace_id', of);
   const [own, shared] = [liesIn(filter, at), isSharedWith(at)];
   if (filter.with_shared === 'only') return [shared];
   return [filter.with_shared ? sql`(${own} or ${shared})` : own];
 };
 
 /** The rows that lie in the namespace or are shared with it, each once: no index finds both at once. A subselect. */
-export const projectsPlaced = (filter: ProjectFilter, at: unknown = slot('namespace_id')): RawBuilder<unknown> => {
+export const projectsPlaced = (filter: ProjectFilter, of?: Parent): RawBuilder<unknown> => {
+  const at = idOf('namespace_id', of);
   const [own, shared] = [liesIn(filter, at, 'p'), isSharedWith(at, 'p')];
   return sql`(select p.* from projects p where ${own}
     union all
@@ -194,7 +205,7 @@ const isGiven = (value: unknown): boolean => value !== null && value !== undefin
 export const narrowed = (
   actor: Actor,
   filter: ProjectFilter,
-  namespaceId: unknown = slot('namespace_id'),
+  of?: Parent,
   lookup: LanguageLookup = 'any',
 ): RawBuilder<unknown>[] => {
   const all: RawBuilder<unknown>[] = [];
@@ -206,10 +217,12 @@ export const narrowed = (
   if (actor.isAdmin && !filter.include_pending_delete) add(sql`not projects.pending_delete`);
 
   if (given('ids')) add(sql`projects.id = any (${slot('ids')}::bigint[])`);
-  if (given('forked_from_id')) add(sql`projects.forked_from_id = ${slot('forked_from_id')}::bigint`);
+  if (given('forked_from_id')) add(sql`projects.forked_from_id = ${idOf('forked_from_id', of)}::bigint`);
   if (given('full_paths')) add(sql`lower(projects.full_path) = any (${slot('full_paths')}::text[])`);
   if (given('namespace_id')) {
-    add(openProfile(actor, sql`(select n.owner_id from namespaces n where n.id = ${namespaceId}::bigint)`));
+    add(
+      openProfile(actor, sql`(select n.owner_id from namespaces n where n.id = ${idOf('namespace_id', of)}::bigint)`),
+    );
   }
   if (given('archived')) add(filter.archived ? sql`projects.archived` : sql`not projects.archived`);
   if (filter.imported) {
@@ -224,13 +237,15 @@ export const narrowed = (
   }
   if (filter.starred) add(actor.userId === null ? nobody : starredBy(actor.userId));
   if (given('starred_by')) {
-    add(starredBy(slot('starred_by')));
-    add(openProfile(actor, sql`${slot('starred_by')}::bigint`));
+    const userId = idOf('starred_by', of);
+    add(starredBy(userId));
+    add(openProfile(actor, sql`${userId}::bigint`));
   }
   if (given('contributed_by')) {
+    const userId = idOf('contributed_by', of);
     add(sql`projects.id in (select c.project_id from project_contributions c
-      where c.user_id = ${slot('contributed_by')}::bigint and c.last_at > now() - interval '1 year')`);
-    add(openProfile(actor, sql`${slot('contributed_by')}::bigint`));
+      where c.user_id = ${userId}::bigint and c.last_at > now() - interval '1 year')`);
+    add(openProfile(actor, sql`${userId}::bigint`));
   }
   if (filter.search) add(searchCondition(filter));
   if (given('topics')) add(sql`projects.topics @> ${TOPICS_AS_SPELT}`);

@@ -11,6 +11,7 @@ import {
   LEAST,
   leastHeld,
   narrowed,
+  type Parent,
   type ProjectFilter,
   placed,
   projectsPlaced,
@@ -28,8 +29,8 @@ export interface Wanted {
   readonly actor: Actor;
   readonly filter: ProjectFilter;
   readonly ascending: boolean;
-  /** In which namespace, by default that of the filter. */
-  readonly at?: RawBuilder<number> | undefined;
+  /** In place of what the filter says. */
+  readonly of?: Parent | undefined;
 }
 
 /** The page as rows. */
@@ -50,12 +51,12 @@ export const pageStatement = (
  * a page that is not full may then be short.
  */
 export const walk = (wanted: Wanted, window: Window, most: number | null): RawBuilder<unknown> => {
-  const { actor, filter, at } = wanted;
+  const { actor, filter, of } = wanted;
   const { key, id, order, from } = sorting(wanted, window);
   const end = limit(window);
   const lookup = window.offset ? 'any' : 'each';
   if (most === null) {
-    const all = [conditions(actor, filter, lookup, at), ...cursors(wanted, window, key, id)];
+    const all = [conditions(actor, filter, lookup, of), ...cursors(wanted, window, key, id)];
     return sql`select projects.id, ${key ?? sql`null`} as sort_key, null::bigint as total
       from ${from} where ${and(all)} ${order} ${end}`;
   }
@@ -64,13 +65,13 @@ export const walk = (wanted: Wanted, window: Window, most: number | null): RawBu
   if (actor.userId === null) near.push(projectIsVisible(actor));
   return sql`select projects.id, projects.sort_key, null::bigint as total
     from (select ${columnsFor(wanted)}, ${key ?? sql`null`} as sort_key from ${from} where ${and(near)} ${order} limit ${sql.lit(most)}) projects
-    where ${conditions(actor, filter, lookup, at)}
+    where ${conditions(actor, filter, lookup, of)}
     ${sorted(key ? sql.ref('projects.sort_key') : null, sql.ref('projects.id'), upwards(wanted, window))} ${end}`;
 };
 
 /** What is asked of the rows of a walk: all hundred columns cost more, even of rows that are not fetched, than finding them. */
-const columnsFor = ({ actor, filter, at }: Wanted): RawBuilder<unknown> =>
-  narrowed(actor, filter, at).length === 0 && ranges(filter).length === ranges(filter, 'id').length
+const columnsFor = ({ actor, filter, of }: Wanted): RawBuilder<unknown> =>
+  narrowed(actor, filter, of).length === 0 && ranges(filter).length === ranges(filter, 'id').length
     ? sql`projects.id, projects.namespace_id, projects.visibility_level, projects.hidden, projects.pending_delete`
     : sql`projects.*`;
 
@@ -127,7 +128,7 @@ const isOpen = (actor: Actor): RawBuilder<unknown> => sql`${isThere} and ${proje
 
 /** Ids and sort keys of all that match, in no order: from the place, or from what the caller belongs to, where that leads there. */
 export const matching = (wanted: Wanted): RawBuilder<unknown> => {
-  const { actor, filter, at } = wanted;
+  const { actor, filter, of } = wanted;
   const order = effectiveOrder(actor, filter);
   const key = sortExpression(order) ?? sql`null`;
   const isHeld = actor.userId !== null && leastHeld(filter) > 0;
@@ -136,16 +137,20 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
   const rights = [projectIsVisible(actor), ...belonging(actor, filter, 'any'), ...ranges(filter)];
   const isPlaced = filter.namespace_id !== null && filter.namespace_id !== undefined;
   if (isPlaced && filter.with_shared === true) {
-    return select(sql`${projectsPlaced(filter, at)} projects`, [...rights, ...narrowed(actor, filter, at)]);
+    return select(sql`${projectsPlaced(filter, of)} projects`, [...rights, ...narrowed(actor, filter, of)]);
   }
   if (isHeld && !isPlaced) {
     const seen = rolesOpen(filter) ? (actor.isAdmin ? sql`true` : isThere) : projectIsVisible(actor);
-    return select(sql`${projectsHeld(actor, LEAST)} projects`, [seen, ...ranges(filter), ...narrowed(actor, filter)]);
+    return select(sql`${projectsHeld(actor, LEAST)} projects`, [
+      seen,
+      ...ranges(filter),
+      ...narrowed(actor, filter, of),
+    ]);
   }
   // What is asked for leads to the rows; who may see them is looked at then: `offset 0` keeps the planner from reading an
   // index for that.
   const isLedElsewhere = isPlaced || filter.search || filter.topics || filter.topic_id;
-  const narrow = [...placed(filter, at), ...narrowed(actor, filter, at, isLedElsewhere ? 'any' : 'lead')];
+  const narrow = [...placed(filter, of), ...narrowed(actor, filter, of, isLedElsewhere ? 'any' : 'lead')];
   return narrow.length === 0
     ? select(sql`projects`, rights)
     : select(sql`(select projects.* from projects where ${and(narrow)} offset 0) projects`, rights);

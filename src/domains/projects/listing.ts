@@ -18,6 +18,7 @@ import {
   filterShape,
   filterValues,
   leastHeld,
+  type ParentFilter,
   type ProjectFilter,
   type ProjectOrder,
   withoutBlanks,
@@ -120,34 +121,36 @@ export const projectList = (
 };
 
 /**
- * The same list for many namespaces at once: the projects of each group on a page. `filter.namespace_id` is ignored.
+ * The same list for many parents at once: the projects of each group on a page, or `by` another filter the forks of each
+ * project, or what each user has starred. What `filter` itself says there is ignored.
  */
 export const listProjectsBelow = (
   ctx: Context,
-  filter: Omit<ProjectFilter, 'namespace_id'>,
+  filter: ProjectFilter,
   parts: readonly ProjectPart[] = ROW,
+  by: ParentFilter = 'namespace_id',
 ): BatchedList<ProjectRow> => {
   const { actor } = ctx;
   // Only its presence counts: the id is the one of each parent.
-  const below: ProjectFilter = { ...withoutBlanks(filter), namespace_id: 0 };
-  const shape = `${actorShape(actor)}|${filterShape(below)}`;
+  const below = withinReach(actor, { ...withoutBlanks(filter), [by]: 0 });
+  const shape = `${by}|${actorShape(actor)}|${filterShape(below)}`;
   const order = effectiveOrder(actor, below);
   const values = filterValues(below);
   const asked = (): Wanted => ({
     actor: actorTemplate(actor),
     filter: below,
     ascending: isAscending(order, below),
-    at: PARENT,
+    of: { by, id: PARENT },
   });
   return {
-    rows: async (namespaceIds, window) => {
+    rows: async (parents, window) => {
       const statement = statements.get(ctx, `below|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
         batchedRows(slot('parents'), pageStatement(asked(), parts, window, gather(asked(), window))),
       );
       try {
         const rows = await runCompiled<RawProject & OfParent>(ctx, statement, {
           ...values,
-          parents: namespaceIds,
+          parents,
           ...cursorSlots('after', window.after),
           ...cursorSlots('before', window.before),
         });
@@ -156,13 +159,13 @@ export const listProjectsBelow = (
         throw isBadCursor(error, window) ? badCursor() : error;
       }
     },
-    counts: async (namespaceIds, atMost) => {
+    counts: async (parents, atMost) => {
       const statement = statements.get(ctx, `counts|${shape}`, () =>
         batchedCounts(slot('parents'), sql`${matchingBelow(asked())} limit ${slot('at_most')}::bigint`),
       );
       const rows = await runCompiled<OfParent & { count: number }>(ctx, statement, {
         ...values,
-        parents: namespaceIds,
+        parents,
         at_most: atMost + 1,
       });
       return new Map(rows.map((row) => [row.batch_parent_id, row.count]));

@@ -250,12 +250,34 @@ builder.objectField(GroupRef, 'sharedProjects', (t) =>
   ),
 );
 
+interface PersonArguments extends ConnectionArguments {
+  readonly search?: string | null | undefined;
+  readonly sort?: string | null | undefined;
+  readonly membership?: boolean | null | undefined;
+  readonly minAccessLevel?: number | null | undefined;
+  readonly programmingLanguageName?: string | null | undefined;
+}
+
 /** Projects that a person has to do with, as far as the caller may see them; none of a private profile. */
 const projectsOfPerson = (
   name: 'starredProjects' | 'contributedProjects',
   description: string,
-  about: (userId: number) => ProjectFilter,
-): void =>
+  by: 'starred_by' | 'contributed_by',
+): void => {
+  const projects = batchedConnection((ctx, args: PersonArguments, info) =>
+    listProjectsBelow(
+      ctx,
+      {
+        ...order(args.sort),
+        search: args.search,
+        membership: args.membership,
+        min_access_level: args.minAccessLevel,
+        with_programming_language: args.programmingLanguageName,
+      },
+      projectParts(selectedNodes(info)),
+      by,
+    ),
+  );
   builder.interfaceField(UserRef, name, (t) =>
     t.connection(
       {
@@ -268,31 +290,16 @@ const projectsOfPerson = (
           minAccessLevel: t.arg({ type: AccessLevelEnum, description: 'The role of the caller.' }),
           programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
         },
-        resolve: (user, { search, sort, membership, minAccessLevel, programmingLanguageName, ...page }, ctx, info) =>
-          listConnection(
-            page,
-            info,
-            listProjects(
-              ctx,
-              {
-                ...order(sort),
-                ...about(user.id),
-                search,
-                membership,
-                min_access_level: minAccessLevel,
-                with_programming_language: programmingLanguageName,
-              },
-              projectParts(selectedNodes(info)),
-            ),
-          ),
+        resolve: (user, args, ctx, info) => projects(user.id, args, ctx, info),
       },
       ProjectConnection,
     ),
   );
+};
 
-projectsOfPerson('starredProjects', 'Projects that the user has starred.', (starred_by) => ({ starred_by }));
+projectsOfPerson('starredProjects', 'Projects that the user has starred.', 'starred_by');
 projectsOfPerson(
   'contributedProjects',
   'Projects that the user has contributed to within the last year, by pushes, issues, merge requests and comments.',
-  (contributed_by) => ({ contributed_by }),
+  'contributed_by',
 );

@@ -1,9 +1,10 @@
 import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { loadProject, ProjectConnection, ProjectRef, projectParts, readsOfProject } from '#domains/projects/graphql.ts';
 import { POLICY_COLUMNS } from '#domains/projects/policy.ts';
-import { getProject, listProjects } from '#domains/projects/queries.ts';
+import { getProject, listProjectsBelow } from '#domains/projects/queries.ts';
+import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
-import { listConnection } from '#graphql/connection.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
 import { selectedNodes } from '#graphql/lookahead.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { type Divergence, findDivergence, forkProject, linkFork, unlinkFork } from '../forks.ts';
@@ -29,6 +30,16 @@ builder.objectField(ProjectRef, 'forkedFrom', (t) =>
   }),
 );
 
+const forksOf = batchedConnection(
+  (ctx, { search }: ConnectionArguments & { search?: string | null | undefined }, info) =>
+    listProjectsBelow(
+      ctx,
+      { search, order_by: 'id', sort: 'desc' },
+      projectParts(selectedNodes(info)),
+      'forked_from_id',
+    ),
+);
+
 readsOfProject('forks', ['id']);
 builder.objectField(ProjectRef, 'forks', (t) =>
   t.connection(
@@ -37,16 +48,7 @@ builder.objectField(ProjectRef, 'forks', (t) =>
       nullable: false,
       description: 'Those made of it itself that the caller may see, the newest first.',
       args: { search: t.arg.string() },
-      resolve: ({ id }, args, ctx, info) =>
-        listConnection(
-          args,
-          info,
-          listProjects(
-            ctx,
-            { forked_from_id: id, search: args.search, order_by: 'id', sort: 'desc' },
-            projectParts(selectedNodes(info)),
-          ),
-        ),
+      resolve: ({ id }, args, ctx, info) => forksOf(id, args, ctx, info),
     },
     ProjectConnection,
   ),
