@@ -163,7 +163,7 @@ const NO_FILES: readonly SpooledFile[] = [];
 
 const send = (reply: FastifyReply, status: number, outcome: Outcome): FastifyReply | Promise<FastifyReply> => {
   if ('download' in outcome) return sendDownload(reply, status, outcome.download);
-  return 'body' in outcome ? sendJson(reply, status, outcome.body) : sendNothing(reply, status);
+  return 'body' in outcome && status !== 204 ? sendJson(reply, status, outcome.body) : sendNothing(reply, status);
 };
 
 class FastifyExchange implements Exchange {

@@ -173,6 +173,18 @@ describe('GET branches', () => {
     }
   });
 
+  it('says by HEAD whether there is one', async () => {
+    const { owner, path } = await setUp(['a/b']);
+    const client = app().as(owner);
+    for (const name of ['main', 'a%2Fb']) {
+      const { status, headers, body } = await client.head(`${path}/${name}`);
+      expect([name, status, headers.get('content-type'), body || null]).toEqual([name, 204, null, null]);
+    }
+    expect((await client.head(`${path}/absent`)).status).toBe(404);
+    expect((await app().anonymous.head(`${path}/main`)).status).toBe(404);
+    expect((await client.get(`${path}/main`)).status).toBe(200);
+  });
+
   it('shows a public repository to everyone, a private one from Reporter up', async () => {
     const open = await setUp([], { visibility: 'public' });
     expect((await app().anonymous.get(open.path)).status).toBe(200);

@@ -41,10 +41,12 @@ export const branchRoutes = [
     path: '/projects/:id/repository/branches/:branch',
     tag,
     summary: 'Show a branch',
+    description: 'HEAD says with 204 or 404 whether there is one.',
     auth: 'optional',
     input: { id, branch },
     response: branchRecord,
-    run: async (ctx, { id, branch }) => {
+    run: async (ctx, { id, branch }, http) => {
+      if (http.method === 'HEAD') http.setStatus(204);
       const project = await getProject(ctx, id);
       return toBranch(ctx, project, await getBranch(ctx, project, branch));
     },
