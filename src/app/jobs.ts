@@ -19,7 +19,7 @@ import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
-import { endAbandoned, exportProject, importProject, removeExpired } from '#domains/transfers/jobs.ts';
+import { endAbandoned, exportProject, importByUrl, importProject, removeExpired } from '#domains/transfers/jobs.ts';
 import { dropUnclaimed, removeFolder } from '#domains/uploads/jobs.ts';
 import { dropUnclaimedAvatar } from '#domains/users/avatar.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
@@ -69,6 +69,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(sweepSamlRequests),
   runnable(exportProject),
   runnable(importProject),
+  runnable(importByUrl),
   runnable(endAbandoned),
   runnable(removeExpired),
 ];

@@ -12,7 +12,7 @@ export interface JobRunnerOptions {
   readonly services: Services;
   readonly jobs: readonly AnyJobDefinition[];
   readonly createContext: CreateContext;
-  /** How many short jobs run at a time; long ones have `longConcurrency` workers of their own. */
+  /** How many short jobs run at a time; long and remote ones have `longConcurrency` workers of their own each. */
   readonly concurrency: number;
   readonly longConcurrency?: number;
   /** Where this process is registered: if it is declared dead, its jobs stop before it registers anew. */
@@ -34,8 +34,9 @@ export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunn
   assertDistinct(jobs);
   const pool = createWorkerPool(services);
   const sorts = [
-    { name: 'short', batched: true, concurrency, jobs: jobs.filter((job) => !job.long) },
+    { name: 'short', batched: true, concurrency, jobs: jobs.filter((job) => !job.long && !job.remote) },
     { name: 'long', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.long) },
+    { name: 'remote', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.remote) },
   ];
   const lanes = sorts
     .filter((sort) => sort.jobs.length > 0)
@@ -76,7 +77,7 @@ const createWorkerPool = ({ pool, log }: Services): pg.Pool => {
   const { connectionString } = pool.options;
   if (connectionString === undefined) throw new Error('the pool was made without a connection string');
   return tolerateLosses(
-    new pg.Pool({ connectionString, max: 8, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
+    new pg.Pool({ connectionString, max: 10, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
     (error) => log.warn({ err: error }, 'a connection of the job workers was lost'),
   );
 };

@@ -26,6 +26,8 @@ export interface JobDefinition<I> {
   readonly cron?: string;
   /** Takes minutes rather than moments: such jobs have workers of their own, so that they never hold up the short ones. */
   readonly long?: boolean;
+  /** Goes at the pace of servers elsewhere, for hours at worst: such jobs hold up nothing but each other. */
+  readonly remote?: boolean;
 }
 
 export const defineJob = <I>(definition: JobDefinition<I>): JobDefinition<I> => definition;
@@ -36,6 +38,7 @@ export interface AnyJobDefinition {
   readonly maxAttempts: number;
   readonly cron?: string;
   readonly long: boolean;
+  readonly remote: boolean;
   run(ctx: Context, payload: unknown, run: JobRun): Promise<void>;
 }
 
@@ -44,6 +47,7 @@ export const runnable = <I>(definition: JobDefinition<I>): AnyJobDefinition => (
   name: definition.name,
   maxAttempts: definition.maxAttempts,
   long: definition.long ?? false,
+  remote: definition.remote ?? false,
   ...(definition.cron === undefined ? {} : { cron: definition.cron }),
   run: (ctx, payload, run) => definition.run(ctx, definition.input.parse(payload), run),
 });

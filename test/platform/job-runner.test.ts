@@ -47,7 +47,7 @@ type Numbered = z.infer<typeof Numbered>;
 const job = (
   name: string,
   run: (ctx: Context, input: Numbered, run: JobRun) => Promise<void>,
-  more: Partial<Pick<JobDefinition<Numbered>, 'maxAttempts' | 'long' | 'cron'>> = {},
+  more: Partial<Pick<JobDefinition<Numbered>, 'maxAttempts' | 'long' | 'remote' | 'cron'>> = {},
 ) => defineJob({ name, input: Numbered, maxAttempts: 3, run, ...more });
 
 const start = async (
@@ -280,6 +280,19 @@ describe('runners', () => {
     await enqueue(long, numbersTo(8));
     await enqueue(short, numbersTo(20));
     await until('the short ones are done', async () => (await queued()).length === 8);
+    release.resolve();
+    await runner.drain();
+    expect(await queued()).toEqual([]);
+  });
+
+  it('let what waits for servers elsewhere hold up nothing but each other', async () => {
+    const release = Promise.withResolvers<void>();
+    const remote = job('test.remote', () => release.promise, { remote: true });
+    const long = job('test.long', async () => {}, { long: true });
+    const runner = await start([remote, long]);
+    await enqueue(remote, numbersTo(8));
+    await enqueue(long, numbersTo(5));
+    await until('the long ones are done', async () => (await queued()).length === 8);
     release.resolve();
     await runner.drain();
     expect(await queued()).toEqual([]);

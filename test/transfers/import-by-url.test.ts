@@ -395,6 +395,45 @@ describe('a server that', () => {
     expect((await importFrom(user, await serveGit(join(tree, '.git')))).import_status).toBe('finished');
   });
 
+  it('talks without an end is cut off', async () => {
+    let stopped = false;
+    const endless = await saying(advertisement([`${OID} refs/heads/main`]), (response) => {
+      response.write(packet('NAK\n'));
+      const chunk = Buffer.concat([Buffer.from('fff0'), Buffer.from([2]), Buffer.alloc(65_515, 46)]);
+      const more = () => {
+        while (!stopped && response.write(chunk));
+      };
+      response.on('drain', more).on('close', () => {
+        stopped = true;
+      });
+      more();
+    });
+    const project = await importFrom(await app().make.user(), `${endless}/x.git`);
+    expect(project.import_error).toContain('it talks and talks');
+    await until('the server is let go', () => stopped);
+  });
+
+  it('says nothing for long holds up no fork', async () => {
+    const waiting: ServerResponse[] = [];
+    const slow = await serve((_request, response) => void waiting.push(response));
+    const user = await app().make.user();
+    const projects: number[] = [];
+    for (let number = 0; number < 4; number++) projects.push((await create(user, `${slow}/x.git`)).body.id);
+    await until('some are being asked', () => waiting.length >= 3);
+    const source = await app().make.project({ initialize_with_readme: true }, user);
+    const name = `fork${++count}`;
+    const fork = await app().as(user).post(`/projects/${source.id}/fork`, { name, path: name });
+    expect(fork.status).toBe(201);
+    const statusOf = async (id: number) => (await app().as(user).get(`/projects/${id}`)).body.import_status;
+    await until('the fork is there', async () => (await statusOf(fork.body.id)) === 'finished');
+    const statuses = await Promise.all(projects.map(statusOf));
+    expect(statuses.toSorted()).toEqual(['scheduled', 'started', 'started', 'started']);
+    await until('all are let go', async () => {
+      for (const response of waiting.splice(0)) response.writeHead(404).end();
+      return (await Promise.all(projects.map(statusOf))).every((status) => status === 'failed');
+    });
+  });
+
   it('names more and more references is cut off', async () => {
     let stopped = false;
     const endless = await serve((_request, response) => {

@@ -4,7 +4,8 @@ import type { Tx } from '#platform/context.ts';
 import type { ProjectImports } from '#platform/db/tables.ts';
 import { conflict } from '#platform/errors.ts';
 import { importScheduled } from './events.ts';
-import { importKey, importProject } from './jobs.ts';
+import { importByUrl, importKey, importProject } from './jobs.ts';
+import { GIT_TYPE } from './model.ts';
 import { emitImport } from './telling.ts';
 
 /** What sets one import apart from another. */
@@ -37,7 +38,11 @@ export const beginImport = async (tx: Tx, project: ProjectRow, beginning: Beginn
     .returningAll()
     .executeTakeFirstOrThrow()
     .catch(asRunning);
-  tx.enqueue(importProject, { import_id: row.id }, { key: importKey(row.id) });
+  tx.enqueue(
+    beginning.import_type === GIT_TYPE ? importByUrl : importProject,
+    { import_id: row.id },
+    { key: importKey(row.id) },
+  );
   await emitImport(tx, project, row, importScheduled);
 };
 

@@ -24,6 +24,15 @@ export const importProject = defineJob({
   run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
 });
 
+/** The same for what is cloned from elsewhere: servers that are slow or play dead do not hold up the others. */
+export const importByUrl = defineJob({
+  name: 'transfers.import_by_url',
+  input: z.object({ import_id: z.number() }),
+  maxAttempts: MAX_ATTEMPTS,
+  remote: true,
+  run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
+});
+
 /** Under these keys the jobs are found again. */
 export const exportKey = (id: number): string => `transfers.export:${id}`;
 export const importKey = (id: number): string => `transfers.import:${id}`;

@@ -9,6 +9,8 @@ import type { Git } from './types.ts';
 const TIMEOUT_MS = 2 * 60 * 60_000;
 const IDLE_MS = 2 * 60_000;
 const MAX_ADVERTISED_BYTES = 64 * 1024 * 1024;
+/** Of what is said for the terminal: some kilobytes in a sound exchange. */
+const MAX_SAID_BYTES = 16 * 1024 * 1024;
 const OID = /^[0-9a-f]{40}$/;
 const ZERO_OID = '0'.repeat(40);
 
@@ -96,12 +98,13 @@ const wants = (refs: readonly NamedObject[], offered: ReadonlySet<string>): Buff
   ]);
 };
 
-/** The bytes of the pack. What is said for the terminal only shows that the server is alive. */
+/** The bytes of the pack. What is said for the terminal only shows that the server is alive, and has an end too. */
 async function* unpackAnswer(
   source: AsyncIterable<Buffer>,
   onProgress: ((bytes: number) => void) | undefined,
 ): AsyncGenerator<Buffer> {
   let bytes = 0;
+  let said = 0;
   let ended = false;
   for await (const payload of packets(source)) {
     if (payload === 'flush') {
@@ -119,6 +122,10 @@ async function* unpackAnswer(
       if (part.length > 0) yield part;
     } else if (band === 3) throw refusedBy(payload.toString('utf8', 1, 1_024));
     else if (band !== 2) throw foreign('there is no such side band');
+    else {
+      said += payload.length;
+      if (said > MAX_SAID_BYTES) throw foreign('it talks and talks');
+    }
   }
   if (!ended) throw foreign('it ends too early');
 }
