@@ -78,6 +78,26 @@ describe('tags', () => {
     expect(listed).toEqual([(await client.get(`${path}/outer`)).body]);
   });
 
+  it('and branches begin at a full name, too, where a branch and a tag share a short one, and at HEAD', async () => {
+    const { owner, project, tree, remote, head, path } = await setUp();
+    await runGit(tree, 'commit', '-q', '--allow-empty', '-m', 'Tagged alone');
+    const tagged = await runGit(tree, 'rev-parse', 'HEAD');
+    await runGit(tree, 'tag', 'main');
+    await runGit(tree, 'push', '-q', remote, 'refs/tags/main');
+    const client = app().as(owner);
+    const starts = { main: head, 'refs/heads/main': head, 'refs/tags/main': tagged, HEAD: head };
+    for (const [at, [ref, id]] of Object.entries(starts).entries()) {
+      const branch = await client.post(`/projects/${project.id}/repository/branches`, { branch: `b${at}`, ref });
+      expect([ref, branch.body.commit?.id]).toEqual([ref, id]);
+      const tag = await client.post(path, { tag_name: `t${at}`, ref });
+      expect([ref, tag.body.commit?.id]).toEqual([ref, id]);
+    }
+    for (const ref of ['', 'refs/heads/none', 'refs/keep-around/x', 'refs/heads/main~1']) {
+      const branch = await client.post(`/projects/${project.id}/repository/branches`, { branch: 'none', ref });
+      expect([ref, branch.status]).toEqual([ref, 400]);
+    }
+  });
+
   it('say what is wrong, and are for Developers and up', async () => {
     const { owner, project, path } = await setUp();
     const client = app().as(owner);

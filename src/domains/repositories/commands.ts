@@ -7,6 +7,7 @@ import { type Branch, branchRef, type RefUpdate } from './model.ts';
 import { judgePush } from './policy.ts';
 import { moveRefs } from './pushes.ts';
 import { getBranch } from './queries/branches.ts';
+import { resolveRevision } from './queries/revisions.ts';
 
 export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
 
@@ -23,7 +24,7 @@ export const createBranch = async (
   requireAbility(ctx, project, 'push_code');
   if (!validRefName(branch)) throw refusal('Branch name is invalid');
   const { git } = ctx.services;
-  const newOid = await git.resolveCommit(project.disk_path, ref);
+  const newOid = ref === '' ? null : await resolveRevision(ctx, project, ref);
   if (newOid === null) throw refusal(`Invalid reference name: ${ref}`);
   if ((await git.resolve(project.disk_path, branchRef(branch))) !== null) throw refusal('Branch already exists');
   const update: RefUpdate = { ref: branchRef(branch), oldOid: null, newOid };

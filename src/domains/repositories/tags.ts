@@ -5,6 +5,7 @@ import { notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { type RefUpdate, type Tag, tagRef } from './model.ts';
 import { judgePush } from './policy.ts';
+import { resolveRevision } from './queries/revisions.ts';
 import { getTag } from './queries/tags.ts';
 import { callerIdentity, judgeOf, refusal, requireMove, writeRef } from './writing.ts';
 
@@ -25,7 +26,7 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
   requireAbility(ctx, project, 'push_code');
   if (!validRefName(tag)) throw refusal('Tag name invalid');
   const { git } = ctx.services;
-  const commit = await git.resolveCommit(project.disk_path, ref);
+  const commit = ref === '' ? null : await resolveRevision(ctx, project, ref);
   if (commit === null) throw refusal(`Target ${ref} is invalid`);
   const tagger = await callerIdentity(ctx);
   await writeRef(ctx, project, async (current) => {
