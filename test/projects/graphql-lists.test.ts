@@ -208,6 +208,7 @@ describe('projects of namespaces', () => {
     expect(await of(group.full_path, all)).toEqual(['two', 'one']);
     expect(await of(group.full_path, 'sort: NAME_ASC')).toEqual(['one']);
     expect(await of(group.full_path, `${all}, search: "tw"`)).toEqual(['two']);
+    expect(await of(group.full_path, `${all}, search: ""`)).toEqual(['two', 'one']);
     expect(await of(group.full_path, `${all}, notAimedForDeletion: true`)).toEqual(['one']);
     expect(await of(group.full_path, `${all}, programmingLanguageName: "NAMESPACISH"`)).toEqual(['one']);
     expect(await of(owner.username, 'sort: ID_ASC')).toEqual(['own']);
