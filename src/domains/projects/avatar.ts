@@ -1,7 +1,6 @@
+import { PUBLIC } from '#domains/access/model.ts';
+import { type OpenPicture, openPicture } from '#domains/users/avatar.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
-import { pictureType } from '#platform/picture.ts';
-import type { OpenFile } from '#platform/storage/storage.ts';
 import { findProject } from './queries.ts';
 
 /**
@@ -9,14 +8,7 @@ import { findProject } from './queries.ts';
  *
  * @throws DomainError `not_found`, for any other name too
  */
-export const openProjectAvatar = async (
-  ctx: Context,
-  id: number,
-  name: string,
-): Promise<{ readonly contentType: string; readonly file: OpenFile; readonly isPublic: boolean }> => {
-  const key = `avatars/${name}`;
-  const contentType = pictureType(name);
+export const openProjectAvatar = async (ctx: Context, id: number, name: string): Promise<OpenPicture> => {
   const project = await findProject(ctx, { id }, ['id', 'avatar_key', 'visibility_level']);
-  if (project?.avatar_key !== key || contentType === null) throw notFound();
-  return { contentType, file: await ctx.services.storage.read(key), isPublic: project.visibility_level === 20 };
+  return openPicture(ctx, project?.avatar_key, name, project?.visibility_level === PUBLIC);
 };

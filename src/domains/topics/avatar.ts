@@ -1,7 +1,5 @@
+import { type OpenPicture, openPicture } from '#domains/users/avatar.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
-import { pictureType } from '#platform/picture.ts';
-import type { OpenFile } from '#platform/storage/storage.ts';
 import { webUrl } from '#platform/urls.ts';
 import { getTopic, type TopicRow } from './queries.ts';
 
@@ -19,14 +17,5 @@ export const topicAvatarUrl = (
  *
  * @throws DomainError `not_found`, for any other name too
  */
-export const openTopicAvatar = async (
-  ctx: Context,
-  id: number,
-  name: string,
-): Promise<{ readonly contentType: string; readonly file: OpenFile }> => {
-  const key = `avatars/${name}`;
-  const contentType = pictureType(name);
-  const topic = await getTopic(ctx, id);
-  if (topic.avatar_key !== key || contentType === null) throw notFound();
-  return { contentType, file: await ctx.services.storage.read(key) };
-};
+export const openTopicAvatar = async (ctx: Context, id: number, name: string): Promise<OpenPicture> =>
+  openPicture(ctx, (await getTopic(ctx, id)).avatar_key, name, false);

@@ -2,7 +2,8 @@ import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
 import { readPage } from '#platform/paging.ts';
 import { tooBig } from '#platform/picture.ts';
 import { boolean, fileUpload, integer, text } from '#rest/params.ts';
-import { listRoute, type Route, route, streamRoute } from '#rest/route.ts';
+import { pictureRoute } from '#rest/picture-route.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
 import { openTopicAvatar } from './avatar.ts';
 import { createTopic, deleteTopic, mergeTopics, updateTopic } from './commands.ts';
 import { getTopic, listTopics } from './queries.ts';
@@ -90,24 +91,5 @@ export const routes = [
     run: async (ctx, { source_topic_id, target_topic_id }) =>
       toTopic(ctx, await mergeTopics(ctx, source_topic_id, target_topic_id)),
   }),
-  streamRoute({
-    method: 'GET',
-    path: '/uploads/-/system/projects/topic/avatar/:id/:filename',
-    root: true,
-    tag,
-    summary: "Get a topic's avatar",
-    auth: 'optional',
-    scopes: [],
-    input: { id: integer({ min: 0 }), filename: text() },
-    run: async (ctx, { id: topicId, filename }) => {
-      const { contentType, file } = await openTopicAvatar(ctx, topicId, filename);
-      return {
-        stream: file.stream,
-        size: file.size,
-        contentType,
-        // Whatever is in it, it is shown as a picture or not at all.
-        headers: { 'Content-Security-Policy': "default-src 'none'; sandbox" },
-      };
-    },
-  }),
+  pictureRoute({ of: 'projects/topic', tag, summary: "Get a topic's avatar", open: openTopicAvatar }),
 ] satisfies readonly Route[];

@@ -14,7 +14,7 @@ export const MAX_AVATAR_BYTES = 200 * 1024;
 const HOUR_MS = 3_600_000;
 
 /**
- * Stores a picture for a user, group or project and gives its key, for `avatar_key`. The name in it was never used before, so that
+ * Stores a picture for a user, group, project or topic and gives its key, for `avatar_key`. The name in it was never used before, so that
  * what is found under it never changes. Throws `invalid` (avatar) for what is no picture that is taken.
  */
 export const storeAvatar = async (ctx: Context, file: SentFile): Promise<string> => {
@@ -36,22 +36,28 @@ export const removeAvatar = (tx: Tx, key: string | null): void => {
   if (key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [key] });
 };
 
-/** The picture of a user under the name that `avatar_url` gives; anyone may see it. Throws `not_found` for any other. */
-export const openAvatar = async (
+export interface OpenPicture {
+  readonly contentType: string;
+  readonly file: OpenFile;
+  readonly isPublic: boolean;
+}
+
+/** The picture with that key, where it is of the name that `avatar_url` gives. @throws DomainError `not_found` for any other name */
+export const openPicture = async (
   ctx: Context,
-  id: number,
+  key: string | null | undefined,
   name: string,
-): Promise<{ readonly contentType: string; readonly file: OpenFile }> => {
-  const key = `avatars/${name}`;
+  isPublic: boolean,
+): Promise<OpenPicture> => {
   const contentType = pictureType(name);
-  const user = await ctx.db
-    .selectFrom('users')
-    .select('id')
-    .where('id', '=', id)
-    .where('avatar_key', '=', key)
-    .executeTakeFirst();
-  if (!user || contentType === null) throw notFound();
-  return { contentType, file: await ctx.services.storage.read(key) };
+  if (key !== `avatars/${name}` || contentType === null) throw notFound();
+  return { contentType, file: await ctx.services.storage.read(key), isPublic };
+};
+
+/** The picture of a user under the name that `avatar_url` gives; anyone may see it. @throws DomainError `not_found`, for any other name too */
+export const openAvatar = async (ctx: Context, id: number, name: string): Promise<OpenPicture> => {
+  const user = await ctx.db.selectFrom('users').select('avatar_key').where('id', '=', id).executeTakeFirst();
+  return openPicture(ctx, user?.avatar_key, name, true);
 };
 
 /** The job `avatars.drop_unclaimed`: removes a picture whose request ended, or died, before anybody had it. */

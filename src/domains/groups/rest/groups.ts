@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
-import { route, streamRoute } from '#rest/route.ts';
+import { pictureRoute } from '#rest/picture-route.ts';
+import { route } from '#rest/route.ts';
 import { openGroupAvatar } from '../avatar.ts';
 import { createGroup, transferGroup, updateGroup } from '../commands.ts';
 import { deleteGroup, restoreGroup } from '../deletion.ts';
@@ -80,28 +81,5 @@ export const groupRoutes = [
     run: async (ctx, { id, group_id }) =>
       toGroupDetail(ctx, await transferGroup(ctx, id, group_id ? { id: group_id } : null)),
   }),
-  streamRoute({
-    method: 'GET',
-    path: '/uploads/-/system/group/avatar/:id/:filename',
-    root: true,
-    tag: 'Groups',
-    summary: "Get a group's avatar",
-    auth: 'optional',
-    scopes: [],
-    input: { id: integer({ min: 0 }), filename: text() },
-    run: async (ctx, { id, filename }) => {
-      const { contentType, file, isPublic } = await openGroupAvatar(ctx, id, filename);
-      return {
-        stream: file.stream,
-        size: file.size,
-        contentType,
-        headers: {
-          // Whatever is in it, it is shown as a picture or not at all.
-          'Content-Security-Policy': "default-src 'none'; sandbox",
-          // Another picture has another name. Who may see that of a private group is asked each time.
-          ...(isPublic ? { 'Cache-Control': 'public, max-age=31536000, immutable' } : {}),
-        },
-      };
-    },
-  }),
+  pictureRoute({ of: 'group', tag: 'Groups', summary: "Get a group's avatar", open: openGroupAvatar }),
 ];

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { tooBig } from '#platform/picture.ts';
 import { boolean, fileUpload, integer, text } from '#rest/params.ts';
-import { route, streamRoute } from '#rest/route.ts';
+import { pictureRoute } from '#rest/picture-route.ts';
+import { route } from '#rest/route.ts';
 import { MAX_AVATAR_BYTES, openAvatar } from '../avatar.ts';
 import { avatarUrl } from '../model.ts';
 import { setAvatar, updateProfile } from '../profile.ts';
@@ -54,28 +55,5 @@ export const profileRoutes = [
     response: z.object({ avatar_url: z.string().nullable() }),
     run: async (ctx, { avatar }) => ({ avatar_url: avatarUrl(ctx, await setAvatar(ctx, avatar)) }),
   }),
-  streamRoute({
-    method: 'GET',
-    path: '/uploads/-/system/user/avatar/:id/:filename',
-    root: true,
-    tag,
-    summary: "Get a user's avatar",
-    auth: 'optional',
-    scopes: [],
-    input: { id: integer({ min: 0 }), filename: text() },
-    run: async (ctx, { id, filename }) => {
-      const { contentType, file } = await openAvatar(ctx, id, filename);
-      return {
-        stream: file.stream,
-        size: file.size,
-        contentType,
-        headers: {
-          // Whatever is in it, it is shown as a picture or not at all.
-          'Content-Security-Policy': "default-src 'none'; sandbox",
-          // Another picture has another name.
-          'Cache-Control': 'public, max-age=31536000, immutable',
-        },
-      };
-    },
-  }),
+  pictureRoute({ of: 'user', tag, summary: "Get a user's avatar", open: openAvatar }),
 ];
