@@ -119,9 +119,10 @@ describe('projects', () => {
     const add = async (namespace_id?: number) => {
       const path = `same${made.length}`;
       const { id } = await app().make.project({ name: path, path, ...(namespace_id ? { namespace_id } : {}) }, owner);
+      // So late that the activity of having been created, which is told later, moves it no more.
       await db()
         .updateTable('projects')
-        .set({ star_count: 3, last_activity_at: '2020-01-01T00:00:00Z' })
+        .set({ star_count: 3, last_activity_at: '2100-01-01T00:00:00Z' })
         .where('id', '=', id)
         .execute();
       made.push(path);
