@@ -71,6 +71,24 @@ describe('POST commits', () => {
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
+  it('takes no .gitmodules that a push could not bring', async () => {
+    const at = await setUp();
+    const modules = (content: string) => commit(at, [{ action: 'create', file_path: '.gitmodules', content }]);
+    for (const content of [
+      '[submodule "../../x"]\n\tpath = x\n\turl = https://example.com/x\n',
+      '[submodule "x"]\n\tpath = -x\n\turl = https://example.com/x\n',
+      '[submodule "x"]\n\tpath = x\n\turl = -uexample\n',
+    ]) {
+      const { status, body } = await modules(content);
+      expect([status, body.message]).toEqual([400, 'The file .gitmodules is not valid']);
+    }
+    expect(await headOf(at)).toBeUndefined();
+    expect((await modules('[submodule "x"]\n\tpath = x\n\turl = https://example.com/x\n')).status).toBe(201);
+    const moved = await commit(at, [{ action: 'create', file_path: 'a/.gitmodules', content: '[submodule "../x"]\n' }]);
+    expect(moved.status).toBe(201);
+    await runGit(await cloned(at), 'fsck', '--strict');
+  });
+
   it('makes a name of which git would leave nothing into one that it takes', async () => {
     const at = await setUp();
     const made = await commit(at, [{ action: 'create', file_path: 'x', content: '' }], { author_name: '.' });

@@ -197,6 +197,22 @@ describe('a fork', () => {
     expect((await tryGit(tree, 'push', '-q', await remoteOf(app(), body, owner), 'topic:refs/heads/new')).code).toBe(0);
   });
 
+  it('of a branch that git finds fault with fails plainly and at once', async () => {
+    const owner = await app().make.user();
+    const { project, tree } = await withCode(owner);
+    await commitFile(tree, '.gitmodules', '[submodule "../../x"]\n\tpath = x\n', 'Before that was looked at');
+    await runGit(await directoryOf(project), 'fetch', '-q', tree, 'topic:refs/heads/ill');
+    const { body } = await fork(await app().make.user(), project, { branches: 'ill' });
+    await app().settle();
+    const { services } = app().hub;
+    const { status, import_error } = await services.db
+      .selectFrom('project_imports')
+      .select(['status', 'import_error'])
+      .where('project_id', '=', body.id)
+      .executeTakeFirstOrThrow();
+    expect([status, import_error]).toEqual(['failed', expect.stringContaining('is broken')]);
+  });
+
   it('fails plainly when the rights are gone by the time it is made', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();

@@ -8,6 +8,7 @@ import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { inQuarantine, type Quarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
+import { STRICT } from './smart-http.ts';
 import type { FilesCommit, Git } from './types.ts';
 
 /** Paths that one call of git is asked for. */
@@ -36,6 +37,8 @@ export const createCommitFiles = (
           input: commit.message,
           env: { ...env, ...identityEnv('AUTHOR', commit.author), ...identityEnv('COMMITTER', commit.committer) },
         });
+        if (commit.files.some((file) => mayNameModules(file.path)))
+          await checkStrictly(runner, path, oid, parent, quarantine);
         await judge?.(oid, createNewObjects(runner, objects, path, env));
         return oid;
       },
@@ -125,6 +128,33 @@ const standingAt = async (
     }
   }
   return found;
+};
+
+/** Also as file systems that shorten names, or read over parts of them, take it. */
+const mayNameModules = (path: string): boolean =>
+  /gitmod|gi7eba/i.test(path.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
+
+/**
+ * Holds what is new against what a push is held against. Beside paths only `.gitmodules` can be wrong, which git reads
+ * itself: such a commit could be fetched but never pushed, forked or imported again.
+ */
+const checkStrictly = async (
+  runner: Runner,
+  path: string,
+  oid: string,
+  parent: string | null,
+  { env, folder }: Pick<Quarantine, 'env' | 'folder'>,
+): Promise<void> => {
+  const pack = join(folder, 'checked');
+  const input = `${oid}\n${parent === null ? '' : `^${parent}\n`}`;
+  const name = await readOid(runner, path, ['pack-objects', '--quiet', '--revs', pack], { input, env });
+  const args = ['index-pack', STRICT, '-o', join(folder, 'checked.idx'), `${pack}-${name}.pack`];
+  try {
+    await runner.run(path, args, { env });
+  } catch (error) {
+    if (!(error instanceof GitError) || error.reason !== 'failed') throw error;
+    throw new GitError('invalid', 'The file .gitmodules is not valid', error);
+  }
 };
 
 /** Copies what the commit needs and this repository has not, as a pack, from one whose objects `env` lets git see. */

@@ -5,7 +5,7 @@ import type { Runner } from './process.ts';
 import { shortName, validRefName } from './ref-names.ts';
 import { transaction } from './refs.ts';
 import { incomingPath, removeIncoming } from './repositories.ts';
-import { FSCK_TOLERATED } from './smart-http.ts';
+import { STRICT } from './smart-http.ts';
 import type { CallOptions, FetchedBundle } from './types.ts';
 
 // Repositories that come as a whole: from a bundle, from another server, from a fork's source. Each is made aside and put
@@ -52,11 +52,10 @@ export const takePack = async (
   what: string,
 ): Promise<void> => {
   // `git fetch` from a bundle checks objects only since git 2.46; index-pack always has, and finds what is missing too.
-  const strict = `--strict=${FSCK_TOLERATED.map((problem) => `${problem}=ignore`).join(',')}`;
   const limit = maxBytes > 0 ? [`--max-input-size=${maxBytes}`] : [];
   await asBroken(
     what,
-    runner.run(path, ['index-pack', '--stdin', strict, ...limit], { input: pack, signal, timeoutMs }),
+    runner.run(path, ['index-pack', '--stdin', STRICT, ...limit], { input: pack, signal, timeoutMs }),
   );
   await asBroken(what, setRefs(runner, path, refs, signal));
 };

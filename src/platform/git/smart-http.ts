@@ -25,7 +25,10 @@ const DRAIN_TIMEOUT_MS = 60_000;
 const UPLOAD_CONFIG = ['uploadpack.allowFilter=true', 'uploadpack.hideRefs=refs/keep-around/'];
 
 /** What other hosts put up with as well: old tools made many such objects. */
-export const FSCK_TOLERATED = ['badTimezone', 'missingSpaceBeforeDate', 'zeroPaddedFilemode'] as const;
+const FSCK_TOLERATED = ['badTimezone', 'missingSpaceBeforeDate', 'zeroPaddedFilemode'] as const;
+
+/** The same for `index-pack`. */
+export const STRICT = `--strict=${FSCK_TOLERATED.map((problem) => `${problem}=ignore`).join(',')}`;
 
 const RECEIVE_CONFIG = [
   'receive.fsckObjects=true',

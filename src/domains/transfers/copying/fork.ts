@@ -30,6 +30,9 @@ export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, pr
   } catch (error) {
     if (error instanceof GitError && error.reason === 'missing')
       throw new TransferError(`The ${branch === null ? 'repository' : 'branch'} that was to be forked is gone.`);
+    // Its objects were taken before git found fault with them: it will find the same again.
+    if (error instanceof GitError && error.reason === 'invalid')
+      throw new TransferError(`The repository could not be forked: ${error.message}.`);
     throw error;
   }
 };
