@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import type { FastifyReply } from 'fastify';
 import { answerError, type ErrorAnswer } from './errors.ts';
+import { wantedPart } from './ranges.ts';
 import type { Download } from './route.ts';
 import { toJson } from './written.ts';
 
@@ -33,7 +34,7 @@ export const sendNothing = (reply: FastifyReply, status: number): FastifyReply =
   return reply.code(status).send();
 };
 
-/** Streams a file; for HEAD says its size alone. */
+/** Streams a file, or the part of it that is asked for; for HEAD says its size alone. */
 export const sendDownload = async (reply: FastifyReply, status: number, download: Download): Promise<FastifyReply> => {
   setCommonHeaders(reply);
   if (download.etag !== undefined) {
@@ -44,15 +45,31 @@ export const sendDownload = async (reply: FastifyReply, status: number, download
       return reply.code(304).send();
     }
   }
-  reply.code(status).type(download.contentType);
+  const { size, part: openPart } = download;
+  const ranged = openPart && size !== undefined && status === 200;
+  if (ranged) reply.header('Accept-Ranges', 'bytes');
+  const part = ranged && reply.request.method === 'GET' ? wantedPart(reply.request.headers, size, download.etag) : null;
+  if (part === 'outside') {
+    if (download.stream instanceof Readable) download.stream.destroy();
+    reply.header('Content-Range', `bytes */${size}`);
+    return sendJson(reply, 416, { error: '416 Range Not Satisfiable' });
+  }
+  reply.code(part ? 206 : status).type(download.contentType);
   for (const [name, value] of Object.entries(download.headers ?? {})) reply.header(name, value);
-  if (download.size !== undefined) reply.header('Content-Length', download.size);
+  if (part) {
+    reply.header('Content-Range', `bytes ${part.start}-${part.end}/${size}`);
+    reply.header('Content-Length', part.end - part.start + 1);
+  } else if (size !== undefined) reply.header('Content-Length', size);
   if (download.filename !== undefined) {
     reply.header('Content-Disposition', contentDisposition(download.filename, download.disposition));
   }
   if (reply.request.method === 'HEAD') {
     if (download.stream instanceof Readable) download.stream.destroy();
     return reply.send();
+  }
+  if (part && openPart) {
+    if (download.stream instanceof Readable) download.stream.destroy();
+    return reply.send(await openPart(part));
   }
   const stream = typeof download.stream === 'function' ? await download.stream() : download.stream;
   return reply.send(stream);

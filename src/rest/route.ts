@@ -7,6 +7,7 @@ import type { Scope } from './auth.ts';
 import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
 import { type Input, inputParser, kindOf, type Rule, type Shape } from './params.ts';
+import type { Part } from './ranges.ts';
 import type { FileOptions } from './upload.ts';
 import type { Written } from './written.ts';
 
@@ -148,6 +149,8 @@ export interface Exchange {
 
 export interface Download {
   readonly stream: Readable | (() => Readable | Promise<Readable>);
+  /** Opens a part instead: then whoever asks for one with `Range` gets it. Needs `size`. */
+  readonly part?: (part: Part) => Readable | Promise<Readable>;
   /** Bytes, when known: sent as Content-Length. */
   readonly size?: number;
   readonly contentType: string;

@@ -109,6 +109,45 @@ describe('GET repository/files', () => {
     expect(other.status).toBe(200);
   });
 
+  it('gives the part of a file that is asked for', async () => {
+    const large = Buffer.alloc(3 * 1024 * 1024, '0123456789abcdef-');
+    const { owner, path } = await setUp({ small: '0123456789', large, empty: '' });
+    const client = app().as(owner);
+    const ask = async (name: string, headers: Record<string, string>) => {
+      const answer = await client.get(path(`/files/${name}/raw`), headers);
+      const { headers: told } = answer;
+      return [answer.status, told.get('content-range'), told.get('content-length'), answer.body];
+    };
+    const whole = await client.get(path('/files/small/raw'));
+    expect([whole.headers.get('accept-ranges'), whole.headers.get('content-range')]).toEqual(['bytes', null]);
+    expect(await ask('small', { range: 'bytes=2-4' })).toEqual([206, 'bytes 2-4/10', '3', '234']);
+    expect(await ask('small', { range: 'bytes=7-' })).toEqual([206, 'bytes 7-9/10', '3', '789']);
+    expect(await ask('small', { range: 'bytes=-2' })).toEqual([206, 'bytes 8-9/10', '2', '89']);
+    expect(await ask('small', { range: 'bytes=0-99' })).toEqual([206, 'bytes 0-9/10', '10', '0123456789']);
+    // What is no single range counts as none.
+    for (const range of ['bytes=4-2', 'bytes=0-1,3-4', 'lines=1-2', 'bytes=-', 'bytes=a-b']) {
+      expect([range, (await ask('small', { range }))[0]]).toEqual([range, 200]);
+    }
+    const refusal = { error: '416 Range Not Satisfiable' };
+    expect(await ask('small', { range: 'bytes=10-' })).toEqual([416, 'bytes */10', expect.anything(), refusal]);
+    expect((await ask('small', { range: 'bytes=-0' }))[0]).toBe(416);
+    expect((await ask('empty', { range: 'bytes=0-' }))[0]).toBe(416);
+    const etag = whole.headers.get('etag') ?? '';
+    expect((await ask('small', { range: 'bytes=0-0', 'if-range': etag }))[0]).toBe(206);
+    expect((await ask('small', { range: 'bytes=0-0', 'if-range': '"other"' }))[0]).toBe(200);
+    const head = await client.request('HEAD', path('/files/small/raw'), undefined, { range: 'bytes=0-1' });
+    expect([head.status, head.headers.get('content-length')]).toEqual([200, '10']);
+    // Across the pieces in which git gives it.
+    const [start, end] = [1_000_001, 2_000_005];
+    const part = large.subarray(start, end + 1).toString();
+    const told = [206, `bytes ${start}-${end}/${large.length}`, String(part.length), part];
+    expect(await ask('large', { range: `bytes=${start}-${end}` })).toEqual(told);
+    const { blob_id } = (await client.get(path('/files/small?ref=main'))).body;
+    const blob = await client.get(path(`/blobs/${blob_id}/raw`), { range: 'bytes=1-1' });
+    expect([blob.status, blob.body]).toEqual([206, '1']);
+    expect((await app().anonymous.get(path('/files/small/raw'), { range: 'bytes=0-0' })).status).toBe(404);
+  });
+
   it('streams what is large, keeps it out of JSON, and gives binary content unchanged', async () => {
     const large = Buffer.alloc(21 * 1024 * 1024, 'abc\0\xff', 'latin1');
     const { owner, path } = await setUp({ large, middle: large.subarray(0, 3 * 1024 * 1024) });

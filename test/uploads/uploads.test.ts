@@ -67,6 +67,8 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     });
     const byId = await app().as(place.maintainer).get(`${place.path}/${made.id}`);
     expect([byId.status, byId.body]).toEqual([200, 'hello']);
+    const part = await app().as(place.maintainer).get(`${place.path}/${made.id}`, { range: 'bytes=1-2' });
+    expect([part.status, part.headers.get('content-range'), part.body]).toEqual([206, 'bytes 1-2/5', 'el']);
     const byAddress = await app()
       .as(place.guest)
       .get(`${place.path}${made.url.slice('/uploads'.length)}`);

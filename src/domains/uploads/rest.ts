@@ -40,6 +40,7 @@ const toRecords = async (ctx: Context, rows: readonly UploadRow[]): Promise<z.ou
 /** Pictures are shown where they stand, all else is saved; nothing is run. */
 const download = async (ctx: Context, row: UploadRow): Promise<Download> => ({
   stream: async () => (await ctx.services.storage.read(row.storage_key)).stream,
+  part: async (part) => (await ctx.services.storage.read(row.storage_key, part)).stream,
   size: row.size,
   contentType: contentTypeOf(row.filename),
   filename: row.filename,

@@ -86,22 +86,44 @@ export const checksumOf = async (
   return hash.digest('hex');
 };
 
-/** The content as a stream, of whatever size. */
+/** The content as a stream, of whatever size, or a part of it: its first and last byte. */
 export const openBlob = async (
   ctx: Context,
   project: ProjectRow,
   { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
+  part: BytesWanted = { start: 0, end: size - 1 },
 ): Promise<Readable> => {
   const { git } = ctx.services;
   if (size <= MAX_HELD_BYTES) {
     const content = await git.readBytes(project.disk_path, oid, MAX_HELD_BYTES);
     if (content === null) throw notFound('File');
-    return Readable.from([content], { objectMode: false });
+    return Readable.from([content.subarray(part.start, part.end + 1)], { objectMode: false });
   }
   const blob = await git.readBlob(project.disk_path, oid, { signal: ctx.signal });
   if (blob === null) throw notFound('File');
-  return blob.stream;
+  return part.start === 0 && part.end === size - 1 ? blob.stream : partOf(blob.stream, part);
 };
+
+interface BytesWanted {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Git gives a file from its beginning: what comes before the part is read over. */
+const partOf = (whole: Readable, { start, end }: BytesWanted): Readable =>
+  Readable.from(
+    (async function* () {
+      let at = 0;
+      for await (const chunk of whole) {
+        const bytes: Buffer = chunk;
+        const wanted = bytes.subarray(Math.max(0, start - at), Math.max(0, end + 1 - at));
+        if (wanted.length > 0) yield wanted;
+        at += bytes.length;
+        if (at > end) return;
+      }
+    })(),
+    { objectMode: false },
+  );
 
 const POINTER = 'version https://git-lfs.github.com/spec/v1';
 const MAX_POINTER_BYTES = 1024;

@@ -138,6 +138,7 @@ export const fileRoutes = [
       return {
         ...AS_TEXT,
         stream: () => openBlob(ctx, project, blob),
+        part: (part) => openBlob(ctx, project, blob, part),
         size: file.size,
         filename: file.name,
         etag: `"${file.blob_id}"`,
@@ -212,6 +213,7 @@ export const fileRoutes = [
       return {
         ...AS_TEXT,
         stream: () => openBlob(ctx, project, blob),
+        part: (part) => openBlob(ctx, project, blob, part),
         size: blob.size,
         etag: `"${blob.oid}"`,
         headers: SANDBOX,
