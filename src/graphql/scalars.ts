@@ -1,5 +1,5 @@
 import { GraphQLError, GraphQLScalarType, Kind, valueFromASTUntyped } from 'graphql';
-import { isoDate, isoTime } from '#platform/time.ts';
+import { isoDate, isoTime, storableTime } from '#platform/time.ts';
 
 /** The TypeScript side: what resolvers get (Input) and give (Output). */
 export type PlainScalarTypes = {
@@ -44,14 +44,12 @@ const readTime = (value: string): string => {
   const date = TIME.test(value)
     ? new Date(/(?:Z|[+-]\d\d:?\d\d)$/.test(value.slice(10)) || value.length === 10 ? value : `${value}Z`)
     : null;
-  return date && !Number.isNaN(date.getTime())
-    ? date.toISOString()
-    : refuse(`"${value.slice(0, 40)}" is not a valid ISO 8601 time`);
+  return (date && storableTime(date)) ?? refuse(`"${value.slice(0, 40)}" is not a valid ISO 8601 time`);
 };
 
 const readDate = (value: string): string => {
   const date = /^\d{4}-\d\d-\d\d$/.test(value) ? new Date(`${value}T00:00:00Z`) : null;
-  const valid = date && !Number.isNaN(date.getTime()) && date.toISOString().startsWith(value);
+  const valid = date && storableTime(date)?.startsWith(value);
   return valid ? value : refuse(`"${value.slice(0, 40)}" is not a valid date: YYYY-MM-DD`);
 };
 

@@ -30,6 +30,12 @@ export function hookTime(text: string | null): string | null {
   return time === null ? null : `${time.slice(0, 10)} ${time.slice(11, 19)} UTC`;
 }
 
+/** The time as ISO 8601, or null where it is none or lies outside the years 1 to 9999: others Postgres does not read in this form. */
+export const storableTime = (date: Date): string | null => {
+  const text = Number.isNaN(date.getTime()) ? '' : date.toISOString();
+  return /^(?!0000)\d{4}-/.test(text) ? text : null;
+};
+
 const dateOf = (text: string): Date => {
   // Postgres may write an offset of hours alone, which Date does not read.
   const date = new Date(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { badParameters } from '#platform/errors.ts';
+import { storableTime } from '#platform/time.ts';
 import type { Parameters } from './nested.ts';
 import { type FileOptions, SpooledFile } from './upload.ts';
 
@@ -148,8 +149,7 @@ export const dateTime = (): z.ZodType<string> =>
     const offset = (parts[3] ?? 'Z')
       .replace(/^ /, '+')
       .replace(/^([+-]\d\d):?(\d\d)?$/, (_, h, m) => `${h}:${m ?? '00'}`);
-    const time = new Date(`${parts[1]}T${parts[2] ?? '00:00:00'}${offset.toUpperCase()}`);
-    return Number.isNaN(time.getTime()) ? NO_TIME : time.toISOString();
+    return storableTime(new Date(`${parts[1]}T${parts[2] ?? '00:00:00'}${offset.toUpperCase()}`)) ?? NO_TIME;
   });
 
 const NO_TIME = invalid('a time, ISO 8601');
@@ -324,9 +324,8 @@ const readInteger = (value: unknown): number | null => {
 };
 
 const isDay = (text: string): boolean => {
-  const time = new Date(`${text}T00:00:00Z`);
-  // Date rolls 30 February over; year 0 is none to Postgres.
-  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(text) && !text.startsWith('0000');
+  // Date rolls 30 February over.
+  return storableTime(new Date(`${text}T00:00:00Z`))?.startsWith(text) ?? false;
 };
 
 const splitCommas = (value: string): string[] =>

@@ -255,6 +255,9 @@ describe('ids and scalars', () => {
     for (const bad of [
       'date: "2026-02-30"',
       'time: "yesterday"',
+      'time: "0000-01-01T00:00:00Z"',
+      'time: "9999-12-31T23:59:59-10:00"',
+      'date: "0000-01-01"',
       'big: "1e3"',
       'color: "url(x)"',
       'issuable: "gid://gitlab/User/1"',

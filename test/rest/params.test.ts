@@ -131,6 +131,8 @@ describe('dates and times', () => {
     ['2024-01-31', '2024-01-31T00:00:00.000Z'],
     ['2024-02-30T10:00:00Z', '! x is invalid (allowed: a time, ISO 8601)'],
     ['2024-01-31T25:00:00Z', '! x is invalid (allowed: a time, ISO 8601)'],
+    ['0001-01-01T00:00:00+14:00', '! x is invalid (allowed: a time, ISO 8601)'],
+    ['9999-12-31T23:59:59-10:00', '! x is invalid (allowed: a time, ISO 8601)'],
     ['yesterday', '! x is invalid (allowed: a time, ISO 8601)'],
     ['2024-01-31T10:00:00Z; drop', '! x is invalid (allowed: a time, ISO 8601)'],
   ])('dateTime reads %j as %j', (given, expected) => {
