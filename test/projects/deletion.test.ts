@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { removeDueProjects } from '#domains/projects/deletion.ts';
 import { findEvents } from '../groups/find-events.ts';
 import { useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
 
 const app = useApp();
 const db = () => app().hub.services.db;
@@ -112,6 +113,29 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     const left = await db().selectFrom('projects').select('id').where('id', 'in', made).orderBy('id').execute();
     expect(left.map(({ id }) => id)).toEqual([early, restored, kept]);
     expect((await kindsOf(due)).filter((kind) => kind === 'project.deleted')).toHaveLength(1);
+  });
+
+  it('stays when it is restored while the job is about to remove it', async () => {
+    const owner = await app().make.user();
+    const { id } = await app().make.project({}, owner);
+    await sql`update projects set marked_for_deletion_on = current_date - 7 where id = ${id}`.execute(db());
+    let removing: Promise<void> = Promise.resolve();
+    await db()
+      .transaction()
+      .execute(async (trx) => {
+        await trx.updateTable('projects').set({ marked_for_deletion_on: null }).where('id', '=', id).execute();
+        const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(trx);
+        removing = removeDueProjects(app().context());
+        await until('the job waits for the row', async () => {
+          const waiting =
+            await sql`select 1 from pg_stat_activity where ${rows[0]?.pid}::int = any (pg_blocking_pids(pid))`.execute(
+              db(),
+            );
+          return waiting.rows.length > 0;
+        });
+      });
+    await removing;
+    expect((await app().as(owner).get(`/projects/${id}`)).body).toMatchObject({ id, marked_for_deletion_on: null });
   });
 
   it('shows what goes with its group', async () => {
