@@ -61,9 +61,9 @@ describe('records of projects in lists', () => {
     const { db } = app().hub.services;
     await app()
       .as(owner)
-      .put(`/groups/${group.id}`, { name: `${group.name} anew` });
-    expect((await listed(app().as(guest))).namespace.name).toBe(`${group.name} anew`);
-    expect((await listed(app().anonymous)).name_with_namespace).toContain(`${group.name} anew`);
+      .put(`/groups/${group.id}`, { name: `${group.path} anew` });
+    expect((await listed(app().as(guest))).namespace.name).toBe(`${group.path} anew`);
+    expect((await listed(app().anonymous)).name_with_namespace).toContain(`${group.path} anew`);
     await app().as(owner).put(`/projects/${project.id}`, { description: 'changed' });
     expect((await listed(app().as(guest))).description).toBe('changed');
     await sql`update members set access_level = 40 where user_id = ${guest.id} and project_id = ${project.id}`.execute(
