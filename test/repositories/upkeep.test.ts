@@ -1,3 +1,4 @@
+import { readFile, writeFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { forgetFetches } from '#domains/repositories/fetches.ts';
@@ -106,5 +107,25 @@ describe('what is told of the repository itself, and done to it', () => {
     await app().settle();
     expect(await loose()).toBe(0);
     expect(await git.isEmpty(disk_path)).toBe(false);
+  });
+
+  it('is packed after a push of many refs, which leaves a file for each', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const { db, config } = app().hub.services;
+    const { disk_path } = await db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    const tree = await workTree(folder());
+    const head = await runGit(tree, 'rev-parse', 'HEAD');
+    for (let n = 0; n < 400; n += 1) await writeFile(`${tree}/.git/refs/heads/b${n}`, `${head}\n`);
+    await runGit(tree, 'push', '-q', await remoteOf(app(), project, owner), '--all');
+    const packed = () => readFile(`${config.dataDir}/repositories/${disk_path}/packed-refs`, 'utf8').catch(() => '');
+    await until('the refs are packed', async () => (await packed()).includes(' refs/heads/b399\n'));
+    expect(
+      (await app().as(owner).get(`/projects/${project.id}/repository/branches?search=b`)).headers.get('x-total'),
+    ).toBe('400');
   });
 });

@@ -28,6 +28,8 @@ const LISTED_COMMITS = 20;
 /** In a push of more branches than this (a mirror) their commits are not listed. */
 const MAX_LISTED_BRANCHES = 200;
 const CONCURRENCY = 4;
+/** What counts as one push where pushes are counted until the repository is packed (upkeep.ts). */
+const REFS_OF_A_PUSH = 10;
 /** What one commit may list in an event. */
 const MAX_FILES = 1_000;
 
@@ -134,9 +136,12 @@ export const recordUpdates = async (
     },
   });
   tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+  // One that moves many refs leaves a file for each, as many pushes do.
+  const weight = Math.ceil(updates.length / REFS_OF_A_PUSH);
   await sql`
-    insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, 1)
-    on conflict (project_id) do update set pushes_since_gc = repository_upkeep.pushes_since_gc + 1`.execute(tx.db);
+    insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, ${weight})
+    on conflict (project_id) do update set
+      pushes_since_gc = repository_upkeep.pushes_since_gc + excluded.pushes_since_gc`.execute(tx.db);
 };
 
 /** A moved ref as its event carries it, whoever moved it. */
