@@ -115,6 +115,22 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect((await kindsOf(due)).filter((kind) => kind === 'project.deleted')).toHaveLength(1);
   });
 
+  it('goes even where another one cannot, which is tried again', async () => {
+    const owner = await app().make.user();
+    const [stuck, due] = [(await app().make.project({}, owner)).id, (await app().make.project({}, owner)).id];
+    await sql`update projects set marked_for_deletion_on = current_date - 7 where id in (${stuck}, ${due})`.execute(
+      db(),
+    );
+    await sql`create table keeps_projects (id bigint references projects (id))`.execute(db());
+    await sql`insert into keeps_projects values (${stuck})`.execute(db());
+    await expect(removeDueProjects(app().context())).rejects.toThrow('1 projects could not be removed');
+    const left = () => db().selectFrom('projects').select('id').where('id', 'in', [stuck, due]).execute();
+    expect(await left()).toEqual([{ id: stuck }]);
+    await sql`drop table keeps_projects`.execute(db());
+    await removeDueProjects(app().context());
+    expect(await left()).toEqual([]);
+  });
+
   it('stays when it is restored while the job is about to remove it', async () => {
     const owner = await app().make.user();
     const { id } = await app().make.project({}, owner);

@@ -73,9 +73,11 @@ export const removeDueGroups = async (ctx: Context): Promise<void> => {
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   const isDue = sql<boolean>`marked_for_deletion_on + ${days}::int <= current_date`;
   const due = await ctx.db.selectFrom('namespaces').select('id').where(isDue).orderBy('id').execute();
+  // One that cannot be removed keeps the others waiting no longer than itself.
+  const failures: unknown[] = [];
   for (const { id } of due) {
     ctx.signal.throwIfAborted();
-    await ctx.transaction(async (tx) => {
+    const removal = ctx.transaction(async (tx) => {
       // It may have been restored, or gone with the group above.
       const group = await tx.db
         .selectFrom('namespaces')
@@ -86,7 +88,10 @@ export const removeDueGroups = async (ctx: Context): Promise<void> => {
         .executeTakeFirst();
       if (group) await removeTree(tx, group);
     });
+    await removal.catch((error: unknown) => failures.push(error));
   }
+  if (failures.length > 0)
+    throw new AggregateError(failures, `${failures.length} groups could not be removed; they are tried again`);
 };
 
 /** The group as it is now; nobody else marks, restores or removes it until the end of the transaction. */

@@ -70,9 +70,11 @@ export const removeDueProjects = async (ctx: Context): Promise<void> => {
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   const isDue = sql<boolean>`marked_for_deletion_on <= current_date - ${days}::int`;
   const due = await ctx.db.selectFrom('projects').select('id').where(isDue).orderBy('id').execute();
+  // One that cannot be removed keeps the others waiting no longer than itself.
+  const failures: unknown[] = [];
   for (const { id } of due) {
     ctx.signal.throwIfAborted();
-    await ctx.transaction(async (tx) => {
+    const removal = ctx.transaction(async (tx) => {
       // It may have been restored, or gone with its group.
       const project = await tx.db
         .selectFrom('projects')
@@ -83,7 +85,10 @@ export const removeDueProjects = async (ctx: Context): Promise<void> => {
         .executeTakeFirst();
       if (project) await remove(tx, await getProject(tx, project));
     });
+    await removal.catch((error: unknown) => failures.push(error));
   }
+  if (failures.length > 0)
+    throw new AggregateError(failures, `${failures.length} projects could not be removed; they are tried again`);
 };
 
 const setMark = async (tx: Tx, project: ProjectRow, marked: boolean): Promise<ProjectRow> => {

@@ -75,6 +75,8 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
   const made: string[] = [];
   try {
     const fork = await ctx.transaction(async (tx) => {
+      // The network it joins must not be split meanwhile.
+      await lockRelations(tx, 'shared');
       const source = await lockProject(tx, given.id);
       requireAbility(tx, source, 'fork_project');
       if (source.import_status === 'scheduled' || source.import_status === 'started')
@@ -224,9 +226,10 @@ const asConflict = (error: unknown): never => {
   throw error;
 };
 
-/** Who links and unlinks looks at more than one project: one at a time. */
-const lockRelations = async (tx: Tx): Promise<void> => {
-  await sql`select pg_advisory_xact_lock(hashtextextended('millrace:forks', 0))`.execute(tx.db);
+/** Who links and unlinks looks at more than one project: one at a time, and while nobody forks. */
+const lockRelations = async (tx: Tx, mode: 'alone' | 'shared' = 'alone'): Promise<void> => {
+  const lock = mode === 'alone' ? sql`pg_advisory_xact_lock` : sql`pg_advisory_xact_lock_shared`;
+  await sql`select ${lock}(hashtextextended('millrace:forks', 0))`.execute(tx.db);
 };
 
 const networkOf = async (tx: Tx, source: ProjectRow): Promise<number> => {
