@@ -89,5 +89,9 @@ describe('reading a repository', () => {
     expect(await api.Repositories.mergeBase(id, [first, 'main'])).toMatchObject({ id: first });
     expect(await api.Repositories.allContributors(id)).toMatchObject([{ name: 'Ada', commits: 2 }]);
     expect((await api.Repositories.showArchive(id, { fileType: 'zip', sha: 'main' })).size).toBeGreaterThan(100);
+    const since = { from: first, date: '2026-03-04' };
+    const changes = { notes: '## 1.0.0 (2026-03-04)\n\nNo changes.\n' };
+    expect(await api.Repositories.showChangelog(id, '1.0.0', since)).toEqual(changes);
+    expect(await api.Repositories.editChangelog(id, '1.0.0', { ...since, branch: 'main' })).toEqual(changes);
   });
 });

@@ -47,6 +47,7 @@ import {
   toMergeRequests,
   toSimpleMergeRequest,
 } from './record.ts';
+import { changelogRoutes } from './rest/changelog.ts';
 
 const tag = 'Merge requests';
 const words = text({ max: 1_000 });
@@ -108,6 +109,7 @@ const one = { id: idOrPath(), merge_request_iid: integer({ min: 1, max: 2_147_48
 const MAX_CHANGES = 1_000;
 
 export const routes = [
+  ...changelogRoutes,
   listRoute({
     path: '/merge_requests',
     tag,

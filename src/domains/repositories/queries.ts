@@ -1,4 +1,5 @@
 // The front door for other domains.
 export { isProtectedRef } from './protections.ts';
-export { getCommit } from './queries/commits.ts';
+export { getCommit, listCommits } from './queries/commits.ts';
+export { getFile, readWhole } from './queries/files.ts';
 export { listTags } from './queries/tags.ts';
