@@ -73,6 +73,7 @@ const GIVEN: Readonly<Record<string, unknown>> = {
   key: 'fuzz',
   value: 'fuzz',
   tag_name: 'v2',
+  version: '1.0.0',
   description: 'fuzz',
   created_after: '2026-01-01T00:00:00Z',
   state: 'success',
