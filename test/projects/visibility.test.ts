@@ -74,6 +74,7 @@ interface Project {
 class Model {
   readonly parents = new Map<number, number | null>();
   readonly groupVisibility = new Map<number, number>();
+  readonly groupPaths = new Map<number, string>();
   readonly projects: Project[] = [];
   readonly groupMembers: Membership[] = [];
   readonly projectMembers: Membership[] = [];
@@ -192,6 +193,7 @@ const plant = async (given: Forest): Promise<Model> => {
     groups.push({ id, full_path, traversal_ids });
     model.parents.set(id, above?.id ?? null);
     model.groupVisibility.set(id, visibility);
+    model.groupPaths.set(id, full_path);
   }
   const groupAt = (at: number) => groups[at % groups.length] ?? { id: 0, full_path: '' };
   for (const { group, owner, stars, hour, ...rest } of given.projects) {
@@ -368,4 +370,12 @@ const groupAgrees = async (model: Model, who: Who, group: number): Promise<void>
   );
   const found = await walk(who, `/groups/${group}/projects?include_subgroups=true&per_page=3`);
   expect(sorted(found.ids), about).toEqual(sorted(expected.map(({ id }) => id)));
+  const { data } = await who.client.graphql(
+    'query ($path: ID!) { group(fullPath: $path) { projects(first: 100, includeSubgroups: true) { count nodes { id } } } }',
+    { path: model.groupPaths.get(group) },
+  );
+  const inside = expected.filter(isIn).map(({ id }) => id);
+  const told = data.group.projects.nodes.map((node: { id: string }) => Number(node.id.split('/').at(-1)));
+  expect(sorted(told), `${about} (GraphQL)`).toEqual(sorted(inside));
+  expect(data.group.projects.count, `${about} (GraphQL)`).toBe(inside.length);
 };

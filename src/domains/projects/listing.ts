@@ -142,8 +142,16 @@ export const listProjectsBelow = (
     ascending: isAscending(order, below),
     of: { by, id: PARENT },
   });
+  // A parent alone is a list as any other, which may be too long to gather for a page.
+  let alone: { readonly parent: number; readonly list: List<ProjectDetails> } | null = null;
+  const listOf = (parent: number) => {
+    if (alone?.parent !== parent) alone = { parent, list: projectList(ctx, { ...filter, [by]: parent }, parts) };
+    return alone.list;
+  };
   return {
     rows: async (parents, window) => {
+      const [parent] = parents;
+      if (parent !== undefined && parents.length === 1) return new Map([[parent, await listOf(parent).rows(window)]]);
       const statement = statements.get(ctx, `below|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
         batchedRows(slot('parents'), pageStatement(asked(), parts, window, gather(asked(), window))),
       );
@@ -160,6 +168,8 @@ export const listProjectsBelow = (
       }
     },
     counts: async (parents, atMost) => {
+      const [parent] = parents;
+      if (parent !== undefined && parents.length === 1) return new Map([[parent, await listOf(parent).count(atMost)]]);
       const statement = statements.get(ctx, `counts|${shape}`, () =>
         batchedCounts(slot('parents'), sql`${matchingBelow(asked())} limit ${slot('at_most')}::bigint`),
       );
