@@ -9,6 +9,7 @@ describe('stars', () => {
   it('are set and taken back once each, and are counted', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({ visibility: 'public' }, owner);
+    await app().settle();
     const before = (await app().as(owner).get(`/projects/${project.id}`)).body;
     const client = app().as(user);
     const star = await client.post(`/projects/${project.id}/star`);

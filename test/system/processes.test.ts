@@ -121,6 +121,8 @@ describe('several processes on one database', () => {
     const project = (await here.post('/projects', { name: 'p', initialize_with_readme: true })).body;
     expect((await there.get(`/projects/${project.id}/repository/branches/main`)).status).toBe(200);
     expect((await here.delete(`/projects/${project.id}`)).status).toBe(202);
+    const forGood = new URLSearchParams({ permanently_remove: 'true', full_path: project.path_with_namespace });
+    expect((await there.delete(`/projects/${project.id}?${forGood}`)).status).toBe(202);
     await until('the worker to remove it', async () => (await there.get(`/projects/${project.id}`)).status === 404);
     await until('the job', async () => (await jobsLeft()) === 0);
   });
