@@ -6,9 +6,10 @@ import { GitError } from '#platform/git/git-error.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { decrypt } from '#platform/secrets.ts';
 import { importProgressed } from '../events.ts';
-import { type ImportRow, Superseded, TransferError } from '../model.ts';
+import { type ImportRow, TransferError } from '../model.ts';
 import { outboundPolicy } from '../outbound.ts';
 import { Pace } from '../progress.ts';
+import { updateStartedImport } from '../started.ts';
 import { emitImport } from '../telling.ts';
 import { finishCopy } from './finish.ts';
 import { openRemote } from './remote.ts';
@@ -82,15 +83,7 @@ class Progress {
 
   #tell(bytes: number): Promise<void> {
     return this.#ctx.transaction(async (tx) => {
-      const row = await tx.db
-        .updateTable('project_imports')
-        .set({ bytes: sql`greatest(bytes, ${bytes}::bigint)` })
-        .where('id', '=', this.#row.id)
-        .where('attempt', '=', this.#row.attempt)
-        .where('status', '=', 'started')
-        .returningAll()
-        .executeTakeFirst();
-      if (!row) throw new Superseded();
+      const row = await updateStartedImport(tx, this.#row, { bytes: sql`greatest(bytes, ${bytes}::bigint)` });
       await emitImport(tx, this.#project, row, importProgressed);
     });
   }

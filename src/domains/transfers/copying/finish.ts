@@ -5,7 +5,8 @@ import { refreshStatistics } from '#domains/repositories/jobs.ts';
 import type { Context } from '#platform/context.ts';
 import { importFinished } from '../events.ts';
 import { settleHead } from '../importing/repository.ts';
-import { type ImportRow, Superseded } from '../model.ts';
+import type { ImportRow } from '../model.ts';
+import { updateStartedImport } from '../started.ts';
 import { emitImport } from '../telling.ts';
 
 interface Copied {
@@ -18,15 +19,12 @@ interface Copied {
 export const finishCopy = async (ctx: Context, row: ImportRow, project: ProjectRow, copied: Copied): Promise<void> => {
   const settled = await settleHead(ctx, project.disk_path, copied.defaultBranch, project.default_branch);
   await ctx.transaction(async (tx) => {
-    const done = await tx.db
-      .updateTable('project_imports')
-      .set({ status: 'finished', percentage: 100, finished_at: sql`now()`, source_url: null })
-      .where('id', '=', row.id)
-      .where('attempt', '=', row.attempt)
-      .where('status', '=', 'started')
-      .returningAll()
-      .executeTakeFirst();
-    if (!done) throw new Superseded();
+    const done = await updateStartedImport(tx, row, {
+      status: 'finished',
+      percentage: 100,
+      finished_at: sql`now()`,
+      source_url: null,
+    });
     await tx.db
       .updateTable('projects')
       .set({ ...settled, empty_repo: copied.branches === 0, last_activity_at: sql`now()`, updated_at: sql`now()` })

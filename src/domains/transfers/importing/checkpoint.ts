@@ -4,8 +4,9 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { importProgressed } from '../events.ts';
-import { type ImportRow, type RelationCounts, Superseded } from '../model.ts';
+import type { ImportRow, RelationCounts } from '../model.ts';
 import { Pace, percentageOf } from '../progress.ts';
+import { updateStartedImport } from '../started.ts';
 import { emitImport } from '../telling.ts';
 import type { Unpacked } from './unpack.ts';
 
@@ -83,21 +84,13 @@ export class Checkpoint {
     const { bytes } = this.#amounts(next);
     await this.#ctx.transaction(async (tx) => {
       // First: it holds the row against a newer attempt until all is committed.
-      const row = await tx.db
-        .updateTable('project_imports')
-        .set({
-          checkpoint: toJsonb(next),
-          relations: toJsonb(this.#counts(next)),
-          percentage: sql`greatest(percentage, ${percentageOf(bytes, total)}::float8)`,
-          bytes: sql`greatest(bytes, ${bytes}::bigint)`,
-          total_bytes: total,
-        })
-        .where('id', '=', this.#row.id)
-        .where('attempt', '=', this.#row.attempt)
-        .where('status', '=', 'started')
-        .returningAll()
-        .executeTakeFirst();
-      if (!row) throw new Superseded();
+      const row = await updateStartedImport(tx, this.#row, {
+        checkpoint: toJsonb(next),
+        relations: toJsonb(this.#counts(next)),
+        percentage: sql`greatest(percentage, ${percentageOf(bytes, total)}::float8)`,
+        bytes: sql`greatest(bytes, ${bytes}::bigint)`,
+        total_bytes: total,
+      });
       await write(tx);
       if (tells) await emitImport(tx, this.#project, row, importProgressed);
     });

@@ -15,6 +15,7 @@ import { importFailed, importFinished } from '../events.ts';
 import { type ImportRow, type RelationCounts, Superseded, TransferError } from '../model.ts';
 import { SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
+import { updateStartedImport } from '../started.ts';
 import { emitImport } from '../telling.ts';
 import { readSettingsLine } from './relations.ts';
 import type { Unpacked } from './unpack.ts';
@@ -44,22 +45,14 @@ export const finishImport = async (
     await ctx.transaction(async (tx) => {
       const place = await lockPlace(tx, project.namespace_id);
       if (!place) throw new Superseded();
-      const done = await tx.db
-        .updateTable('project_imports')
-        .set({
-          status: 'finished',
-          percentage: 100,
-          relations: sql`relations || ${JSON.stringify(settingsCounts(archive))}::jsonb`,
-          finished_at: sql`now()`,
-          storage_key: null,
-          checkpoint: '{}',
-        })
-        .where('id', '=', row.id)
-        .where('attempt', '=', row.attempt)
-        .where('status', '=', 'started')
-        .returningAll()
-        .executeTakeFirst();
-      if (!done) throw new Superseded();
+      const done = await updateStartedImport(tx, row, {
+        status: 'finished',
+        percentage: 100,
+        relations: sql`relations || ${JSON.stringify(settingsCounts(archive))}::jsonb`,
+        finished_at: sql`now()`,
+        storage_key: null,
+        checkpoint: '{}',
+      });
       const asImporter: Tx = { ...tx, actor: importer };
       await applySettings(asImporter, done, project, archive.project, settings);
       await countUp(tx, project.id);

@@ -1,0 +1,22 @@
+import type { UpdateObject } from 'kysely';
+import type { Tx } from '#platform/context.ts';
+import type { DB } from '#platform/db/tables.ts';
+import { type ImportRow, Superseded } from './model.ts';
+
+/** Changes an import that is running, for the attempt that runs it. @throws Superseded when it has ended, or another attempt took it */
+export const updateStartedImport = async (
+  tx: Tx,
+  { id, attempt }: Pick<ImportRow, 'id' | 'attempt'>,
+  changes: UpdateObject<DB, 'project_imports'>,
+): Promise<ImportRow> => {
+  const row = await tx.db
+    .updateTable('project_imports')
+    .set(changes)
+    .where('id', '=', id)
+    .where('attempt', '=', attempt)
+    .where('status', '=', 'started')
+    .returningAll()
+    .executeTakeFirst();
+  if (!row) throw new Superseded();
+  return row;
+};
