@@ -3,31 +3,16 @@ import sys
 
 import gitlab
 
+from checks import refused, same
+
 url, token, developer_token, admin_token, path, developer_id = sys.argv[1:7]
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 project = gl.projects.get(path)
 as_developer = gitlab.Gitlab(url, private_token=developer_token).projects.get(path)
 
 
-def same(actual, expected):
-    if actual != expected:
-        raise AssertionError(f"{actual!r} is not {expected!r}")
-
-
-def refused(status, message, call, *args, **kwargs):
-    try:
-        call(*args, **kwargs)
-    except gitlab.exceptions.GitlabError as error:
-        same(error.response_code, status)
-        if message not in str(error.error_message):
-            raise AssertionError(f"{error.error_message!r} does not say {message!r}")
-    else:
-        raise AssertionError(f"{call} was not refused")
-
-
 def names(items):
     return [each.name for each in items]
-
 
 # Branches
 for name in ("feature/one", "feature/two", "kept/1"):

@@ -3,20 +3,16 @@ import sys
 
 import gitlab
 
+from checks import same
+
 url, token, admin_token = sys.argv[1:4]
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 admin = gitlab.Gitlab(url, private_token=admin_token, keep_base_url=False)
 anonymous = gitlab.Gitlab(url, keep_base_url=False)
 
 
-def same(actual, expected):
-    if actual != expected:
-        raise AssertionError(f"{actual!r} is not {expected!r}")
-
-
 def names(projects):
     return [each.name for each in projects]
-
 
 gl.auth()
 me = gl.user

@@ -4,28 +4,13 @@ import sys
 
 import gitlab
 
+from checks import refused, same
+
 url, token, group_id, project_id = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 gl.auth()
 
 GIF = base64.b64decode("R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==")
-
-
-def same(actual, expected):
-    if actual != expected:
-        raise AssertionError(f"{actual!r} is not {expected!r}")
-
-
-def refused(status, message, call, *args, **kwargs):
-    try:
-        call(*args, **kwargs)
-    except gitlab.exceptions.GitlabError as error:
-        same(error.response_code, status)
-        if message not in str(error.error_message):
-            raise AssertionError(f"{error.error_message!r} does not say {message!r}")
-    else:
-        raise AssertionError(f"{call} was not refused")
-
 
 # Creating, reading, listing
 user = gl.users.create(

@@ -4,26 +4,11 @@ import sys
 
 import gitlab
 
+from checks import refused, same
+
 url, token, project_id = sys.argv[1], sys.argv[2], int(sys.argv[3])
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 project = gl.projects.get(project_id)
-
-
-def same(actual, expected):
-    if actual != expected:
-        raise AssertionError(f"{actual!r} is not {expected!r}")
-
-
-def refused(status, message, call, *args, **kwargs):
-    try:
-        call(*args, **kwargs)
-    except gitlab.exceptions.GitlabError as error:
-        same(error.response_code, status)
-        if message not in str(error.error_message):
-            raise AssertionError(f"{error.error_message!r} does not say {message!r}")
-    else:
-        raise AssertionError(f"{call} was not refused")
-
 
 # Commits of many actions
 data = {

@@ -1,19 +1,10 @@
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Gitlab } from '@gitbeaker/rest';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
+import { hasPythonGitlab, runPython } from './python-gitlab.ts';
 
 // The unchanged clients of others read a repository. Without Debian's python3-gitlab its test is skipped, and counted as such.
-
-const run = promisify(execFile);
-const PYTHON = '/usr/bin/python3';
-const version = await run(PYTHON, ['-c', 'import gitlab; print(gitlab.__version__)']).then(
-  ({ stdout }) => stdout.trim(),
-  () => null,
-);
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -57,12 +48,10 @@ const setUp = async () => {
 };
 
 describe('reading a repository', () => {
-  it.skipIf(version === null)('works with python-gitlab', async () => {
+  it.skipIf(!hasPythonGitlab)('works with python-gitlab', async () => {
     const { owner, project } = await setUp();
-    const script = join(import.meta.dirname, 'python_gitlab_reading.py');
-    const args = [script, front.url, await app().tokenOf(owner), project.path_with_namespace];
-    const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' } });
-    expect(stdout.trim()).toBe('ok');
+    const args = [front.url, await app().tokenOf(owner), project.path_with_namespace];
+    expect(await runPython('python_gitlab_reading.py', ...args)).toBe('ok');
   });
 
   it('works with gitbeaker', async () => {
