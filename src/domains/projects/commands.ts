@@ -24,6 +24,7 @@ import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
 import { type CheckedSource, checkSource } from './importing.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
 import { type ProjectRow, projectScope } from './model.ts';
+import { withNewRepository } from './new-repository.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
 import { requireAbility } from './policy.ts';
 import { getProject, personalNamespaceId } from './queries.ts';
@@ -77,39 +78,29 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   checkStorage(ctx, input.repository_storage);
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : null;
   const source = await sourceOf(ctx, input);
-  const { git } = ctx.services;
-  const made: string[] = [];
-  try {
-    const project = await ctx.transaction(async (tx) => {
-      await checkLimit(tx, namespace);
-      const { id, disk_path } = await insertProject(tx, {
-        namespace,
-        creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : ctx.actor.userId,
-        name,
-        path,
-        visibility_level,
-        default_branch,
-        avatar_key,
-        attributes: settingsOf(tx, null, input),
-        import_type: source?.import_type ?? null,
-        import_url: source?.shown ?? null,
-        unprotected: source !== null,
-      });
-      made.push(disk_path);
-      await git.init(disk_path, default_branch);
-      if (input.initialize_with_readme) await firstCommit(tx, { id, disk_path, name, default_branch });
-      const created = await getProject(tx, { id });
-      tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
-      if (!source) return created;
-      await source.begin(tx, created);
-      return getProject(tx, { id });
+  return withNewRepository(ctx, async (tx, init) => {
+    await checkLimit(tx, namespace);
+    const { id, disk_path } = await insertProject(tx, {
+      namespace,
+      creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : ctx.actor.userId,
+      name,
+      path,
+      visibility_level,
+      default_branch,
+      avatar_key,
+      attributes: settingsOf(tx, null, input),
+      import_type: source?.import_type ?? null,
+      import_url: source?.shown ?? null,
+      unprotected: source !== null,
     });
-    made.splice(made.indexOf(project.disk_path), 1);
-    return project;
-  } finally {
-    // Of attempts that came to nothing.
-    for (const disk_path of made) await git.remove(disk_path);
-  }
+    await init(disk_path, default_branch);
+    if (input.initialize_with_readme) await firstCommit(tx, { id, disk_path, name, default_branch });
+    const created = await getProject(tx, { id });
+    tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
+    if (!source) return created;
+    await source.begin(tx, created);
+    return getProject(tx, { id });
+  });
 };
 
 /**

@@ -5,6 +5,7 @@ import { readOverrides } from '#domains/projects/attributes.ts';
 import { checkLimit, insertProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { projectCreated } from '#domains/projects/events.ts';
 import { projectScope } from '#domains/projects/model.ts';
+import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
@@ -107,50 +108,40 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
   checkNameAndPath({ name, path });
   const override_params = readImportOverrides(options.override_params ?? {});
   const default_branch = namespace.default_branch || (await getSettings(ctx)).default_branch_name;
-  const { git } = ctx.services;
-  const made: string[] = [];
-  try {
-    const project = await ctx.transaction(async (tx) => {
-      const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
-      if (!replaced) await checkLimit(tx, namespace);
-      const suffix = replaced ? `-import-${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
-      const { id, disk_path } = await insertProject(tx, {
-        namespace,
-        creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
-        name: name.slice(0, 255 - suffix.length) + suffix,
-        path: path.slice(0, 255 - suffix.length) + suffix,
-        // It opens when it is complete.
-        visibility_level: 0,
-        default_branch,
-        attributes: {},
-        import_type: IMPORT_TYPE,
-        unprotected: true,
-      });
-      made.push(disk_path);
-      await git.init(disk_path, default_branch);
-      await addImporter(tx, id, namespace);
-      const created = await getProject(tx, { id });
-      tx.emit(projectCreated, {
-        ...projectScope(created),
-        subject: { type: 'Project', id },
-        payload: await payloadOf(tx, created),
-      });
-      await beginImport(tx, created, {
-        import_type: IMPORT_TYPE,
-        storage_key: options.storageKey,
-        override_params: toJsonb(override_params),
-        replaces_project_id: replaced?.id ?? null,
-        target_name: replaced ? name : null,
-        target_path: replaced ? path : null,
-      });
-      return getProject(tx, { id });
+  return withNewRepository(ctx, async (tx, init) => {
+    const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
+    if (!replaced) await checkLimit(tx, namespace);
+    const suffix = replaced ? `-import-${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
+    const { id, disk_path } = await insertProject(tx, {
+      namespace,
+      creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
+      name: name.slice(0, 255 - suffix.length) + suffix,
+      path: path.slice(0, 255 - suffix.length) + suffix,
+      // It opens when it is complete.
+      visibility_level: 0,
+      default_branch,
+      attributes: {},
+      import_type: IMPORT_TYPE,
+      unprotected: true,
     });
-    made.splice(made.indexOf(project.disk_path), 1);
-    return project;
-  } finally {
-    // Of attempts that came to nothing.
-    for (const disk_path of made) await git.remove(disk_path);
-  }
+    await init(disk_path, default_branch);
+    await addImporter(tx, id, namespace);
+    const created = await getProject(tx, { id });
+    tx.emit(projectCreated, {
+      ...projectScope(created),
+      subject: { type: 'Project', id },
+      payload: await payloadOf(tx, created),
+    });
+    await beginImport(tx, created, {
+      import_type: IMPORT_TYPE,
+      storage_key: options.storageKey,
+      override_params: toJsonb(override_params),
+      replaces_project_id: replaced?.id ?? null,
+      target_name: replaced ? name : null,
+      target_path: replaced ? path : null,
+    });
+    return getProject(tx, { id });
+  });
 };
 
 /** Maintainers of a group may import into it; people into their own namespace. */

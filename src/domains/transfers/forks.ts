@@ -7,6 +7,7 @@ import { checkLimit, insertProject, lockProject, payloadOf, targetNamespace } fr
 import { projectCreated, projectForked, projectUpdated } from '#domains/projects/events.ts';
 import { allowedVisibility } from '#domains/projects/insert.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -71,41 +72,31 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
   checkNameAndPath(named);
   const { branch = null } = options;
   if (branch !== null) await requireBranch(ctx, given, branch);
-  const { git } = ctx.services;
-  const made: string[] = [];
-  try {
-    const fork = await ctx.transaction(async (tx) => {
-      // The network it joins must not be split meanwhile.
-      await lockRelations(tx, 'shared');
-      const source = await lockProject(tx, given.id);
-      requireAbility(tx, source, 'fork_project');
-      if (source.import_status === 'scheduled' || source.import_status === 'started')
-        throw conflict('409 Conflict - the project is still being imported or forked itself');
-      await checkLimit(tx, namespace);
-      const default_branch = branch ?? source.default_branch ?? 'main';
-      const { id, disk_path } = await insertProject(tx, {
-        ...named,
-        namespace,
-        creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
-        visibility_level: await visibilityOf(tx, source, namespace, options.visibility ?? null),
-        default_branch,
-        attributes: inherited(source, options),
-      }).catch(asConflict);
-      made.push(disk_path);
-      await git.init(disk_path, default_branch);
-      await relate(tx, id, source, await networkOf(tx, source));
-      const created = await getProject(tx, { id });
-      tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
-      await tellOfFork(tx, source, created);
-      await beginImport(tx, created, { import_type: FORK_TYPE, override_params: toJsonb({ branch }) });
-      return getProject(tx, { id });
-    });
-    made.splice(made.indexOf(fork.disk_path), 1);
-    return fork;
-  } finally {
-    // Of attempts that came to nothing.
-    for (const disk_path of made) await git.remove(disk_path);
-  }
+  return withNewRepository(ctx, async (tx, init) => {
+    // The network it joins must not be split meanwhile.
+    await lockRelations(tx, 'shared');
+    const source = await lockProject(tx, given.id);
+    requireAbility(tx, source, 'fork_project');
+    if (source.import_status === 'scheduled' || source.import_status === 'started')
+      throw conflict('409 Conflict - the project is still being imported or forked itself');
+    await checkLimit(tx, namespace);
+    const default_branch = branch ?? source.default_branch ?? 'main';
+    const { id, disk_path } = await insertProject(tx, {
+      ...named,
+      namespace,
+      creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
+      visibility_level: await visibilityOf(tx, source, namespace, options.visibility ?? null),
+      default_branch,
+      attributes: inherited(source, options),
+    }).catch(asConflict);
+    await init(disk_path, default_branch);
+    await relate(tx, id, source, await networkOf(tx, source));
+    const created = await getProject(tx, { id });
+    tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
+    await tellOfFork(tx, source, created);
+    await beginImport(tx, created, { import_type: FORK_TYPE, override_params: toJsonb({ branch }) });
+    return getProject(tx, { id });
+  });
 };
 
 /**
