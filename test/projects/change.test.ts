@@ -221,12 +221,12 @@ it('moves last_activity_at with what happens', async () => {
   const user = await app().make.user();
   const project = await app().make.project({}, user);
   const { db } = app().hub.services;
+  await app().settle();
   await db
     .updateTable('projects')
     .set({ last_activity_at: '2020-01-01T00:00:00Z' })
     .where('id', '=', project.id)
     .execute();
-  await app().settle();
   const before = (await app().as(user).get(`/projects/${project.id}`)).body.last_activity_at;
   await app().as(user).post(`/projects/${project.id}/star`);
   await app().settle();

@@ -204,6 +204,7 @@ describe('GET /projects', () => {
   it('compares times, and changes of the record only in their order', async () => {
     const owner = await app().make.user();
     const [old, young] = [await app().make.project({}, owner), await app().make.project({}, owner)];
+    await app().settle(); // That they were made moves last_activity_at too.
     await setProject(old.id, { updated_at: '2020-01-01T00:00:00Z', last_activity_at: '2020-01-02T00:00:00Z' });
     const list = (query: string) => ids(app().as(owner), `/projects?owned=1&${query}`);
     expect(await list('last_activity_before=2020-01-03')).toEqual([old.id]);
