@@ -33,8 +33,6 @@ export const renamePersonalNamespace = async (
     .selectFrom('namespaces')
     .select(['id', 'full_path'])
     .where('owner_id', '=', id)
-    // Written out: a generic plan does not take the index of personal namespaces alone for a parameter.
-    .where(sql<boolean>`kind = 'user'`)
     .forUpdate()
     .executeTakeFirst();
   if (!before) return;

@@ -30,8 +30,6 @@ export const removeAccount = async (
     .selectFrom('namespaces')
     .select('id')
     .where('owner_id', '=', id)
-    // Written out: a generic plan does not take the index of personal namespaces alone for a parameter.
-    .where(sql<boolean>`kind = 'user'`)
     .forUpdate()
     .executeTakeFirst();
   if (namespace) {
