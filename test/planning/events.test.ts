@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { eventDefinitions } from '#app/events.ts';
 import { readEvents } from '#platform/event-log/read.ts';
 import { useApp } from '../support/app.ts';
+import { computedMs } from '../support/computed-ms.ts';
 import { makeScene } from './scene.ts';
 
 const app = useApp();
@@ -34,9 +35,9 @@ describe('events of planning', () => {
     const description = text + '!['.repeat(100_000) + '![](/uploads/'.repeat(20_000);
     await owner.post(`${path}/issues`, { title: 'pictures', description });
     await owner.post(`${path}/issues/1/notes`, { body: text });
-    const started = performance.now();
+    const started = computedMs();
     const { body, event } = await hookOf(project.id, 'issue.opened');
-    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(computedMs() - started).toBeLessThan(2_000);
     expect(body).toMatchObject({ object_attributes: { description: whole + description.slice(text.length) } });
     expect(event.payload).toMatchObject({ issue: { description } });
     expect((await hookOf(project.id, 'note.created')).body).toMatchObject({

@@ -3,7 +3,8 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
 import { useApp } from '../support/app.ts';
-import { BUSY, until } from '../support/until.ts';
+import { computedMs } from '../support/computed-ms.ts';
+import { until } from '../support/until.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -37,7 +38,7 @@ const file = (path: string, content: string): string =>
 
 const FROM_MAIN = 'from refs/heads/main^0\n';
 
-/** How long the hub took at most to answer something cheap while the work was under way. */
+/** What the hub computed at most before it answered something cheap while the work was under way. */
 const slowestAnswer = async (work: Promise<unknown>): Promise<number> => {
   let slowest = 0;
   let over = false;
@@ -46,9 +47,9 @@ const slowestAnswer = async (work: Promise<unknown>): Promise<number> => {
   };
   work.then(end, end);
   while (!over) {
-    const startedAt = performance.now();
+    const startedAt = computedMs();
     await app().anonymous.get('/-/liveness');
-    slowest = Math.max(slowest, performance.now() - startedAt);
+    slowest = Math.max(slowest, computedMs() - startedAt);
   }
   return slowest;
 };
@@ -62,7 +63,7 @@ const walks = async (): Promise<string[]> => {
 };
 
 describe('a push of ten thousand commits', () => {
-  it('is held against every rule, while the hub goes on answering', { timeout: 120_000, retry: BUSY }, async () => {
+  it('is held against every rule, while the hub goes on answering', { timeout: 120_000 }, async () => {
     const history = function* () {
       for (let n = 0; n < COMMITS; n++) {
         yield commit(n, `Fixes: number ${n}`, file(`folder${n % 100}/file${n}.txt`, `${n}`), FROM_MAIN);
@@ -98,7 +99,7 @@ describe('a push of ten thousand commits', () => {
 });
 
 describe('what somebody makes to slow the hub down', () => {
-  it('long messages under a dear pattern keep nobody waiting', { timeout: 120_000, retry: BUSY }, async () => {
+  it('long messages under a dear pattern keep nobody waiting', { timeout: 120_000 }, async () => {
     let state = 1;
     const noise = Array.from({ length: 65_000 }, () => {
       state = (state * 48_271) % 2_147_483_647;

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
-import { BUSY } from '../support/until.ts';
+import { computedMs } from '../support/computed-ms.ts';
 import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from './support.ts';
 
 const app = useApp();
@@ -135,9 +135,7 @@ describe('GET branches', () => {
     expect([body.length, merged.length]).toEqual([36, 30]);
   });
 
-  it('answers hostile expressions on 10,000 branches within a second, and others meanwhile', {
-    retry: BUSY,
-  }, async () => {
+  it('computes for less than a second over hostile expressions on 10,000 branches, and answers others meanwhile', async () => {
     const { owner, project, tree, path } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     const { disk_path } = await app()
@@ -159,15 +157,15 @@ describe('GET branches', () => {
       ['(?:a?){40}a{40}\\b.{20}$', null],
       ['(((.{0,9}){0,9}){0,3}c){2}', null],
     ] as const) {
-      const startedAt = performance.now();
+      const startedAt = computedMs();
       const slow = app()
         .as(owner)
         .get(`${path}?regex=${encodeURIComponent(regex)}`);
       const cheap = await app().anonymous.get('/-/liveness');
       expect(cheap.status).toBe(200);
-      expect(performance.now() - startedAt, regex).toBeLessThan(1_000);
+      expect(computedMs() - startedAt, regex).toBeLessThan(1_000);
       const { status, headers } = await slow;
-      expect(performance.now() - startedAt, regex).toBeLessThan(2_000);
+      expect(computedMs() - startedAt, regex).toBeLessThan(2_000);
       if (found === null) expect([200, 400], regex).toContain(status);
       else expect(headers.get('x-total'), regex).toBe(found);
     }

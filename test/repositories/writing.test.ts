@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import { computedMs } from '../support/computed-ms.ts';
 import { eventsOf, remoteOf, runGit, useFolder } from './support.ts';
 
 const app = useApp();
@@ -65,10 +66,10 @@ describe('POST commits', () => {
       file_path: `${number}${'/a'.repeat(2_000)}`,
       content: '',
     }));
-    const began = performance.now();
+    const began = computedMs();
     const { status, body } = await commit(at, deep);
     expect([status, body.message]).toEqual([400, 'The file paths lie in too many folders']);
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(computedMs() - began).toBeLessThan(5_000);
   });
 
   it('takes no .gitmodules that a push could not bring', async () => {

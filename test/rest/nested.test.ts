@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { expandJson, parseForm } from '#rest/nested.ts';
+import { computedMs } from '../support/computed-ms.ts';
 
 const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
@@ -72,10 +73,10 @@ describe('parseForm', () => {
       }),
       { numRuns: 500 },
     );
-    const started = performance.now();
+    const started = computedMs();
     expect(() => parseForm(`a${'['.repeat(1_000_000)}=1`)).not.toThrow();
     expect(() => parseForm('&'.repeat(1_000_000))).toThrow('too many parameters');
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(computedMs() - started).toBeLessThan(1_000);
   });
 });
 

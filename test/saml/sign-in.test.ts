@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Visitor } from '../pages/visitor.ts';
 import { type TestUser, useApp } from '../support/app.ts';
-import { BUSY } from '../support/until.ts';
+import { computedMs } from '../support/computed-ms.ts';
 import {
   type AssertionOptions,
   CERTIFICATE,
@@ -342,11 +342,11 @@ describe('answers that cannot be believed', () => {
     ],
   ])('refuses one %s', async (_what, forge) => attack(forge));
 
-  it('takes no time over what is too large', { retry: BUSY }, async () => {
+  it('takes no time over what is too large', async () => {
     const request = await begin(new Visitor(app().url));
-    const began = performance.now();
+    const began = computedMs();
     await deliver(responseAround(request, `${signedAssertion(request, { nameId: 'x' })}${'<!---->'.repeat(15_000)}`));
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(computedMs() - began).toBeLessThan(1_000);
     // As many groups as anybody is in are not.
     const { user, nameId } = await linkedUser();
     await signIn({ nameId, attributes: { groups: Array.from({ length: 500 }, (_, n) => `cn=group ${n},dc=corp`) } });

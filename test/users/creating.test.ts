@@ -2,8 +2,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { settingsSchema } from '#domains/settings/registry.ts';
 import { emailProblems } from '#domains/users/email-rules.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
+import { computedMs } from '../support/computed-ms.ts';
 import { linkTo, mailsTo } from '../support/mails.ts';
-import { BUSY } from '../support/until.ts';
 
 const app = useApp();
 const admin = () => app().as(app().root);
@@ -130,13 +130,13 @@ describe('the address of a new user', () => {
     expect((await create({ email: 'ab@example.com', password: PASSWORD })).status).toBe(201);
   });
 
-  it('is matched in linear time, by expressions that RE2 knows', { retry: BUSY }, async () => {
+  it('is matched in linear time, by expressions that RE2 knows', async () => {
     const bad = await admin().put('/application/settings', { email_restrictions: '(a)\\1' });
     expect([bad.status, bad.body]).toEqual([400, { message: { email_restrictions: ['is not a regular expression'] } }]);
     const settings = settingsSchema.parse({ email_restrictions_enabled: true, email_restrictions: '^(a+)+$' });
-    const started = performance.now();
+    const started = computedMs();
     expect(emailProblems(settings, `${'a'.repeat(60)}!@${'a'.repeat(180)}.test`)).toEqual([]);
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(computedMs() - started).toBeLessThan(1_000);
   });
 });
 
