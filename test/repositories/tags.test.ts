@@ -92,7 +92,7 @@ describe('tags', () => {
       const tag = await client.post(path, { tag_name: `t${at}`, ref });
       expect([ref, tag.body.commit?.id]).toEqual([ref, id]);
     }
-    for (const ref of ['', 'refs/heads/none', 'refs/keep-around/x', 'refs/heads/main~1']) {
+    for (const ref of ['', 'refs/heads/none', 'refs/keep-around/x', 'refs/heads/main@{1}']) {
       const branch = await client.post(`/projects/${project.id}/repository/branches`, { branch: 'none', ref });
       expect([ref, branch.status]).toEqual([ref, 400]);
     }

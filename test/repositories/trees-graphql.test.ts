@@ -123,7 +123,7 @@ describe('reading endpoints', () => {
       'a/./b',
       'a//b',
       'HEAD@{1}',
-      'main~1',
+      'main~99',
       'main^{tree}',
       ':/first',
       ':a',
@@ -141,7 +141,7 @@ describe('reading endpoints', () => {
       '.git/config',
       'refs/heads/--x',
       'refs/../x',
-      '@',
+      '@{-1}',
       '%',
       "';--",
     ];

@@ -3,9 +3,12 @@ import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { readRefFiles } from './ref-files.ts';
 import { validFullRef, validOid, validRefName } from './ref-names.ts';
-import type { Git, ListRefsOptions, Ref, RefChange } from './types.ts';
+import type { Git, ListRefsOptions, Ref, RefChange, RevisionStep } from './types.ts';
 
-type RefFunctions = Pick<Git, 'head' | 'setHead' | 'isEmpty' | 'listRefs' | 'resolve' | 'resolveCommit' | 'updateRefs'>;
+type RefFunctions = Pick<
+  Git,
+  'head' | 'setHead' | 'isEmpty' | 'listRefs' | 'resolve' | 'resolveCommit' | 'commitBefore' | 'updateRefs'
+>;
 
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
@@ -89,12 +92,18 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       return oid?.startsWith(text) ? oid : null;
     },
 
+    async commitBefore(path, oid, steps) {
+      return validOid(oid) ? commitAt(path, `${oid}${steps.map(writeStep).join('')}`) : null;
+    },
+
     async updateRefs(path, changes) {
       if (changes.length === 0) return;
       await runner.run(path, ['update-ref', '--stdin', '-z'], { input: transaction(changes) });
     },
   };
 };
+
+const writeStep = (step: RevisionStep): string => ('parent' in step ? `^${step.parent}` : `~${step.generations}`);
 
 /** The input of `git update-ref --stdin -z`; throws `invalid` for names and ids that are not. */
 export const transaction = (changes: readonly RefChange[]): string =>

@@ -30,6 +30,8 @@ export interface Git extends GitReading {
   resolve(path: string, ref: string): Promise<string | null>;
   /** The commit behind what a user typed: a branch, else a tag, else a full or abbreviated (7 or more) commit id; null for anything else. */
   resolveCommit(path: string, revision: string): Promise<string | null>;
+  /** The commit that steps back from another lead to, or null where history is too short for them. */
+  commitBefore(path: string, oid: string, steps: readonly RevisionStep[]): Promise<string | null>;
   /** Moves all refs or none. Throws `conflict` when one does not hold its `oldOid` or clashes with another name. */
   updateRefs(path: string, changes: readonly RefChange[]): Promise<void>;
   /** Those of the commits, tips of branches, that are contained in the commit `targetOid`: one process for all, none for what was asked before. */
@@ -145,6 +147,9 @@ export interface ListRefsOptions extends CallOptions {
   /** Given the name without `prefix`. */
   readonly match?: ((shortName: string) => boolean) | undefined;
 }
+
+/** From a commit to one before it: its parent number so and so, or so many generations along first parents. */
+export type RevisionStep = { readonly parent: number } | { readonly generations: number };
 
 export interface RefChange {
   /** Full name: `refs/heads/...`, `refs/tags/...`, `refs/merge-requests/...`, `refs/keep-around/...`. */

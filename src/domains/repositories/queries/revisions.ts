@@ -1,24 +1,38 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Services } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { BRANCHES, branchRef, TAGS } from '../model.ts';
+import { splitRevision } from './revision-steps.ts';
 
 type Place = Pick<ProjectRow, 'disk_path' | 'default_branch'>;
 
 /**
- * The commit that somebody means by a branch, tag or commit id, by a full ref name, or by `HEAD` or nothing: the default
- * branch. Null when there is none.
+ * The commit that somebody means by a branch, tag or commit id, by a full ref name, or by `HEAD`, `@` or nothing: the
+ * default branch. Steps back may follow: `main~2`, `HEAD^2`, `v1.0^{commit}`. Null when there is none.
+ *
+ * @throws DomainError `bad_request` for an expression of another kind
  */
 export const resolveRevision = async (
-  { services: { git } }: Pick<Context, 'services'>,
-  { disk_path, default_branch }: Place,
-  revision: string | undefined,
+  { services }: Pick<Context, 'services'>,
+  place: Place,
+  revision = '',
 ): Promise<string | null> => {
-  if (revision === undefined || revision === '' || revision === 'HEAD') {
+  const stepped = splitRevision(revision);
+  if (stepped === null) return resolveStart(services, place, revision);
+  const start = await resolveStart(services, place, stepped.start);
+  return start === null ? null : services.git.commitBefore(place.disk_path, start, stepped.steps);
+};
+
+const resolveStart = async (
+  { git }: Pick<Services, 'git'>,
+  { disk_path, default_branch }: Place,
+  name: string,
+): Promise<string | null> => {
+  if (name === '' || name === 'HEAD' || name === '@') {
     return default_branch === null ? null : git.resolve(disk_path, branchRef(default_branch));
   }
-  if (!revision.startsWith(BRANCHES) && !revision.startsWith(TAGS)) return git.resolveCommit(disk_path, revision);
-  const oid = await git.resolve(disk_path, revision);
+  if (!name.startsWith(BRANCHES) && !name.startsWith(TAGS)) return git.resolveCommit(disk_path, name);
+  const oid = await git.resolve(disk_path, name);
   const [commit] = oid === null ? [] : await git.readCommits(disk_path, [oid]);
   return commit?.id ?? null;
 };
