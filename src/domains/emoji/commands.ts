@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { noteAudience } from '#domains/notes/noteable.ts';
 import { requireCreateNote } from '#domains/notes/policy.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound } from '#platform/errors.ts';
@@ -39,6 +40,7 @@ export const addAward = async (ctx: Context, awardable: Awardable, given: string
 export const removeAward = async (ctx: Context, awardable: Awardable, id: number): Promise<AwardRow> => {
   const award = await getAward(ctx, awardable, id);
   if (!ctx.actor.isAdmin && award.user_id !== requireUser(ctx)) throw forbidden();
+  requireAbility(ctx, awardable.noteable.project, 'create_note');
   return ctx.transaction(async (tx) => {
     const gone = await tx.db.deleteFrom('award_emoji').where('id', '=', id).returningAll().executeTakeFirst();
     if (!gone) throw notFound('Award Emoji');

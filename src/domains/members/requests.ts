@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -36,6 +37,7 @@ export const requestAccess = async (ctx: Context, source: MemberSource): Promise
   if (userId === null) throw unauthenticated();
   const { request_access_enabled } = source.kind === 'group' ? source.group : source.project;
   if (!request_access_enabled) throw forbidden('Requests for access are not taken here');
+  if (source.kind === 'project') requireAbility(ctx, source.project, 'request_access');
   return ctx.transaction(async (tx) => {
     await lockSource(tx, source);
     const isOne = (!ctx.actor.isAdmin && levelOn(source) > 0) || (await findRow(tx, source, userId));

@@ -22,7 +22,10 @@ interface Rule {
   readonly features?: readonly Feature[];
   /** At least one of these. */
   readonly anyFeature?: readonly Feature[];
-  /** Changes the content: not in a project that is archived, or marked for deletion. */
+  /**
+   * Changes the content: not in a project that is archived, or marked for deletion. Who works on it and how (members,
+   * settings, protection, hooks) may still be changed, as on existing servers.
+   */
   readonly writes?: true;
 }
 
@@ -64,6 +67,7 @@ const rules = {
   read_snippet: { role: GUEST, open: 'anyone', features: ['snippets_access_level'] },
   read_wiki: { role: GUEST, open: 'anyone', features: ['wiki_access_level'] },
   read_member: { role: GUEST, open: 'signed_in' },
+  request_access: { role: GUEST, open: 'signed_in', writes: true },
   upload_file: { role: GUEST, writes: true },
   admin_uploads: { role: MAINTAINER },
   read_statistics: { role: REPORTER },
@@ -74,7 +78,7 @@ const rules = {
   admin_member: { role: MAINTAINER },
   admin_project: { role: MAINTAINER },
   update_settings: { role: MAINTAINER },
-  admin_protected_branch: { role: MAINTAINER, writes: true },
+  admin_protected_branch: { role: MAINTAINER },
   admin_hook: { role: MAINTAINER },
   admin_push_rule: { role: MAINTAINER },
   read_runners_token: { role: MAINTAINER },
