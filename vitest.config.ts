@@ -25,8 +25,9 @@ export default defineConfig({
     ],
     globalSetup: ['test/support/global-setup.ts'],
     // Generous: machines that run tests do other things too, and a test that hangs is found as well after a while.
-    testTimeout: 90_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 60_000, interval: 20 } },
     pool: 'forks',
     // Tests wait as much as they compute: on Postgres, on git, on processes. More than six would need more connections.
     maxWorkers: Math.min(availableParallelism() + 1, 6),

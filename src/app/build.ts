@@ -161,12 +161,13 @@ export const startHub = async ({
       });
       return {
         settle: async () => {
-          // Jobs emit events and followers add jobs: twice round reaches what the first round caused.
-          for (let round = 0; round < 2; round++) {
+          // Jobs emit events and followers add jobs: round after round, until these have emitted nothing more.
+          for (let followed = -1; followed !== (await eventLog.sequencer.sequence()); ) {
             await running.drain();
+            followed = eventLog.sequencer.position;
             await runner.drain();
+            await deliveries.drain();
           }
-          await deliveries.drain();
         },
         stop: async () => {
           await Promise.all([running.stop(), runner.stop(), deliveries.stop()]);

@@ -58,7 +58,7 @@ export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunn
   };
   let stopping: Promise<void> | undefined;
   return {
-    drain: (timeoutMs = 20_000) => drain(services.pool, jobs, timeoutMs),
+    drain: (timeoutMs = 60_000) => drain(services.pool, jobs, timeoutMs),
     stop: () => {
       stopping ??= stop();
       return stopping;

@@ -197,7 +197,7 @@ describe('effective access', () => {
       }),
       { numRuns: 40 },
     );
-  }, 60_000);
+  });
 
   it('has nothing left over after groups are deleted', async () => {
     await ctx.db.deleteFrom('namespaces').where('kind', '=', 'group').execute();

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'ldapts';
-import { until } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 
 const SLAPD = ['/usr/sbin/slapd', '/usr/lib/openldap/slapd', '/usr/libexec/slapd'].find((path) => existsSync(path));
 const SCHEMAS = ['/etc/ldap/schema', '/etc/openldap/schema'].find((path) => existsSync(path));
@@ -94,7 +94,7 @@ export class Directory {
 
   /** Does something to it as its administrator. */
   async change(run: (client: Client) => Promise<void>): Promise<void> {
-    const client = new Client({ url: this.url, connectTimeout: 2_000, timeout: 5_000 });
+    const client = new Client({ url: this.url, connectTimeout: PATIENCE_MS, timeout: PATIENCE_MS });
     try {
       await client.bind(ADMIN, ADMIN_PASSWORD);
       await run(client);

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { builder } from '#graphql/builder.ts';
 import { encodeCursor } from '#platform/cursor.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 import { live, startServer } from './server.ts';
 
 builder.queryField('ping', (t) => t.string({ resolve: () => 'pong' }));
@@ -24,7 +25,7 @@ afterEach(async () => {
 });
 
 const until = async (condition: () => boolean, what: string) => {
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + PATIENCE_MS;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`never: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));

@@ -170,7 +170,8 @@ describe('the delivery engine', () => {
     await insertDeliveries(it.services, [...bad, ...good], 20);
     const startedAt = performance.now();
     await until('the others are done', () => well.received.length === 200);
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    // Before the first of those that hang is given up, which is after ten seconds.
+    expect(performance.now() - startedAt).toBeLessThan(9_000);
     await until('it is recorded', async () => (await states(good[0] ?? 0)).delivered === 20);
     await it.engine.stop();
     // Given back: whoever comes next sends them.
@@ -242,7 +243,7 @@ describe('the delivery engine', () => {
     expect(await states(id)).toEqual({ sending: 3 });
     receiver.answer = 200;
     await using it = await startEngineProcess(database.url);
-    await until('it is delivered', async () => (await states(id)).delivered === 3, 30_000);
+    await until('it is delivered', async () => (await states(id)).delivered === 3);
     await it.engine.drain();
     const keys = receiver.received.map(({ headers }) => headers['idempotency-key']);
     expect(keys.slice(0, 3).sort()).toEqual(keys.slice(3).sort());
@@ -272,6 +273,6 @@ describe('the delivery engine', () => {
       response.writeHead(200).end();
     };
     await insertDeliveries(it.services, [id], 30);
-    await until('all is delivered', async () => (await states(id)).delivered === 30, 25_000);
+    await until('all is delivered', async () => (await states(id)).delivered === 30);
   });
 });

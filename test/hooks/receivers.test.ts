@@ -41,7 +41,7 @@ const attemptsOf = async (of: TestDatabase, hook: number): Promise<Attempt[]> =>
       where webhook_id = ${hook} order by id`.execute(db(of))
   ).rows;
 const firstAttempt = async (of: TestDatabase, hook: number): Promise<Attempt> => {
-  await until('it was tried', async () => (await attemptsOf(of, hook)).length > 0, 20_000);
+  await until('it was tried', async () => (await attemptsOf(of, hook)).length > 0);
   const [first] = await attemptsOf(of, hook);
   if (!first) throw new Error('there is no attempt');
   return first;
@@ -204,7 +204,8 @@ describe('a host', () => {
     await insertDeliveries(it.services, [well]);
     const { response_status, duration_ms } = await firstAttempt(local, well);
     expect(response_status).toBe(200);
-    expect(duration_ms).toBeLessThan(4_000);
+    // Before the first of those that hang is given up.
+    expect(duration_ms).toBeLessThan(9_000);
     expect(receiver.received.filter(({ path }) => path === '/well')).toHaveLength(1);
     await sql`delete from webhooks where id = any (${hanging}::bigint[])`.execute(db(local));
   });

@@ -9,9 +9,7 @@ const app = useApp();
 const browser = useBrowser();
 
 describeInBrowser('an account, in a browser', () => {
-  it('gets a second factor, and its person signs in with a code and with a recovery code', {
-    timeout: 90_000,
-  }, async () => {
+  it('gets a second factor, and its person signs in with a code and with a recovery code', async () => {
     const user = await makePerson(app());
     const { page } = await browser.open({ baseURL: app().url });
     const signIn = async () => {
@@ -58,7 +56,7 @@ describeInBrowser('an account, in a browser', () => {
     expect(await page.getByRole('main').textContent()).toContain('9 recovery codes are left.');
   });
 
-  it('gets a new password by mail', { timeout: 90_000 }, async () => {
+  it('gets a new password by mail', async () => {
     const user = await makePerson(app());
     const { page } = await browser.open({ baseURL: app().url });
     await page.goto('/users/sign_in');
@@ -83,7 +81,7 @@ describeInBrowser('an account, in a browser', () => {
     await page.getByRole('navigation', { name: 'Account' }).waitFor();
   });
 
-  it('gets another address, confirmed by the link of a mail', { timeout: 90_000 }, async () => {
+  it('gets another address, confirmed by the link of a mail', async () => {
     const user = await makePerson(app());
     const email = `browser-${user.username}@example.org`;
     const { page } = await browser.open({ baseURL: app().url, viewport: { width: 320, height: 640 } });

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
 
@@ -46,6 +47,7 @@ export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
     if (executablePath === null) return;
     browser = await chromium.launch({
       executablePath,
+      timeout: PATIENCE_MS,
       args: [
         '--no-sandbox',
         '--disable-gpu',
@@ -68,6 +70,7 @@ export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
     open: async ({ also = [], ...options }) => {
       if (!browser) throw new Error('there is no browser');
       const context = await browser.newContext(options);
+      context.setDefaultTimeout(PATIENCE_MS);
       const origins = new Set([new URL(options.baseURL).origin, ...also]);
       const requests: string[] = [];
       const strangers: string[] = [];

@@ -129,7 +129,8 @@ describe('a follower', () => {
       times.push((calls[seen] ?? 0) - committed);
     }
     await running.stop();
-    expect(times.sort((a, b) => a - b)[7]).toBeLessThan(200);
+    // A deaf one would look for the next after nearly a second, each time.
+    expect(times.sort((a, b) => a - b)[7]).toBeLessThan(600);
   });
 });
 

@@ -67,7 +67,7 @@ describe('a copy of a repository', () => {
     ).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('is whole, however the source is packed and pushed to meanwhile', { timeout: 120_000 }, async () => {
+  it('is whole, however the source is packed and pushed to meanwhile', async () => {
     const { path, tree, directory } = await source();
     let stopped = false;
     const busy = (async () => {

@@ -9,6 +9,7 @@ import { GitError } from '#platform/git/git-error.ts';
 import { decodedBody } from '#platform/git/smart-http.ts';
 import type { ServeOptions, ServeResult, Service } from '#platform/git/types.ts';
 import { createLogger } from '#platform/log.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 export interface GitBench {
   readonly git: Git;
@@ -160,7 +161,7 @@ export const startServer = async (git: Git): Promise<GitServer> => {
   };
 };
 
-export const until = async (condition: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<void> => {
+export const until = async (condition: () => boolean | Promise<boolean>, timeoutMs = PATIENCE_MS): Promise<void> => {
   const deadline = performance.now() + timeoutMs;
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error('it did not come about in time');

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FilesCommit, NewObjects } from '#platform/git/types.ts';
+import { computedMs } from '../support/computed-ms.ts';
 import { commitFile, fastImport, type GitBench, openBench, runGit, workTree } from './git-support.ts';
 
 let bench: GitBench;
@@ -195,7 +196,7 @@ describe('refs', () => {
       join(bench.root, path),
       commit + names.map((name) => `reset refs/heads/${name}\nfrom :1\n`).join('\n'),
     );
-    const startedAt = performance.now();
+    const startedAt = computedMs();
     expect(await bench.git.listRefs(path, { prefix: 'refs/heads/' })).toHaveLength(10_001);
     const page = await bench.git.listRefs(path, {
       prefix: 'refs/heads/',
@@ -203,7 +204,7 @@ describe('refs', () => {
       limit: 20,
     });
     expect(page.map(({ name }) => name).slice(0, 2)).toEqual(['refs/heads/branch-00007', 'refs/heads/branch-00017']);
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(computedMs() - startedAt).toBeLessThan(2_000);
   });
 });
 

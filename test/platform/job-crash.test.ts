@@ -77,8 +77,8 @@ describe('kill -9', () => {
     await kill(first);
     const killedAt = performance.now();
     for (const name of ['short', 'long'])
-      await until(`${name} is taken up`, async () => (await count(name, 'started')()) === 2, 20_000);
-    expect(performance.now() - killedAt).toBeLessThan(10_000);
+      await until(`${name} is taken up`, async () => (await count(name, 'started')()) === 2);
+    expect(performance.now() - killedAt).toBeLessThan(30_000);
     expect(await runs('long')).toEqual([
       { process: first.id, attempt: 1, what: 'started' },
       { process: second.id, attempt: 2, what: 'started' },
@@ -98,7 +98,7 @@ describe('kill -9', () => {
     await kill(first);
     await pool.query(`update graphile_worker._private_jobs set payload = '{"name": "alone", "hang": false}'`);
     await startWorker();
-    await until('it is finished', async () => (await count('alone', 'finished')()) === 1, 20_000);
+    await until('it is finished', async () => (await count('alone', 'finished')()) === 1);
     await until(
       'it is gone',
       async () => (await pool.query('select from graphile_worker._private_jobs')).rows.length === 0,
@@ -147,7 +147,7 @@ describe('a process taken for dead', () => {
     await until('it runs', async () => (await runs('paused')).length === 1);
     const second = await startWorker();
     first.child.kill('SIGSTOP');
-    await until('the other takes it up', async () => (await count('paused', 'started')()) === 2, 15_000);
+    await until('the other takes it up', async () => (await count('paused', 'started')()) === 2);
     first.child.kill('SIGCONT');
     await until('the first stops it', async () => (await count('paused', 'aborted')()) === 1);
     expect((await runs('paused')).find((run) => run.what === 'aborted')?.process).toBe(first.id);
@@ -158,7 +158,7 @@ describe('a process taken for dead', () => {
     const { rows } = await pool.query('select locked_by from graphile_worker._private_jobs');
     expect(rows).toEqual([{ locked_by: `${second.id}:long:1;` }]);
     await kill(second);
-    await until('it works on', async () => (await count('paused', 'started')()) === 3, 15_000);
+    await until('it works on', async () => (await count('paused', 'started')()) === 3);
     expect((await runs('paused')).at(-1)).toMatchObject({ process: first.id, what: 'started' });
   });
 });

@@ -310,7 +310,8 @@ describe('runners', () => {
       times.push((started[n] ?? 0) - committed);
     }
     await runner.drain();
-    expect(times.sort((a, b) => a - b)[7]).toBeLessThan(200);
+    // Deaf ones would look for the next after nearly two seconds, each time.
+    expect(times.sort((a, b) => a - b)[7]).toBeLessThan(1_000);
   });
 
   it('when stopped, abort what runs on and return it without the loss of an attempt', async () => {
@@ -337,7 +338,8 @@ describe('runners', () => {
     const startedAt = performance.now();
     await runner.stop();
     running.length = 0;
-    expect(performance.now() - startedAt).toBeLessThan(8_000);
+    // Six seconds by its own limits; the rest is for statements on a busy machine.
+    expect(performance.now() - startedAt).toBeLessThan(12_000);
     const rows = await queued();
     expect(rows).toHaveLength(3);
     for (const row of rows)

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { Listener } from '#platform/db/listener.ts';
 import { createLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const log = createLogger('silent');
 let database: TestDatabase;
@@ -34,15 +35,15 @@ test('handlers hear their channel, until they are taken off', async () => {
   listener.on('later', (payload) => later.push(payload));
   await notify('first', '1');
   await notify('Second; "channel"', '2');
-  await vi.waitFor(() => expect([first, second]).toEqual([['1'], ['2']]), 5_000);
+  await vi.waitFor(() => expect([first, second]).toEqual([['1'], ['2']]), PATIENCE_MS);
   await vi.waitFor(async () => {
     await notify('later', '3');
     expect(later).toContain('3');
-  }, 5_000);
+  }, PATIENCE_MS);
   off();
   await notify('Second; "channel"', '4');
   await notify('first', '5');
-  await vi.waitFor(() => expect(first).toEqual(['1', '5']), 5_000);
+  await vi.waitFor(() => expect(first).toEqual(['1', '5']), PATIENCE_MS);
   expect(second).toEqual(['2']);
   await listener.close();
 });
@@ -59,10 +60,10 @@ test('a lost connection comes back, wakes everybody, and goes on', async () => {
   await listener.start();
   for (let round = 1; round <= 2; round++) {
     await terminate();
-    await vi.waitFor(() => expect(reconnects).toBe(round), 10_000);
+    await vi.waitFor(() => expect(reconnects).toBe(round), PATIENCE_MS);
     expect(heard).toEqual(['']);
     await notify('channel', 'after');
-    await vi.waitFor(() => expect(heard).toEqual(['', 'after']), 5_000);
+    await vi.waitFor(() => expect(heard).toEqual(['', 'after']), PATIENCE_MS);
     heard.length = 0;
   }
   await listener.close();
@@ -78,10 +79,10 @@ test('it keeps trying while the database refuses, and close ends the tries', asy
   const warn = vi.spyOn(log, 'warn');
   await client.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
   await client.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name]);
-  await vi.waitFor(() => expect(warn.mock.calls.length).toBeGreaterThan(3), 10_000);
+  await vi.waitFor(() => expect(warn.mock.calls.length).toBeGreaterThan(3), PATIENCE_MS);
   expect(reconnects).toBe(0);
   await client.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
-  await vi.waitFor(() => expect(reconnects).toBe(1), 10_000);
+  await vi.waitFor(() => expect(reconnects).toBe(1), PATIENCE_MS);
   await listener.close();
   await own.drop();
 });

@@ -337,7 +337,7 @@ describe('who sees which projects', () => {
       }),
       { numRuns: RUNS, endOnFailure: false },
     );
-  }, 300_000);
+  });
 });
 
 const readsAgree = async (model: Model, who: Who, project: Project): Promise<void> => {

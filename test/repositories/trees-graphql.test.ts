@@ -108,7 +108,7 @@ describe('the tree of a repository', () => {
 });
 
 describe('reading endpoints', () => {
-  it('answer hostile names with a refusal, and keep answering', { timeout: 240_000 }, async () => {
+  it('answer hostile names with a refusal, and keep answering', async () => {
     const { owner, path } = await filledProject(app(), folder(), { a: '1' });
     const client = app().as(owner);
     const names = [

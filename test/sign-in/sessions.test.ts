@@ -214,7 +214,7 @@ describe('sessions', () => {
       await process.ended;
       await rm(dataDir, { recursive: true, force: true });
     }
-  }, 120_000);
+  });
 
   it('tell of a sign-in from an address that is new by mail, unless that is turned off', async () => {
     const user = await makePerson(app(), { sign_in_count: 3, current_sign_in_ip: '192.0.2.7' });

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { inject } from 'vitest';
 import { withDatabase } from './database-url.ts';
+import { PATIENCE_MS } from './until.ts';
 
 export interface TestDatabase {
   readonly url: string;
@@ -10,7 +11,6 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-const RETRY_MS = 10_000;
 const OBJECT_IN_USE = '55006';
 
 /** A database of its own, migrated: a clone of the template that global-setup.ts made. */
@@ -35,7 +35,7 @@ const onServer = async (url: string, text: string): Promise<void> => {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    for (const deadline = performance.now() + RETRY_MS; ; ) {
+    for (const deadline = performance.now() + PATIENCE_MS; ; ) {
       try {
         await client.query(text);
         return;

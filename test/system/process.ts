@@ -35,14 +35,10 @@ export const startProcess = (env: Readonly<Record<string, string>>, args: readon
     });
   });
   const url = () =>
-    until(
-      'the hub to serve',
-      () => {
-        const line = out.map((each) => /^Millrace serves at (\S+)$/.exec(each)).find((match) => match !== null);
-        if (!line && over !== null) throw new Error(`ended with ${over}:\n${[...out, ...log].join('\n')}`);
-        return line?.[1];
-      },
-      60_000,
-    );
+    until('the hub to serve', () => {
+      const line = out.map((each) => /^Millrace serves at (\S+)$/.exec(each)).find((match) => match !== null);
+      if (!line && over !== null) throw new Error(`ended with ${over}:\n${[...out, ...log].join('\n')}`);
+      return line?.[1];
+    });
   return { child, out, log, ended, url };
 };

@@ -212,17 +212,17 @@ describe('several processes on one database', () => {
       await query(adminUrl, `alter database ${name} allow_connections true`);
     }
     for (const url of [bothUrl, webUrl, workerUrl]) {
-      await until('it to be ready', async () => (await clientOf(url).get('/-/readiness')).status === 200, 10_000);
+      await until('it to be ready', async () => (await clientOf(url).get('/-/readiness')).status === 200);
     }
     const after = await label('after');
     expect(after.status).toBe(201);
-    await until('the event', () => JSON.stringify(seen).includes(`"subjectId":${after.body.id}`), 10_000);
+    await until('the event', () => JSON.stringify(seen).includes(`"subjectId":${after.body.id}`));
     expect(seen).not.toContain('complete');
     expect((await client.get(`/groups/${group.id}/labels?search=lost`)).body).toEqual([]);
     // Jobs too: the connection that listens for them is another.
     const project = (await client.post('/projects', { name: 'q' })).body;
     expect((await client.delete(`/projects/${project.id}`)).status).toBe(202);
-    await until('the job', async () => (await jobsLeft()) === 0, 15_000);
+    await until('the job', async () => (await jobsLeft()) === 0);
     unsubscribe();
     sse.dispose();
   });

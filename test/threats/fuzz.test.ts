@@ -163,7 +163,7 @@ const deleting = routes.filter(({ method, path }) => method === 'DELETE' && !END
 const admin = routes.filter(({ method, admin }) => admin && method !== 'DELETE');
 const others = routes.filter(({ method, admin }) => !admin && method !== 'DELETE');
 
-describe('hostile parameters', { timeout: ALL ? 600_000 : 120_000 }, () => {
+describe('hostile parameters', ALL ? { timeout: 600_000 } : {}, () => {
   it('are refused by every route in the documented form, while others are served', async () => {
     const work = send(app().as(world.owner), probes(others));
     const slowestMs = await slowestWhile(work);

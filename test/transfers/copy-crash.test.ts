@@ -38,9 +38,7 @@ const refsOf = async (project: { path_with_namespace: string }, user: TestUser) 
   (await tryGit(folder(), 'ls-remote', await remoteOf(app, project, user))).stdout;
 
 describe('kill -9', () => {
-  it('in the middle of a clone serves no half repository, and the clone is made anew', {
-    timeout: 120_000,
-  }, async () => {
+  it('in the middle of a clone serves no half repository, and the clone is made anew', async () => {
     await app.as(app.root).put('/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
     const user = await app.make.user();
     const tree = await workTree(folder());
@@ -65,7 +63,7 @@ describe('kill -9', () => {
     expect(made.status).toBe(201);
     const { id } = made.body;
     const first = await workers.start();
-    await until('a part has come', async () => (await stateOf(id)).bytes > 0, 30_000);
+    await until('a part has come', async () => (await stateOf(id)).bytes > 0);
     expect(await asideOf(id)).toHaveLength(1);
     expect(await refsOf(made.body, user)).toBe('');
     await workers.kill(first);
@@ -73,7 +71,7 @@ describe('kill -9', () => {
     expect(await refsOf(made.body, user)).toBe('');
 
     const second = await workers.start();
-    await until('it is finished', async () => (await stateOf(id)).status === 'finished', 40_000);
+    await until('it is finished', async () => (await stateOf(id)).status === 'finished');
     expect([(await stateOf(id)).attempt, tries]).toEqual([2, 2]);
     expect(await refsOf(made.body, user)).toContain('refs/heads/main');
     await runGit(await directoryOf(id), 'fsck', '--full', '--strict');
@@ -81,7 +79,7 @@ describe('kill -9', () => {
     await workers.kill(second);
   });
 
-  it('in the middle of a fork leaves nothing behind once it is made', { timeout: 120_000 }, async () => {
+  it('in the middle of a fork leaves nothing behind once it is made', async () => {
     const owner = await app.make.user();
     const source = await app.make.project({ visibility: 'public', initialize_with_readme: true }, owner);
     const { body: fork } = await app.as(await app.make.user()).post(`/projects/${source.id}/fork`);
@@ -97,7 +95,7 @@ describe('kill -9', () => {
       .where('id', '=', id)
       .execute();
     const worker = await workers.start();
-    await until('it is finished', async () => (await stateOf(fork.id)).status === 'finished', 40_000);
+    await until('it is finished', async () => (await stateOf(fork.id)).status === 'finished');
     expect((await stateOf(fork.id)).attempt).toBe(2);
     expect(await asideOf(fork.id)).toEqual([]);
     await runGit(directory, 'fsck', '--full', '--strict');

@@ -154,7 +154,7 @@ class Engine implements DeliveryEngine {
     this.#loop.wake();
   }
 
-  async drain(timeoutMs = 20_000): Promise<void> {
+  async drain(timeoutMs = 60_000): Promise<void> {
     for (const deadline = performance.now() + timeoutMs; ; ) {
       this.#loop.wake();
       await this.#loop.settled();
