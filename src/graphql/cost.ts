@@ -30,7 +30,8 @@ export type Cost = (variables: Variables) => number;
 /**
  * The cost of a validated operation: a connection counts its page size, a plain list ten, each multiplied by the
  * sizes of the lists around it. A field may declare `extensions: { cost: n }` where each is dear on its own (reads a
- * repository, say). Introspection is free.
+ * repository, say), and a connection `extensions: { usualSize: n }` where it comes with its parent and mostly holds few:
+ * so many it counts when the query does not say how many it wants. Introspection is free.
  */
 export const costOf = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
   const root = schema.getRootType(operation.operation);
@@ -103,7 +104,7 @@ const compile = (
     if (isConnection)
       branches.push({
         own,
-        size: selectsRows(fragments, selected) ? pageSize(nodes[0]) : one,
+        size: selectsRows(fragments, selected) ? pageSize(nodes[0], usualSizeOf(field)) : one,
         isList: true,
         below: rowsOnly(below),
       });
@@ -127,12 +128,15 @@ const selectsRows = (fragments: Fragments, sets: readonly SelectionSetNode[]): b
 const rowsOnly = (below: readonly Branch[]): Branch[] =>
   below.map((branch) => (branch.isList ? { ...branch, isList: false, size: one } : branch));
 
-const pageSize = (node: FieldNode | undefined): Branch['size'] => {
+const usualSizeOf = ({ extensions }: GraphQLField<unknown, unknown>): number =>
+  typeof extensions.usualSize === 'number' ? extensions.usualSize : MAX_PAGE_SIZE;
+
+const pageSize = (node: FieldNode | undefined, usual: number): Branch['size'] => {
   const given = (name: string) => node?.arguments?.find((argument) => argument.name.value === name)?.value;
   const [first, last] = [given('first'), given('last')];
-  if (!first && !last) return () => MAX_PAGE_SIZE;
+  if (!first && !last) return () => usual;
   return (variables) => {
-    const size = read(first, variables) ?? read(last, variables) ?? MAX_PAGE_SIZE;
+    const size = read(first, variables) ?? read(last, variables) ?? usual;
     return Math.max(0, Math.min(size, MAX_PAGE_SIZE));
   };
 };

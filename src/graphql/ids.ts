@@ -23,6 +23,7 @@ export const ID_SCALARS = {
   PersonalAccessTokenID: ['PersonalAccessToken'],
   SessionID: ['Session'],
   ProjectID: ['Project'],
+  ProjectsBranchRuleID: ['Projects::BranchRule'],
   ProjectsTopicID: ['Projects::Topic'],
   ReleaseID: ['Release'],
   ReleasesLinkID: ['Releases::Link'],

@@ -1,3 +1,4 @@
+import './graphql/branch-rules.ts';
 import './graphql/branches.ts';
 import './graphql/languages.ts';
 import './graphql/protected-branches.ts';

@@ -1,6 +1,7 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
@@ -20,7 +21,10 @@ import { isGranted, readProtections } from './protections.ts';
 
 export interface ProtectedBranch {
   readonly id: number;
+  readonly project_id: number;
   readonly name: string;
+  readonly created_at: string;
+  readonly updated_at: string;
   readonly allow_force_push: boolean;
   readonly code_owner_approval_required: boolean;
   readonly levels: readonly GrantedLevel[];
@@ -37,14 +41,33 @@ export interface ProtectionInput {
   readonly code_owner_approval_required?: boolean | undefined;
 }
 
+export interface ProtectionChanges extends ProtectionInput {
+  /** Another name or wildcard. */
+  readonly name?: string | undefined;
+  /** Whom to allow stands for all that were allowed to do that; otherwise they join those. */
+  readonly replaces?: boolean | undefined;
+}
+
+export interface ProtectionFilter {
+  /** Part of the name, whatever its case. */
+  readonly search?: string | undefined;
+}
+
 /** Protected branches and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
 export const listProtectedBranches = async (
   ctx: Context,
   project: ProjectRow,
-  { search }: { readonly search?: string | undefined } = {},
+  filter: ProtectionFilter = {},
 ): Promise<List<ProtectedBranch>> => {
   requireAbility(ctx, project, 'read_protected_branch');
-  const all = await readAll(ctx, project.id);
+  return listOfProtections(await read(ctx, sql`b.project_id = ${project.id}`), filter);
+};
+
+/** The protections of one project, all of which are at hand, as a list. */
+export const listOfProtections = <Row extends ProtectedBranch>(
+  all: readonly Row[],
+  { search }: ProtectionFilter = {},
+): List<Row> => {
   const term = search?.toLowerCase() ?? '';
   return listOfRows(
     all.filter(({ name }) => name.toLowerCase().includes(term)),
@@ -52,10 +75,29 @@ export const listProtectedBranches = async (
   );
 };
 
+/** Of many projects at once, by name; the caller has `read_protected_branch` in each. Those without any are absent. */
+export const protectedBranchesByProjects = async (
+  ctx: Context,
+  projectIds: readonly number[],
+): Promise<ReadonlyMap<number, readonly ProtectedBranch[]>> =>
+  Map.groupBy(await read(ctx, sql`b.project_id = any (${projectIds}::bigint[])`), ({ project_id }) => project_id);
+
 /** By its exact name, wildcards and all. @throws DomainError `not_found` */
 export const getProtectedBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
   requireAbility(ctx, project, 'read_protected_branch');
   return named(ctx, project, name);
+};
+
+/** By its id, with its project. @throws DomainError `not_found`, also where the caller may not know of it */
+export const getProtectedBranchById = async (
+  ctx: Context,
+  id: number,
+): Promise<{ readonly project: ProjectRow; readonly branch: ProtectedBranch }> => {
+  const [branch] = await read(ctx, sql`b.id = ${id}`);
+  if (!branch) throw notFound();
+  const project = await getProject(ctx, { id: branch.project_id });
+  requireAbility(ctx, project, 'read_protected_branch');
+  return { project, branch };
 };
 
 /**
@@ -71,8 +113,7 @@ export const protectBranch = async (
   input: ProtectionInput,
 ): Promise<ProtectedBranch> => {
   requireAbility(ctx, project, 'admin_protected_branch');
-  const problem = nameProblem(name);
-  if (problem !== null) throw invalid({ name: [problem] });
+  requireName(name);
   return ctx.transaction(async (tx) => {
     const created = await tx.db
       .insertInto('protected_branches')
@@ -98,24 +139,30 @@ export const protectBranch = async (
 export const updateProtectedBranch = async (
   ctx: Context,
   project: ProjectRow,
-  name: string,
-  input: ProtectionInput,
+  oldName: string,
+  input: ProtectionChanges,
 ): Promise<ProtectedBranch> => {
   requireAbility(ctx, project, 'admin_protected_branch');
+  const { name = oldName } = input;
+  if (name !== oldName) requireName(name);
   return ctx.transaction(async (tx) => {
-    const before = await named(tx, project, name, true);
+    const before = await named(tx, project, oldName, true);
     await requireUnprotect(tx, project, before, 'you are not allowed to change the protection of this branch');
     const { allow_force_push = before.allow_force_push } = input;
     const { code_owner_approval_required = before.code_owner_approval_required } = input;
     await tx.db
       .updateTable('protected_branches')
-      .set({ allow_force_push, code_owner_approval_required })
+      .set({ name, allow_force_push, code_owner_approval_required, updated_at: sql`now()` })
       .where('id', '=', before.id)
-      .execute();
+      .execute()
+      .catch(asTaken);
     for (const [action, level, grants] of wishes(input)) {
       const present = before.levels.filter((each) => each.action === action);
-      // A plain level stands for all roles given before.
-      const replaced = level === undefined ? [] : present.filter(({ access_level }) => access_level !== null);
+      const replaced = present.filter(
+        // A plain level stands for all roles given before.
+        ({ access_level }) =>
+          (level !== undefined && access_level !== null) || (input.replaces && grants !== undefined),
+      );
       await removeLevels(tx, [...replaced.map(({ id }) => id), ...idsToRemove(present, grants ?? [])]);
       const added = (grants ?? []).filter(({ destroy }) => !destroy);
       await addLevels(tx, project, { protected_branch_id: before.id }, action, [
@@ -153,6 +200,22 @@ const requireUnprotect = async (
   if (!isGranted(tx, project.access_level, rules, 'unprotect', callersGroups)) throw forbidden(refusal);
 };
 
+const requireName = (name: string): void => {
+  const problem = nameProblem(name);
+  if (problem !== null) throw invalid({ name: [problem] });
+};
+
+const asTaken = (error: unknown): never => {
+  if (
+    error instanceof Error &&
+    'constraint' in error &&
+    error.constraint === 'protected_branches_project_id_name_key'
+  ) {
+    throw invalid({ name: ['has already been taken'] });
+  }
+  throw error;
+};
+
 const wishes = (input: ProtectionInput) =>
   [
     ['push', input.push_access_level, input.allowed_to_push],
@@ -170,17 +233,17 @@ const named = async (ctx: Context, project: ProjectRow, name: string, lock = fal
       .forUpdate()
       .execute();
   }
-  const [found] = await readAll(ctx, project.id, name);
+  const [found] = await read(ctx, sql`b.project_id = ${project.id} and b.name = ${name}`);
   if (!found) throw notFound();
   return found;
 };
 
-const readAll = async (ctx: Context, projectId: number, name: string | null = null): Promise<ProtectedBranch[]> => {
+const read = async (ctx: Context, which: RawBuilder<unknown>): Promise<ProtectedBranch[]> => {
   const { rows } = await sql<ProtectedBranch>`
-    select b.id, b.name, b.allow_force_push, b.code_owner_approval_required,
+    select b.id, b.project_id, b.name, b.allow_force_push, b.code_owner_approval_required, b.created_at, b.updated_at,
       ${levelsOf('protected_branch_id', sql.ref('b.id'))} as levels
     from protected_branches b
-    where b.project_id = ${projectId} and (${name}::text is null or b.name = ${name})
+    where ${which}
     order by b.name`.execute(ctx.db);
   return rows;
 };

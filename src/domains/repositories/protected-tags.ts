@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
@@ -17,6 +17,7 @@ import {
 
 export interface ProtectedTag {
   readonly id: number;
+  readonly project_id: number;
   readonly name: string;
   readonly levels: readonly GrantedLevel[];
 }
@@ -30,8 +31,19 @@ export interface TagProtectionInput {
 /** Protected tags and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
 export const listProtectedTags = async (ctx: Context, project: ProjectRow): Promise<List<ProtectedTag>> => {
   requireAbility(ctx, project, 'read_protected_branch');
-  return listOfRows(await readAll(ctx, project.id), ({ name }) => name);
+  return listOfTagProtections(await read(ctx, sql`t.project_id = ${project.id}`));
 };
+
+/** The protected tags of one project, all of which are at hand, as a list. */
+export const listOfTagProtections = (all: readonly ProtectedTag[]): List<ProtectedTag> =>
+  listOfRows(all, ({ name }) => name);
+
+/** Of many projects at once, by name; the caller has `read_protected_branch` in each. Those without any are absent. */
+export const protectedTagsByProjects = async (
+  ctx: Context,
+  projectIds: readonly number[],
+): Promise<ReadonlyMap<number, readonly ProtectedTag[]>> =>
+  Map.groupBy(await read(ctx, sql`t.project_id = any (${projectIds}::bigint[])`), ({ project_id }) => project_id);
 
 /** By its exact name, wildcards and all. @throws DomainError `not_found` */
 export const getProtectedTag = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
@@ -81,17 +93,17 @@ export const unprotectTag = async (ctx: Context, project: ProjectRow, name: stri
 };
 
 const named = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
-  const [found] = await readAll(ctx, project.id, name);
+  const [found] = await read(ctx, sql`t.project_id = ${project.id} and t.name = ${name}`);
   if (!found) throw notFound();
   return found;
 };
 
-const readAll = async (ctx: Context, projectId: number, name: string | null = null): Promise<ProtectedTag[]> => {
+const read = async (ctx: Context, which: RawBuilder<unknown>): Promise<ProtectedTag[]> => {
   const { rows } = await sql<ProtectedTag>`
-    select t.id, t.name,
+    select t.id, t.project_id, t.name,
       ${levelsOf('protected_tag_id', sql.ref('t.id'))} as levels
     from protected_tags t
-    where t.project_id = ${projectId} and (${name}::text is null or t.name = ${name})
+    where ${which}
     order by t.name`.execute(ctx.db);
   return rows;
 };

@@ -201,7 +201,7 @@ const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly Re
 const moveDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): Promise<void> => {
   await tx.db
     .updateTable('protected_branches')
-    .set({ name: branch })
+    .set({ name: branch, updated_at: sql`now()` })
     .where('project_id', '=', project.id)
     .where('name', '=', project.default_branch ?? '')
     .where(({ not, exists, selectFrom }) =>

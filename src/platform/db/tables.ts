@@ -930,6 +930,7 @@ export interface ProtectedBranches {
   id: Generated<number>;
   name: string;
   project_id: number;
+  updated_at: Generated<string>;
 }
 
 export interface ProtectedTags {

@@ -2,12 +2,14 @@ import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts
 import { can } from '#domains/projects/policy.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import {
-  listProtectedBranches,
+  listOfProtections,
   type ProtectedBranch,
   type ProtectionInput,
   protectBranch,
+  protectedBranchesByProjects,
   unprotectBranch,
   updateProtectedBranch,
 } from '../protected-branches.ts';
@@ -51,6 +53,9 @@ const ProtectedBranchConnection = builder.connectionObject(
   { name: 'ProtectedBranchEdge' },
 );
 
+/** Of the projects on a page in one statement. */
+export const loadProtectedBranches = loader(protectedBranchesByProjects);
+
 readsOfProject('protectedBranches', JUDGED);
 builder.objectField(ProjectRef, 'protectedBranches', (t) =>
   t.connection(
@@ -61,7 +66,8 @@ builder.objectField(ProjectRef, 'protectedBranches', (t) =>
       args: { search: t.arg.string() },
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
-        return listConnection(args, info, listProtectedBranches(ctx, project, { search: args.search ?? undefined }));
+        const all = (await loadProtectedBranches(ctx, project.id)) ?? [];
+        return listConnection(args, info, listOfProtections(all, { search: args.search ?? undefined }));
       },
     },
     ProtectedBranchConnection,

@@ -2,8 +2,15 @@ import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { listProtectedTags, type ProtectedTag, protectTag, unprotectTag } from '../protected-tags.ts';
+import {
+  listOfTagProtections,
+  type ProtectedTag,
+  protectedTagsByProjects,
+  protectTag,
+  unprotectTag,
+} from '../protected-tags.ts';
 import { LevelRef } from './protected-branches.ts';
 import { projectAt } from './refs.ts';
 
@@ -24,6 +31,8 @@ const ProtectedTagConnection = builder.connectionObject(
   { name: 'ProtectedTagEdge' },
 );
 
+const loadProtectedTags = loader(protectedTagsByProjects);
+
 readsOfProject('protectedTags', JUDGED);
 builder.objectField(ProjectRef, 'protectedTags', (t) =>
   t.connection(
@@ -33,7 +42,7 @@ builder.objectField(ProjectRef, 'protectedTags', (t) =>
       description: 'For Developers and up.',
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
-        return listConnection(args, info, listProtectedTags(ctx, project));
+        return listConnection(args, info, listOfTagProtections((await loadProtectedTags(ctx, project.id)) ?? []));
       },
     },
     ProtectedTagConnection,

@@ -4,6 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { compareBytes, type List, listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
+import { mapLimit } from '#platform/map-limit.ts';
 import { BRANCHES, type Branch, branchName, branchRef, matchesPattern } from '../model.ts';
 import { mayPushTo } from '../policy.ts';
 import { developersMay, matching, readProtections } from '../protections.ts';
@@ -102,3 +103,18 @@ export const listBranchNames = async (
   });
   return refs.slice(offset, offset + limit).flatMap((ref) => branchName(ref.name) ?? []);
 };
+
+const REPOSITORIES_AT_ONCE = 4;
+
+/** The names of all branches of each project. @throws DomainError as `requireAbility(read_code)` */
+export const branchNamesOf = async (
+  ctx: Context,
+  projects: readonly ProjectRow[],
+): Promise<ReadonlyMap<ProjectRow, readonly string[]>> =>
+  new Map(
+    await mapLimit(projects, REPOSITORIES_AT_ONCE, async (project) => {
+      requireAbility(ctx, project, 'read_code');
+      const refs = await ctx.services.git.listRefs(project.disk_path, { prefix: BRANCHES, signal: ctx.signal });
+      return [project, refs.map(({ name }) => name.slice(BRANCHES.length))] as const;
+    }),
+  );

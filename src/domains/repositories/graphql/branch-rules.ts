@@ -1,0 +1,212 @@
+import { MAINTAINER } from '#domains/access/model.ts';
+import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { builder } from '#graphql/builder.ts';
+import { connection, listConnection, pageOfAll } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import { matchesPattern } from '../model.ts';
+import {
+  getProtectedBranchById,
+  listOfProtections,
+  type ProtectedBranch,
+  protectBranch,
+  unprotectBranch,
+  updateProtectedBranch,
+} from '../protected-branches.ts';
+import { describeLevel, type Grant, type GrantedLevel } from '../protection-levels.ts';
+import { branchNamesOf } from '../queries/branches.ts';
+import { loadProtectedBranches } from './protected-branches.ts';
+import { type InProject, inProject, projectAt, READS_GIT } from './refs.ts';
+
+// Protected branches once more, in the words of existing frontends: what is ruled for a branch, or all that match a
+// wildcard.
+
+const loadBranchNames = loader(branchNamesOf);
+
+/** A kind of access level with its connection; all kinds have the same fields. */
+const accessLevels = (name: 'MergeAccessLevel' | 'PushAccessLevel' | 'UnprotectAccessLevel', description: string) => {
+  const type = builder.objectRef<GrantedLevel>(name).implement({
+    description,
+    fields: (t) => ({
+      accessLevel: t.int({
+        nullable: false,
+        description: 'A role: 0 (no one), 30, 40 or 60 (administrators). 40 where it is a user or a group.',
+        resolve: ({ access_level }) => access_level ?? MAINTAINER,
+      }),
+      accessLevelDescription: t.string({ nullable: false, resolve: describeLevel }),
+      user: t.field({
+        type: UserRef,
+        nullable: true,
+        resolve: ({ user_id }, _args, ctx) => (user_id === null ? null : loadUser(ctx, user_id)),
+      }),
+      group: t.field({
+        type: GroupRef,
+        nullable: true,
+        description: 'Null, too, where the caller may not know of it.',
+        resolve: ({ group_id }, _args, ctx) => (group_id === null ? null : loadGroup(ctx, group_id)),
+      }),
+    }),
+  });
+  return { type, paged: builder.connectionObject({ type, name: `${name}Connection` }, { name: `${name}Edge` }) };
+};
+const MergeAccessLevel = accessLevels('MergeAccessLevel', 'Who may merge.');
+const PushAccessLevel = accessLevels('PushAccessLevel', 'Who may push.');
+const UnprotectAccessLevel = accessLevels('UnprotectAccessLevel', 'Who may end the protection.');
+
+const BranchProtection = builder.objectRef<ProtectedBranch>('BranchProtection').implement({
+  description: 'How a branch rule protects what it names.',
+  fields: (t) => {
+    const levels = ({ type, paged }: ReturnType<typeof accessLevels>, action: string) =>
+      t.connection(
+        {
+          type,
+          nullable: true,
+          extensions: { usualSize: 5 },
+          resolve: (branch: ProtectedBranch, args, _ctx, info) =>
+            connection(args, info, async (page) =>
+              pageOfAll(
+                page,
+                branch.levels.filter((level) => level.action === action),
+                ({ id }) => [id],
+              ),
+            ),
+        },
+        paged,
+      );
+    return {
+      allowForcePush: t.exposeBoolean('allow_force_push', { nullable: false }),
+      codeOwnerApprovalRequired: t.exposeBoolean('code_owner_approval_required', { nullable: false }),
+      isGroupLevel: t.boolean({ nullable: false, description: 'Groups have none.', resolve: () => false }),
+      mergeAccessLevels: levels(MergeAccessLevel, 'merge'),
+      pushAccessLevels: levels(PushAccessLevel, 'push'),
+      unprotectAccessLevels: levels(UnprotectAccessLevel, 'unprotect'),
+    };
+  },
+});
+
+const BranchRuleRef = builder.objectRef<InProject<ProtectedBranch>>('BranchRule').implement({
+  description: 'What is ruled for a branch, or for all that match a wildcard.',
+  fields: (t) => ({
+    id: t.field({ type: 'ProjectsBranchRuleID', nullable: true, resolve: ({ id }) => id }),
+    name: t.exposeString('name', { nullable: false, description: '`*` stands for any run of characters.' }),
+    isDefault: t.boolean({
+      nullable: false,
+      description: 'Whether it is the rule of the default branch, by its very name.',
+      resolve: ({ name, project }) => name === project.default_branch,
+    }),
+    isProtected: t.boolean({ nullable: false, description: 'There are no other rules.', resolve: () => true }),
+    matchingBranchesCount: t.int({
+      nullable: false,
+      ...READS_GIT,
+      description: 'How many branches it means; 0 where the code is hidden.',
+      resolve: async ({ name, project }, _args, ctx) => {
+        const names = can(ctx, project, 'read_code') ? await loadBranchNames(ctx, project) : null;
+        return (names ?? []).filter((branch) => matchesPattern(name, branch)).length;
+      },
+    }),
+    branchProtection: t.field({ type: BranchProtection, nullable: true, resolve: (rule) => rule }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: true }),
+    updatedAt: t.expose('updated_at', { type: 'Time', nullable: true }),
+  }),
+});
+const BranchRuleConnection = builder.connectionObject(
+  { type: BranchRuleRef, name: 'BranchRuleConnection' },
+  { name: 'BranchRuleEdge' },
+);
+
+readsOfProject('branchRules', [...JUDGED, 'default_branch', 'disk_path']);
+builder.objectField(ProjectRef, 'branchRules', (t) =>
+  t.connection(
+    {
+      type: BranchRuleRef,
+      nullable: true,
+      description: 'Protected branches, as frontends ask for them. For Developers and up.',
+      resolve: async (project, args, ctx, info) => {
+        if (!can(ctx, project, 'read_protected_branch')) return null;
+        const all = (await loadProtectedBranches(ctx, project.id)) ?? [];
+        return listConnection(args, info, listOfProtections(inProject(project, all)));
+      },
+    },
+    BranchRuleConnection,
+  ),
+);
+
+const levelInput = (name: 'MergeAccessLevelInput' | 'PushAccessLevelInput') =>
+  builder.inputType(name, {
+    description: 'One of the three.',
+    fields: (t) => ({
+      accessLevel: t.int({ description: '0, 30, 40 or 60.' }),
+      userId: t.field({ type: 'UserID' }),
+      groupId: t.field({ type: 'GroupID' }),
+    }),
+  });
+const MergeAccessLevelInput = levelInput('MergeAccessLevelInput');
+const PushAccessLevelInput = levelInput('PushAccessLevelInput');
+
+const BranchProtectionInput = builder.inputType('BranchProtectionInput', {
+  description: 'What is not said stays as it is; a list stands for all that were allowed before.',
+  fields: (t) => ({
+    allowForcePush: t.boolean(),
+    codeOwnerApprovalRequired: t.boolean(),
+    mergeAccessLevels: t.field({ type: [MergeAccessLevelInput] }),
+    pushAccessLevels: t.field({ type: [PushAccessLevelInput] }),
+  }),
+});
+
+const toGrants = (
+  given: readonly (typeof MergeAccessLevelInput.$inferInput)[] | null | undefined,
+): readonly Grant[] | undefined =>
+  given?.map(({ accessLevel, userId, groupId }) => ({
+    access_level: accessLevel ?? undefined,
+    user_id: userId ?? undefined,
+    group_id: groupId ?? undefined,
+  }));
+
+mutationField('branchRuleCreate', {
+  description: 'Protects a branch, or all that match a wildcard, for Maintainers.',
+  input: (t) => ({
+    projectPath: t.id({ required: true }),
+    name: t.string({ required: true, description: '`*` stands for any run of characters.' }),
+  }),
+  payload: { branchRule: BranchRuleRef },
+  run: async (ctx, { projectPath, name }) => {
+    const project = await projectAt(ctx, projectPath);
+    return { branchRule: { ...(await protectBranch(ctx, project, name, {})), project } };
+  },
+});
+
+mutationField('branchRuleUpdate', {
+  description: 'Changes a rule, for those who may end it.',
+  input: (t) => ({
+    id: t.field({ type: 'ProjectsBranchRuleID', required: true }),
+    name: t.string({ required: true, description: 'As it is, or another.' }),
+    branchProtection: t.field({ type: BranchProtectionInput }),
+  }),
+  payload: { branchRule: BranchRuleRef },
+  run: async (ctx, { id, name, branchProtection }) => {
+    const { project, branch } = await getProtectedBranchById(ctx, id);
+    const changed = await updateProtectedBranch(ctx, project, branch.name, {
+      name,
+      replaces: true,
+      allow_force_push: branchProtection?.allowForcePush ?? undefined,
+      code_owner_approval_required: branchProtection?.codeOwnerApprovalRequired ?? undefined,
+      allowed_to_merge: toGrants(branchProtection?.mergeAccessLevels),
+      allowed_to_push: toGrants(branchProtection?.pushAccessLevels),
+    });
+    return { branchRule: { ...changed, project } };
+  },
+});
+
+mutationField('branchRuleDelete', {
+  description: 'Ends a rule, where it allows the caller to.',
+  input: (t) => ({ id: t.field({ type: 'ProjectsBranchRuleID', required: true }) }),
+  payload: { branchRule: BranchRuleRef },
+  run: async (ctx, { id }) => {
+    const { project, branch } = await getProtectedBranchById(ctx, id);
+    await unprotectBranch(ctx, project, branch.name);
+    return {};
+  },
+});
