@@ -1,5 +1,6 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { borrow } from './borrow.ts';
 import { pathsOf, planFiles, type Standing } from './file-plan.ts';
 import { GitError } from './git-error.ts';
 import { identityEnv } from './identity.ts';
@@ -156,35 +157,6 @@ const checkStrictly = async (
     throw new GitError('invalid', 'The file .gitmodules is not valid', error);
   }
 };
-
-/** Copies what the commit needs and this repository has not, as a pack, from one whose objects `env` lets git see. */
-const borrow = async (
-  runner: Runner,
-  path: string,
-  oid: string,
-  env: Readonly<Record<string, string>>,
-): Promise<void> => {
-  const folder = join(env.GIT_OBJECT_DIRECTORY ?? '', 'pack');
-  await mkdir(folder, { recursive: true });
-  const list = runner.launch(path, ['rev-list', '--objects', '--not', '--all', '--not', '--stdin'], { env });
-  list.stdin.end(`${oid}\n`);
-  const pack = runner.launch(path, ['pack-objects', '--quiet', '--delta-base-offset', join(folder, 'pack')], { env });
-  pack.stdout.resume();
-  list.stdout.pipe(pack.stdin);
-  const timer = setTimeout(() => {
-    list.kill('timeout');
-    pack.kill('timeout');
-  }, BORROW_TIMEOUT_MS);
-  try {
-    const [listed, packed] = await Promise.all([list.exited, pack.exited]);
-    if (listed !== 0) throw list.failure(listed);
-    if (packed !== 0) throw pack.failure(packed);
-  } finally {
-    clearTimeout(timer);
-  }
-};
-
-const BORROW_TIMEOUT_MS = 10 * 60_000;
 
 const check = ({ parent, message }: Pick<FilesCommit, 'parent' | 'message'>): void => {
   if (parent !== null && !validOid(parent)) throw new GitError('invalid', 'The parent commit is not valid');

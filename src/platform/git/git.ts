@@ -8,6 +8,7 @@ import { createBundles } from './bundles.ts';
 import { createCommitFiles } from './commit-files.ts';
 import { createCopies } from './copies.ts';
 import { createDiff } from './diff.ts';
+import { createForeignMerges } from './foreign-merges.ts';
 import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
@@ -47,6 +48,7 @@ export const createGit = (options: { root: string; log: Logger; gitBinary?: stri
     ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
     ...createBundles(runner, objects, { ...repositories, ...refs }),
     ...createCopies(runner, objects, repositories),
+    ...createForeignMerges(runner, objects),
     ...createRemoteClone(runner, objects, repositories),
     newObjects: (path) => createNewObjects(runner, objects, path),
     ...createCommitFiles(runner, objects, refs),

@@ -8,53 +8,51 @@ import { inQuarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
 import type { Git } from './types.ts';
 
-/** Raised to leave the quarantine empty-handed. */
-class Outcome extends Error {
-  readonly result: 'conflict' | 'empty';
-  constructor(result: 'conflict' | 'empty') {
-    super(result);
-    this.result = result;
-  }
-}
-
 /** Makes commits of what one commit changed against another, on top of a third: cherry-picks and reverts. */
 export const createMergedCommits =
   (runner: Runner, objects: ObjectReader): Git['applyChange'] =>
   async (path, { base, changed, onto, message, author, committer }, judge) => {
     if (![base ?? onto, changed ?? onto, onto].every(validOid))
       throw new GitError('invalid', 'The object id is not valid');
-    try {
-      return await inQuarantine(runner, path, async ({ env, forget }) => {
-        const signed = { ...env, ...identityEnv('AUTHOR', author), ...identityEnv('COMMITTER', committer) };
-        const commit = (tree: string, parents: readonly string[], text = '') =>
-          readOid(runner, path, ['commit-tree', ...parents.flatMap((oid) => ['-p', oid]), '-F', '-', tree], {
-            input: text,
-            env: signed,
-          });
-        // `merge-tree` finds the base by itself (and takes a given one only since 2.40): here it is the one
-        // parent of two commits made for the purpose.
-        const treeOf = async (oid: string | null) =>
-          oid === null ? readOid(runner, path, ['mktree'], { input: '', env }) : `${oid}^{tree}`;
-        const root = await commit(await treeOf(base), []);
-        const [ours, theirs] = await Promise.all([
-          commit(await treeOf(onto), [root], 'ours'),
-          commit(await treeOf(changed), [root], 'theirs'),
-        ]);
-        const args = ['merge-tree', '--write-tree', '-z', '--no-messages', '--end-of-options', ours, theirs];
-        const { stdout, exitCode } = await runner.run(path, args, { env, allow: [1] });
-        if (exitCode === 1) throw new Outcome('conflict');
-        const tree = stdout.toString('latin1').split('\0', 1)[0] ?? '';
-        const now = await readOid(runner, path, ['rev-parse', '--verify', '--end-of-options', `${onto}^{tree}`], {
-          env,
+    return inQuarantine(runner, path, async ({ env, forget, discard }) => {
+      const signed = { ...env, ...identityEnv('AUTHOR', author), ...identityEnv('COMMITTER', committer) };
+      const commit = (tree: string, parents: readonly string[], text = '') =>
+        readOid(runner, path, ['commit-tree', ...parents.flatMap((oid) => ['-p', oid]), '-F', '-', tree], {
+          input: text,
+          env: signed,
         });
-        if (tree === now) throw new Outcome('empty');
-        await forget([root, ours, theirs]);
-        const oid = await commit(tree, [onto], message);
-        await judge?.(oid, createNewObjects(runner, objects, path, env));
-        return { oid };
-      });
-    } catch (error) {
-      if (error instanceof Outcome) return { failed: error.result };
-      throw error;
-    }
+      const failed = (reason: 'conflict' | 'empty') => {
+        discard();
+        return { failed: reason };
+      };
+      // `merge-tree` finds the base by itself (and takes a given one only since 2.40): here it is the one
+      // parent of two commits made for the purpose.
+      const treeOf = async (oid: string | null) =>
+        oid === null ? readOid(runner, path, ['mktree'], { input: '', env }) : `${oid}^{tree}`;
+      const root = await commit(await treeOf(base), []);
+      const [ours, theirs] = await Promise.all([
+        commit(await treeOf(onto), [root], 'ours'),
+        commit(await treeOf(changed), [root], 'theirs'),
+      ]);
+      const tree = await mergedTree(runner, path, [ours, theirs], env);
+      if (tree === null) return failed('conflict');
+      const now = await readOid(runner, path, ['rev-parse', '--verify', '--end-of-options', `${onto}^{tree}`], { env });
+      if (tree === now) return failed('empty');
+      await forget([root, ours, theirs]);
+      const oid = await commit(tree, [onto], message);
+      await judge?.(oid, createNewObjects(runner, objects, path, env));
+      return { oid };
+    });
   };
+
+/** The tree that two commits with a common ancestor make together; null where they changed the same lines. */
+export const mergedTree = async (
+  runner: Runner,
+  path: string,
+  [ours, theirs]: readonly [string, string],
+  env: Readonly<Record<string, string>>,
+): Promise<string | null> => {
+  const args = ['merge-tree', '--write-tree', '-z', '--no-messages', '--end-of-options', ours, theirs];
+  const { stdout, exitCode } = await runner.run(path, args, { env, allow: [1] });
+  return exitCode === 1 ? null : (stdout.toString('latin1').split('\0', 1)[0] ?? '');
+};

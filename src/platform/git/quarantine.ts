@@ -11,6 +11,8 @@ export interface Quarantine {
   readonly folder: string;
   /** Takes loose objects out that served the work alone. */
   forget(oids: readonly string[]): Promise<void>;
+  /** Nothing of what was written is kept. */
+  discard(): void;
 }
 
 export interface QuarantineOptions {
@@ -19,8 +21,8 @@ export interface QuarantineOptions {
 }
 
 /**
- * Does work that writes objects, which come into the repository as a whole when it succeeds; when it throws, or the
- * process dies, nothing is left but a folder that `git prune` knows and removes. No ref is moved.
+ * Does work that writes objects, which come into the repository as a whole when it succeeds; when it throws, discards
+ * them, or the process dies, nothing is left but a folder that `git prune` knows and removes. No ref is moved.
  */
 export const inQuarantine = async <T>(
   runner: Runner,
@@ -32,6 +34,7 @@ export const inQuarantine = async <T>(
   const root = join(objects, `tmp_objdir-incoming-${randomUUID()}`);
   const folder = join(root, 'work');
   await mkdir(folder, { recursive: true });
+  let isKept = true;
   try {
     const result = await work({
       env: {
@@ -42,8 +45,11 @@ export const inQuarantine = async <T>(
       forget: async (oids) => {
         for (const oid of oids) await rm(join(root, oid.slice(0, 2), oid.slice(2)), { force: true });
       },
+      discard: () => {
+        isKept = false;
+      },
     });
-    await migrate(root, objects);
+    if (isKept) await migrate(root, objects);
     return result;
   } finally {
     await rm(root, { recursive: true, force: true });

@@ -14,6 +14,10 @@ export interface Git extends GitReading {
   /** Removes the repository and what an interrupted import left beside it; nothing there is fine. */
   remove(path: string): Promise<void>;
   exists(path: string): Promise<boolean>;
+  /** The paths of all repositories in a folder of the storage such as `@hashed/ab`, also of those in the making. */
+  stored(folder: string): Promise<string[]>;
+  /** When the folder of the repository last changed; null when there is none. */
+  changedAt(path: string): Promise<Date | null>;
   /** True without any branch or tag. */
   isEmpty(path: string): Promise<boolean>;
   /** The branch HEAD names, born or not, without `refs/heads/`; null when HEAD names no branch. */
@@ -92,6 +96,14 @@ export interface Git extends GitReading {
   copyRepository(from: string, to: string, options: CopyOptions): Promise<{ readonly branches: number }>;
   /** How many commits each of two commits, of two repositories, has that the other has not. */
   divergence(own: PlacedCommit, other: PlacedCommit): Promise<{ readonly ahead: number; readonly behind: number }>;
+  /**
+   * Brings what a commit of another repository has to a commit of this one: the other commit itself where this one is part
+   * of it, this one where nothing is new, else a merge of both. Objects are copied; no ref moves. `conflict` also for
+   * commits that have none in common.
+   */
+  mergeForeign(own: PlacedCommit, other: PlacedCommit, merge: MergeCommit, judge?: Judge): Promise<MergedCommit>;
+  /** Whether `mergeForeign` would find no conflict. */
+  mergesCleanly(own: PlacedCommit, other: PlacedCommit): Promise<boolean>;
   /** Makes `path` a clone of branches and tags that another server has, all or nothing. Throws `invalid` for what cannot be a repository here. */
   cloneRemote(path: string, remote: Remote, options?: CloneOptions): Promise<FetchedBundle>;
 
@@ -407,6 +419,14 @@ export interface PlacedCommit {
   readonly path: string;
   readonly oid: string;
 }
+
+export interface MergeCommit {
+  readonly message: string;
+  readonly author: Identity;
+  readonly committer: Identity;
+}
+
+export type MergedCommit = { readonly oid: string } | { readonly failed: 'conflict' };
 
 export interface CopyOptions extends CallOptions {
   readonly branch?: string | null | undefined;
