@@ -270,8 +270,14 @@ const SHARES = `
         (array[20, 30])[1 + i % 2] as level
       from generate_series(1, pg_temp.n_projects() / 50) i
         cross join lateral (select 1 + pg_temp.h(i, 33, pg_temp.n_groups())::bigint as friend) at
-      union all select k * pg_temp.every(), 50 * pg_temp.every(), 20 from generate_series(301, 302) k
-    ) given order by p, w`;
+      where (1 + pg_temp.h(i, 32, pg_temp.n_projects())) % pg_temp.every() <> 0
+    ) given order by p, w;
+  -- Of the watched projects two are shared with a group of theirs, and twenty with the first of all, which are alike everywhere.
+  insert into project_shares (project_id, shared_with_id, access_level, created_at)
+    select k * pg_temp.every(), base.namespaces + w, 20, timestamptz '2025-01-01Z' from base, (
+      select k, 50 * pg_temp.every() as w from generate_series(301, 302) k
+      union all select k, k from generate_series(7, 990, 50) k
+    ) given`;
 
 /** By the hub's own function, some trees at a time. */
 const fillAccess = async (client: PoolClient): Promise<void> => {

@@ -54,10 +54,20 @@ const projectsOf = ({ userId }: Person, least: number | RawBuilder<number>): Raw
   where least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
     and (s.expires_at is null or s.expires_at > current_date))`;
 
-/** Ids of the groups where the user holds a role, and of those around anything he is a member of: he may know of them. */
+/**
+ * Ids of the groups where the user holds a role, and of those around anything he is a member of: he may know of them. A role
+ * holds for all below, so that only above where it was given something can be found that holds none.
+ */
 const namespacesAbove = (person: Person): RawBuilder<number> => sql<number>`(
+  select a.namespace_id from namespace_access a where a.user_id = ${person.userId} and a.expires_at > current_date
+  union all
   select unnest(n.traversal_ids) from namespaces n where n.id in (
-    select namespace_id from namespace_access where user_id = ${person.userId} and expires_at > current_date
+    select m.namespace_id from members m
+    where m.user_id = ${person.userId} and m.namespace_id is not null and m.access_level >= ${sql.lit(GUEST)}
+      and (m.expires_at is null or m.expires_at > current_date)
+    union all
+    select a.namespace_id from namespace_access a
+    where a.user_id = ${person.userId} and a.via_share and a.expires_at > current_date
     union all
     select p.namespace_id from projects p where p.id in ${projectsOf(person, GUEST)}))`;
 

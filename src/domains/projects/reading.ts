@@ -1,11 +1,20 @@
 import { sql } from 'kysely';
-import { actorShape, actorTemplate, namespaceIsVisible } from '#domains/access/policy.ts';
+import { actorShape, actorTemplate, namespaceIsVisible, openFrom } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
 import type { ProjectDetails, ProjectRow } from './model.ts';
 import { withColumns } from './row-cache.ts';
-import { assemble, type ProjectPart, partsShape, type RawProject, ROW, selectList, sqlFrom } from './select.ts';
+import {
+  assemble,
+  type ProjectPart,
+  partsShape,
+  type RawProject,
+  ROW,
+  type SharedGroup,
+  selectList,
+  sqlFrom,
+} from './select.ts';
 
 const statements = new CompiledStatements();
 
@@ -39,16 +48,22 @@ export const readProjects = async (
   return finish(ctx, await runCompiled<RawProject>(ctx, statement, filterValues(wanted)), new Set(parts));
 };
 
-/** Those of the groups that the caller may know of. */
-const visibleGroups = async (ctx: Context, ids: readonly number[]): Promise<ReadonlySet<number>> => {
+/** Those of the groups that the caller may know of: what is open to him, or his, needs no asking. */
+const visibleGroups = async (ctx: Context, shares: readonly SharedGroup[]): Promise<ReadonlySet<number>> => {
+  const { actor } = ctx;
+  const isKnown = ({ level, visibility_level }: SharedGroup) =>
+    !actor.closedGroups?.length && (level !== null || visibility_level >= openFrom(actor));
+  const known = new Set(shares.filter(isKnown).map((each) => each.group_id));
+  const ids = [...new Set(shares.map((each) => each.group_id))].filter((id) => !known.has(id));
+  if (ids.length === 0) return known;
   const statement = statements.get(
     ctx,
-    `groups|${actorShape(ctx.actor)}`,
+    `groups|${actorShape(actor)}`,
     () => sql`select namespaces.id from namespaces
-      where namespaces.id = any (${slot('ids')}::bigint[]) and ${namespaceIsVisible(actorTemplate(ctx.actor))}`,
+      where namespaces.id = any (${slot('ids')}::bigint[]) and ${namespaceIsVisible(actorTemplate(actor))}`,
   );
-  const rows = await runCompiled<{ readonly id: number }>(ctx, statement, { ids });
-  return new Set(rows.map(({ id }) => id));
+  for (const { id } of await runCompiled<{ readonly id: number }>(ctx, statement, { ids })) known.add(id);
+  return known;
 };
 
 /** Turns what the statement gave into rows. */
@@ -58,8 +73,7 @@ export const finish = async <Row extends RawProject>(
   wanted: ReadonlySet<ProjectPart>,
 ): Promise<Row[]> => {
   const shares = wanted.has('shared_with_groups') && !ctx.actor.isAdmin ? rows.flatMap((row) => row.shares ?? []) : [];
-  const visible =
-    shares.length === 0 ? null : await visibleGroups(ctx, [...new Set(shares.map((each) => each.group_id))]);
+  const visible = shares.length === 0 ? null : await visibleGroups(ctx, shares);
   const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
   if (wanted.has('forked_from')) await addSources(ctx, whole);
   for (const row of whole) assemble(ctx.actor, row, wanted, visible);

@@ -174,10 +174,10 @@ const levelByShare = (userId: number): RawBuilder<unknown> => sql`
       and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
 
 // With the level that each gives the user, so that shares are looked up once. Which of the groups he may know of is asked
-// afterwards, in the rare case that there are any: the condition costs more than all the rest of the page.
+// afterwards, where neither that nor their visibility tells: the condition costs more than all the rest of the page.
 const sharedWithGroups = (userId: number | null): RawBuilder<unknown> => sql`
   (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
-      'group_access_level', s.access_level, 'expires_at', s.expires_at, 'level',
+      'group_access_level', s.access_level, 'expires_at', s.expires_at, 'visibility_level', g.visibility_level, 'level',
       (select max(least(s.access_level, a.access_level)) from namespace_access a
         where a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
           and a.expires_at > current_date and (s.expires_at is null or s.expires_at > current_date))) order by s.id)
@@ -201,9 +201,7 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly level_by_membership: number | null;
   readonly level_by_share: number | null;
   /** Instead of it and of `shared_with_groups`, where both are wanted. */
-  readonly shares?:
-    | readonly (ProjectDetails['shared_with_groups'][number] & { readonly level: number | null })[]
-    | null;
+  readonly shares?: readonly SharedGroup[] | null;
   readonly import_state?: ImportState | null;
   readonly owner_name: string | null;
   readonly owner_created_at: string | null;
@@ -223,6 +221,12 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly seen?: string;
   readonly sort_key?: string | number | boolean | null;
 }
+
+/** A group that the project is shared with, and what the caller holds on the project for it. */
+export type SharedGroup = ProjectDetails['shared_with_groups'][number] & {
+  readonly visibility_level: number;
+  readonly level: number | null;
+};
 
 type ImportState = readonly [ProjectDetails['import_status'], string | null];
 const NOT_IMPORTED: ImportState = ['none', null];
@@ -255,7 +259,7 @@ export const assemble = (
   if (wanted.has('shared_with_groups')) {
     raw.shared_with_groups = (raw.shares ?? [])
       .filter(({ group_id }) => visibleGroups === null || visibleGroups.has(group_id))
-      .map(({ level: _, ...group }) => group);
+      .map(({ level: _, visibility_level: __, ...group }) => group);
   }
   if (wanted.has('owner')) {
     raw.owner =
