@@ -5,10 +5,11 @@ import { type Changes, differences } from '#domains/planning/changes.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
+import { findDiscussionStart } from './discussions.ts';
 import { type NotePayload, noteCreated, noteDeleted, noteUpdated } from './events.ts';
-import { type Noteable, noteAudience, noteableType } from './noteable.ts';
+import { type Commentable, noteAudience, noteableType } from './noteable.ts';
 import { canDeleteNote, canUpdateNote, requireCreateNote } from './policy.ts';
-import { findDiscussionStart, getNote, type NoteRow, noteColumns } from './queries.ts';
+import { getNote, type NoteRow, noteColumns } from './queries.ts';
 
 export interface NewNote {
   readonly body: string;
@@ -16,14 +17,30 @@ export interface NewNote {
   readonly internal?: boolean | undefined;
   /** The discussion it answers in. */
   readonly discussion_id?: string | undefined;
+  /** Begins a discussion; a comment alone becomes one when it is answered. */
+  readonly begins_discussion?: boolean | undefined;
+  /** Where in the files it stands (`positionIn`). An answer stands where the discussion does. */
+  readonly position?: NotePosition | null | undefined;
   /** For owners. */
   readonly created_at?: string | undefined;
 }
 
+/** As tools of merge requests write it. */
+export interface NotePosition {
+  readonly position_type: 'text';
+  readonly base_sha: string | null;
+  readonly start_sha: string | null;
+  readonly head_sha: string;
+  readonly old_path: string;
+  readonly new_path: string;
+  readonly old_line: number | null;
+  readonly new_line: number | null;
+}
+
 const MAX_BODY = 1_000_000;
 
-/** Comments on an issue or merge request. @throws DomainError `unauthenticated`, `forbidden`, `invalid`, `not_found` (Discussion) */
-export const createNote = async (ctx: Context, noteable: Noteable, input: NewNote): Promise<NoteRow> => {
+/** Comments on an issue, merge request or commit. @throws DomainError `unauthenticated`, `forbidden`, `invalid`, `not_found` (Discussion) */
+export const createNote = async (ctx: Context, noteable: Commentable, input: NewNote): Promise<NoteRow> => {
   requireCreateNote(ctx, noteable, input.internal ?? false);
   const body = readBody(input.body);
   const { kind, project } = noteable;
@@ -35,6 +52,7 @@ export const createNote = async (ctx: Context, noteable: Noteable, input: NewNot
       await tx.db.updateTable('notes').set({ type: 'DiscussionNote' }).where('id', '=', start.id).execute();
     }
     const created_at = project.access_level >= OWNER ? input.created_at : undefined;
+    const position = start ? start.position : input.position;
     const note = await tx.db
       .insertInto('notes')
       .values({
@@ -42,7 +60,9 @@ export const createNote = async (ctx: Context, noteable: Noteable, input: NewNot
         noteable_type: noteableType(kind),
         issue_id: kind === 'issue' ? noteable.id : null,
         merge_request_id: kind === 'merge_request' ? noteable.id : null,
-        type: start ? (start.type ?? 'DiscussionNote') : null,
+        commit_id: noteable.kind === 'commit' ? noteable.commit.id : null,
+        type: start ? (start.type ?? 'DiscussionNote') : typeOf(input),
+        position: position == null ? null : JSON.stringify(position),
         note: body,
         author_id: tx.actor.userId,
         confidential: start?.confidential ?? input.internal ?? false,
@@ -57,8 +77,16 @@ export const createNote = async (ctx: Context, noteable: Noteable, input: NewNot
   });
 };
 
+const typeOf = ({ position, begins_discussion }: NewNote): NoteRow['type'] =>
+  position ? 'DiffNote' : begins_discussion ? 'DiscussionNote' : null;
+
 /** Changes what one wrote oneself. @throws DomainError `forbidden`, `invalid` */
-export const updateNote = async (ctx: Context, noteable: Noteable, given: NoteRow, body: string): Promise<NoteRow> => {
+export const updateNote = async (
+  ctx: Context,
+  noteable: Commentable,
+  given: NoteRow,
+  body: string,
+): Promise<NoteRow> => {
   if (!canUpdateNote(ctx, noteable.project, given)) throw forbidden();
   const note = readBody(body);
   return ctx.transaction(async (tx) => {
@@ -81,7 +109,7 @@ export const updateNote = async (ctx: Context, noteable: Noteable, given: NoteRo
 };
 
 /** Deletes one's own comment, or as a Maintainer anyone's. @throws DomainError `forbidden` */
-export const deleteNote = async (ctx: Context, noteable: Noteable, given: NoteRow): Promise<void> => {
+export const deleteNote = async (ctx: Context, noteable: Commentable, given: NoteRow): Promise<void> => {
   if (!canDeleteNote(ctx, noteable.project, given)) throw forbidden();
   await ctx.transaction(async (tx) => {
     const note = await lockNote(tx, noteable, given.id);
@@ -92,35 +120,31 @@ export const deleteNote = async (ctx: Context, noteable: Noteable, given: NoteRo
 };
 
 /** @throws DomainError `invalid` */
-export const readBody = (body: string): string => {
+const readBody = (body: string): string => {
   if (body.trim() === '') throw invalid({ note: ["can't be blank"] });
   if (body.length > MAX_BODY) throw invalid({ note: [`is too long (maximum is ${MAX_BODY} characters)`] });
   return body;
 };
 
-/** Comments count as a change of what they are on. */
-const touch = async (tx: Tx, { kind, id }: Noteable): Promise<void> => {
+/** Comments count as a change of what they are on; commits do not change. */
+const touch = async (tx: Tx, { kind, id }: Commentable): Promise<void> => {
+  if (kind === 'commit') return;
   const table = kind === 'issue' ? 'issues' : 'merge_requests';
   await tx.db.updateTable(table).set({ updated_at: sql`now()` }).where('id', '=', id).execute();
 };
 
-const lockNote = async (tx: Tx, noteable: Noteable, id: number): Promise<NoteRow> => {
+const lockNote = async (tx: Tx, noteable: Commentable, id: number): Promise<NoteRow> => {
   await tx.db.selectFrom('notes').select('id').where('id', '=', id).forUpdate().execute();
   return getNote(tx, noteable, id);
 };
 
-const about = async (tx: Tx, noteable: Noteable, note: NoteRow) => ({
+const about = async (tx: Tx, noteable: Commentable, note: NoteRow) => ({
   ...(await noteAudience(tx, noteable, note.confidential)),
   subject: { type: 'Note', id: note.id },
 });
 
-/** What a comment is on; commits have neither number. */
-type Commented =
-  | Pick<Noteable, 'kind' | 'id' | 'iid' | 'issue'>
-  | { readonly kind: 'commit'; readonly id: null; readonly iid: null; readonly issue: null };
-
 /** The comment as events carry it. */
-export const payloadOf = ({ kind, id, iid, issue }: Commented, note: NoteRow): NotePayload => ({
+export const payloadOf = ({ kind, id, iid, issue }: Commentable, note: NoteRow): NotePayload => ({
   id: note.id,
   project_id: note.project_id,
   noteable_kind: kind,

@@ -5,6 +5,9 @@ import { getIssue, issuesByIds } from '#domains/issues/queries.ts';
 import { getMergeRequest } from '#domains/merge-requests/queries.ts';
 import { type ProjectRow, projectScope, projectWebUrl } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
+import type { Commit } from '#domains/repositories/model.ts';
+import { codeAudience } from '#domains/repositories/policy.ts';
+import { getCommit } from '#domains/repositories/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 
@@ -20,6 +23,26 @@ export interface Noteable {
   /** Null for merge requests. */
   readonly issue: IssueRow | null;
 }
+
+/** A commit whose code the caller may read. It has no number; its comments name it by its id. */
+export interface NoteableCommit {
+  readonly kind: 'commit';
+  readonly project: ProjectRow;
+  readonly commit: Commit;
+  readonly id: null;
+  readonly iid: null;
+  readonly discussion_locked: null;
+  readonly issue: null;
+}
+
+/** Whatever takes comments. */
+export type Commentable = Noteable | NoteableCommit;
+
+/** @throws DomainError `not_found` (Commit), `forbidden` as `requireAbility(read_code)` */
+export const getNoteableCommit = async (ctx: Context, project: ProjectRow, sha: string): Promise<NoteableCommit> => {
+  const commit = await getCommit(ctx, project, sha);
+  return { kind: 'commit', project, commit, id: null, iid: null, discussion_locked: null, issue: null };
+};
 
 /** @throws DomainError `not_found`, `forbidden` as the issue or merge request itself */
 export const getNoteable = async (
@@ -57,7 +80,8 @@ export const noteableWebUrl = (
   kind === 'issue' ? issueWebUrl(ctx, project, { iid }) : `${projectWebUrl(ctx, project)}/-/merge_requests/${iid}`;
 
 /** Where events of comments belong, and who may see them: internal comments are for Reporters and above. */
-export const noteAudience = async (tx: Tx, { project, issue }: Noteable, isInternal: boolean) => {
+export const noteAudience = async (tx: Tx, { kind, project, issue }: Commentable, isInternal: boolean) => {
+  if (kind === 'commit') return { ...projectScope(project), min_access_level: codeAudience(project), user_ids: [] };
   if (isInternal) return { ...projectScope(project), min_access_level: REPORTER, user_ids: [] };
   if (issue) return issueAudience(tx, project, await snapshotOf(tx, issue));
   const isOpen = project.merge_requests_access_level === 'enabled' && project.repository_access_level === 'enabled';

@@ -5,7 +5,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
-import type { Noteable } from './noteable.ts';
+import type { Commentable } from './noteable.ts';
 import type { NoteRow } from './queries.ts';
 
 /** Internal comments are for Reporters and above, to read and to write. */
@@ -22,7 +22,7 @@ export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {
 /** @throws DomainError `unauthenticated`, `forbidden`; where the discussion is locked, members alone may go on */
 export const requireCreateNote = (
   ctx: Context,
-  { project, discussion_locked }: Noteable,
+  { project, discussion_locked }: Commentable,
   isInternal: boolean,
 ): void => {
   requireAbility(ctx, project, 'create_note');

@@ -5,7 +5,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Notes } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import { getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
+import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
 import { noteIsVisible } from './policy.ts';
 
 /** A comment, without the diff it may stand on. */
@@ -22,13 +22,8 @@ export interface NoteFilter {
 }
 
 /** The comments that the caller may read, the newest first unless the filter says otherwise. */
-export const listNotes = (ctx: Context, noteable: Noteable, filter: NoteFilter = {}): List<NoteRow> =>
-  listOf(
-    ctx.db,
-    matching(ctx, filter).where(`notes.${noteable.kind}_id`, '=', noteable.id),
-    sortKeys(filter),
-    filter.sort ?? 'desc',
-  );
+export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}): List<NoteRow> =>
+  listOf(ctx.db, notesOn(ctx, noteable, filter), sortKeys(filter), filter.sort ?? 'desc');
 
 /** The same for many issues, or merge requests, that the caller may see, at once. */
 export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> =>
@@ -40,11 +35,8 @@ export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFil
   );
 
 /** @throws DomainError `not_found` (Note), also for an internal one that is not for the caller */
-export const getNote = async (ctx: Context, noteable: Noteable, id: number): Promise<NoteRow> => {
-  const note = await matching(ctx, {})
-    .where('notes.id', '=', id)
-    .where(`notes.${noteable.kind}_id`, '=', noteable.id)
-    .executeTakeFirst();
+export const getNote = async (ctx: Context, noteable: Commentable, id: number): Promise<NoteRow> => {
+  const note = await notesOn(ctx, noteable).where('notes.id', '=', id).executeTakeFirst();
   if (!note) throw notFound('Note');
   return note;
 };
@@ -57,18 +49,6 @@ export const getNoteById = async (ctx: Context, id: number): Promise<{ noteable:
   const noteable = await getNoteableById(ctx, note.issue_id === null ? 'merge_request' : 'issue', noteableId);
   return { noteable, note };
 };
-
-/** The first comment of the discussion, or null when there is none for the caller. */
-export const findDiscussionStart = async (
-  ctx: Context,
-  noteable: Noteable,
-  discussionId: string,
-): Promise<NoteRow | null> =>
-  (await matching(ctx, { activity: 'only_comments' })
-    .where(`notes.${noteable.kind}_id`, '=', noteable.id)
-    .where('notes.discussion_id', '=', discussionId)
-    .orderBy('notes.id')
-    .executeTakeFirst()) ?? null;
 
 /** The numbers of the issues and merge requests that comments are on, by their own ids. */
 export const noteableIidsByIds = async (
@@ -106,6 +86,16 @@ export const noteColumns = [
   'notes.created_at',
   'notes.updated_at',
 ] as const;
+
+/** The comments on one thing. */
+export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}) => {
+  const query = matching(ctx, filter);
+  if (noteable.kind !== 'commit') return query.where(`notes.${noteable.kind}_id`, '=', noteable.id);
+  return query
+    .where('notes.noteable_type', '=', 'Commit')
+    .where('notes.project_id', '=', noteable.project.id)
+    .where('notes.commit_id', '=', noteable.commit.id);
+};
 
 const matching = (ctx: Context, filter: NoteFilter) => {
   const query = ctx.db.selectFrom('notes').select(noteColumns).where(noteIsVisible(ctx.actor));

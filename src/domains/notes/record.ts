@@ -5,7 +5,8 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { commentedLine } from './commits.ts';
-import type { Noteable } from './noteable.ts';
+import type { Discussion } from './discussions.ts';
+import type { Commentable } from './noteable.ts';
 import type { NoteRow } from './queries.ts';
 
 export const noteRecord = z
@@ -18,9 +19,9 @@ export const noteRecord = z
     created_at: z.string(),
     updated_at: z.string(),
     system: z.boolean(),
-    noteable_id: z.int(),
+    noteable_id: z.int().nullable(),
     noteable_type: z.string(),
-    noteable_iid: z.int(),
+    noteable_iid: z.int().nullable(),
     project_id: z.int(),
     discussion_id: z.string(),
     resolvable: z.boolean(),
@@ -35,10 +36,10 @@ export const noteRecord = z
   })
   .meta({ id: 'Note' });
 
-/** The records of comments on one issue or merge request. */
+/** The records of comments on one issue, merge request or commit, which has no number. */
 export const toNotes = async (
   ctx: Context,
-  noteable: Noteable,
+  noteable: Commentable,
   notes: readonly NoteRow[],
 ): Promise<z.output<typeof noteRecord>[]> => {
   const ids = notes.flatMap((note) => [note.author_id ?? [], note.resolved_by_id ?? []].flat());
@@ -73,9 +74,46 @@ export const toNotes = async (
   }));
 };
 
-export const toNote = async (ctx: Context, noteable: Noteable, note: NoteRow): Promise<z.output<typeof noteRecord>> => {
+export const toNote = async (
+  ctx: Context,
+  noteable: Commentable,
+  note: NoteRow,
+): Promise<z.output<typeof noteRecord>> => {
   const [record] = await toNotes(ctx, noteable, [note]);
   if (!record) throw notFound('Note');
+  return record;
+};
+
+export const discussionRecord = z
+  .object({ id: z.string(), individual_note: z.boolean(), notes: z.array(noteRecord) })
+  .meta({ id: 'Discussion' });
+
+/** The records of discussions about one thing, their people read at once. */
+export const toDiscussions = async (
+  ctx: Context,
+  noteable: Commentable,
+  discussions: readonly Discussion[],
+): Promise<z.output<typeof discussionRecord>[]> => {
+  const notes = await toNotes(
+    ctx,
+    noteable,
+    discussions.flatMap((each) => each.notes),
+  );
+  const byDiscussion = Map.groupBy(notes, ({ discussion_id }) => discussion_id);
+  return discussions.map(({ id, notes: [start] }) => ({
+    id,
+    individual_note: start?.type === null,
+    notes: byDiscussion.get(id) ?? [],
+  }));
+};
+
+export const toDiscussion = async (
+  ctx: Context,
+  noteable: Commentable,
+  discussion: Discussion,
+): Promise<z.output<typeof discussionRecord>> => {
+  const [record] = await toDiscussions(ctx, noteable, [discussion]);
+  if (!record) throw notFound('Discussion');
   return record;
 };
 

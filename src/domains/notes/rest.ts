@@ -1,15 +1,14 @@
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
-import { allOrNoneOf, boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import { boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { createNote, deleteNote, updateNote } from './commands.ts';
-import { createCommitComment, listCommitComments } from './commits.ts';
 import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
 import { getNote, listNotes } from './queries.ts';
-import { commitCommentRecord, noteRecord, toCommitComments, toNote, toNotes } from './record.ts';
+import { noteRecord, toNote, toNotes } from './record.ts';
+import { commitRoutes } from './rest/commits.ts';
 
 const tag = 'Notes';
 const noteables = { id: idOrPath(), noteable_iid: integer() };
@@ -103,50 +102,6 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
     }),
   ];
 };
-
-const onCommit = { id: idOrPath(), sha: text({ max: 1_000 }) };
-
-const commitRoutes = [
-  listRoute({
-    path: '/projects/:id/repository/commits/:sha/comments',
-    tag,
-    summary: 'List the comments on a commit',
-    description: 'Oldest first.',
-    auth: 'optional',
-    paging: 'offset',
-    input: onCommit,
-    item: commitCommentRecord,
-    run: async (ctx, { id, sha }, page) => {
-      const found = await readPage(await listCommitComments(ctx, await getProject(ctx, id), sha), page);
-      return { ...found, items: await toCommitComments(ctx, found.items) };
-    },
-  }),
-  route({
-    method: 'POST',
-    path: '/projects/:id/repository/commits/:sha/comments',
-    tag,
-    summary: 'Comment on a commit',
-    description:
-      'On the commit as a whole, or with `path` and `line` on a line of a file: as the commit left it, or with `line_type` `old` as its first parent had it.',
-    input: {
-      ...onCommit,
-      note: text(),
-      path: text({ max: 4_096 }).optional(),
-      line: integer({ min: 1, max: 2 ** 31 - 1 }).optional(),
-      line_type: oneOf(['new', 'old']).optional(),
-    },
-    rules: [allOrNoneOf('path', 'line')],
-    response: commitCommentRecord,
-    run: async (ctx, { id, sha, note, path, line, line_type }) => {
-      if (line_type !== undefined && path === undefined) throw badRequest('line_type comes with path and line');
-      const on = path === undefined || line === undefined ? null : { path, line, line_type: line_type ?? 'new' };
-      const made = await createCommitComment(ctx, await getProject(ctx, id), sha, { note, on });
-      const [record] = await toCommitComments(ctx, [made]);
-      if (!record) throw notFound('Note');
-      return record;
-    },
-  }),
-];
 
 export const routes = [
   ...routesOf('issue', 'issues'),
