@@ -67,6 +67,7 @@ export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Pr
     config,
     log: createLogger(config.logLevel),
     checkResponses: true,
+    crons: false,
     ...(clock ? { clock } : {}),
   });
   const createContext = createContextFactory(hub.services);
