@@ -4,7 +4,7 @@ import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
-import { removeDue as removeDueProjects } from '#domains/projects/jobs.ts';
+import { removeDue as removeDueProjects, removeUnknownRepositories } from '#domains/projects/jobs.ts';
 import { settleFirstPush } from '#domains/repositories/followers.ts';
 import {
   deleteMergedBranches,
@@ -19,7 +19,14 @@ import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
-import { endAbandoned, exportProject, importByUrl, importProject, removeExpired } from '#domains/transfers/jobs.ts';
+import {
+  endAbandoned,
+  exportProject,
+  importByUrl,
+  importProject,
+  removeExpired,
+  removeFailedReplacements,
+} from '#domains/transfers/jobs.ts';
 import { dropUnclaimed, removeFolder } from '#domains/uploads/jobs.ts';
 import { dropUnclaimedAvatar } from '#domains/users/avatar.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
@@ -49,6 +56,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(foldSizes),
   runnable(removeDue),
   runnable(removeDueProjects),
+  runnable(removeUnknownRepositories),
   runnable(removeExpiredMembers),
   runnable(refreshStatistics),
   runnable(detectLanguages),
@@ -72,4 +80,5 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(importByUrl),
   runnable(endAbandoned),
   runnable(removeExpired),
+  runnable(removeFailedReplacements),
 ];

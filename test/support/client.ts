@@ -7,10 +7,16 @@ export interface Answer<T = unknown> {
   readonly body: T extends unknown ? any : T;
 }
 
+interface GraphqlProblem {
+  readonly message: string;
+  readonly path?: readonly (string | number)[];
+  readonly extensions?: { readonly code?: string };
+}
+
 export interface GraphqlAnswer {
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   readonly data: any;
-  readonly errors?: readonly { readonly message: string; readonly path?: readonly (string | number)[] }[];
+  readonly errors?: readonly GraphqlProblem[];
 }
 
 type Body = Record<string, unknown> | readonly unknown[] | FormData | URLSearchParams;

@@ -271,6 +271,42 @@ describe('an address', () => {
   });
 });
 
+describe('a user', () => {
+  it('has so many imports by URL at a time, and others beside him', async () => {
+    const [many, few] = [await app().make.user(), await app().make.user()];
+    await settings({ concurrent_url_imports_limit: 2 });
+    const url = await saying(advertisement([]));
+    const { db } = app().hub.services;
+    // It runs on as behind a server that does not answer; nobody takes it for abandoned.
+    const running = { status: 'started', created_at: '2999-01-01' };
+    const waiting = async () => {
+      const answer = await create(many, url);
+      await app().settle();
+      await db.updateTable('project_imports').set(running).where('project_id', '=', answer.body.id).execute();
+      return answer;
+    };
+    const [first, second] = [await waiting(), await waiting()];
+    expect([first.status, second.status]).toEqual([201, 201]);
+    const refused = await create(many, url, { path: 'refused', name: 'refused' });
+    expect([refused.status, refused.body]).toEqual([
+      429,
+      { message: { error: 'This endpoint has been requested too many times. Try again later.' } },
+    ]);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    // Nothing is left of it.
+    expect((await app().as(many).get(`/projects/${many.username}%2Frefused`)).status).toBe(404);
+    expect((await create(few, url)).status).toBe(201);
+    await db
+      .updateTable('project_imports')
+      .set({ status: 'finished' })
+      .where('project_id', '=', first.body.id)
+      .execute();
+    expect((await create(many, url)).status).toBe(201);
+    await settings({ concurrent_url_imports_limit: 20 });
+    await db.updateTable('project_imports').set({ status: 'finished' }).where('user_id', '=', many.id).execute();
+  });
+});
+
 describe('a server that', () => {
   const failing: readonly (readonly [string, () => Promise<string>, string])[] = [
     [

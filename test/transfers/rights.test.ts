@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { removeFailedProjects } from '#domains/transfers/importing/leftovers.ts';
 import { useApp } from '../support/app.ts';
 import { packProject } from './archive.ts';
 import { downloadExport, importArchive, runImport } from './support.ts';
@@ -213,6 +215,26 @@ describe('an import', () => {
     await app().settle();
     const repositories = await app().as(owner).get('/projects?owned=true');
     expect(repositories.body).toHaveLength(1);
+  });
+
+  it('leaves nothing for good of what was to replace a project and failed', async () => {
+    const owner = await app().make.user();
+    const { db } = app().hub.services;
+    const old = await app().make.project({}, owner);
+    const fail = () => runImport(app(), owner, Buffer.from('nothing'), { path: old.path, overwrite: 'true' });
+    const [first, renamed, fresh] = [await fail(), await fail(), await fail()];
+    await app().as(owner).put(`/projects/${renamed.id}`, { path: 'my-own-now', name: 'Mine' });
+    await db
+      .updateTable('project_imports')
+      .set({ finished_at: sql`now() - interval '25 hours'` })
+      .where('project_id', 'in', [first.id, renamed.id])
+      .execute();
+    await removeFailedProjects(app().context());
+    await app().settle();
+    const statuses = await Promise.all(
+      [old, first, renamed, fresh].map(async ({ id }) => (await app().as(owner).get(`/projects/${id}`)).status),
+    );
+    expect(statuses).toEqual([200, 404, 200, 200]);
   });
 
   it('replaces a project once it is complete, and not before', async () => {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
 import { removeDueProjects } from './deletion.ts';
+import { sweepRepositories } from './sweep.ts';
 
 /** The job `projects.remove_due`: removes the projects that were marked for deletion long enough ago. */
 export const removeDue = defineJob({
@@ -10,4 +11,14 @@ export const removeDue = defineJob({
   cron: '47 * * * *',
   long: true,
   run: removeDueProjects,
+});
+
+/** The job `projects.sweep_repositories`: removes repositories that no project knows of. */
+export const removeUnknownRepositories = defineJob({
+  name: 'projects.sweep_repositories',
+  input: z.object({}).strict(),
+  maxAttempts: 1,
+  cron: '37 * * * *',
+  long: true,
+  run: (ctx) => sweepRepositories(ctx),
 });

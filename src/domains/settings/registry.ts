@@ -336,6 +336,9 @@ export const settingsSchema = z.object({
   project_import_limit: count(1_000_000)
     .default(0)
     .describe('How many imports a user may start in a minute; 0 is unlimited.'),
+  concurrent_url_imports_limit: count(1_000_000)
+    .default(20)
+    .describe('How many imports by URL of a user may wait or run at a time; 0 is unlimited.'),
   receive_max_input_size: count(1_000_000)
     .default(0)
     .describe('Largest pack a push may bring, in MiB; 0 is unlimited.'),

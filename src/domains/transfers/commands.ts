@@ -20,7 +20,7 @@ import { beginImport } from './beginning.ts';
 import { exportQueued } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
 import { exportKey, exportProject } from './jobs.ts';
-import { IMPORT_TYPE } from './model.ts';
+import { IMPORT_TYPE, REPLACEMENT_MARK } from './model.ts';
 import { emitExport } from './telling.ts';
 
 export interface ExportOptions {
@@ -111,7 +111,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
   return withNewRepository(ctx, async (tx, init) => {
     const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
     if (!replaced) await checkLimit(tx, namespace);
-    const suffix = replaced ? `-import-${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
+    const suffix = replaced ? `${REPLACEMENT_MARK}${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
     const { id, disk_path } = await insertProject(tx, {
       namespace,
       creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,

@@ -6,6 +6,7 @@ import { forbidden, invalid } from '#platform/errors.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { encrypt } from '#platform/secrets.ts';
 import { beginImport } from './beginning.ts';
+import { limitImportsByUrl } from './import-limit.ts';
 import { GIT_TYPE } from './model.ts';
 import { outboundPolicy } from './outbound.ts';
 
@@ -27,8 +28,10 @@ export const checkImportUrl = async (ctx: Context, address: string): Promise<Che
     return {
       import_type: GIT_TYPE,
       shown: url.href,
-      begin: (tx, project) =>
-        beginImport(tx, project, { import_type: GIT_TYPE, source_url: encrypt(tx.services.secretKey, address) }),
+      begin: async (tx, project) => {
+        await limitImportsByUrl(tx);
+        await beginImport(tx, project, { import_type: GIT_TYPE, source_url: encrypt(tx.services.secretKey, address) });
+      },
     };
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;

@@ -4,6 +4,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { removeFiles } from '#platform/remove-files.ts';
 import { failExport, runExport } from './exporting/run.ts';
 import { failImport } from './importing/finish.ts';
+import { removeFailedProjects } from './importing/leftovers.ts';
 import { runImport } from './importing/run.ts';
 
 const MAX_ATTEMPTS = 6;
@@ -80,4 +81,13 @@ export const removeExpired = defineJob({
         tx.enqueue(removeFiles, { disk_paths: [], storage_keys: rows.map(({ storage_key }) => storage_key) });
     });
   },
+});
+
+/** Removes projects that were to take the place of another and could not. */
+export const removeFailedReplacements = defineJob({
+  name: 'transfers.remove_failed_replacements',
+  input: z.object({}),
+  maxAttempts: 3,
+  cron: '53 * * * *',
+  run: removeFailedProjects,
 });

@@ -9,6 +9,8 @@ export const IMPORT_TYPE = 'gitlab_project';
 export const GIT_TYPE = 'git';
 /** A fork runs as an import does, but to others it is none: nothing came from elsewhere. */
 export const FORK_TYPE = 'fork';
+/** In the path of a project that is to take the place of another, until it does. */
+export const REPLACEMENT_MARK = '-import-';
 
 /** What is told of where an import comes from. */
 export const importTypeOf = ({ import_type }: Pick<ImportRow, 'import_type'>): string | null =>

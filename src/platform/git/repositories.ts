@@ -7,7 +7,7 @@ import type { Runner } from './process.ts';
 import { validRefName } from './ref-names.ts';
 import type { Git } from './types.ts';
 
-type RepositoryFunctions = Pick<Git, 'init' | 'remove' | 'exists' | 'diskSize' | 'gc'>;
+type RepositoryFunctions = Pick<Git, 'init' | 'remove' | 'exists' | 'stored' | 'changedAt' | 'diskSize' | 'gc'>;
 
 const GC_TIMEOUT_MS = 2 * 60 * 60_000;
 
@@ -49,6 +49,25 @@ export const createRepositories = (runner: Runner, objects: ObjectReader): Repos
       objects.forget(path);
       await rm(runner.directory(path), { recursive: true, force: true });
       await removeIncoming(runner, path);
+    },
+
+    async stored(folder) {
+      const found: string[] = [];
+      const walk = async (inside: string): Promise<void> => {
+        const entries = (await unlessAbsent(readdir(join(runner.root, inside), { withFileTypes: true }))) ?? [];
+        for (const entry of entries) {
+          const path = `${inside}/${entry.name}`;
+          if (!entry.isDirectory()) continue;
+          if (path.endsWith('.git')) found.push(path);
+          else await walk(path);
+        }
+      };
+      await walk(folder);
+      return found;
+    },
+
+    async changedAt(path) {
+      return (await unlessAbsent(stat(runner.directory(path))))?.mtime ?? null;
     },
 
     async diskSize(path) {

@@ -18,6 +18,10 @@ export interface Git extends GitReading {
   stored(folder: string): Promise<string[]>;
   /** When the folder of the repository last changed; null when there is none. */
   changedAt(path: string): Promise<Date | null>;
+  /** The paths of all repositories in a folder of the storage such as `@hashed/ab`, also of those in the making. */
+  stored(folder: string): Promise<string[]>;
+  /** When the folder of the repository last changed; null when there is none. */
+  changedAt(path: string): Promise<Date | null>;
   /** True without any branch or tag. */
   isEmpty(path: string): Promise<boolean>;
   /** The branch HEAD names, born or not, without `refs/heads/`; null when HEAD names no branch. */

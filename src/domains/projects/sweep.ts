@@ -1,0 +1,47 @@
+import { sql } from 'kysely';
+import type { Context } from '#platform/context.ts';
+
+const DAY_MS = 86_400_000;
+const FOLDERS = 256;
+const ASKED_AT_ONCE = 1_000;
+/** More unknown ones than known ones, and more than so many: then the database is not the one of this storage. */
+const MANY = 10;
+
+/**
+ * Removes repositories that no project knows of and nobody has touched for a day: what is left where a process died
+ * between making one and the commit of its project, or beside one that was to take another's place. Each hour of the day
+ * has its share of the folders. For the job, of which one runs at a time; a repository that is gone already is fine.
+ */
+export const sweepRepositories = async (ctx: Context, hour = ctx.clock.now().getUTCHours()): Promise<void> => {
+  for (let number = hour; number < FOLDERS; number += 24) {
+    ctx.signal.throwIfAborted();
+    await sweepFolder(ctx, `@hashed/${number.toString(16).padStart(2, '0')}`);
+  }
+};
+
+const sweepFolder = async (ctx: Context, folder: string): Promise<void> => {
+  const { git } = ctx.services;
+  const paths = await git.stored(folder);
+  const unknown = await unknownOf(ctx, paths);
+  if (unknown.length > MANY && unknown.length * 2 > paths.length) {
+    ctx.log.error({ folder, unknown: unknown.length }, 'most repositories belong to no project: none is removed');
+    return;
+  }
+  for (const path of unknown) {
+    const changedAt = await git.changedAt(path);
+    if (changedAt === null || ctx.clock.now().getTime() - changedAt.getTime() < DAY_MS) continue;
+    await git.remove(path);
+    ctx.log.info({ path, changed_at: changedAt }, 'removed a repository that belongs to no project');
+  }
+};
+
+const unknownOf = async (ctx: Context, paths: readonly string[]): Promise<string[]> => {
+  const unknown: string[] = [];
+  for (let from = 0; from < paths.length; from += ASKED_AT_ONCE) {
+    const { rows } = await sql<{ path: string }>`
+      select path from unnest(${paths.slice(from, from + ASKED_AT_ONCE)}::text[]) as given (path)
+      where not exists (select from projects where disk_path = given.path)`.execute(ctx.db);
+    unknown.push(...rows.map(({ path }) => path));
+  }
+  return unknown;
+};

@@ -1,0 +1,33 @@
+import { sql } from 'kysely';
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Tx } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { GIT_TYPE } from './model.ts';
+
+/** By then one of them may have ended. */
+const RETRY_AFTER_SECONDS = 60;
+
+/**
+ * Keeps one user from taking all workers of imports by URL: those that wait or run are counted. Of two that begin at the
+ * same time the second waits here for the first.
+ *
+ * @throws DomainError `too_many_requests` at the setting `concurrent_url_imports_limit`
+ */
+export const limitImportsByUrl = async (tx: Tx): Promise<void> => {
+  const { concurrent_url_imports_limit: limit } = await getSettings(tx);
+  const { userId } = tx.actor;
+  if (limit === 0 || userId === null) return;
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:imports_by_url:${userId}`}, 0))`.execute(tx.db);
+  const unfinished = await tx.db
+    .selectFrom('project_imports')
+    .select('id')
+    .where('user_id', '=', userId)
+    .where('import_type', '=', GIT_TYPE)
+    .where('status', 'in', ['scheduled', 'started'])
+    .limit(limit)
+    .execute();
+  if (unfinished.length < limit) return;
+  throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  });
+};

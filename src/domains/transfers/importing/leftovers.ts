@@ -1,0 +1,26 @@
+import { sql } from 'kysely';
+import { removeProject } from '#domains/projects/deletion.ts';
+import { findProject } from '#domains/projects/queries.ts';
+import type { Context } from '#platform/context.ts';
+import { REPLACEMENT_MARK } from '../model.ts';
+
+/** So long one can read why it failed. */
+const KEPT = '1 day';
+const REMOVED_AT_ONCE = 500;
+
+/**
+ * Removes the projects of imports that were to replace another and failed, a day later: they hold at most a part of what
+ * was to come. One that somebody has renamed is taken for his own by now. For the job.
+ */
+export const removeFailedProjects = async (ctx: Context): Promise<void> => {
+  const { rows } = await sql<{ project_id: number }>`
+    select i.project_id from project_imports i join projects p on p.id = i.project_id
+    where i.status = 'failed' and i.target_path is not null
+      and i.finished_at < now() - ${sql.lit(KEPT)}::interval and p.path like '%' || ${REPLACEMENT_MARK}::text || '%'
+    order by i.project_id limit ${REMOVED_AT_ONCE}`.execute(ctx.db);
+  for (const { project_id } of rows) {
+    ctx.signal.throwIfAborted();
+    const project = await findProject(ctx, { id: project_id });
+    if (project) await removeProject(ctx, project);
+  }
+};

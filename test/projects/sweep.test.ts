@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto';
+import { mkdir, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { sweepRepositories } from '#domains/projects/sweep.ts';
+import { useApp } from '../support/app.ts';
+
+const app = useApp();
+
+const place = (path: string) => join(app().hub.services.config.dataDir, 'repositories', path);
+const isThere = (path: string) =>
+  stat(place(path)).then(
+    () => true,
+    () => false,
+  );
+const plant = async (path: string, { days }: { days: number }): Promise<string> => {
+  await mkdir(place(`${path}/objects`), { recursive: true });
+  await writeFile(place(`${path}/HEAD`), 'ref: refs/heads/main\n');
+  const at = new Date(Date.now() - days * 86_400_000);
+  await utimes(place(path), at, at);
+  return path;
+};
+const hashed = (text: string, folder = '') => {
+  const digest = folder + createHash('sha256').update(text).digest('hex').slice(folder.length);
+  return `@hashed/${digest.slice(0, 2)}/${digest.slice(2, 4)}/${digest}.git`;
+};
+const sweepAll = async () => {
+  for (let hour = 0; hour < 24; hour++) await sweepRepositories(app().context(), hour);
+};
+
+it('removes repositories that no project knows of, a day after anybody touched them', async () => {
+  const project = await app().make.project({ initialize_with_readme: true });
+  const { disk_path } = await app()
+    .hub.services.db.selectFrom('projects')
+    .select('disk_path')
+    .where('id', '=', project.id)
+    .executeTakeFirstOrThrow();
+  const longAgo = new Date(Date.now() - 30 * 86_400_000);
+  await utimes(place(disk_path), longAgo, longAgo);
+  const beside = `${disk_path.slice(0, -'.git'.length)}.incoming-00000000-0000-4000-8000-000000000000.git`;
+  const old = [await plant(hashed('left by a process that died'), { days: 2 }), await plant(beside, { days: 2 })];
+  const young = await plant(hashed('in the making'), { days: 0.5 });
+  await sweepAll();
+  expect(await Promise.all([disk_path, young, ...old].map(isThere))).toEqual([true, true, false, false]);
+  expect((await app().as(app().root).get(`/projects/${project.id}/repository/tree`)).body).toHaveLength(1);
+  // Again, as another process may.
+  await sweepAll();
+});
+
+it('removes nothing where most of them belong to no project: the database is the wrong one then', async () => {
+  const all = await Promise.all(Array.from({ length: 11 }, (_, index) => plant(hashed(`${index}`, 'fe'), { days: 9 })));
+  await sweepAll();
+  expect(await Promise.all(all.map(isThere))).toEqual(all.map(() => true));
+});
