@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context } from '#platform/context.ts';
+import type { ByteRange } from '#platform/storage/storage.ts';
 import { anyHash, boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.ts';
 import { route, streamRoute } from '#rest/route.ts';
 import { scheduleExport, scheduleImport } from './commands.ts';
@@ -58,13 +60,15 @@ export const routes = [
     path: '/projects/:id/export/download',
     tag,
     summary: 'Download the exported archive',
+    description:
+      'Goes on where a download broke off: `Range`, with the `ETag` in `If-Range`. Each part counts as a download.',
     input: { id: idOrPath() },
     run: async (ctx, { id }) => {
       const project = await getProject(ctx, id);
       const { key, filename, size } = await getExportFile(ctx, project);
       await limitAction(ctx, 'project_download_export_limit', project.id);
-      const open = async () => (await ctx.services.storage.read(key)).stream;
-      return { stream: open, size, filename, contentType: ARCHIVE_TYPE };
+      const open = async (part?: ByteRange) => (await ctx.services.storage.read(key, part)).stream;
+      return { stream: () => open(), part: open, size, filename, contentType: ARCHIVE_TYPE, etag: etagOf(key) };
     },
   }),
   route({
@@ -97,6 +101,9 @@ export const routes = [
     run: async (ctx, { id }) => importStatus(ctx, await getProject(ctx, id)),
   }),
 ];
+
+/** What is written under a key never changes. */
+const etagOf = (key: string): string => `"${createHash('sha256').update(key).digest('base64url')}"`;
 
 const importStatus = async (ctx: Context, project: ProjectRow) => {
   const failures = await listImportFailures(ctx, project.id).rows({ limit: MAX_FAILURES });

@@ -48,7 +48,7 @@ const archiveDeclaration = {
   tag,
   summary: 'Download the files of a commit, packed',
   description:
-    'As `tar.gz` unless the address or `format` says otherwise: `zip`, `tar`, and `tar.bz2` where bzip2 is installed. `path` is one folder alone. At most 4 at a time for a caller.',
+    'As `tar.gz` unless the address or `format` says otherwise: `zip`, `tar`, and `tar.bz2` where bzip2 is installed. `path` is one folder alone. Files that git LFS keeps elsewhere are their pointers: the hub keeps none. At most 4 at a time for a caller; no parts by `Range`.',
   auth: 'optional',
   input: archiveInput,
   run: async (ctx: Context, { id, ...input }: Input<typeof archiveInput>) => {
