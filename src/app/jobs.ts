@@ -9,6 +9,7 @@ import { settleFirstPush } from '#domains/repositories/followers.ts';
 import {
   deleteMergedBranches,
   detectLanguages,
+  detectMissingLanguages,
   forgetFetches,
   packRepository,
   refreshStatistics,
@@ -19,6 +20,7 @@ import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
+import { syncFork } from '#domains/transfers/fork-sync.ts';
 import {
   endAbandoned,
   exportProject,
@@ -60,6 +62,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeExpiredMembers),
   runnable(refreshStatistics),
   runnable(detectLanguages),
+  runnable(detectMissingLanguages),
   runnable(forgetFetches),
   runnable(packRepository),
   runnable(deleteMergedBranches),
@@ -78,6 +81,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(exportProject),
   runnable(importProject),
   runnable(importByUrl),
+  runnable(syncFork),
   runnable(endAbandoned),
   runnable(removeExpired),
   runnable(removeFailedReplacements),

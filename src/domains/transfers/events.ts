@@ -40,6 +40,12 @@ export const importProgressed = defineEvent('import.progressed', importProgress)
 export const importFinished = defineEvent('import.finished', importProgress);
 export const importFailed = defineEvent('import.failed', importProgress);
 
+/** A branch of a fork could not be brought up to date; why, is a sentence for people. */
+export const forkSyncFailed = defineEvent(
+  'fork.sync_failed',
+  z.object({ branch: z.string(), error: z.string(), user_id: z.number().nullable() }),
+);
+
 const kinds = (...definitions: readonly { readonly kind: string }[]): ReadonlySet<string> =>
   new Set(definitions.map(({ kind }) => kind));
 export const EXPORT_KINDS = kinds(exportQueued, exportProgressed, exportFinished, exportFailed);

@@ -9,7 +9,7 @@ import { allowedVisibility } from '#domains/projects/insert.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';
-import { can, requireAbility } from '#domains/projects/policy.ts';
+import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, DomainError, invalid, unauthenticated } from '#platform/errors.ts';
@@ -144,31 +144,6 @@ export const unlinkFork = async (
     await moveTree(tx, project, hasForks ? await addNetwork(tx, project.id) : null);
     return { project: await changed(tx, project, null), changed: true };
   });
-};
-
-export interface Divergence {
-  readonly ahead: number;
-  readonly behind: number;
-}
-
-/**
- * How far the branch of a fork and the default branch of its source have come apart; null where either is not there, or
- * not for the caller.
- */
-export const findDivergence = async (
-  ctx: Context,
-  fork: ProjectRow,
-  source: ProjectRow | null,
-  branch: string | null,
-): Promise<Divergence | null> => {
-  if (!source || !can(ctx, fork, 'read_code') || !can(ctx, source, 'read_code')) return null;
-  const { git } = ctx.services;
-  const tipOf = async (project: ProjectRow, name: string | null) =>
-    name !== null && validRefName(name) ? git.resolve(project.disk_path, `refs/heads/${name}`) : null;
-  const own = await tipOf(fork, branch ?? fork.default_branch);
-  const theirs = await tipOf(source, source.default_branch);
-  if (own === null || theirs === null) return null;
-  return git.divergence({ path: fork.disk_path, oid: own }, { path: source.disk_path, oid: theirs });
 };
 
 const about = (project: ProjectRow) => ({

@@ -5,9 +5,18 @@ import { getProject, listProjectsBelow } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
 import { selectedNodes } from '#graphql/lookahead.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { type Divergence, findDivergence, forkProject, linkFork, unlinkFork } from '../forks.ts';
+import {
+  type ForkDetails,
+  findForkDetails,
+  forkSyncKey,
+  forkSyncsUnderWay,
+  hasConflicts,
+  scheduleForkSync,
+} from '../fork-sync.ts';
+import { forkProject, linkFork, unlinkFork } from '../forks.ts';
 
 const load = async (ctx: Parameters<typeof loadProject>[0], id: number | null) =>
   id === null ? null : loadProject(ctx, id);
@@ -54,11 +63,25 @@ builder.objectField(ProjectRef, 'forks', (t) =>
   ),
 );
 
-const ForkDetailsRef = builder.objectRef<Divergence>('ForkDetails').implement({
+const loadUnderWay = loader(forkSyncsUnderWay);
+
+const ForkDetailsRef = builder.objectRef<ForkDetails>('ForkDetails').implement({
   description: 'How far a branch of a fork and the default branch of its source have come apart, in commits.',
   fields: (t) => ({
     ahead: t.exposeInt('ahead', { nullable: false }),
     behind: t.exposeInt('behind', { nullable: false }),
+    hasConflicts: t.boolean({
+      nullable: true,
+      extensions: { cost: 20 },
+      description:
+        'Whether a person has to bring them together: both changed the same, or they have no beginning in common.',
+      resolve: (details, _args, ctx) => hasConflicts(ctx, details),
+    }),
+    isSyncing: t.boolean({
+      nullable: true,
+      description: 'Whether `projectSyncFork` is at work on the branch, or about to be.',
+      resolve: async (details, _args, ctx) => (await loadUnderWay(ctx, forkSyncKey(details))) ?? false,
+    }),
   }),
 });
 
@@ -77,7 +100,7 @@ builder.objectField(ProjectRef, 'forkDetails', (t) =>
     description: 'For who may read the code of both.',
     args: { ref: t.arg.string({ description: 'A branch; the default one when absent.' }) },
     resolve: async (project, { ref }, ctx) =>
-      findDivergence(ctx, project, await load(ctx, project.forked_from_id), ref ?? null),
+      findForkDetails(ctx, project, await load(ctx, project.forked_from_id), ref ?? undefined),
   }),
 );
 
@@ -124,5 +147,16 @@ mutationField('projectForkUnlink', {
   run: async (ctx, { fullPath }) => {
     const { project } = await unlinkFork(ctx, await getProject(ctx, { path: String(fullPath) }));
     return { project };
+  },
+});
+
+mutationField('projectSyncFork', {
+  description:
+    'Has a branch of a fork get what the default branch of its source has, in the background: by moving forward, or by a merge.',
+  input: (t) => ({ projectPath: t.id({ required: true }), targetBranch: t.string({ required: true }) }),
+  payload: { details: ForkDetailsRef },
+  run: async (ctx, { projectPath, targetBranch }) => {
+    const project = await getProject(ctx, { path: String(projectPath) });
+    return { details: await scheduleForkSync(ctx, project, targetBranch) };
   },
 });

@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { DEVELOPER } from '#domains/access/model.ts';
+import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
+import { findProject } from '#domains/projects/queries.ts';
+import { callerIdentity, judgeOf, refusal, requireMove, writeRef } from '#domains/repositories/writing.ts';
+import { actorFor } from '#domains/tokens/authentication.ts';
+import type { Context } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { DomainError } from '#platform/errors.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
+import type { PlacedCommit } from '#platform/git/types.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { forkSyncFailed } from './events.ts';
+
+/** How a branch of a fork stands to the default branch of what the fork was made of. */
+export interface ForkDetails {
+  readonly ahead: number;
+  readonly behind: number;
+  readonly fork: ProjectRow;
+  readonly source: ProjectRow;
+  readonly branch: string;
+  readonly own: PlacedCommit;
+  readonly theirs: PlacedCommit;
+}
+
+/** The default branch when none is named. Null where one of the branches is not there, or not for the caller. */
+export const findForkDetails = async (
+  ctx: Context,
+  fork: ProjectRow,
+  source: ProjectRow | null,
+  branch: string | null = fork.default_branch,
+): Promise<ForkDetails | null> => {
+  if (!source || branch === null || !can(ctx, fork, 'read_code') || !can(ctx, source, 'read_code')) return null;
+  const own = await tipOf(ctx, fork, branch);
+  const theirs = await tipOf(ctx, source, source.default_branch);
+  if (own === null || theirs === null) return null;
+  return { fork, source, branch, own, theirs, ...(await ctx.services.git.divergence(own, theirs)) };
+};
+
+const tipOf = async ({ services }: Context, project: ProjectRow, name: string | null): Promise<PlacedCommit | null> => {
+  const path = project.disk_path;
+  const isName = name !== null && validRefName(name);
+  const oid = isName ? await services.git.resolve(path, `refs/heads/${name}`) : null;
+  return oid === null ? null : { path, oid };
+};
+
+/** Whether the two can only be brought together by a person. */
+export const hasConflicts = async ({ services }: Context, details: ForkDetails): Promise<boolean> =>
+  details.ahead > 0 && details.behind > 0 && !(await services.git.mergesCleanly(details.own, details.theirs));
+
+/** Names the work on a branch, and its job. */
+export const forkSyncKey = ({ fork, branch }: Pick<ForkDetails, 'fork' | 'branch'>): string =>
+  `transfers.sync_fork:${fork.id}:${createHash('sha256').update(branch).digest('base64url')}`;
+
+/** Which of these (`forkSyncKey`) wait or are under way. */
+export const forkSyncsUnderWay = async (
+  ctx: Context,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, boolean>> => {
+  const { rows } = await sql<{ key: string }>`
+    select key from graphile_worker.jobs
+    where key = any (${keys}::text[]) and (locked_at is not null or attempts < max_attempts)`.execute(ctx.db);
+  return new Map(rows.map(({ key }) => [key, true]));
+};
+
+/**
+ * Has a branch of a fork brought up to date, in the background: it gets what the default branch of the source has, by
+ * moving forward where it has nothing of its own, else by a merge. For those who may push to it. What a push is held
+ * against holds here too; a failure later on is told by `fork.sync_failed`.
+ *
+ * @throws DomainError `forbidden`, `bad_request` where there is nothing to update from, for conflicts, and while it is
+ * under way
+ */
+export const scheduleForkSync = async (ctx: Context, fork: ProjectRow, branch: string): Promise<ForkDetails> => {
+  requireAbility(ctx, fork, 'push_code');
+  const details = await findForkDetails(ctx, fork, await sourceOf(ctx, fork), branch);
+  const { userId: user_id } = ctx.actor;
+  if (!details || user_id === null) throw refusal('This branch of this project cannot be updated from the upstream');
+  if (details.behind === 0) return details;
+  await requireMove(ctx, fork, moveOf(details, details.theirs.oid));
+  if (await hasConflicts(ctx, details)) throw refusal(CONFLICT);
+  const key = forkSyncKey(details);
+  if ((await forkSyncsUnderWay(ctx, [key])).has(key)) throw refusal('Another fork sync is already in progress');
+  await ctx.transaction(async (tx) => tx.enqueue(syncFork, { project_id: fork.id, user_id, branch }, { key }));
+  return details;
+};
+
+const CONFLICT = 'The synchronization cannot happen due to the merge conflict';
+
+const sourceOf = async (ctx: Context, { forked_from_id }: ProjectRow): Promise<ProjectRow | null> =>
+  forked_from_id === null ? null : findProject(ctx, { id: forked_from_id });
+
+const moveOf = ({ branch, own }: Pick<ForkDetails, 'branch' | 'own'>, newOid: string) => ({
+  ref: `refs/heads/${branch}`,
+  oldOid: own.oid,
+  newOid,
+});
+
+export const syncFork = defineJob({
+  name: 'transfers.sync_fork',
+  input: z.object({ project_id: z.number(), user_id: z.number(), branch: z.string() }),
+  maxAttempts: 3,
+  // As many commits may come as the source has.
+  long: true,
+  run: async ({ services, signal, requestId }, { project_id, user_id, branch }, { lastAttempt }) => {
+    const actor = await actorFor(services, user_id);
+    if (!actor) return; // the account has been closed meanwhile
+    const ctx = createContextFactory(services)({ actor, requestId, signal });
+    const fork = await findProject(ctx, { id: project_id });
+    if (!fork) return;
+    try {
+      await update(ctx, fork, branch);
+    } catch (error) {
+      const isRefused = error instanceof DomainError;
+      if (isRefused || lastAttempt) await tell(ctx, fork, branch, isRefused ? error.message : 'It did not succeed');
+      if (!isRefused) throw error;
+    }
+  },
+});
+
+/** Rights are looked at again, as the branches are: much may have happened since it was asked for. */
+const update = (ctx: Context, given: ProjectRow, branch: string): Promise<unknown> =>
+  writeRef(ctx, given, async (fork) => {
+    requireAbility(ctx, fork, 'push_code');
+    const details = await findForkDetails(ctx, fork, await sourceOf(ctx, fork), branch);
+    if (!details) throw refusal('This branch of this project cannot be updated from the upstream');
+    const { own, theirs, source, behind } = details;
+    if (behind === 0) return moveOf(details, own.oid);
+    await requireMove(ctx, fork, moveOf(details, theirs.oid));
+    const author = await callerIdentity(ctx);
+    const message = `Merge branch '${source.full_path}:${source.default_branch}' into '${branch}'\n`;
+    const judge = judgeOf(ctx, fork, moveOf(details, own.oid));
+    const merged = await ctx.services.git.mergeForeign(own, theirs, { message, author, committer: author }, judge);
+    if ('failed' in merged) throw refusal(CONFLICT);
+    return moveOf(details, merged.oid);
+  });
+
+const tell = (ctx: Context, fork: ProjectRow, branch: string, error: string): Promise<void> =>
+  ctx.transaction(async (tx) => {
+    tx.emit(forkSyncFailed, {
+      ...projectScope(fork),
+      subject: { type: 'Project', id: fork.id },
+      min_access_level: DEVELOPER,
+      payload: { branch, error, user_id: ctx.actor.userId },
+    });
+  });
