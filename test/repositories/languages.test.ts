@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { detectMissingLanguages } from '#domains/repositories/jobs.ts';
 import { loadCatalogue } from '#domains/repositories/languages/catalogue.ts';
 import { interpreterOf, Tally } from '#domains/repositories/languages/tally.ts';
 import { type TestUser, useApp } from '../support/app.ts';
@@ -89,6 +90,90 @@ const pushFiles = async (
   await runGit(tree, 'push', '-q', await remoteOf(app(), project, user), `HEAD:refs/heads/${branch}`);
   await app().settle();
 };
+
+describe('.gitattributes', () => {
+  it('say what is counted, and as what, the innermost last', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const files = {
+      '.gitattributes': [
+        '*.inc linguist-language=Go',
+        'theirs/** linguist-vendored',
+        'vendor/ours.rb -linguist-vendored',
+        'docs/kept.py linguist-documentation=false',
+        'made/*.js linguist-generated=true',
+        'prose.md linguist-detectable',
+        'data.json linguist-detectable=true',
+        'scripts/* -linguist-detectable',
+        'odd.rb linguist-language=NoSuchLanguage',
+        'tool linguist-language=visual-basic-.net',
+        '*.css linguist-documentation',
+      ].join('\n'),
+      'web/.gitattributes': '*.css -linguist-documentation\n',
+      'a.inc': 'x'.repeat(10),
+      'theirs/deep/b.rs': 'x'.repeat(20),
+      'vendor/ours.rb': 'x'.repeat(30),
+      'vendor/other.rb': 'x'.repeat(7),
+      'docs/kept.py': 'x'.repeat(40),
+      'docs/other.py': 'x'.repeat(7),
+      'made/c.js': 'x'.repeat(50),
+      'prose.md': 'x'.repeat(60),
+      'data.json': 'x'.repeat(70),
+      'other.json': 'x'.repeat(7),
+      'scripts/d.sh': 'x'.repeat(80),
+      'odd.rb': 'x'.repeat(5),
+      tool: 'x'.repeat(90),
+      'a.css': 'x'.repeat(7),
+      'web/b.css': 'x'.repeat(3),
+    };
+    await pushFiles(await workTree(folder()), files, project, owner);
+    const rows = await app()
+      .hub.services.db.selectFrom('project_languages')
+      .select(['name', 'bytes'])
+      .where('project_id', '=', project.id)
+      .execute();
+    expect(Object.fromEntries(rows.map(({ name, bytes }) => [name, Number(bytes)]))).toEqual({
+      'Visual Basic .NET': 90,
+      JSON: 70,
+      // workTree begins with a README of its own, which is not detectable.
+      Markdown: 60,
+      Python: 40,
+      Ruby: 35,
+      Go: 10,
+      CSS: 3,
+    });
+  });
+});
+
+describe('projects of before languages were read', () => {
+  it('get them without a push, in batches, past one that cannot be read', async () => {
+    const owner = await app().make.user();
+    const { services } = app().hub;
+    const { db } = services;
+    const made = [];
+    for (let index = 0; index < 3; index++) {
+      const project = await app().make.project({}, owner);
+      await pushFiles(await workTree(folder()), { 'a.rb': 'x' }, project, owner);
+      made.push(project);
+    }
+    const [first, broken, last] = made.map(({ id }) => id);
+    if (first === undefined || broken === undefined || last === undefined) throw new Error('three were made');
+    for (const table of ['project_languages', 'repository_upkeep'] as const)
+      await db.deleteFrom(table).where('project_id', 'in', [first, broken, last]).execute();
+    const { disk_path } = await db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', broken)
+      .executeTakeFirstOrThrow();
+    await services.git.remove(disk_path);
+    await app()
+      .context()
+      .transaction(async (tx) => tx.enqueue(detectMissingLanguages, { after: first - 1 }));
+    await app().settle();
+    const languages = async (id: number) => (await app().as(owner).get(`/projects/${id}/languages`)).body;
+    expect([await languages(first), await languages(last)]).toEqual([{ Ruby: 100 }, { Ruby: 100 }]);
+  });
+});
 
 describe('GET /projects/:id/languages', () => {
   it('tells the shares of the default branch, anew after pushes and when the default branch changes', async () => {

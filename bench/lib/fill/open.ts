@@ -36,6 +36,8 @@ export const openFilled = async (place: FillPlace, projects: number, tell: Tell)
   };
   try {
     await migrate(url);
+    // There are no repositories to read languages from.
+    await pool.query("select graphile_worker.remove_job('repositories.detect_missing_languages')");
     const there = await filledWith(pool);
     if (there === null) {
       const { rows } = await pool.query<{ used: boolean }>(

@@ -24,25 +24,61 @@ export const detectLanguages = defineJob({
   name: 'repositories.detect_languages',
   input: z.object({ project_id: z.number() }),
   maxAttempts: 5,
-  run: async (ctx, { project_id }) => {
-    const project = await findProject(ctx, { id: project_id });
-    if (!project) return;
-    const head = await headOf(ctx, project);
-    const known = await ctx.db
-      .selectFrom('repository_upkeep')
-      .select('languages_of')
-      .where('project_id', '=', project_id)
-      .executeTakeFirst();
-    if ((known?.languages_of ?? null) === head) return;
-    const bytes = head === null ? new Map<string, number>() : await detectLanguagesOf(ctx, project.disk_path, head);
-    await ctx.transaction(async (tx) => {
-      const now = await findProject(tx, { id: project_id });
-      // Deleted meanwhile, or moved on: whoever moved it has had this done again.
-      if (!now || (await headOf(tx, now)) !== head) return;
-      await saveLanguages(tx, project_id, head, bytes);
-    });
-  },
+  run: (ctx, { project_id }) => readLanguages(ctx, project_id),
 });
+
+const AT_ONCE = 100;
+
+/**
+ * The job `repositories.detect_missing_languages`: goes once through the projects that were there before languages were
+ * read, so many at a time. Added by the migration (0038).
+ */
+export const detectMissingLanguages = defineJob({
+  name: 'repositories.detect_missing_languages',
+  input: z.object({ after: z.number() }),
+  maxAttempts: 25,
+  long: true,
+  run: (ctx, { after }) => readMissing(ctx, after),
+});
+
+const readMissing = async (ctx: Context, after: number): Promise<void> => {
+  const { rows } = await sql<{ id: number }>`
+    select id from projects where id > ${after} and not empty_repo and not exists (
+      select from repository_upkeep u where u.project_id = projects.id and u.languages_of is not null)
+    order by id limit ${AT_ONCE}`.execute(ctx.db);
+  for (const { id } of rows) {
+    ctx.signal.throwIfAborted();
+    // One that cannot be read keeps no other from it, and is read after its next push.
+    await readLanguages(ctx, id).catch((error: unknown) => {
+      ctx.signal.throwIfAborted();
+      ctx.log.warn({ err: error, project_id: id }, 'the languages of a project could not be read');
+    });
+  }
+  const last = rows.at(-1);
+  if (last === undefined) return;
+  await ctx.transaction(async (tx) => {
+    tx.enqueue(detectMissingLanguages, { after: last.id }, { key: detectMissingLanguages.name });
+  });
+};
+
+const readLanguages = async (ctx: Context, project_id: number): Promise<void> => {
+  const project = await findProject(ctx, { id: project_id });
+  if (!project) return;
+  const head = await headOf(ctx, project);
+  const known = await ctx.db
+    .selectFrom('repository_upkeep')
+    .select('languages_of')
+    .where('project_id', '=', project_id)
+    .executeTakeFirst();
+  if ((known?.languages_of ?? null) === head) return;
+  const bytes = head === null ? new Map<string, number>() : await detectLanguagesOf(ctx, project.disk_path, head);
+  await ctx.transaction(async (tx) => {
+    const now = await findProject(tx, { id: project_id });
+    // Deleted meanwhile, or moved on: whoever moved it has had this done again.
+    if (!now || (await headOf(tx, now)) !== head) return;
+    await saveLanguages(tx, project_id, head, bytes);
+  });
+};
 
 /** What the project is written in, the most first. @throws DomainError `forbidden`, `not_found` where the code is hidden */
 export const listLanguages = async (ctx: Context, project: ProjectRow): Promise<readonly ProjectLanguage[]> => {

@@ -10,7 +10,8 @@ export const ghostUser = async (tx: Tx): Promise<number> => {
   const found = await tx.db
     .selectFrom('users')
     .select('id')
-    .where('user_type', '=', 'ghost')
+    // Written out: a generic plan does not take the index of ghosts alone for a parameter.
+    .where(sql<boolean>`user_type = 'ghost'`)
     .orderBy('id')
     .executeTakeFirst();
   if (found) return found.id;

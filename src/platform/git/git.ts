@@ -3,6 +3,7 @@ import type { Logger } from '../log.ts';
 import { createAllFiles } from './all-files.ts';
 import { createAncestry } from './ancestry.ts';
 import { createArchives } from './archive.ts';
+import { createAttributes } from './attributes.ts';
 import { createBlame } from './blame.ts';
 import { createBundles } from './bundles.ts';
 import { createCommitFiles } from './commit-files.ts';
@@ -41,6 +42,7 @@ export const createGit = (options: { root: string; log: Logger; gitBinary?: stri
     ...createAncestry(runner),
     ...trees,
     ...createAllFiles(runner, objects),
+    ...createAttributes(runner),
     ...createHistory(runner, objects),
     ...createArchives(runner),
     diff: createDiff(runner),

@@ -53,6 +53,17 @@ export interface Git extends GitReading {
   findFile(path: string, treeish: string, filePath: string): Promise<TreeEntry | null>;
   /** Every file of a commit with its size, as git lists them; a reader that has enough may leave. */
   allFiles(path: string, treeish: string, options?: CallOptions): AsyncGenerator<FileEntry>;
+  /** What `.gitattributes` files say of paths, by path and name: `set`, `unset` or the value. What they leave open is absent. */
+  attributesOf(
+    path: string,
+    wanted: {
+      /** The `.gitattributes` files of one commit. */
+      readonly files: readonly FileEntry[];
+      readonly names: readonly string[];
+      readonly paths: readonly string[];
+    },
+    options?: CallOptions,
+  ): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>;
   /** The first bytes of a small blob, through a process that stays open; null when there is none. */
   readBeginning(path: string, oid: string, bytes: number): Promise<Buffer | null>;
   /** The entries of one folder (the root when `folder` is absent); empty when there is no such folder. */

@@ -1,5 +1,7 @@
 import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
+import type { FileEntry } from '#platform/git/types.ts';
+import { ATTRIBUTES, fewest, holdsAttributes, readSaid } from './attributes.ts';
 import { loadCatalogue } from './catalogue.ts';
 import { Tally } from './tally.ts';
 
@@ -16,11 +18,20 @@ export const detectLanguagesOf = async (
 ): Promise<ReadonlyMap<string, number>> => {
   const { git } = ctx.services;
   const tally = new Tally(await loadCatalogue());
-  let seen = 0;
-  for await (const file of git.allFiles(path, commitOid, { signal: ctx.signal, timeoutMs: TIMEOUT_MS })) {
-    tally.add(file);
-    seen += 1;
-    if (seen >= MAX_FILES) break;
+  const options = { signal: ctx.signal, timeoutMs: TIMEOUT_MS };
+  const files: FileEntry[] = [];
+  for await (const file of git.allFiles(path, commitOid, options)) {
+    files.push(file);
+    if (files.length >= MAX_FILES) break;
+  }
+  const said = await git.attributesOf(
+    path,
+    { files: fewest(files.filter(holdsAttributes)), names: ATTRIBUTES, paths: files.map((file) => file.path) },
+    options,
+  );
+  for (const file of files) {
+    const values = said.get(file.path);
+    tally.add(file, values && readSaid(values));
   }
   for (const script of tally.scripts) {
     ctx.signal.throwIfAborted();

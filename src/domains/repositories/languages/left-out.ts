@@ -1,6 +1,6 @@
 // What others wrote, what a program wrote, and what tells of the code in place of being it.
 
-const FOLDERS = new Set([
+const VENDORED = new Set([
   'node_modules',
   'bower_components',
   'vendor',
@@ -10,10 +10,11 @@ const FOLDERS = new Set([
   'third-party',
   'thirdparty',
   '3rdparty',
+  'extern',
   'external',
   'externals',
-  'deps',
   'dist',
+  'cache',
   'pods',
   'carthage',
   'godeps',
@@ -24,13 +25,14 @@ const FOLDERS = new Set([
   '.idea',
   '__pycache__',
   'site-packages',
-  'javadoc',
-  'documentation',
 ]);
 /** Only at the root. */
-const ROOT_FOLDERS = new Set(['doc', 'docs', 'man', 'example', 'examples', 'demo', 'demos', 'sample', 'samples']);
+const ROOT_VENDORED = new Set(['deps', 'dependencies', 'debian']);
+const DOCUMENTATION = new Set(['javadoc', 'groovydoc', 'documentation']);
+/** Only at the root. */
+const ROOT_DOCUMENTATION = new Set(['doc', 'docs', 'man', 'example', 'examples', 'demo', 'demos', 'sample', 'samples']);
 
-const FILES = new Set([
+const VENDORED_FILES = new Set([
   'gradlew',
   'gradlew.bat',
   'mvnw',
@@ -42,6 +44,8 @@ const FILES = new Set([
   'libtool.m4',
   'ltmain.sh',
   'install-sh',
+]);
+const GENERATED_FILES = new Set([
   'package-lock.json',
   'npm-shrinkwrap.json',
   'pnpm-lock.yaml',
@@ -55,15 +59,33 @@ const FILES = new Set([
   'flake.lock',
   'go.sum',
 ]);
-const ENDINGS =
-  /(?:[.-]min\.(?:js|css|mjs)|\.map|\.lock|\.bundle\.js|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.dart|\.freezed\.dart|\.designer\.(?:cs|vb)|\.generated\.[a-z]+|\.snap)$/;
+const VENDORED_ENDINGS = /(?:[.-]min\.(?:js|css|mjs)|\.d\.ts|-vsdoc\.js)$/;
+const GENERATED_ENDINGS =
+  /(?:\.map|\.lock|\.bundle\.js|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.dart|\.freezed\.dart|\.designer\.(?:cs|vb)|\.generated\.[a-z]+|\.snap)$/;
 const LIBRARIES =
   /^(?:jquery|bootstrap|angular|react|vue|d3|mootools|prototype|underscore|modernizr)(?:[.-]\d[\d.]*)?\.(?:js|css)$/;
 
-/** Whether the file is no part of what the repository is written in. */
-export const isLeftOut = (path: string): boolean => {
-  const parts = path.toLowerCase().split('/');
-  const name = parts.pop() ?? '';
-  if (FILES.has(name) || ENDINGS.test(name) || LIBRARIES.test(name)) return true;
-  return parts.some((folder, depth) => FOLDERS.has(folder) || (depth === 0 && ROOT_FOLDERS.has(folder)));
+/** What others wrote, and was put into the repository. */
+export const isVendored = (path: string): boolean => {
+  const { name, folders } = split(path);
+  if (VENDORED_FILES.has(name) || VENDORED_ENDINGS.test(name) || LIBRARIES.test(name)) return true;
+  return isIn(folders, VENDORED, ROOT_VENDORED) || /^(?:tests?|specs?)\/fixtures\//i.test(path);
 };
+
+/** What a program wrote. */
+export const isGenerated = (path: string): boolean => {
+  const { name } = split(path);
+  return GENERATED_FILES.has(name) || GENERATED_ENDINGS.test(name);
+};
+
+/** What tells of the code in place of being it. */
+export const isDocumentation = (path: string): boolean => isIn(split(path).folders, DOCUMENTATION, ROOT_DOCUMENTATION);
+
+const split = (path: string) => {
+  const folders = path.toLowerCase().split('/');
+  const name = folders.pop() ?? '';
+  return { name, folders };
+};
+
+const isIn = (folders: readonly string[], anywhere: ReadonlySet<string>, atRoot: ReadonlySet<string>): boolean =>
+  folders.some((folder, depth) => anywhere.has(folder) || (depth === 0 && atRoot.has(folder)));

@@ -1,6 +1,7 @@
 import type { FileEntry } from '#platform/git/types.ts';
+import type { Said } from './attributes.ts';
 import type { Catalogue } from './catalogue.ts';
-import { isLeftOut } from './left-out.ts';
+import { isDocumentation, isGenerated, isVendored } from './left-out.ts';
 
 /** Which language an ending stands for where nothing in the repository says so; the first by name that is counted where none is given. */
 const USUAL: Readonly<Record<string, string>> = {
@@ -57,6 +58,9 @@ const USUAL: Readonly<Record<string, string>> = {
   '.mod': 'Linux Kernel Module',
   '.ncl': 'NCL',
   '.md': 'Markdown',
+  '.json': 'JSON',
+  '.yml': 'YAML',
+  '.yaml': 'YAML',
   '.asc': 'AsciiDoc',
   '.srt': 'SubRip Text',
   '.pc': 'pkg-config',
@@ -72,31 +76,45 @@ const USUAL: Readonly<Record<string, string>> = {
 const MAX_SCRIPT_BYTES = 1024 * 1024;
 const MAX_SCRIPTS = 500;
 const REGULAR = new Set(['100644', '100755']);
+const NOTHING: Said = {};
 
 /** Adds up what languages the files of a repository are written in, a file at a time. */
 export class Tally {
   readonly #catalogue: Catalogue;
   readonly #bytes = new Map<string, number>();
-  /** Bytes by ending, where several languages end so. */
-  readonly #open = new Map<string, number>();
+  /** Where several languages end so. */
+  readonly #open: { readonly ending: string; readonly size: number; readonly said: Said }[] = [];
   /** Files without an ending: the interpreter that their first line names says what they are. */
   readonly scripts: FileEntry[] = [];
+  readonly #saidOfScripts = new Map<FileEntry, Said>();
 
   constructor(catalogue: Catalogue) {
     this.#catalogue = catalogue;
   }
 
-  add(file: FileEntry): void {
-    if (!REGULAR.has(file.mode) || file.size === 0 || isLeftOut(file.path)) return;
+  /** Counts a file by its path; what `.gitattributes` say of it comes first. */
+  add(file: FileEntry, said = NOTHING): void {
+    const { path } = file;
+    if (!REGULAR.has(file.mode) || file.size === 0 || said.detectable === false) return;
+    if (said.vendored ?? isVendored(path)) return;
+    if (said.generated ?? isGenerated(path)) return;
+    if (said.documentation ?? isDocumentation(path)) return;
+    const language = said.language === undefined ? null : this.#catalogue.named(said.language);
+    if (language !== null) {
+      this.#count(language, file.size, said);
+      return;
+    }
     const name = file.path.slice(file.path.lastIndexOf('/') + 1);
     const named = this.#catalogue.byFilename(name);
     if (named[0] !== undefined) {
-      this.#count(named[0], file.size);
+      this.#count(named[0], file.size, said);
       return;
     }
     const dot = name.indexOf('.', 1);
     if (dot < 0) {
-      if (file.size <= MAX_SCRIPT_BYTES && this.scripts.length < MAX_SCRIPTS) this.scripts.push(file);
+      if (file.size > MAX_SCRIPT_BYTES || this.scripts.length >= MAX_SCRIPTS) return;
+      this.scripts.push(file);
+      this.#saidOfScripts.set(file, said);
       return;
     }
     // The longest ending that is known: `.html.erb` before `.erb`.
@@ -104,8 +122,8 @@ export class Tally {
       const ending = name.slice(at).toLowerCase();
       const [first, ...others] = this.#catalogue.byExtension(ending);
       if (first === undefined) continue;
-      if (others.length === 0) this.#count(first, file.size);
-      else this.#open.set(ending, (this.#open.get(ending) ?? 0) + file.size);
+      if (others.length === 0) this.#count(first, file.size, said);
+      else this.#open.push({ ending, size: file.size, said });
       return;
     }
   }
@@ -116,13 +134,13 @@ export class Tally {
     if (interpreter === null) return;
     const plain = interpreter.replace(/[\d.]+$/, '');
     const [language] = [...this.#catalogue.byInterpreter(interpreter), ...this.#catalogue.byInterpreter(plain)];
-    if (language !== undefined) this.#count(language, file.size);
+    if (language !== undefined) this.#count(language, file.size, this.#saidOfScripts.get(file) ?? NOTHING);
   }
 
   /** Bytes by language, the most first. An ending that several share goes to the one that the other files speak for. */
   result(): ReadonlyMap<string, number> {
     const sure = new Map(this.#bytes);
-    for (const [ending, size] of this.#open) this.#count(this.#decide(ending, sure), size);
+    for (const { ending, size, said } of this.#open.splice(0)) this.#count(this.#decide(ending, sure), size, said);
     return new Map([...this.#bytes].toSorted(([a, sizeA], [b, sizeB]) => sizeB - sizeA || (a < b ? -1 : 1)));
   }
 
@@ -137,8 +155,8 @@ export class Tally {
     return found;
   }
 
-  #count(language: string, bytes: number): void {
-    if (!this.#catalogue.isCounted(language)) return;
+  #count(language: string, bytes: number, { detectable }: Said): void {
+    if (!(detectable ?? this.#catalogue.isCounted(language)) || language === '') return;
     const name = this.#catalogue.groupOf(language);
     this.#bytes.set(name, (this.#bytes.get(name) ?? 0) + bytes);
   }
