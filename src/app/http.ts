@@ -7,7 +7,8 @@ import type { Logger } from '#platform/log.ts';
 import { trustOf } from '#platform/trusted-proxies.ts';
 import { mountApiDocs } from '#rest/api-docs.ts';
 import type { Credential } from '#rest/auth.ts';
-import { NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
+import { methodNotAllowed, NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
+import { methodsByPath } from '#rest/methods.ts';
 import { openContext, type RestDependencies, readQuery, registerRoutes } from '#rest/register.ts';
 import { sendError, sendJson } from '#rest/respond.ts';
 import type { Route } from '#rest/route.ts';
@@ -70,6 +71,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.decorateRequest('response', null);
 
   const record = requestRecorder(log, options.metrics);
+  const methodsOf = methodsByPath(options.routes);
   fastify.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now();
     request.response = reply.raw;
@@ -79,7 +81,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
       if (!reply.raw.writableFinished) request.abortController?.abort();
       record(request, reply);
     });
-    done(refuseUrl(request.raw.url ?? ''));
+    done(refuseUrl(request.raw.url ?? '') ?? (request.is404 ? refuseMethod(request, methodsOf) : undefined));
   });
   fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
   fastify.setErrorHandler((error, request, reply) => {
@@ -94,7 +96,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   await registerRoutes(fastify, options.routes, options);
   const dependencies: MountDependencies = {
     services,
-    contextOf: (request, credential) => openContext(request, options, readQuery(request), null, credential),
+    contextOf: (request, credential) => openContext(request, options, readQuery(request), { given: credential }),
   };
   for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
   await fastify.register(async (scope) => mountApiDocs(scope, { document: options.openApi }));
@@ -128,11 +130,20 @@ const readRequestId = ({ headers }: IncomingMessage): string => {
 
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
 
+const pathOf = (url: string): string => url.split('?', 1)[0] ?? '';
+
 const refuseUrl = (url: string): Error | undefined => {
   if (url.length > MAX_URL_LENGTH) return new RestError(414, { message: '414 Request-URI Too Large' });
-  const mark = url.indexOf('?');
-  const path = mark < 0 ? url : url.slice(0, mark);
-  return DOT_SEGMENT.test(path) ? new RestError(400, { error: '400 Bad Request' }) : undefined;
+  return DOT_SEGMENT.test(pathOf(url)) ? new RestError(400, { error: '400 Bad Request' }) : undefined;
+};
+
+/** Before the body is read: what there is no route for has no parser. */
+const refuseMethod = (
+  { method, raw: { url = '' } }: FastifyRequest,
+  methodsOf: (path: string) => readonly string[],
+): Error | undefined => {
+  const methods = methodsOf(pathOf(url));
+  return methods.length === 0 || methods.includes(method) ? undefined : methodNotAllowed(methods);
 };
 
 const REASONS: Readonly<Record<number, string>> = {

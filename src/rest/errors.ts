@@ -119,6 +119,10 @@ export const answerError = (error: unknown): ErrorAnswer => {
 /** For routes that do not exist. */
 export const NO_SUCH_ROUTE = { error: '404 Not Found' };
 
+/** For methods that a path does not have. */
+export const methodNotAllowed = (methods: readonly string[]): RestError =>
+  new RestError(405, { error: '405 Not Allowed' }, { Allow: methods.join(', ') });
+
 const FRAMEWORK_BODIES: Readonly<Record<number, unknown>> = {
   400: { error: '400 Bad Request' },
   404: NO_SUCH_ROUTE,

@@ -305,6 +305,34 @@ describe('hostile requests', () => {
     if (status === 404) expect(answer.json()).toEqual({ error: '404 Not Found' });
   });
 
+  it.each([
+    ['PUT', '/echo/1', 'DELETE, GET, HEAD, POST'],
+    ['PATCH', '/echo/group%2Fproject?title=x', 'DELETE, GET, HEAD, POST'],
+    ['DELETE', '/echo/', 'GET, HEAD, POST'],
+    ['OPTIONS', '/echo', 'GET, HEAD, POST'],
+    ['POST', '/files/1/raw/a/b/c.txt', 'GET, HEAD'],
+    ['POST', '/mine', 'GET, HEAD, PUT'],
+  ] as const)('%s %s is no method of that path', async (method, path, allow) => {
+    // Whoever asks, and whatever is sent: it is not read.
+    for (const type of ['application/json', 'application/x-www-form-urlencoded', 'image/png']) {
+      const headers = { 'content-type': type };
+      const answer = await app.ask(API + path, { method, headers, ...(method === 'OPTIONS' ? {} : { body: '{' }) });
+      expect([answer.status, answer.json(), answer.headers.allow]).toEqual([405, { error: '405 Not Allowed' }, allow]);
+    }
+  });
+
+  it('a method that nothing has at a path that is not there is a 404', async () => {
+    for (const [method, path] of [
+      ['PUT', '/nowhere'],
+      ['PUT', '/echo/1/2'],
+      ['POST', '/files/1/raw'],
+      ['DELETE', '/echoes'],
+    ] as const) {
+      const answer = await app.ask(API + path, { method });
+      expect([path, answer.status, answer.json()]).toEqual([path, 404, { error: '404 Not Found' }]);
+    }
+  });
+
   it('a megabyte of query and conflicting framing are refused on the wire', async () => {
     const raw = (text: string) =>
       new Promise<string>((resolve, reject) => {

@@ -90,6 +90,29 @@ const snapshot = async (): Promise<unknown> => {
 };
 
 describe('what is private', () => {
+  it('is told of by no method that a path does not have', async () => {
+    const wrong: unknown[] = [];
+    for (const route of guarded) {
+      for (const [real, nothing] of topsOf(route)) {
+        const [there, absent] = await Promise.all(
+          [real, nothing].map((top) =>
+            app()
+              .as(stranger)
+              .request('OPTIONS', fillPath(route, top, world.ids)),
+          ),
+        );
+        const told = [there, absent].map((answer) => [answer?.status, answer?.headers.get('allow'), answer?.body]);
+        const expected = [405, expect.stringContaining(route.method), { error: '405 Not Allowed' }];
+        try {
+          expect(told).toEqual([expected, told[0]]);
+        } catch {
+          wrong.push([route.method, route.path, told]);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
   it('is to a stranger and to the anonymous as if it were not there, on every route', async () => {
     const before = await snapshot();
     const leaks: unknown[] = [];
