@@ -4,7 +4,7 @@ import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
 import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
-import { authenticate, stillValid } from '#domains/tokens/authentication.ts';
+import { authenticate, presume, stillValid } from '#domains/tokens/authentication.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
@@ -42,6 +42,7 @@ export const serveWeb = ({
     services,
     createContext,
     authenticate: admit({ services, createContext }),
+    presume: (credential, request) => presume(services, credential, request),
     throttle: (request) => throttle(services, request),
     checkResponses,
     routes: faces ? routes : [],

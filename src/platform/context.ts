@@ -7,6 +7,7 @@ import type { Git } from './git/git.ts';
 import type { HttpClient } from './http-client/http-client.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
 import type { Logger } from './log.ts';
+import type { Presumption } from './presumption.ts';
 import type { Storage } from './storage/storage.ts';
 
 /** Who acts, and with what credential. Decided once per request, in rest/auth.ts. */
@@ -83,6 +84,8 @@ export interface Context {
   readonly client: Client;
   /** The `X-Gitlab-Event-UUID` the request carried, if any: events caused by it continue that chain. */
   readonly chainId: string | null;
+  /** Where the actor is still to be confirmed. */
+  readonly presumption?: Presumption | undefined;
   /** Runs `run` in a transaction: its changes, events and jobs commit together or not at all. Inside a transaction it joins it. */
   transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T>;
 }

@@ -6,6 +6,7 @@ import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
 import type { Logger } from './log.ts';
+import type { Presumption } from './presumption.ts';
 import { toJsonb } from './to-jsonb.ts';
 
 export interface ContextOptions {
@@ -17,6 +18,7 @@ export interface ContextOptions {
   readonly signal?: AbortSignal;
   /** Defaults to the process's logger with the request id bound. */
   readonly log?: Logger;
+  readonly presumption?: Presumption | undefined;
 }
 
 export type CreateContext = (options: ContextOptions) => Context;
@@ -31,6 +33,7 @@ export const createContextFactory =
     client = noClient,
     signal = new AbortController().signal,
     log,
+    presumption,
   }) => {
     const context: Context = {
       actor,
@@ -42,7 +45,11 @@ export const createContextFactory =
       requestId,
       chainId,
       client,
-      transaction: (run) => runTransaction(context, run),
+      presumption,
+      transaction: async (run) => {
+        await presumption?.confirm(services.pool);
+        return runTransaction(context, run);
+      },
     };
     return context;
   };

@@ -3,6 +3,7 @@ import type { Actor, Services } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import { CSRF_HEADER, isCsrfToken } from '#platform/csrf.ts';
 import { forbidden, insufficientScope, unauthenticated } from '#platform/errors.ts';
+import type { Presumption } from '#platform/presumption.ts';
 import { sameSecret } from '#platform/secrets.ts';
 import type { Parameters } from './nested.ts';
 
@@ -45,6 +46,15 @@ export interface RequestInfo {
 
 /** Finds out who it is; the domain `tokens` provides it. Throws `unauthenticated` or `invalid_token` for a credential that does not count. */
 export type Authenticate = (credential: Credential, request: RequestInfo) => Promise<Actor>;
+
+/**
+ * Says of whom the request may be taken to be before that is confirmed, by an earlier one with the same credential; null
+ * where nobody can be presumed.
+ */
+export type Presume = (
+  credential: Credential,
+  request: RequestInfo,
+) => Promise<{ readonly actor: Actor; readonly presumption: Presumption } | null>;
 
 const NONE: Credential = { kind: 'none' };
 

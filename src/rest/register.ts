@@ -2,10 +2,20 @@ import type { ServerResponse } from 'node:http';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
-import { type Authenticate, type Credential, hasCredential, readCaller, readSudo, requireAccess } from './auth.ts';
+import type { Presumption } from '#platform/presumption.ts';
+import {
+  type Authenticate,
+  type Credential,
+  hasCredential,
+  type Presume,
+  type RequestInfo,
+  readCaller,
+  readSudo,
+  requireAccess,
+} from './auth.ts';
 import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
 import { type Parameters, parseForm } from './nested.ts';
-import { sendDownload, sendJson, sendNothing } from './respond.ts';
+import { forgetHeaders, sendDownload, sendJson, sendNothing } from './respond.ts';
 import type { Exchange, Outcome, Route } from './route.ts';
 import type { SpooledFile } from './upload.ts';
 import { toJson } from './written.ts';
@@ -29,6 +39,7 @@ interface ContextRequest {
   readonly chainId: string | null;
   readonly client: Client;
   readonly signal: AbortSignal;
+  readonly presumption?: Presumption | undefined;
 }
 
 export type Throttle = (request: {
@@ -43,6 +54,8 @@ export type Throttle = (request: {
 export interface RestDependencies {
   readonly services: Services;
   readonly authenticate: Authenticate;
+  /** Spares reads the wait for it where the caller was here before. */
+  readonly presume?: Presume;
   /** Counts the request; throws where its caller has made too many. */
   readonly throttle?: Throttle;
   readonly createContext: (request: ContextRequest) => Context;
@@ -65,50 +78,96 @@ export const registerRoutes = async (
   });
 };
 
+type ContextDependencies = Pick<
+  RestDependencies,
+  'services' | 'authenticate' | 'presume' | 'throttle' | 'createContext'
+>;
+
+interface OpenOptions {
+  readonly body?: Parameters | null;
+  /** In place of what the request carries. */
+  readonly given?: Credential | undefined;
+  /** Whom the request has been counted for already. */
+  readonly counted?: Actor | undefined;
+}
+
 /** Finds out who asks and makes the request's one context. Query and body may carry the credential too. */
 export const openContext = async (
   request: FastifyRequest,
-  dependencies: Pick<RestDependencies, 'services' | 'authenticate' | 'throttle' | 'createContext'>,
+  dependencies: ContextDependencies,
   query: Parameters,
-  body: Parameters | null = null,
-  given?: Credential,
+  { body = null, given, counted }: OpenOptions = {},
 ): Promise<Context> => {
-  const { services, authenticate, throttle, createContext } = dependencies;
-  const { headers, ip } = request;
-  const route = request.routeOptions.url ?? '';
   const sent = body === null ? query : { ...query, ...body };
-  const client = { ip, userAgent: headers['user-agent'] ?? null };
-  const count = (actor: Actor | null) =>
-    throttle?.({
-      actor,
-      ip,
-      web: !route.startsWith('/api/'),
-      setHeader: (name, value) => request.response?.setHeader(name, value),
-    });
   let actor: Actor;
   try {
-    actor = await authenticate(given ?? readCaller(request, sent, services), {
-      method: request.method,
-      route,
-      ...client,
-      requestId: request.id,
-      sudo: readSudo(headers, sent),
-      tokenInQuery: hasCredential(query),
-    });
+    const credential = given ?? readCaller(request, sent, dependencies.services);
+    actor = await dependencies.authenticate(credential, infoOf(request, query, sent));
   } catch (error) {
     // Whoever tries one credential after the other is a caller without one.
-    await count(null);
+    await count(request, dependencies, null);
     throw error;
   }
-  await count(actor);
+  if (actor.userId === null || actor.userId !== counted?.userId) await count(request, dependencies, actor);
+  return contextOf(request, dependencies, actor);
+};
+
+/** The context of whoever asked with the same credential before, still to be confirmed; null where nobody did. */
+const presumeContext = async (
+  request: FastifyRequest,
+  dependencies: ContextDependencies,
+  query: Parameters,
+): Promise<Context | null> => {
+  const { services, presume } = dependencies;
+  let presumed: Awaited<ReturnType<Presume>> = null;
+  try {
+    presumed = (await presume?.(readCaller(request, query, services), infoOf(request, query, query))) ?? null;
+  } catch {
+    // What is wrong with it is told where it is authenticated.
+  }
+  if (!presumed) return null;
+  try {
+    await count(request, dependencies, presumed.actor);
+  } catch (error) {
+    if (await presumed.presumption.holds(services.pool)) throw error;
+    return null;
+  }
+  return contextOf(request, dependencies, presumed.actor, presumed.presumption);
+};
+
+const infoOf = (request: FastifyRequest, query: Parameters, sent: Parameters): RequestInfo => ({
+  method: request.method,
+  route: request.routeOptions.url ?? '',
+  ip: request.ip,
+  userAgent: request.headers['user-agent'] ?? null,
+  requestId: request.id,
+  sudo: readSudo(request.headers, sent),
+  tokenInQuery: hasCredential(query),
+});
+
+const count = (request: FastifyRequest, { throttle }: ContextDependencies, actor: Actor | null) =>
+  throttle?.({
+    actor,
+    ip: request.ip,
+    web: !(request.routeOptions.url ?? '').startsWith('/api/'),
+    setHeader: (name, value) => request.response?.setHeader(name, value),
+  });
+
+const contextOf = (
+  request: FastifyRequest,
+  { createContext }: ContextDependencies,
+  actor: Actor,
+  presumption?: Presumption,
+): Context => {
   request.userId = actor.userId;
   request.abortController ??= new AbortController();
   return createContext({
     actor,
     requestId: request.id,
-    client,
-    chainId: readChainId(headers['x-gitlab-event-uuid']),
+    client: { ip: request.ip, userAgent: request.headers['user-agent'] ?? null },
+    chainId: readChainId(request.headers['x-gitlab-event-uuid']),
     signal: request.abortController.signal,
+    presumption,
   });
 };
 
@@ -123,40 +182,67 @@ interface RestRequest {
   Body: Parameters | undefined;
 }
 
+type RestFastifyRequest = FastifyRequest<RestRequest>;
+
 const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: RestDependencies): void => {
   const { services } = dependencies;
   const wildcard = /\*([A-Za-z_]+)$/.exec(route.path)?.[1] ?? null;
+  const handle = async (ctx: Context, request: RestFastifyRequest, reply: FastifyReply, sent: Parameters) => {
+    requireAccess(ctx.actor, route);
+    for (const name in request.params) sent[name === '*' && wildcard !== null ? wildcard : name] = request.params[name];
+    const exchange = new FastifyExchange(request, reply, services.urls.base, route.status);
+    const outcome = await route.handle(ctx, sent, exchange);
+    if (dependencies.checkResponses) checkOutcome(route, outcome);
+    return { status: exchange.status, outcome };
+  };
+  // Of streams more than the answer is made before it can be confirmed who asks.
+  const mayPresume = route.method === 'GET' && route.kind !== 'stream';
   fastify.route<RestRequest>({
     method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
     url: wildcard === null ? route.url : route.url.slice(0, -wildcard.length),
     bodyLimit: route.maxBodyBytes ?? MAX_BODY_BYTES,
     handler: async (request, reply) => {
       const sent = readQuery(request);
+      const presumed = mayPresume ? await presumeContext(request, dependencies, sent) : null;
+      if (presumed) {
+        const answer = await whilePresumed(presumed, () => handle(presumed, request, reply, sent));
+        if (answer) return send(reply, answer.status, answer.outcome);
+        forgetHeaders(reply);
+      }
       const body = request.body ?? null;
       const multipartBody = body === null && isMultipart(request);
-      const ctx = await openContext(request, dependencies, sent, body);
+      const ctx = await openContext(request, dependencies, sent, { body, counted: presumed?.actor });
       if (body !== null) Object.assign(sent, body);
-      requireAccess(ctx.actor, route);
       let files: readonly SpooledFile[] = NO_FILES;
       try {
         if (multipartBody && route.method !== 'GET') {
+          // Before the form is read: whoever may not ask sends in vain.
+          requireAccess(ctx.actor, route);
           const form = await receiveForm(request, ctx, route.files).catch((error: unknown) => {
             throw asFormError(error);
           });
           files = form.files;
           Object.assign(sent, form.fields);
         }
-        for (const name in request.params)
-          sent[name === '*' && wildcard !== null ? wildcard : name] = request.params[name];
-        const exchange = new FastifyExchange(request, reply, services.urls.base, route.status);
-        const outcome = await route.handle(ctx, sent, exchange);
-        if (dependencies.checkResponses) checkOutcome(route, outcome);
-        return await send(reply, exchange.status, outcome);
+        const { status, outcome } = await handle(ctx, request, reply, sent);
+        return await send(reply, status, outcome);
       } finally {
         if (files.length > 0) await releaseAll(files);
       }
     },
   });
+};
+
+/** What `work` gives or throws, once it is confirmed who asks; null where the caller is not who he was taken for. */
+const whilePresumed = async <T>({ presumption, services }: Context, work: () => Promise<T>): Promise<T | null> => {
+  const holds = () => presumption?.holds(services.pool) ?? true;
+  try {
+    const done = await work();
+    return (await holds()) ? done : null;
+  } catch (error) {
+    if (await holds()) throw error;
+    return null;
+  }
 };
 
 const NO_FILES: readonly SpooledFile[] = [];
@@ -169,10 +255,10 @@ const send = (reply: FastifyReply, status: number, outcome: Outcome): FastifyRep
 class FastifyExchange implements Exchange {
   readonly externalUrl: string;
   status: number;
-  readonly #request: FastifyRequest<RestRequest>;
+  readonly #request: RestFastifyRequest;
   readonly #reply: FastifyReply;
 
-  constructor(request: FastifyRequest<RestRequest>, reply: FastifyReply, externalUrl: string, status: number) {
+  constructor(request: RestFastifyRequest, reply: FastifyReply, externalUrl: string, status: number) {
     this.#request = request;
     this.#reply = reply;
     this.externalUrl = externalUrl;

@@ -78,7 +78,7 @@ export const sendDownload = async (reply: FastifyReply, status: number, download
 /** Answers a failed request, and says whether it has to be logged. */
 export const sendError = (reply: FastifyReply, error: unknown): ErrorAnswer => {
   const answer = answerError(error);
-  for (const name of Object.keys(reply.getHeaders())) if (!KEPT_ON_ERROR.test(name)) reply.removeHeader(name);
+  forgetHeaders(reply);
   for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
   // What is left of a body that was refused is not worth reading.
   if (!reply.request.raw.complete) reply.header('Connection', 'close');
@@ -97,7 +97,12 @@ const contentDisposition = (filename: string, disposition: 'attachment' | 'inlin
   return `${disposition}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 };
 
-const KEPT_ON_ERROR = /^(x-request-id$|ratelimit-)/;
+/** Drops what an answer that is not given has set; what is about the request itself stays. */
+export const forgetHeaders = (reply: FastifyReply): void => {
+  for (const name of Object.keys(reply.getHeaders())) if (!ABOUT_REQUEST.test(name)) reply.removeHeader(name);
+};
+
+const ABOUT_REQUEST = /^(x-request-id$|ratelimit-)/;
 
 const setCommonHeaders = (reply: FastifyReply): void => {
   reply.header('Cache-Control', CACHE_CONTROL);

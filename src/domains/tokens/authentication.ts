@@ -11,6 +11,7 @@ import {
   systemActor,
 } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import { statementName } from '#platform/db/pool.ts';
 import {
   type DomainError,
   forbidden,
@@ -19,6 +20,7 @@ import {
   notFound,
   unauthenticated,
 } from '#platform/errors.ts';
+import { Presumption } from '#platform/presumption.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { revokeFamily } from './commands.ts';
 
@@ -44,8 +46,9 @@ interface AuthenticationRequest {
 }
 
 /**
- * Finds out who calls (conventions §5). With HTTP Basic the password is a token, whatever the name. Nothing is
- * remembered between requests: a token that was revoked, or a user who was blocked, is refused from the next one on.
+ * Finds out who calls (conventions §5). With HTTP Basic the password is a token, whatever the name. Whatever is remembered
+ * between requests (`presume`), the database confirms: a token that was revoked, or a user who was blocked, is refused from
+ * the next one on.
  *
  * @throws `unauthenticated` for a credential nobody has, `invalid_token` for one that ran out, `forbidden` for closed
  * accounts and for sudo by others than administrators, `insufficient_scope` and `not_found` for sudo
@@ -203,19 +206,26 @@ interface FoundRow extends Account {
   readonly stale: boolean;
 }
 
+/** A token with the versions of its row and of its user's, as platform/db/row-cache.ts tells them. */
+interface FoundToken extends FoundRow {
+  readonly kind: 'token' | 'oauth_token';
+  readonly version: readonly [xmin: string, ctid: string, userXmin: string, userCtid: string];
+}
+
 // On the way of every request: one round trip, by index. Expiry is the database's time, as all processes share it.
 const STALE = `(c.last_used_at is null or c.last_used_at < now() - interval '1 minute'
       or u.last_activity_on is distinct from current_date)`;
 
 const FIND_TOKEN = `
   select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation, c.rotated_family,
-    u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale
+    u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale,
+    array[c.xmin::text, c.ctid::text, u.xmin::text, u.ctid::text] as version
   from (
-    select 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
+    select t.xmin, t.ctid, 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
       t.impersonation, case when t.rotated_at is not null then t.family_id end as rotated_family, t.last_used_at
     from personal_access_tokens t where t.digest = $1
     union all
-    select 'oauth_token', a.id, a.user_id, a.scopes, a.revoked_at is not null, coalesce(a.expires_at <= now(), false),
+    select a.xmin, a.ctid, 'oauth_token', a.id, a.user_id, a.scopes, a.revoked_at is not null, coalesce(a.expires_at <= now(), false),
       false, null, a.last_used_at
     from oauth_access_tokens a where a.digest = $1
   ) c join users u on u.id = c.user_id`;
@@ -228,7 +238,8 @@ const FIND_SESSION = `
   where c.digest = $1 and c.expires_at > now()`;
 
 const actorOfToken = async (services: Services, value: string, route = ''): Promise<Actor | null> => {
-  const { rows } = await services.pool.query<FoundRow>(FIND_TOKEN, [digestToken(value)]);
+  const digest = digestToken(value);
+  const { rows } = await services.pool.query<FoundToken>(FIND_TOKEN, [digest]);
   const [token] = rows;
   if (!token) return null;
   if (token.revoked) {
@@ -238,17 +249,65 @@ const actorOfToken = async (services: Services, value: string, route = ''): Prom
     throw invalidToken('Token was revoked. You have to re-authorize from the user.');
   }
   if (token.expired) throw invalidToken('Token is expired. You can either do re-authorization or token refresh.');
-  if (token.kind === 'token') {
-    const settings = await getSettings({ services });
-    if (token.impersonation && !settings.impersonation_enabled) {
-      throw invalidToken('Token is an impersonation token but impersonation was disabled.');
-    }
-    if (settings.disable_personal_access_tokens && !token.impersonation && !token.is_admin) {
-      throw invalidToken('Personal access tokens are disabled.');
-    }
-  }
+  const refusal = await refusalBySettings(services, token);
+  if (refusal) throw refusal;
   if (token.state !== 'active') throw closedAccount(token.state);
+  if (!token.stale) remember(services, digest, token);
   return actorOfRow(services, token);
+};
+
+const refusalBySettings = async (
+  services: Services,
+  { kind, impersonation, is_admin }: FoundToken,
+): Promise<DomainError | null> => {
+  if (kind !== 'token') return null;
+  const settings = await getSettings({ services });
+  if (impersonation && !settings.impersonation_enabled) {
+    return invalidToken('Token is an impersonation token but impersonation was disabled.');
+  }
+  return settings.disable_personal_access_tokens && !impersonation && !is_admin
+    ? invalidToken('Personal access tokens are disabled.')
+    : null;
+};
+
+const MAX_REMEMBERED = 2_000;
+/** Tokens that were admitted, by their digest: what is presumed of the next request. */
+const admitted = new WeakMap<Services, Map<string, FoundToken>>();
+
+const remember = (services: Services, digest: Buffer, token: FoundToken): void => {
+  const tokens = admitted.get(services) ?? new Map<string, FoundToken>();
+  admitted.set(services, tokens);
+  const [oldest] = tokens.size >= MAX_REMEMBERED ? tokens.keys() : [];
+  if (oldest !== undefined) tokens.delete(oldest);
+  tokens.set(digest.toString('latin1'), token);
+};
+
+/**
+ * Who calls, as long as neither the row of his token nor his own has changed since it was looked up: whether that is so is
+ * the presumption to confirm. Null where nothing can be presumed.
+ */
+export const presume = async (
+  services: Services,
+  credential: Credential,
+  { sudo, ip, tokenInQuery }: AuthenticationRequest,
+): Promise<{ readonly actor: Actor; readonly presumption: Presumption } | null> => {
+  if (credential.kind !== 'token' || sudo !== null || tokenInQuery) return null;
+  const token = admitted.get(services)?.get(digestToken(credential.value).toString('latin1'));
+  if (!token || (await refusalBySettings(services, token))) return null;
+  const text = UNCHANGED[token.kind];
+  const check = { name: statementName(text), text, values: [token.id, token.user_id, ...token.version] };
+  const actor = await withClosedGroups(services, actorOfRow(services, token), ip ?? null);
+  return { actor, presumption: new Presumption(check) };
+};
+
+const unchangedIn = (table: string, isValid: string): string => `
+  select 1 as one from ${table} c, users u
+  where c.id = $1 and u.id = $2 and c.xmin = $3::xid and c.ctid = $4::tid and u.xmin = $5::xid and u.ctid = $6::tid
+    and (c.expires_at is null or ${isValid}) and not ${STALE}`;
+
+const UNCHANGED: Readonly<Record<FoundToken['kind'], string>> = {
+  token: unchangedIn('personal_access_tokens', 'c.expires_at > current_date'),
+  oauth_token: unchangedIn('oauth_access_tokens', 'c.expires_at > now()'),
 };
 
 /** Where a token that was rotated before tells that one of two holders of it is not its user. */

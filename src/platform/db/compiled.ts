@@ -1,6 +1,7 @@
 import { CompiledQuery, type RawBuilder } from 'kysely';
 import type { Context } from '../context.ts';
 import { statementName } from './pool.ts';
+import { runPrepared, type Statement } from './prepared.ts';
 
 /**
  * Statements that are built and compiled once per shape. Building and compiling a wide statement costs more than
@@ -52,17 +53,25 @@ export class CompiledStatements {
   }
 }
 
-/** Runs it with the values of its slots: on the pool itself where the context is in no transaction. */
+/**
+ * Runs it with the values of its slots: on the pool itself where the context is in no transaction, together with what still
+ * has to be asked about the caller.
+ */
 export const runCompiled = async <Row extends object>(
-  ctx: Pick<Context, 'db' | 'services' | 'actor'>,
+  ctx: Pick<Context, 'db' | 'services' | 'actor' | 'presumption'>,
   { text, slots, constants }: Compiled,
   values: SlotValues,
 ): Promise<Row[]> => {
   const parameters = slots.map((name, i) =>
     name === null ? constants[i] : name === USER ? ctx.actor.userId : (values[name] ?? null),
   );
+  const { db, services, presumption } = ctx;
+  if (db !== services.db) return (await db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
   // By name, also where there are no parameters: else it would be planned each time.
-  if (ctx.db === ctx.services.db)
-    return (await ctx.services.pool.query<Row>({ name: statementName(text), text, values: parameters })).rows;
-  return (await ctx.db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
+  const statement: Statement = { name: statementName(text), text, values: parameters };
+  const check = presumption?.take() ?? null;
+  if (!presumption || !check) return (await runPrepared<Row>(services.pool, [statement]))[0] ?? [];
+  const [found = [], rows = []] = await runPrepared<Row>(services.pool, [check, statement]);
+  presumption.settle(found.length > 0);
+  return rows;
 };

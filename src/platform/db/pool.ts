@@ -19,7 +19,8 @@ const parsers = new Map<number, (value: string) => unknown>([
   [1016, asNumbers], // int8[]
 ]);
 
-const types: pg.CustomTypesConfig = {
+/** How columns are read. */
+export const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') =>
     (format === 'binary' ? undefined : parsers.get(oid)) ??
     pg.types.getTypeParser(oid, format === 'binary' ? 'binary' : 'text'),
@@ -43,7 +44,7 @@ export const createPool = ({ connectionString, max, applicationName, sessionSett
   const pool = new pg.Pool({
     connectionString,
     max,
-    types,
+    types: typeParsers,
     application_name: applicationName,
     options: Object.entries({ ...SESSION_SETTINGS, ...sessionSettings })
       .map(([name, value]) => `-c ${name}=${value}`)

@@ -1,0 +1,180 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Hub, startHub } from '#app/build.ts';
+import { readConfig } from '#platform/config.ts';
+import { createLogger } from '#platform/log.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { Client } from '../support/client.ts';
+
+// Processes remember whose a token is, and have the database confirm it with the first statement of a read: whatever changes
+// counts from the next request on, in each of them.
+
+const app = useApp();
+let second: Hub;
+
+beforeAll(async () => {
+  const { databaseUrl, dataDir } = app().hub.services.config;
+  second = await startHub({
+    config: readConfig([], {
+      DATABASE_URL: databaseUrl ?? '',
+      MILLRACE_DATA_DIR: dataDir,
+      MILLRACE_PORT: '0',
+      MILLRACE_ROLE: 'web',
+    }),
+    log: createLogger('silent'),
+    checkResponses: true,
+  });
+});
+afterAll(() => second?.close());
+
+const db = () => app().hub.services.db;
+
+/** The token in both processes: lists, whose first statement the hub sends itself, and records, whose it does not. */
+const PATHS = ['/projects', '/projects?pagination=keyset&order_by=id', '/groups', '/user'] as const;
+
+const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = ['api']) => {
+  const value = randomToken(43);
+  const row = { user_id: user.id, scopes, digest: digestToken(value), last_used_at: sql<string>`now()` };
+  await db()
+    .updateTable('users')
+    .set({ last_activity_on: sql<string>`current_date`, current_sign_in_at: sql<string>`now()` })
+    .where('id', '=', user.id)
+    .execute();
+  if (kind === 'personal')
+    await db()
+      .insertInto('personal_access_tokens')
+      .values({ ...row, name: 'kept' })
+      .execute();
+  else
+    await db()
+      .insertInto('oauth_access_tokens')
+      .values({ ...row, family_id: crypto.randomUUID() })
+      .execute();
+  const clients = [app().url, second.url].map((url) => new Client(url, () => Promise.resolve(value)));
+  const ask = async () => {
+    const answers = await Promise.all(
+      clients.flatMap((client) => PATHS.map(async (path) => (await client.get(path)).status)),
+    );
+    return [...new Set(answers)];
+  };
+  // Again and again: what was just found is remembered then.
+  for (let i = 0; i < 3; i++) expect(await ask()).toEqual([200]);
+  return { ask, clients, digest: row.digest };
+};
+
+describe('a token that both processes know', () => {
+  it('is refused by both from the request after it is revoked, or has run out', async () => {
+    const user = await app().make.user();
+    const { ask, clients, digest } = await insertToken(user, 'personal');
+    const set = (values: { expires_at?: string | null; revoked?: boolean }) =>
+      db().updateTable('personal_access_tokens').set(values).where('digest', '=', digest).execute();
+    await set({ expires_at: new Date().toISOString().slice(0, 10) });
+    expect(await ask()).toEqual([401]);
+    await set({ expires_at: null });
+    expect(await ask()).toEqual([200]);
+    // Over the interface of one process.
+    expect((await clients[0]?.delete('/personal_access_tokens/self'))?.status).toBe(204);
+    expect(await ask()).toEqual([401]);
+    await db().deleteFrom('personal_access_tokens').where('digest', '=', digest).execute();
+    expect(await ask()).toEqual([401]);
+  });
+
+  it('of an application is refused likewise', async () => {
+    const user = await app().make.user();
+    const { ask, digest } = await insertToken(user, 'oauth');
+    const set = (values: { expires_at?: string | null; revoked_at?: string | null }) =>
+      db().updateTable('oauth_access_tokens').set(values).where('digest', '=', digest).execute();
+    await set({ expires_at: new Date(Date.now() - 1_000).toISOString() });
+    expect(await ask()).toEqual([401]);
+    await set({ expires_at: null });
+    expect(await ask()).toEqual([200]);
+    await set({ revoked_at: new Date().toISOString() });
+    expect(await ask()).toEqual([401]);
+  });
+
+  it('runs out at its time although nothing is written', async () => {
+    const user = await app().make.user();
+    const { clients, digest } = await insertToken(user, 'oauth');
+    await db()
+      .updateTable('oauth_access_tokens')
+      .set({ expires_at: sql<string>`clock_timestamp() + interval '700 milliseconds'` })
+      .where('digest', '=', digest)
+      .execute();
+    const [client] = clients;
+    const until = Date.now() + 10_000;
+    const seen: (number | undefined)[] = [];
+    while (seen.at(-1) !== 401 && Date.now() < until) seen.push((await client?.get('/projects'))?.status);
+    expect(seen.at(-1)).toBe(401);
+  });
+
+  it('stands for its user as he is now: blocked, administrator or external', async () => {
+    const user = await app().make.user();
+    const project = await app().make.project({ visibility: 'internal' });
+    const { ask, clients } = await insertToken(user, 'personal');
+    const set = (values: { state?: string; is_admin?: boolean; external?: boolean }) =>
+      db().updateTable('users').set(values).where('id', '=', user.id).execute();
+    const sees = async () =>
+      Promise.all(
+        clients.map(async (client) => {
+          const { body } = await client.get(`/projects?search=${project.path}`);
+          return body.some((each: { readonly id: number }) => each.id === project.id);
+        }),
+      );
+    expect(await sees()).toEqual([true, true]);
+    await set({ external: true });
+    expect(await sees()).toEqual([false, false]);
+    await set({ is_admin: true });
+    expect(await sees()).toEqual([true, true]);
+    await set({ state: 'blocked' });
+    expect(await ask()).toEqual([403]);
+    await set({ state: 'active', is_admin: false });
+    expect(await sees()).toEqual([false, false]);
+  });
+
+  it('opens no more than its scopes do now', async () => {
+    const user = await app().make.user();
+    const { clients, digest } = await insertToken(user, 'personal');
+    await db()
+      .updateTable('personal_access_tokens')
+      .set({ scopes: ['self_rotate'] })
+      .where('digest', '=', digest)
+      .execute();
+    for (const client of clients) {
+      const answer = await client.get('/projects');
+      expect(answer).toMatchObject({ status: 403, body: { error: 'insufficient_scope' } });
+      expect(answer.headers.get('x-total')).toBeNull();
+    }
+  });
+
+  it('is refused where what is asked for is wrong as well', async () => {
+    const user = await app().make.user();
+    const { clients, digest } = await insertToken(user, 'personal');
+    const wrong = ['/projects?per_page=x', '/projects/999999999', '/users/999999999', '/application/settings'];
+    for (const path of wrong) expect((await clients[1]?.get(path))?.status).toBeOneOf([400, 403, 404]);
+    await db().updateTable('personal_access_tokens').set({ revoked: true }).where('digest', '=', digest).execute();
+    for (const path of wrong) expect((await clients[1]?.get(path))?.status).toBe(401);
+  });
+
+  it('has what it reads counted once', async () => {
+    const user = await app().make.user();
+    const { clients, digest } = await insertToken(user, 'personal');
+    const change = (values: Record<string, unknown>) => app().as(app().root).put('/application/settings', values);
+    await change({
+      throttle_authenticated_api_enabled: true,
+      throttle_authenticated_api_requests_per_period: 100,
+      throttle_authenticated_api_period_in_seconds: 600,
+    });
+    try {
+      const observed = async () => Number((await clients[0]?.get('/projects'))?.headers.get('ratelimit-observed'));
+      const first = await observed();
+      expect(await observed()).toBe(first + 1);
+      // Looked up anew, as its row has changed.
+      await db().updateTable('personal_access_tokens').set({ name: 'renamed' }).where('digest', '=', digest).execute();
+      expect(await observed()).toBe(first + 2);
+      expect(await observed()).toBe(first + 3);
+    } finally {
+      await change({ throttle_authenticated_api_enabled: false });
+    }
+  });
+});
