@@ -50,6 +50,31 @@ describe('GET /projects', () => {
     expect(Object.keys(asked)).not.toContain('visibility');
   });
 
+  it('finds terms that have no three letters or digits in a row, whoever asks', async () => {
+    const { make } = app();
+    const user = await make.user();
+    const texts = ['龘靐 and more', 'of the 麤龘靐', 'Щёголь', "it's ⁂'\\⁂", 'ends with ⁑'];
+    for (const description of texts) await make.project({ description, visibility: 'public' }, user);
+    const found = async (client: Client, term: string, query = '') =>
+      (await client.get(`/projects?search=${encodeURIComponent(term)}&order_by=id&sort=asc&simple=1${query}`)).body.map(
+        (each: { description: string }) => texts.indexOf(each.description),
+      );
+    for (const client of [app().anonymous, app().as(user), app().as(app().root)]) {
+      expect(await found(client, '龘靐')).toEqual([0, 1]);
+      expect(await found(client, '靐')).toEqual([0, 1]);
+      expect(await found(client, '麤龘靐')).toEqual([1]);
+      expect(await found(client, '龘麤')).toEqual([]);
+      expect(await found(client, 'щЁГ')).toEqual([2]);
+      expect(await found(client, "⁂'\\⁂")).toEqual([3]);
+      expect(await found(client, ' ⁂')).toEqual([3]);
+      expect(await found(client, '⁑')).toEqual([4]);
+      expect(await found(client, '⁑', '&search_namespaces=true')).toEqual([4]);
+      expect(
+        (await client.get(`/projects?search=${encodeURIComponent('龘靐')}&per_page=1`)).headers.get('x-total'),
+      ).toBe('2');
+    }
+  });
+
   it('filters', async () => {
     const { make } = app();
     const user = await make.user();

@@ -11,7 +11,7 @@ export interface ListRequest {
   readonly sameMatches?: boolean;
 }
 
-const { rareTerm, commonTerm, rareTopic, commonTopic, rareLanguage, commonLanguage, group } = WATCHED;
+const { rareTerm, rarePair, commonTerm, rareTopic, commonTopic, rareLanguage, commonLanguage, group } = WATCHED;
 const PAGE = '/projects';
 const KEYSET = '/projects?pagination=keyset&order_by=id';
 
@@ -62,6 +62,7 @@ export const commonLists = (middle: number): ListRequest[] => [
     undefined,
     {
       'search, rare': `${PAGE}?search=${rareTerm}`,
+      'search, two letters': `${PAGE}?search=${rarePair}`,
       'topic, rare': `${PAGE}?topic=${rareTopic}`,
       'language, rare': `${PAGE}?with_programming_language=${rareLanguage}`,
       'group with subgroups': `/groups/${group}/projects?include_subgroups=true`,
@@ -89,6 +90,8 @@ export const commonLists = (middle: number): ListRequest[] => [
       'private ones': `${PAGE}?visibility=private`,
       'search, rare': `${PAGE}?search=${rareTerm}`,
       'search, rare, by similarity': `${PAGE}?search=${rareTerm}&order_by=similarity`,
+      'search, two letters': `${PAGE}?search=${rarePair}`,
+      'search, two letters, by similarity': `${PAGE}?search=${rarePair}&order_by=similarity`,
       membership: `${PAGE}?membership=true`,
       'membership, by last activity': `${PAGE}?membership=true&order_by=last_activity_at`,
       owned: `${PAGE}?owned=true`,
@@ -126,7 +129,15 @@ export const commonLists = (middle: number): ListRequest[] => [
     'with statistics': `${PAGE}?statistics=true`,
     'private ones': `${PAGE}?visibility=private`,
   }),
-  ...of('administrator', { 'search, rare': `${PAGE}?search=${rareTerm}` }, true),
+  ...of(
+    'administrator',
+    {
+      'search, rare': `${PAGE}?search=${rareTerm}`,
+      'search, two letters': `${PAGE}?search=${rarePair}`,
+      'search, two letters, with namespaces': `${PAGE}?search=${rarePair}&search_namespaces=true`,
+    },
+    true,
+  ),
   ...graphql(undefined, GRAPHQL),
   ...graphql('few', {
     ...GRAPHQL,

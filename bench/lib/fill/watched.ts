@@ -12,6 +12,8 @@ export const WATCHED = {
   branches: 'atlas/many-branches',
   /** In the names of 24 projects. */
   rareTerm: 'quokka',
+  /** Two letters of it that stand together nowhere else. */
+  rarePair: 'kk',
   /** In the names of every tenth project. */
   commonTerm: 'service',
   /** Of 25 projects. */

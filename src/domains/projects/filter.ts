@@ -5,6 +5,7 @@ import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { lacksTrigrams, searchCondition, searchPattern } from './search.ts';
 
 export const PROJECT_ORDERS = [
   'id',
@@ -121,7 +122,7 @@ export const withoutBlanks = <F extends ProjectFilter>(filter: F): F => {
 /** What of a filter decides the text of its statement. */
 export const filterShape = (filter: ProjectFilter): string => {
   // A role below Guest opens nothing.
-  let shape = rolesOpen(filter) ? 'held;' : '';
+  let shape = `${rolesOpen(filter) ? 'held;' : ''}${lacksTrigrams(filter) ? 'pairs;' : ''}`;
   for (const [name, value] of Object.entries(filter)) {
     if (value !== null && value !== undefined) shape += SLOTS.has(name) ? `${name};` : `${name}=${value};`;
   }
@@ -134,7 +135,7 @@ export const filterValues = (filter: ProjectFilter): SlotValues => ({
   least: leastHeld(filter),
   full_paths: filter.full_paths?.map((path) => path.toLowerCase()),
   custom_attributes: filter.custom_attributes ? JSON.stringify(filter.custom_attributes) : null,
-  search_pattern: filter.search ? `%${filter.search.replace(/[\\%_]/g, '\\$&')}%` : null,
+  search_pattern: searchPattern(filter),
 });
 
 /** How the caller's memberships are looked up: for any number of rows, or one row after the other (access/policy.ts). */
@@ -336,12 +337,6 @@ const isWrittenIn = (lookup: LanguageLookup): RawBuilder<unknown> => {
   return lookup === 'each'
     ? sql`exists (select 1 from project_languages l where l.project_id = projects.id and ${isNamed} offset 0)`
     : sql`projects.id in (select l.project_id from project_languages l where ${isNamed})`;
-};
-
-const searchCondition = ({ search_namespaces }: ProjectFilter): RawBuilder<unknown> => {
-  const pattern = sql`${slot('search_pattern')}::text`;
-  const found = sql`projects.name ilike ${pattern} or projects.path ilike ${pattern} or projects.description ilike ${pattern}`;
-  return search_namespaces ? sql`(${found} or projects.full_path ilike ${pattern})` : sql`(${found})`;
 };
 
 /** The part of the project is there for the caller, as policy.ts has it. */

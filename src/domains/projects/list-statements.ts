@@ -19,6 +19,7 @@ import {
   rolesOpen,
 } from './filter.ts';
 import { effectiveOrder, isSize, sortExpression } from './order.ts';
+import { foundByPairs } from './search.ts';
 import { type ProjectPart, selectList, sqlFrom } from './select.ts';
 
 // How a page is found: docs/decisions/0012. Each statement finds ids and sort keys first, as far as it can in indexes
@@ -150,7 +151,11 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
   // What is asked for leads to the rows; who may see them is looked at then: `offset 0` keeps the planner from reading an
   // index for that.
   const isLedElsewhere = isPlaced || filter.search || filter.topics || filter.topic_id;
-  const narrow = [...placed(filter, of), ...narrowed(actor, filter, of, isLedElsewhere ? 'any' : 'lead')];
+  const narrow = [
+    ...placed(filter, of),
+    ...narrowed(actor, filter, of, isLedElsewhere ? 'any' : 'lead'),
+    ...(isPlaced ? [] : foundByPairs(filter)),
+  ];
   return narrow.length === 0
     ? select(sql`projects`, rights)
     : select(sql`(select projects.* from projects where ${and(narrow)} offset 0) projects`, rights);

@@ -1,0 +1,34 @@
+import { type RawBuilder, sql } from 'kysely';
+import { slot } from '#platform/db/compiled.ts';
+
+/** What of a project filter says which term is searched for, and where. */
+interface Search {
+  readonly search?: string | null | undefined;
+  readonly search_namespaces?: boolean | null | undefined;
+}
+
+/** The value for the slot `search_pattern`. */
+export const searchPattern = ({ search }: Search): string | null =>
+  search ? `%${search.replace(/[\\%_]/g, '\\$&')}%` : null;
+
+/** That the term stands in the name, the path or the description of the row `projects`, or also in its full path. */
+export const searchCondition = ({ search_namespaces }: Search): RawBuilder<unknown> => {
+  const pattern = sql`${slot('search_pattern')}::text`;
+  const found = sql`projects.name ilike ${pattern} or projects.path ilike ${pattern} or projects.description ilike ${pattern}`;
+  return search_namespaces ? sql`(${found} or projects.full_path ilike ${pattern})` : sql`(${found})`;
+};
+
+/** Trigrams are made of words of three letters or digits; of which letters beyond ASCII depends on the database. */
+export const lacksTrigrams = ({ search }: Search): boolean => !!search && !/[a-z0-9]{3}/i.test(search);
+
+/**
+ * That the row has the pairs of characters of a term that lacks trigrams: an index finds it by them (migration 0032). To be
+ * added where the search is to lead to the rows, as it says no more than the search itself and takes long to find out.
+ */
+export const foundByPairs = (search: Search): RawBuilder<unknown>[] =>
+  lacksTrigrams(search)
+    ? [
+        sql`search_pairs(projects.name || ' ' || projects.full_path || ' ' || coalesce(projects.description, ''))
+          @@ search_pairs_of(${slot('search')}::text)`,
+      ]
+    : [];

@@ -1,0 +1,37 @@
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+
+const app = useApp();
+
+/** Characters that Postgres takes, and few enough that terms meet. */
+const characters = fc.string({ unit: fc.constantFrom(..."aAbß'\\: \n%_1é水磨ЖжİÉ🦫"), maxLength: 24 });
+
+describe('pairs of characters', () => {
+  it('are those of every text that holds the term, whatever stands around it', async () => {
+    await fc.assert(
+      fc.asyncProperty(characters, characters.filter(Boolean), characters, async (before, term, after) => {
+        const { rows } = await sql<{ found: boolean; like: boolean }>`
+          select search_pairs(${before + term + after}) @@ search_pairs_of(${term}) as found,
+            ${before + term + after} ilike ${`%${term.replace(/[\\%_]/g, '\\$&')}%`} as "like"`.execute(
+          app().hub.services.db,
+        );
+        expect(rows).toEqual([{ found: true, like: true }]);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('lead to the rows by an index', async () => {
+    const plan = await app()
+      .hub.services.db.transaction()
+      .execute(async (db) => {
+        await sql`set local enable_seqscan = off`.execute(db);
+        return sql<{ 'QUERY PLAN': string }>`explain (costs off) select id from projects
+        where search_pairs(projects.name || ' ' || projects.full_path || ' ' || coalesce(projects.description, ''))
+          @@ search_pairs_of('go')`.execute(db);
+      });
+    expect(plan.rows.map((row) => row['QUERY PLAN']).join('\n')).toContain('projects_search_pairs');
+  });
+});
