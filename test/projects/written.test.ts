@@ -89,6 +89,10 @@ describe('records of projects in lists', () => {
       'group_access_level',
       'expires_at',
     ]);
+    await sql`update project_shares set access_level = 20 where project_id = ${project.id}`.execute(db);
+    await sql`update namespaces set visibility_level = 0 where id = ${shared.id}`.execute(db);
+    expect((await listed(app().as(owner))).shared_with_groups).toMatchObject([{ group_access_level: 20 }]);
+    expect((await listed(app().as(stranger))).shared_with_groups).toEqual([]);
     await check();
   });
 

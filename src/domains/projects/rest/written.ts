@@ -31,7 +31,6 @@ export const toWrittenSimpleProjects = (
 
 /** All that a record tells beyond the row itself, `viewOf` and `partsOf` aside. */
 const isPlain = (project: ProjectDetails): boolean =>
-  project.shared_with_groups.length === 0 &&
   !project.forked_from &&
   !project.owner &&
   !project.runners_token &&
@@ -42,7 +41,10 @@ const viewOf = (actor: Actor, { access_level, namespace: n }: ProjectRow): strin
   `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${n.id}\0${n.name}\0${n.path}\0${n.kind}\0${n.full_path}\0${n.full_name}\0${n.parent_id}\0${n.deletion_marked_on}\0${n.avatar_key}`;
 
 const partsOf = (project: ProjectDetails): string =>
-  `${project.project_access}\0${project.group_access}\0${project.import_status}\0${project.import_error}`;
+  `${project.project_access}\0${project.group_access}\0${project.import_status}\0${project.import_error}\0${sharesText(project)}`;
+
+const sharesText = ({ shared_with_groups: shares }: ProjectDetails): string =>
+  shares.length === 0 ? '' : JSON.stringify(shares);
 
 type Texts<R> = WeakMap<object, Map<string, Written<R>>>;
 const fullTexts: Texts<ProjectRecord> = new WeakMap();
