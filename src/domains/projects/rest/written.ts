@@ -31,10 +31,7 @@ export const toWrittenSimpleProjects = (
 
 /** All that a record tells beyond the row itself, `viewOf` and `partsOf` aside. */
 const isPlain = (project: ProjectDetails): boolean =>
-  !project.forked_from &&
-  !project.owner &&
-  !project.runners_token &&
-  !project.statistics;
+  !project.forked_from && !project.owner && !project.runners_token && !project.statistics;
 
 /** Of the caller: what policy.ts asks for. Of the namespace: its columns, none of which can hold a NUL. */
 const viewOf = (actor: Actor, { access_level, namespace: n }: ProjectRow): string =>
