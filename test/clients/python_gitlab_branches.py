@@ -18,7 +18,7 @@ def names(items):
 for name in ("feature/one", "feature/two", "kept/1"):
     same(project.branches.create({"branch": name, "ref": "main"}).name, name)
 branch = project.branches.get("feature/one")
-same((branch.protected, branch.default, branch.merged, branch.can_push), (False, False, True, True))
+same((branch.protected, branch.default, branch.merged, branch.can_push), (False, False, False, True))
 same(sorted(branch.commit)[:3], ["author_email", "author_name", "authored_date"])
 same(names(project.branches.list(search="^feature")), ["feature/one", "feature/two"])
 same(names(project.branches.list(regex="1$")), ["kept/1"])
@@ -64,5 +64,7 @@ same([each["name"] for each in admin.http_list("/project_aliases")], ["py"])
 refused(403, "403 Forbidden", gl.http_list, "/project_aliases")
 admin.http_delete("/project_aliases/py")
 
+project.files.create({"file_path": "on", "branch": "main", "content": "x", "commit_message": "Move on"})
+same(project.branches.get("feature/two").merged, True)
 project.delete_merged_branches()
 print("ok")

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { insertMergeRequest } from '../merge-requests/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { computedMs } from '../support/computed-ms.ts';
 import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from './support.ts';
@@ -17,6 +18,11 @@ const setUp = async (branches: readonly string[] = [], attributes: Record<string
   await runGit(tree, 'push', '-q', remote, 'main', ...branches.map((name) => `main:refs/heads/${name}`));
   return { owner, project, tree, remote, path: `/projects/${project.id}/repository/branches` };
 };
+/** What was made before has its end behind that of the default branch then. */
+const moveOn = async (tree: string, remote: string): Promise<void> => {
+  await commitFile(tree, 'moved', 'on', 'Move on');
+  await runGit(tree, 'push', '-q', remote, 'main');
+};
 const memberOf = async (project: { id: number }, level: number): Promise<TestUser> => {
   const user = await app().make.user();
   await app().make.projectMember(project, user, level);
@@ -28,14 +34,18 @@ const namesOf = (answer: { body: any }) => answer.body.map(({ name }: { name: st
 describe('GET branches', () => {
   it('lists them by name, with all that is known of each', async () => {
     const { owner, project, tree, remote, path } = await setUp(['done', 'zeta']);
+    await moveOn(tree, remote);
+    await runGit(tree, 'push', '-q', remote, 'main:fresh');
     const head = await commitFile(tree, 'b', 'b', 'Second\n\nWith a body\n\nReviewed-by: Bob');
     await runGit(tree, 'push', '-q', remote, 'main:ahead');
     const { status, body, headers } = await app().as(owner).get(path);
     expect(status).toBe(200);
-    expect(headers.get('x-total')).toBe('4');
+    expect(headers.get('x-total')).toBe('5');
     expect(body.map(({ name, merged }: { name: string; merged: boolean }) => [name, merged])).toEqual([
       ['ahead', false],
       ['done', true],
+      // At the commit of the default branch itself: nothing of it was merged.
+      ['fresh', false],
       ['main', false],
       ['zeta', true],
     ]);
@@ -58,7 +68,7 @@ describe('GET branches', () => {
       trailers: { 'Reviewed-by': 'Bob' },
       web_url: `${app().url}/${project.path_with_namespace}/-/commit/${head}`,
     });
-    expect(body[2]).toMatchObject({ name: 'main', default: true, protected: true, can_push: true });
+    expect(body[3]).toMatchObject({ name: 'main', default: true, protected: true, can_push: true });
     const { body: forDeveloper } = await app()
       .as(await memberOf(project, 30))
       .get(`${path}/main`);
@@ -125,6 +135,7 @@ describe('GET branches', () => {
 
   it('tells of each branch on a long page whether it is merged', async () => {
     const { owner, tree, remote, path } = await setUp(Array.from({ length: 30 }, (_, n) => `b${n}`));
+    await moveOn(tree, remote);
     await runGit(tree, 'checkout', '-q', '-b', 'work');
     for (let n = 0; n < 5; n++) {
       await commitFile(tree, `w${n}`, 'w', `Work ${n}`);
@@ -195,6 +206,44 @@ describe('GET branches', () => {
     expect(await statusFor(await memberOf(closed.project, 20))).toBe(200);
     const { status, body } = await app().as(closed.owner).get(`${closed.path}/none`);
     expect([status, body]).toEqual([404, { message: '404 Branch Not Found' }]);
+  });
+});
+
+describe('POST branches of an empty repository', () => {
+  const empty = async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({ visibility: 'private' }, owner);
+    const path = `/projects/${project.id}/repository`;
+    return { owner, project, path, list: async () => namesOf(await app().as(owner).get(`${path}/branches`)) };
+  };
+
+  it('begin the default branch with a readme where a branch is to be made from it', async () => {
+    const { owner, path, list } = await empty();
+    const made = await app().as(owner).post(`${path}/branches`, { branch: 'feature/x', ref: 'main' });
+    expect([made.status, made.body.name, made.body.commit.title]).toEqual([201, 'feature/x', 'Add README.md']);
+    expect(await list()).toEqual(['feature/x', 'main']);
+    const { body } = await app().as(owner).get(`${path}/files/README.md?ref=main`);
+    expect([body.size, body.commit_id]).toEqual([0, made.body.commit.id]);
+  });
+
+  it('leave it empty for who may not begin it, and where the branch cannot be', async () => {
+    const { owner, project, path, list } = await empty();
+    const developer = await memberOf(project, 30);
+    const post = async (user: TestUser, body: object) => {
+      const { status } = await app().as(user).post(`${path}/branches`, body);
+      return status;
+    };
+    expect(await post(developer, { branch: 'x', ref: 'main' })).toBe(403);
+    expect(await post(await app().make.user(), { branch: 'x', ref: 'main' })).toBe(404);
+    expect(await post(owner, { branch: 'x..y', ref: 'main' })).toBe(400);
+    expect(await post(owner, { branch: 'x', ref: 'other' })).toBe(400);
+    expect(await post(owner, { branch: 'main', ref: 'main' })).toBe(400);
+    expect(await list()).toEqual([]);
+    await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'kept/*', push_access_level: 0 });
+    expect(await post(owner, { branch: 'kept/x', ref: 'main' })).toBe(403);
+    await app().as(owner).post(`/projects/${project.id}/push_rule`, { branch_name_regex: '^feature/' });
+    expect(await post(owner, { branch: 'x', ref: 'main' })).toBe(403);
+    expect(await list()).toEqual([]);
   });
 });
 
@@ -269,6 +318,7 @@ describe('POST and DELETE branches', () => {
   it('delete all that is merged, but for what is protected', async () => {
     const { owner, project, tree, remote, path } = await setUp(['merged/a', 'merged/b', 'kept']);
     await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'kept' });
+    await moveOn(tree, remote);
     await commitFile(tree, 'b', 'b', 'Second');
     await runGit(tree, 'push', '-q', remote, 'main:ahead');
     const url = `/projects/${project.id}/repository/merged_branches`;
@@ -292,11 +342,29 @@ describe('POST and DELETE branches', () => {
 });
 
 describe('DELETE merged_branches', () => {
+  it('keeps a branch without commits of its own, and those of open merge requests', async () => {
+    const { owner, project, tree, remote, path } = await setUp(['source', 'target', 'closed', 'elsewhere', 'old']);
+    const fork = await app().make.project({}, owner);
+    await moveOn(tree, remote);
+    await app().as(owner).post(path, { branch: 'fresh', ref: 'main' });
+    const { db } = app().hub.services;
+    const here = { project_id: project.id, source_project_id: project.id };
+    await insertMergeRequest(db, { ...here, source_branch: 'source', target_branch: 'target' });
+    await insertMergeRequest(db, { ...here, source_branch: 'closed', target_branch: 'main', state: 'closed' });
+    // Of another project: that its branch has the same name says nothing of this one.
+    await insertMergeRequest(db, { project_id: fork.id, source_project_id: fork.id, source_branch: 'old' });
+    await insertMergeRequest(db, { project_id: fork.id, source_project_id: project.id, source_branch: 'elsewhere' });
+    expect((await app().as(owner).delete(`/projects/${project.id}/repository/merged_branches`)).status).toBe(202);
+    await app().settle();
+    expect(namesOf(await app().as(owner).get(path))).toEqual(['elsewhere', 'fresh', 'main', 'source', 'target']);
+  });
+
   it('keeps what is pushed to meanwhile and what a wildcard protects, and may be asked twice', async () => {
     const many = Array.from({ length: 52 }, (_, n) => `old/${String(n).padStart(2, '0')}`);
     const { owner, project, tree, remote, path } = await setUp([...many, 'keep/me/too']);
     const client = app().as(owner);
     await client.post(`/projects/${project.id}/protected_branches`, { name: 'keep/*' });
+    await moveOn(tree, remote);
     const head = await commitFile(tree, 'b', 'b', 'Second');
     const url = `/projects/${project.id}/repository/merged_branches`;
     expect([(await client.delete(url)).status, (await client.delete(url)).status]).toEqual([202, 202]);
@@ -451,6 +519,41 @@ describe('protected branches', () => {
     expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);
   });
 
+  it('name each role, user and group once for an action', async () => {
+    const { owner, project } = await setUp();
+    const client = app().as(owner);
+    const developer = await memberOf(project, 30);
+    const path = `/projects/${project.id}/protected_branches`;
+    const taken = (what: string) => [422, `${what} has already been taken`];
+    const refused = async (body: Record<string, unknown>) => {
+      const answer = await client.post(path, { name: 'x', ...body });
+      return [answer.status, answer.body.message];
+    };
+    const role = { access_level: 40 };
+    const user = { user_id: developer.id };
+    expect(await refused({ allowed_to_push: [role, role] })).toEqual(taken('Push access levels access level'));
+    expect(await refused({ merge_access_level: 40, allowed_to_merge: [role] })).toEqual(
+      taken('Merge access levels access level'),
+    );
+    expect(await refused({ allowed_to_unprotect: [user, user] })).toEqual(taken('Unprotect access levels user'));
+    expect((await client.get(`${path}/x`)).status).toBe(404);
+
+    const made = await client.post(path, { name: 'x', push_access_level: 40, allowed_to_push: [user] });
+    expect(made.status).toBe(201);
+    for (const again of [role, user]) {
+      expect((await client.patch(`${path}/x`, { allowed_to_push: [again] })).status).toBe(422);
+    }
+    expect((await client.get(`${path}/x`)).body).toEqual(made.body);
+    // In the place of the one that goes; and a plain role is that of all before.
+    const [{ id }] = made.body.push_access_levels;
+    const replaced = await client.patch(`${path}/x`, { allowed_to_push: [{ id, _destroy: true }, role] });
+    expect([replaced.status, replaced.body.push_access_levels]).toMatchObject([200, [user, role]]);
+    expect((await client.patch(`${path}/x`, { push_access_level: 40 })).body.push_access_levels).toHaveLength(2);
+    const tags = `/projects/${project.id}/protected_tags`;
+    const tag = await client.post(tags, { name: 'v*', create_access_level: 40, allowed_to_create: [role] });
+    expect([tag.status, tag.body.message]).toEqual(taken('Create access levels access level'));
+  });
+
   it('may be changed and unprotected by those whom they name alone', async () => {
     const { owner, project } = await setUp();
     const path = `/projects/${project.id}/protected_branches`;
@@ -548,8 +651,8 @@ describe('GraphQL', () => {
           count: 4,
           pageInfo: { hasNextPage: true },
           nodes: [
-            { name: 'a', merged: true, default: false, commit: { sha: head, title: 'First commit' } },
-            { name: 'b', merged: true, default: false },
+            { name: 'a', merged: false, default: false, commit: { sha: head, title: 'First commit' } },
+            { name: 'b', merged: false, default: false },
           ],
         },
         branch: { protected: true, canPush: true },
@@ -578,7 +681,7 @@ describe('GraphQL', () => {
   });
 
   it('changes branches and protections as REST does', async () => {
-    const { owner, project, path } = await setUp(['old']);
+    const { owner, project, tree, remote, path } = await setUp(['old']);
     const run = (user: TestUser, text: string) =>
       app()
         .as(user)
@@ -610,6 +713,7 @@ describe('GraphQL', () => {
     );
     expect(changed.data.protectedBranchUpdate.protectedBranch).toEqual({ allowForcePush: true });
     await run(owner, 'mutation { protectedBranchDestroy(input: { projectPath: PATH, name: "n*" }) { errors } }');
+    await moveOn(tree, remote);
     await run(owner, 'mutation { mergedBranchesDelete(input: { projectPath: PATH }) { errors } }');
     await app().settle();
     expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
@@ -11,7 +12,12 @@ import { BRANCHES, branchName, branchRef, type RefUpdate } from './model.ts';
 import { matching, readProtections } from './protections.ts';
 import { moveRefs } from './pushes.ts';
 
-/** Has all branches deleted that are merged into the default branch; protected ones stay. @throws DomainError `forbidden` */
+/**
+ * Has all branches deleted that are merged into the default branch, but for protected ones and those of open merge
+ * requests.
+ *
+ * @throws DomainError `forbidden`
+ */
 export const scheduleMergedBranchesDeletion = async (ctx: Context, project: ProjectRow): Promise<void> => {
   requireAbility(ctx, project, 'push_code');
   const { userId: user_id } = ctx.actor;
@@ -21,8 +27,8 @@ export const scheduleMergedBranchesDeletion = async (ctx: Context, project: Proj
   });
 };
 
-/** Refs moved at once: one event each, in one transaction. */
-const BATCH = 50;
+/** Refs moved at once, in one transaction: git writes the names of all packed branches anew for each. */
+const BATCH = 500;
 
 export const deleteMergedBranches = defineJob({
   name: 'repositories.delete_merged_branches',
@@ -42,7 +48,10 @@ export const deleteMergedBranches = defineJob({
   },
 });
 
-/** By what they hold now, not by their names: one that moves meanwhile is no longer what was found to be merged. */
+/**
+ * By what they hold now, not by their names: one that moves meanwhile is no longer what was found to be merged. A branch
+ * at the very commit of the default branch, just made perhaps, stays, and so do those of merge requests that are open.
+ */
 const mergedBranches = async (ctx: Context, project: ProjectRow): Promise<RefUpdate[]> => {
   const { git } = ctx.services;
   const head = branchRef(project.default_branch ?? '');
@@ -50,10 +59,20 @@ const mergedBranches = async (ctx: Context, project: ProjectRow): Promise<RefUpd
   if (headOid === null) return [];
   const refs = await git.listRefs(project.disk_path, { prefix: BRANCHES, signal: ctx.signal });
   const tips = refs.map(({ oid }) => oid);
-  const merged = await git.containedIn(project.disk_path, headOid, tips);
+  const [merged, used] = await Promise.all([
+    git.containedIn(project.disk_path, headOid, tips),
+    branchesOfOpenMergeRequests(ctx, project),
+  ]);
   return refs
-    .filter(({ name, oid }) => name !== head && merged.has(oid))
+    .filter(({ name, oid }) => oid !== headOid && merged.has(oid) && !used.has(name))
     .map(({ name, oid }) => ({ ref: name, oldOid: oid, newOid: null }));
+};
+
+const branchesOfOpenMergeRequests = async (ctx: Context, { id }: ProjectRow): Promise<ReadonlySet<string>> => {
+  const { rows } = await sql<{ name: string }>`
+    select source_branch as name from merge_requests where source_project_id = ${id} and state = 'opened'
+    union select target_branch from merge_requests where project_id = ${id} and state = 'opened'`.execute(ctx.db);
+  return new Set(rows.map(({ name }) => branchRef(name)));
 };
 
 /** Asked for each batch: a branch may have been protected while others were being deleted. */
@@ -62,12 +81,15 @@ const unprotected = async (ctx: Context, project: ProjectRow, updates: readonly 
   return updates.filter(({ ref }) => matching(rules, branchName(ref) ?? '').length === 0);
 };
 
-/** A branch that was pushed to meanwhile spoils its batch: then each goes by itself, and that one stays. */
+/** A branch that was pushed to meanwhile spoils its batch: halved again and again, only that one stays. */
 const moveAll = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<void> => {
   try {
     await moveRefs(ctx, project, updates);
   } catch (error) {
     if (!(error instanceof DomainError) || error.code !== 'conflict') throw error;
-    if (updates.length > 1) for (const update of updates) await moveAll(ctx, project, [update]);
+    if (updates.length < 2) return;
+    const middle = updates.length >> 1;
+    await moveAll(ctx, project, updates.slice(0, middle));
+    await moveAll(ctx, project, updates.slice(middle));
   }
 };

@@ -27,6 +27,8 @@ export interface Grant {
   readonly destroy?: boolean | undefined;
 }
 
+type Rule = { readonly protected_branch_id: number } | { readonly protected_tag_id: number };
+
 const MAX_NAME = 255;
 const ROLES: readonly number[] = [NO_ONE, DEVELOPER, MAINTAINER, ADMINISTRATOR];
 
@@ -85,17 +87,23 @@ export const removeLevels = async (tx: Tx, ids: readonly number[]): Promise<void
   if (ids.length > 0) await tx.db.deleteFrom('protection_levels').where('id', 'in', ids).execute();
 };
 
-/** @throws DomainError `invalid`, `unprocessable` for people and groups who have nothing to do with the project */
+/**
+ * Each role, user and group once for an action.
+ *
+ * @throws DomainError `invalid`, `unprocessable` for one that is there already, and for people and groups who have nothing
+ * to do with the project
+ */
 export const addLevels = async (
   tx: Tx,
   project: ProjectRow,
-  rule: { readonly protected_branch_id: number } | { readonly protected_tag_id: number },
+  rule: Rule,
   action: ProtectionAction,
   grants: readonly Grant[],
 ): Promise<void> => {
   if (grants.length === 0) return;
   for (const grant of grants) checkGrant(grant);
   await checkPeople(tx, project, grants);
+  await checkTwice(tx, rule, action, grants);
   await tx.db
     .insertInto('protection_levels')
     .values(
@@ -116,6 +124,24 @@ const checkGrant = ({ access_level, user_id, group_id }: Grant): void => {
   }
   if (access_level !== undefined && !ROLES.includes(access_level)) {
     throw invalid({ access_level: ['is not included in the list'] });
+  }
+};
+
+const KINDS = ['access_level', 'user_id', 'group_id'] as const;
+
+/** Those who change a protection hold its row, so that no other adds the same meanwhile. */
+const checkTwice = async (tx: Tx, rule: Rule, action: ProtectionAction, grants: readonly Grant[]): Promise<void> => {
+  const present = await tx.db
+    .selectFrom('protection_levels')
+    .select(KINDS)
+    .where((eb) => eb.and({ ...rule, action }))
+    .execute();
+  const all = [...present, ...grants];
+  for (const kind of KINDS) {
+    const given = all.flatMap((each) => each[kind] ?? []);
+    if (new Set(given).size === given.length) continue;
+    const what = kind === 'access_level' ? 'access level' : kind.slice(0, -'_id'.length);
+    throw unprocessable(`${action[0]?.toUpperCase()}${action.slice(1)} access levels ${what} has already been taken`);
   }
 };
 

@@ -62,7 +62,8 @@ export const completeBranches = async (ctx: Context, project: ProjectRow, refs: 
       {
         name,
         commit,
-        merged: ref.name !== head && merged.has(ref.oid),
+        // Nothing was merged of what never differed.
+        merged: ref.oid !== headOid && merged.has(ref.oid),
         protected: rules.length > 0,
         default: ref.name === head,
         developers_can_push: developersMay(rules, 'push'),

@@ -79,7 +79,8 @@ export const branchRoutes = [
     path: '/projects/:id/repository/merged_branches',
     tag,
     summary: 'Delete all merged branches',
-    description: 'Those merged into the default branch, but for protected ones. Carried out in the background.',
+    description:
+      'Those merged into the default branch, but for protected ones, those of open merge requests and those that hold what it holds itself. Carried out in the background.',
     input: { id },
     status: 202,
     response: acceptedRecord,
