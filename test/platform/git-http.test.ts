@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -55,6 +55,25 @@ const lastResult = async () => {
 };
 
 describe('fetching and pushing', () => {
+  it('waits for the disk twice for many refs, before they take their places and after', async () => {
+    const hook = join(bench.root, '.hooks', 'many-refs', 'reference-transaction');
+    const script = await readFile(hook, 'utf8');
+    const log = join(bench.folder, 'waits');
+    await writeFile(
+      hook,
+      script.replace('\n', `\necho "$1" >> '${log}'\n`).replaceAll('sync', `echo sync >> '${log}'; sync`),
+    );
+    const names = Array.from({ length: 100 }, (_, n) => `b${n}`);
+    expect((await push(...names.slice(1).map((name) => `main:refs/heads/${name}`))).code).toBe(0);
+    await expect(readFile(log)).rejects.toThrow(/ENOENT/);
+    expect((await push(...names.map((name) => `main:refs/heads/again/${name}`))).code).toBe(0);
+    expect(await readFile(log, 'utf8')).toBe('prepared\nsync\ncommitted\nsync\n');
+    await writeFile(hook, '#!/bin/sh\nexit 1\n');
+    expect((await push(...names.map((name) => `main:refs/heads/third/${name}`))).code).not.toBe(0);
+    expect(await refs()).not.toContain('third');
+    await writeFile(hook, script);
+  });
+
   it('works with the real git, in each protocol version', async () => {
     expect((await push('main')).code).toBe(0);
     const first = await runGit(tree, 'rev-parse', 'HEAD');

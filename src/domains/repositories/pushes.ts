@@ -184,30 +184,16 @@ export const settlePush = async (services: Services, pushId: number): Promise<vo
   );
 };
 
-/** Fewer are asked for one by one. */
-const MANY_REFS = 10;
-
 /** What the refs hold now; those that do not exist are absent. */
 const readRefs = async (
   { git }: Services,
   { disk_path }: ProjectRow,
   refs: readonly string[],
 ): Promise<ReadonlyMap<string, string>> => {
-  const wanted = new Set(refs);
-  const found = new Map<string, string>();
   try {
-    if (wanted.size >= MANY_REFS) {
-      const match = (name: string) => wanted.has(`refs/${name}`);
-      for (const { name, oid } of await git.listRefs(disk_path, { prefix: 'refs/', match })) found.set(name, oid);
-      return found;
-    }
-    for (const ref of wanted) {
-      const oid = await git.resolve(disk_path, ref);
-      if (oid !== null) found.set(ref, oid);
-    }
-    return found;
+    return await git.refValues(disk_path, refs);
   } catch (error) {
-    if (error instanceof GitError && error.reason === 'missing') return found;
+    if (error instanceof GitError && error.reason === 'missing') return new Map();
     throw error;
   }
 };

@@ -7,9 +7,10 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import type { ChangedFiles } from '#platform/git/types.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagPushed } from './events.ts';
-import { branchName, branchRef, type RefUpdate, TAGS, tagName } from './model.ts';
+import { branchName, branchRef, type Commit, type RefUpdate, TAGS, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';
 import { matching, type Protections, readProtections } from './protections.ts';
 import type { PushOptions } from './push-options.ts';
@@ -28,6 +29,8 @@ const LISTED_COMMITS = 20;
 /** In a push of more branches than this (a mirror) their commits are not listed. */
 const MAX_LISTED_BRANCHES = 200;
 const CONCURRENCY = 4;
+/** Commits whose files are read by one process. */
+const COMMITS_READ = 100;
 /** What counts as one push where pushes are counted until the repository is packed (upkeep.ts). */
 const REFS_OF_A_PUSH = 10;
 /** What one commit may list in an event. */
@@ -38,16 +41,30 @@ export const describeUpdates = async (
   project: ProjectRow,
   updates: readonly RefUpdate[],
 ): Promise<Described> => {
-  const branches = updates.filter(({ ref, newOid }) => newOid !== null && branchName(ref) !== null);
+  const { git } = ctx.services;
+  const branches = updates.flatMap(({ newOid, ...update }) =>
+    newOid !== null && branchName(update.ref) !== null ? [{ ...update, newOid }] : [],
+  );
   const listed = branches.length > MAX_LISTED_BRANCHES ? [] : branches;
   const excludeRefs = updates.map(({ ref }) => ref);
   const commits = new Map<string, { commits: readonly PushedCommit[]; total: number | null }>();
   for (const { ref } of branches) commits.set(ref, { commits: [], total: null });
-  await mapLimit(listed, CONCURRENCY, async ({ ref, oldOid, newOid }) => {
-    if (newOid !== null) commits.set(ref, await newCommits(ctx, project, newOid, oldOid, excludeRefs));
-  });
+  const found = await mapLimit(listed, CONCURRENCY, async ({ ref, oldOid, newOid }) => ({
+    ref,
+    ...(await git.newCommits(project.disk_path, newOid, oldOid, { limit: LISTED_COMMITS, excludeRefs })),
+  }));
+  const ids = [...new Set(found.flatMap(({ commits }) => commits.map(({ id }) => id)))];
+  const changes = new Map<string, ChangedFiles>();
+  for (let at = 0; at < ids.length; at += COMMITS_READ) {
+    const read = await git.changedFiles(project.disk_path, ids.slice(at, at + COMMITS_READ));
+    for (const [id, files] of read) changes.set(id, files);
+  }
+  for (const { ref, commits: newest, total } of found) {
+    // The newest comes last, as receivers know it.
+    const listed = newest.map((commit) => pushedCommit(ctx, project, commit, changes.get(commit.id))).reverse();
+    commits.set(ref, { commits: listed, total });
+  }
   const names = new Set(updates.flatMap(({ ref, newOid }) => (newOid === null ? [] : (tagName(ref) ?? []))));
-  const { git } = ctx.services;
   const tags =
     names.size === 0 ? [] : await git.listRefs(project.disk_path, { prefix: TAGS, match: (name) => names.has(name) });
   return {
@@ -59,33 +76,17 @@ export const describeUpdates = async (
   };
 };
 
-const newCommits = async (
+const pushedCommit = (
   ctx: Context,
   project: ProjectRow,
-  newOid: string,
-  oldOid: string | null,
-  excludeRefs: readonly string[],
-) => {
-  const { git } = ctx.services;
-  const found = await git.newCommits(project.disk_path, newOid, oldOid, { limit: LISTED_COMMITS, excludeRefs });
-  const changes = await git.changedFiles(
-    project.disk_path,
-    found.commits.map(({ id }) => id),
-  );
-  const files = (id: string, kind: 'added' | 'modified' | 'removed') => [
-    ...(changes.get(id)?.[kind] ?? []).slice(0, MAX_FILES),
-  ];
-  const commits = found.commits.map(
-    (commit): PushedCommit => ({
-      ...hookCommit(ctx, project, commit),
-      added: files(commit.id, 'added'),
-      modified: files(commit.id, 'modified'),
-      removed: files(commit.id, 'removed'),
-    }),
-  );
-  // The newest comes last, as receivers know it.
-  return { commits: commits.reverse(), total: found.total };
-};
+  commit: Commit,
+  changes: ChangedFiles | undefined,
+): PushedCommit => ({
+  ...hookCommit(ctx, project, commit),
+  added: [...(changes?.added ?? []).slice(0, MAX_FILES)],
+  modified: [...(changes?.modified ?? []).slice(0, MAX_FILES)],
+  removed: [...(changes?.removed ?? []).slice(0, MAX_FILES)],
+});
 
 /** Reads as the hub itself, whatever the person who pushed may see by now. */
 export const asHub = <C extends Context>(ctx: C): C => ({ ...ctx, actor: systemActor });

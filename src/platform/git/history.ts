@@ -68,11 +68,11 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
       // A created branch: what the other branches have is not new.
       const others = [...excludeRefs.filter(validFullRef).map((ref) => `--exclude=${ref}`), '--glob=refs/heads/*'];
       const flags = oldOid === null ? ['--ignore-missing', '--not', ...others, '--not'] : ['--ignore-missing'];
-      const [total, newest] = await Promise.all([
-        revList(path, ['--count', ...flags], range),
-        revList(path, [`--max-count=${limit}`, ...flags], range),
-      ]);
-      return { commits: newest === '' ? [] : await readCommits(path, newest.split('\n')), total: Number(total) };
+      const found = await revList(path, [`--max-count=${limit + 1}`, ...flags], range);
+      const oids = found === '' ? [] : found.split('\n');
+      // Nearly always these are all there are, and nobody has to count.
+      const total = oids.length <= limit ? oids.length : Number(await revList(path, ['--count', ...flags], range));
+      return { commits: await readCommits(path, oids.slice(0, limit)), total };
     },
 
     async changedFiles(path, oids) {

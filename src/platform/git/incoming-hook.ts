@@ -17,6 +17,14 @@ cat <&3 >&2
 exit 1
 `;
 
+/**
+ * git runs this when the new values of all refs are written beside the old ones, and again when they have taken their
+ * place: it waits for the disk once for all, and not for each file.
+ */
+const SYNC_SCRIPT = `#!/bin/sh
+case "$1" in prepared|committed) sync -f . || sync ;; esac
+`;
+
 /** What a check may use to look at objects that have arrived but are not taken yet. */
 export interface Incoming {
   /** For git calls that must see them. */
@@ -25,6 +33,8 @@ export interface Incoming {
 
 export interface IncomingHook {
   readonly config: readonly string[];
+  /** For a push that moves many refs at once: as durable as one ref after the other. */
+  readonly manyRefsConfig: readonly string[];
   /** Asks `judge` when git calls; it resolves to lines for the terminal that refuse the push, or null to let it pass. */
   attend(git: GitProcess, judge: (incoming: Incoming) => Promise<string | null>): void;
 }
@@ -32,15 +42,14 @@ export interface IncomingHook {
 /** Puts the hook into a folder of its own below the root. */
 export const createIncomingHook = (root: string): IncomingHook => {
   const folder = join(root, '.hooks');
-  const file = join(folder, 'pre-receive');
-  mkdirSync(folder, { recursive: true });
-  // Written aside: another process may be running the one that is there.
-  const fresh = `${file}.${process.pid}`;
-  writeFileSync(fresh, SCRIPT, { mode: 0o755 });
-  renameSync(fresh, file);
+  const manyRefs = join(folder, 'many-refs');
+  const file = writeHook(folder, 'pre-receive', SCRIPT);
+  writeHook(manyRefs, 'pre-receive', SCRIPT);
+  writeHook(manyRefs, 'reference-transaction', SYNC_SCRIPT);
 
   return {
     config: [`core.hooksPath=${folder}`],
+    manyRefsConfig: [`core.hooksPath=${manyRefs}`, 'core.fsync=objects'],
     attend(git, judge) {
       // git passes over a hook it may not run (a noexec mount): then nothing may be pushed.
       try {
@@ -69,6 +78,16 @@ export const createIncomingHook = (root: string): IncomingHook => {
       git.exited.finally(() => channel.destroy()).catch(() => {});
     },
   };
+};
+
+const writeHook = (folder: string, name: string, script: string): string => {
+  const file = join(folder, name);
+  mkdirSync(folder, { recursive: true });
+  // Written aside: another process may be running the one that is there.
+  const fresh = `${file}.${process.pid}`;
+  writeFileSync(fresh, script, { mode: 0o755 });
+  renameSync(fresh, file);
+  return file;
 };
 
 /** A push without objects (a deletion) has no quarantine. The quarantine lies in the repository's object folder, which stays an alternate. */

@@ -75,6 +75,9 @@ const ALWAYS: readonly string[] = [
   // Objects and refs are on disk when a push is answered.
   'core.fsync=committed',
   'core.fsyncMethod=batch',
+  // Housekeeping holds the packed refs and then each that it packs for a moment, which takes longer on a busy disk.
+  'core.packedRefsTimeout=10000',
+  'core.filesRefLockTimeout=2000',
   // Bigger blobs are streamed: neither held in memory nor compared with each other.
   'core.bigFileThreshold=16m',
   'gc.auto=0',

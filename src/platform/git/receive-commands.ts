@@ -9,7 +9,9 @@ export interface ReceiveCommands {
   readonly capabilities: ReadonlySet<string>;
   /** What `git push -o` gave along. */
   readonly pushOptions: readonly string[];
-  /** The whole request again, without push options: the head, then the rest as it comes. */
+  /** Of many refs: git is asked to move all or none. */
+  readonly isWhole: boolean;
+  /** The whole request again, as git is to see it, without push options: the head, then the rest as it comes. */
   readonly body: AsyncIterable<Buffer>;
 }
 
@@ -18,6 +20,9 @@ const MAX_HEAD_BYTES = 16 * 1024 * 1024;
 const MAX_PUSH_OPTIONS = 50;
 const MAX_PUSH_OPTION_BYTES = 1_024;
 const PUSH_OPTIONS = 'push-options';
+/** Moved one by one, each deleted ref has git write all packed ones anew, and each new one waits for the disk. */
+const MANY_REFS = 100;
+const ATOMIC = 'atomic';
 
 const malformed = () => new GitError('invalid', 'The push request is malformed');
 
@@ -59,9 +64,9 @@ export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promis
     }
     if (size > MAX_HEAD_BYTES) throw new GitError('invalid', 'The push request is too long');
   }
-  // git never sees push options: it would hand them to hooks.
-  const first = inOptions ? [...withoutOptions(lines), FLUSH, splitter.rest()] : head;
-  return { updates, capabilities, pushOptions, body: replay(first, source) };
+  const isWhole = updates.length >= MANY_REFS && capabilities.size > 0 && !takesPlaces(updates);
+  const first = inOptions || isWhole ? [...asForGit(lines, isWhole), FLUSH, splitter.rest()] : head;
+  return { updates, capabilities, pushOptions, isWhole, body: replay(first, source) };
 };
 
 const readPushOption = (payload: Buffer): string => {
@@ -73,17 +78,36 @@ const readPushOption = (payload: Buffer): string => {
   return text;
 };
 
-/** The lines as packets; the client asked for push options behind the first command. */
-const withoutOptions = (lines: readonly Buffer[]): Buffer[] =>
+/**
+ * The lines as packets, with other capabilities behind the first command. git never sees push options: it would hand
+ * them to hooks.
+ */
+const asForGit = (lines: readonly Buffer[], isWhole: boolean): Buffer[] =>
   lines.map((line) => {
     const nul = line.indexOf(0);
     if (nul === -1) return packet(line);
-    const kept = line
+    const asked = line
       .toString('latin1', nul + 1)
-      .split(' ')
-      .filter((capability) => capability.trim() !== PUSH_OPTIONS);
-    return packet(Buffer.concat([line.subarray(0, nul + 1), Buffer.from(kept.join(' '), 'latin1')]));
+      .trim()
+      .split(' ');
+    const kept = asked.filter((capability) => capability !== PUSH_OPTIONS && capability !== ATOMIC);
+    const atomic = isWhole || asked.includes(ATOMIC) ? [ATOMIC] : [];
+    return packet(Buffer.concat([line.subarray(0, nul + 1), Buffer.from([...kept, ...atomic].join(' '), 'latin1')]));
   });
+
+/** Whether a ref comes where one goes: `a/b` in the place of `a`. git does that one after the other, not at once. */
+const takesPlaces = (updates: readonly RefUpdate[]): boolean => {
+  const namesOf = (isDeleted: boolean) =>
+    updates.flatMap(({ ref, newOid }) => ((newOid === null) === isDeleted ? [ref] : []));
+  const isAbove = (names: readonly string[], others: readonly string[]) => {
+    const all = new Set(names);
+    return others.some((other) => foldersOf(other).some((folder) => all.has(folder)));
+  };
+  const [gone, there] = [namesOf(true), namesOf(false)];
+  return isAbove(gone, there) || isAbove(there, gone);
+};
+
+const foldersOf = (ref: string): string[] => [...ref.matchAll(/\//g)].map(({ index }) => ref.slice(0, index));
 
 /** Why the hub never takes these updates, whoever pushes; only branches and tags with valid names can be written. */
 export const refuseForeignRefs = (updates: readonly RefUpdate[]): RefRefusal[] =>

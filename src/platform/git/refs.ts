@@ -7,9 +7,19 @@ import type { Git, ListRefsOptions, Ref, RefChange, RevisionStep } from './types
 
 type RefFunctions = Pick<
   Git,
-  'head' | 'setHead' | 'isEmpty' | 'listRefs' | 'resolve' | 'resolveCommit' | 'commitBefore' | 'updateRefs'
+  | 'head'
+  | 'setHead'
+  | 'isEmpty'
+  | 'listRefs'
+  | 'refValues'
+  | 'resolve'
+  | 'resolveCommit'
+  | 'commitBefore'
+  | 'updateRefs'
 >;
 
+/** From so many on one process tells of all refs; of fewer each is asked for. */
+const MANY_REFS = 10;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
 export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions => {
@@ -21,6 +31,15 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
     if (peeledType !== 'tag') return ref;
     const behind = await objects.read(path, 'info', `${ref.oid}^{}`);
     return behind ? { ...ref, peeledOid: behind.oid } : ref;
+  };
+
+  const resolve: RefFunctions['resolve'] = async (path, ref) => {
+    if (!validFullRef(ref)) return null;
+    const found = await objects.read(path, 'info', ref);
+    if (found) return found.oid;
+    // A ref whose object is gone still stands. `--verify` takes full names only: nothing is guessed.
+    const { stdout } = await runner.run(path, ['show-ref', '--verify', '--hash', '--', ref], { allow: [1, 128] });
+    return stdout.toString('latin1').trim() || null;
   };
 
   return {
@@ -70,13 +89,21 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
       return refs;
     },
 
-    async resolve(path, ref) {
-      if (!validFullRef(ref)) return null;
-      const found = await objects.read(path, 'info', ref);
-      if (found) return found.oid;
-      // A ref whose object is gone still stands. `--verify` takes full names only: nothing is guessed.
-      const { stdout } = await runner.run(path, ['show-ref', '--verify', '--hash', '--', ref], { allow: [1, 128] });
-      return stdout.toString('latin1').trim() || null;
+    resolve,
+
+    async refValues(path, names) {
+      const wanted = new Set(names);
+      const values = new Map<string, string>();
+      if (wanted.size < MANY_REFS) {
+        for (const name of wanted) {
+          const oid = await resolve(path, name);
+          if (oid !== null) values.set(name, oid);
+        }
+        return values;
+      }
+      const { stdout } = await runner.run(path, ['for-each-ref', `--format=${PLAIN_FIELDS}`]);
+      for (const { name, oid } of plainRecords(stdout)) if (wanted.has(name)) values.set(name, oid);
+      return values;
     },
 
     async resolveCommit(path, revision) {

@@ -100,10 +100,10 @@ export const createSmartHttp = (
     const rewritable = push.updates.filter(
       ({ ref, oldOid, newOid }) => held.has(ref) && oldOid !== null && newOid !== null,
     );
-    const checked = rewritable.length > 0 || options.onReceived !== undefined;
-    const config = [...RECEIVE_CONFIG, `receive.maxInputSize=${options.maxInputBytes ?? 0}`];
+    const checked = push.isWhole || rewritable.length > 0 || options.onReceived !== undefined;
+    const hooks = push.isWhole ? hook.manyRefsConfig : checked ? hook.config : [];
     const git = runner.launch(path, ['receive-pack', '--stateless-rpc', runner.directory(path)], {
-      config: checked ? [...config, ...hook.config] : config,
+      config: [...RECEIVE_CONFIG, `receive.maxInputSize=${options.maxInputBytes ?? 0}`, ...hooks],
       channel: checked,
     });
     const refusedHere: RefRefusal[] = [];

@@ -18,10 +18,6 @@ export interface Git extends GitReading {
   stored(folder: string): Promise<string[]>;
   /** When the folder of the repository last changed; null when there is none. */
   changedAt(path: string): Promise<Date | null>;
-  /** The paths of all repositories in a folder of the storage such as `@hashed/ab`, also of those in the making. */
-  stored(folder: string): Promise<string[]>;
-  /** When the folder of the repository last changed; null when there is none. */
-  changedAt(path: string): Promise<Date | null>;
   /** True without any branch or tag. */
   isEmpty(path: string): Promise<boolean>;
   /** The branch HEAD names, born or not, without `refs/heads/`; null when HEAD names no branch. */
@@ -34,6 +30,8 @@ export interface Git extends GitReading {
 
   /** Refs below a prefix in byte order of their names, unless `order` says otherwise. */
   listRefs(path: string, options: ListRefsOptions): Promise<Ref[]>;
+  /** What refs hold, by their full names (the tag object of an annotated tag); those that do not exist are absent. */
+  refValues(path: string, names: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** What a full ref name holds (the tag object of an annotated tag), or null. */
   resolve(path: string, ref: string): Promise<string | null>;
   /** The commit behind what a user typed: a branch, else a tag, else a full or abbreviated (7 or more) commit id; null for anything else. */
