@@ -292,7 +292,7 @@ const readChainId = (header: string | string[] | undefined): string | null =>
 const checkOutcome = (route: Route, outcome: Outcome): void => {
   if (!route.response || !('body' in outcome)) return;
   const result = (route.kind === 'list' ? route.response.array() : route.response).safeParse(
-    route.kind === 'list' ? JSON.parse(toJson(outcome.body)) : outcome.body,
+    route.kind === 'list' ? JSON.parse(toJson(outcome.body).toString()) : outcome.body,
   );
   if (!result.success)
     throw new Error(`${route.method} ${route.path} answers what is not its record: ${result.error.message}`);

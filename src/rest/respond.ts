@@ -15,7 +15,7 @@ const MAX_ETAG_LENGTH = 256 * 1024;
 /** Sends JSON with the headers of v4 (conventions §4); a GET whose answer the client has gets 304. */
 export const sendJson = (reply: FastifyReply, status: number, body: unknown): FastifyReply => {
   // As bytes: to strings Fastify adds a charset.
-  const payload = Buffer.from(toJson(body));
+  const payload = toJson(body);
   const { method, headers } = reply.request;
   setCommonHeaders(reply);
   if (status === 200 && payload.length <= MAX_ETAG_LENGTH && (method === 'GET' || method === 'HEAD')) {

@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
 import type { ProjectDetails, ProjectRow } from './model.ts';
-import { withColumns } from './row-cache.ts';
+import { namespacesOf, withColumns } from './row-cache.ts';
 import {
   assemble,
   type ProjectPart,
@@ -74,10 +74,18 @@ export const finish = async <Row extends RawProject>(
 ): Promise<Row[]> => {
   const shares = wanted.has('shared_with_groups') && !ctx.actor.isAdmin ? rows.flatMap((row) => row.shares ?? []) : [];
   const visible = shares.length === 0 ? null : await visibleGroups(ctx, shares);
-  const whole = wanted.has('columns') ? await withColumns(ctx, rows) : rows;
+  let whole: Row[] = wanted.has('columns') ? await withColumns(ctx, rows) : [...rows];
+  if (wanted.has('namespace')) {
+    const namespaces = await namespacesOf(ctx, whole);
+    whole = whole.filter((row) => {
+      // One that was deleted a moment ago is gone with its projects.
+      const namespace = namespaces.get(row.namespace_id);
+      return namespace && Object.assign(row, { namespace });
+    });
+  }
   if (wanted.has('forked_from')) await addSources(ctx, whole);
   for (const row of whole) assemble(ctx.actor, row, wanted, visible);
-  return [...whole];
+  return whole;
 };
 
 const SOURCE_PARTS: readonly ProjectPart[] = ['columns', 'namespace'];

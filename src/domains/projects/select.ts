@@ -96,11 +96,9 @@ const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
   'statistics',
 ]);
 
-const NAMESPACE_COLUMNS = sql`n.name as ns_name, n.path as ns_path, n.kind as ns_kind, n.full_path as ns_full_path,
-  n.full_name as ns_full_name, n.parent_id as ns_parent_id, n.owner_id as ns_owner_id,
-  n.visibility_level as ns_visibility_level, n.traversal_ids as ns_traversal_ids,
-  n.deletion_marked_on as ns_deletion_marked_on,
-  case n.kind when 'user' then (select u.avatar_key from users u where u.id = n.owner_id) else n.avatar_key end as ns_avatar_key`;
+// Its columns come by its version (row-cache.ts), but for the picture of a person, who has a version of his own.
+const NAMESPACE_VERSION = sql`n.xmin as ns_xmin, n.ctid as ns_ctid,
+  case n.kind when 'user' then (select u.avatar_key from users u where u.id = n.owner_id) end as ns_owner_avatar_key`;
 
 const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_size as st_repository_size,
   s.wiki_size as st_wiki_size, s.lfs_objects_size as st_lfs_objects_size, s.job_artifacts_size as st_job_artifacts_size,
@@ -119,8 +117,10 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   const list: RawBuilder<unknown>[] = wanted.has('columns')
     ? [sql`projects.id, projects.namespace_id, ${versionOf('projects')}`]
     : parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
-  if (wanted.has('namespace')) list.push(NAMESPACE_COLUMNS);
-  else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
+  if (wanted.has('namespace')) {
+    if (!wanted.has('columns') && !wanted.has('namespace_id')) list.push(sql`projects.namespace_id`);
+    list.push(NAMESPACE_VERSION);
+  } else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
   if (wanted.has('access_level') || wanted.has('permissions')) {
     // Administrators are owners of everything; their own memberships are told only as `permissions`.
     if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) {
@@ -130,7 +130,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   }
   if (wanted.has('import')) list.push(IMPORT);
   if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor.userId));
-  if (wanted.has('owner')) list.push(sql`o.name as owner_name, o.created_at as owner_created_at`);
+  if (wanted.has('owner')) list.push(sql`o.id as owner_id, o.name as owner_name, o.created_at as owner_created_at`);
   if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
   if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
   return sql.join(list);
@@ -191,18 +191,17 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly ns_kind: string;
   readonly ns_full_path: string;
   readonly ns_full_name: string;
-  readonly ns_parent_id: number | null;
-  readonly ns_owner_id: number | null;
   readonly ns_visibility_level: number;
-  readonly ns_traversal_ids: number[];
-  readonly ns_deletion_marked_on: string | null;
-  readonly ns_avatar_key: string | null;
+  readonly ns_xmin: RowVersion['row_xmin'];
+  readonly ns_ctid: RowVersion['row_ctid'];
+  readonly ns_owner_avatar_key: string | null;
   readonly level_by_namespace: number | null;
   readonly level_by_membership: number | null;
   readonly level_by_share: number | null;
   /** Instead of it and of `shared_with_groups`, where both are wanted. */
   readonly shares?: readonly SharedGroup[] | null;
   readonly import_state?: ImportState | null;
+  readonly owner_id: number | null;
   readonly owner_name: string | null;
   readonly owner_created_at: string | null;
   readonly st_commit_count: number | null;
@@ -244,14 +243,14 @@ export const assemble = (
   wanted: ReadonlySet<ProjectPart>,
   visibleGroups: ReadonlySet<number> | null = null,
 ): ProjectDetails => {
-  if (wantsNamespace(wanted)) raw.namespace = namespaceOf(raw);
+  if (namespaceParts.some((part) => wanted.has(part)) && !wanted.has('namespace')) raw.namespace = partOfNamespace(raw);
   const byShare = raw.shares?.reduce((most, { level }) => Math.max(most, level ?? 0), 0) ?? raw.level_by_share ?? 0;
   const groups = Math.max(raw.level_by_namespace ?? 0, byShare);
   const member = raw.level_by_membership ?? 0;
   if (wanted.has('access_level')) raw.access_level = actor.isAdmin ? OWNER : Math.max(groups, member);
   if (wanted.has('permissions')) {
     // The owner of a personal namespace is taken as a member of the project itself, as clients expect.
-    const personal = raw.ns_kind === 'user';
+    const personal = raw.namespace.kind === 'user';
     raw.project_access = (personal ? Math.max(groups, member) : member) || null;
     raw.group_access = (personal ? 0 : groups) || null;
   }
@@ -263,9 +262,9 @@ export const assemble = (
   }
   if (wanted.has('owner')) {
     raw.owner =
-      raw.ns_owner_id === null || raw.owner_name === null || raw.owner_created_at === null
+      raw.owner_id === null || raw.owner_name === null || raw.owner_created_at === null
         ? null
-        : { id: raw.ns_owner_id, name: raw.owner_name, created_at: raw.owner_created_at };
+        : { id: raw.owner_id, name: raw.owner_name, created_at: raw.owner_created_at };
   }
   if (wanted.has('statistics')) raw.statistics = statisticsOf(raw);
   return raw;
@@ -274,19 +273,20 @@ export const assemble = (
 const wantsNamespace = (wanted: ReadonlySet<ProjectPart>): boolean =>
   wanted.has('namespace') || namespaceParts.some((part) => wanted.has(part));
 
-const namespaceOf = (raw: RawProject): ProjectNamespace => ({
+/** With what was asked for; nobody reads the rest. */
+const partOfNamespace = (raw: RawProject): ProjectNamespace => ({
   id: raw.namespace_id,
   name: raw.ns_name,
   path: raw.ns_path,
   kind: raw.ns_kind,
   full_path: raw.ns_full_path,
   full_name: raw.ns_full_name,
-  parent_id: raw.ns_parent_id,
-  owner_id: raw.ns_owner_id,
+  parent_id: null,
+  owner_id: null,
   visibility_level: raw.ns_visibility_level,
-  traversal_ids: raw.ns_traversal_ids,
-  deletion_marked_on: raw.ns_deletion_marked_on,
-  avatar_key: raw.ns_avatar_key,
+  traversal_ids: [],
+  deletion_marked_on: null,
+  avatar_key: null,
 });
 
 const statisticsOf = (raw: RawProject): ProjectDetails['statistics'] =>

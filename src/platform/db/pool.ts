@@ -79,7 +79,7 @@ const prepareStatements = (client: pg.PoolClient): void => {
       return Reflect.apply(query, client, args);
     return Reflect.apply(query, client, [{ text, values, name: statementName(text) }, ...rest]);
   };
-  Object.defineProperty(client, 'query', { value: prepared });
+  Object.defineProperty(client, 'query', { value: prepared, configurable: true });
 };
 
 const names = new Map<string, string>();

@@ -74,7 +74,7 @@ const boundOf = <Row extends object>(
   statements: readonly Statement[],
 ): Bound<Row> | null => {
   const parts: Part[] = [];
-  for (const { name, values } of statements) {
+  for (const { name, text, values } of statements) {
     const described = name === undefined ? undefined : columns.get(name);
     if (name === undefined || !described) return null;
     const worded: Value[] = [];
@@ -83,7 +83,7 @@ const boundOf = <Row extends object>(
       if (word === undefined) return null;
       worded.push(word);
     }
-    parts.push({ name, values: worded, columns: described });
+    parts.push({ name, text, values: worded, columns: described });
   }
   return new Bound<Row>(parts);
 };
@@ -97,6 +97,7 @@ const wordOf = (value: unknown): Value | undefined => {
 
 interface Part {
   readonly name: string;
+  readonly text: string;
   readonly values: Value[];
   readonly columns: Columns;
 }
@@ -118,6 +119,11 @@ class Bound<Row extends object> implements pg.Submittable {
     this.#reject = reject;
     this.#parts = parts;
     this.#rows = parts.map(() => []);
+  }
+
+  /** For whoever watches what is run. */
+  get text(): string {
+    return this.#parts.map(({ text }) => text).join(';');
   }
 
   submit(connection: pg.Connection): void {

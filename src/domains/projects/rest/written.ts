@@ -1,7 +1,7 @@
 import { openFrom } from '#domains/access/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { Written } from '#rest/written.ts';
-import type { ProjectDetails, ProjectRow } from '../model.ts';
+import type { ProjectDetails, ProjectNamespace, ProjectRow } from '../model.ts';
 import { type ProjectRecord, type SimpleProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
 
 /**
@@ -33,9 +33,21 @@ export const toWrittenSimpleProjects = (
 const isPlain = (project: ProjectDetails): boolean =>
   !project.forked_from && !project.owner && !project.runners_token && !project.statistics;
 
-/** Of the caller: what policy.ts asks for. Of the namespace: its columns, none of which can hold a NUL. */
-const viewOf = (actor: Actor, { access_level, namespace: n }: ProjectRow): string =>
-  `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${n.id}\0${n.name}\0${n.path}\0${n.kind}\0${n.full_path}\0${n.full_name}\0${n.parent_id}\0${n.deletion_marked_on}\0${n.avatar_key}`;
+/** Of the caller: what policy.ts asks for. */
+const viewOf = (actor: Actor, { access_level, namespace }: ProjectRow): string =>
+  `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${namespaceText(namespace)}`;
+
+/** Its columns, none of which can hold a NUL. Made once for all projects of a page that are in it. */
+const namespaceText = (namespace: ProjectNamespace): string => {
+  let text = namespaceTexts.get(namespace);
+  if (text === undefined) {
+    const { id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key } = namespace;
+    text = [id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key].join('\0');
+    namespaceTexts.set(namespace, text);
+  }
+  return text;
+};
+const namespaceTexts = new WeakMap<ProjectNamespace, string>();
 
 const partsOf = (project: ProjectDetails): string =>
   `${project.project_access}\0${project.group_access}\0${project.import_status}\0${project.import_error}\0${sharesText(project)}`;
