@@ -20,6 +20,7 @@ import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
+import { moveProjects } from '#domains/topics/moves.ts';
 import { syncFork } from '#domains/transfers/fork-sync.ts';
 import {
   endAbandoned,
@@ -59,6 +60,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeDue),
   runnable(removeDueProjects),
   runnable(removeUnknownRepositories),
+  runnable(moveProjects),
   runnable(removeExpiredMembers),
   runnable(refreshStatistics),
   runnable(detectLanguages),

@@ -61,6 +61,8 @@ export interface ProjectFilter {
   /** All of them, whatever their case. */
   readonly topics?: readonly string[] | null | undefined;
   readonly topic_id?: number | null | undefined;
+  /** Instead of both: of each topic one of these names (topic-spellings.ts). */
+  readonly topic_spellings?: readonly (readonly (string | null)[])[] | null | undefined;
   /** Its exact name, whatever its case; where the caller may read the code. */
   readonly with_programming_language?: string | null | undefined;
   readonly visibility?: Visibility | null | undefined;
@@ -124,7 +126,9 @@ export const filterShape = (filter: ProjectFilter): string => {
   // A role below Guest opens nothing.
   let shape = `${rolesOpen(filter) ? 'held;' : ''}${lacksTrigrams(filter) ? 'pairs;' : ''}`;
   for (const [name, value] of Object.entries(filter)) {
-    if (value !== null && value !== undefined) shape += SLOTS.has(name) ? `${name};` : `${name}=${value};`;
+    if (value === null || value === undefined) continue;
+    if (name === 'topic_spellings') shape += `${name}=${value.length};`;
+    else shape += SLOTS.has(name) ? `${name};` : `${name}=${value};`;
   }
   return shape;
 };
@@ -132,6 +136,7 @@ export const filterShape = (filter: ProjectFilter): string => {
 /** The values for the slots that `conditions` left. */
 export const filterValues = (filter: ProjectFilter): SlotValues => ({
   ...filter,
+  ...Object.fromEntries((filter.topic_spellings ?? []).map((names, index) => [spellingsSlot(index), names])),
   least: leastHeld(filter),
   full_paths: filter.full_paths?.map((path) => path.toLowerCase()),
   custom_attributes: filter.custom_attributes ? JSON.stringify(filter.custom_attributes) : null,
@@ -253,6 +258,9 @@ export const narrowed = (
   if (given('topic_id')) {
     add(sql`projects.topics @> array[(select t.name from topics t where t.id = ${slot('topic_id')}::bigint)]`);
   }
+  for (const index of (filter.topic_spellings ?? []).keys()) {
+    add(sql`projects.topics && ${slot(spellingsSlot(index))}::text[]`);
+  }
   if (given('with_programming_language')) {
     add(isWrittenIn(lookup));
     add(codeCondition(actor));
@@ -311,6 +319,8 @@ const liesIn = ({ include_subgroups }: ProjectFilter, id: unknown, alias = 'proj
     ? sql`${namespace} in (select d.id from namespaces d where d.traversal_ids @> array[${id}::bigint])`
     : sql`${namespace} = ${id}::bigint`;
 };
+
+const spellingsSlot = (index: number): string => `topic_spellings_${index}`;
 
 /** Projects have topics as these were spelt first. */
 const TOPICS_AS_SPELT = sql`(select coalesce(array_agg(coalesce(t.name, wanted.name)), '{}')

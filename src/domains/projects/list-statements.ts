@@ -150,7 +150,7 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
   }
   // What is asked for leads to the rows; who may see them is looked at then: `offset 0` keeps the planner from reading an
   // index for that.
-  const isLedElsewhere = isPlaced || filter.search || filter.topics || filter.topic_id;
+  const isLedElsewhere = isPlaced || filter.search || filter.topics || filter.topic_id || filter.topic_spellings;
   const narrow = [
     ...placed(filter, of),
     ...narrowed(actor, filter, of, isLedElsewhere ? 'any' : 'lead'),

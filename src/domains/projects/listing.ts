@@ -28,6 +28,7 @@ import type { ProjectDetails, ProjectRow } from './model.ts';
 import { effectiveOrder } from './order.ts';
 import { finish } from './reading.ts';
 import { type ProjectPart, partsShape, type RawProject, ROW } from './select.ts';
+import { afterSpellings, asksForTopics } from './topic-spellings.ts';
 
 /** In which way a page is found (docs/decisions/0012). */
 type Way = 'walk' | 'gather';
@@ -46,6 +47,17 @@ export const projectList = (
   given: ProjectFilter,
   parts: readonly ProjectPart[],
 ): List<ProjectDetails> => {
+  const list = listBy(ctx, given, parts);
+  if (!asksForTopics(given)) return list;
+  const spelt = afterSpellings(ctx, given, list, (filter) => listBy(ctx, filter, parts));
+  return {
+    rows: async (window) => (await spelt()).rows(window),
+    count: async (atMost) => (await spelt()).count(atMost),
+    cursorOf: list.cursorOf,
+  };
+};
+
+const listBy = (ctx: Context, given: ProjectFilter, parts: readonly ProjectPart[]): List<ProjectDetails> => {
   const { actor } = ctx;
   const filter = withinReach(actor, withoutBlanks(given));
   const shape = `${actorShape(actor)}|${filterShape(filter)}`;
@@ -130,6 +142,22 @@ export const listProjectsBelow = (
   parts: readonly ProjectPart[] = ROW,
   by: ParentFilter = 'namespace_id',
 ): BatchedList<ProjectRow> => {
+  const list = listBelow(ctx, filter, parts, by);
+  if (!asksForTopics(filter)) return list;
+  const spelt = afterSpellings(ctx, filter, list, (other) => listBelow(ctx, other, parts, by));
+  return {
+    rows: async (parents, window) => (await spelt()).rows(parents, window),
+    counts: async (parents, atMost) => (await spelt()).counts(parents, atMost),
+    cursorOf: list.cursorOf,
+  };
+};
+
+const listBelow = (
+  ctx: Context,
+  filter: ProjectFilter,
+  parts: readonly ProjectPart[],
+  by: ParentFilter,
+): BatchedList<ProjectRow> => {
   const { actor } = ctx;
   // Only its presence counts: the id is the one of each parent.
   const below = withinReach(actor, { ...withoutBlanks(filter), [by]: 0 });
@@ -145,7 +173,7 @@ export const listProjectsBelow = (
   // A parent alone is a list as any other, which may be too long to gather for a page.
   let alone: { readonly parent: number; readonly list: List<ProjectDetails> } | null = null;
   const listOf = (parent: number) => {
-    if (alone?.parent !== parent) alone = { parent, list: projectList(ctx, { ...filter, [by]: parent }, parts) };
+    if (alone?.parent !== parent) alone = { parent, list: listBy(ctx, { ...filter, [by]: parent }, parts) };
     return alone.list;
   };
   return {
@@ -216,7 +244,7 @@ const isSought = (actor: Actor, filter: ProjectFilter): boolean => {
     names.some((name) => filter[name] !== null && filter[name] !== undefined);
   const order = effectiveOrder(actor, filter);
   if (
-    given('topics', 'topic_id', 'with_programming_language') ||
+    given('topics', 'topic_id', 'topic_spellings', 'with_programming_language') ||
     filter.search ||
     filter.archived ||
     filter.active === false

@@ -4,6 +4,7 @@ import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, invalid, notFound } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
+import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
 import { getTopic, type TopicRow } from './queries.ts';
 
 export interface NewTopic {
@@ -37,11 +38,17 @@ export const createTopic = async (ctx: Context, input: NewTopic): Promise<TopicR
       .returning('id')
       .executeTakeFirstOrThrow()
       .catch(asTaken);
+    await takeName(tx, id, name);
     return getTopic(tx, id);
   });
 };
 
-/** Changes a topic. Another name goes to all projects that carry it. @throws DomainError `forbidden`, `not_found`, `invalid` */
+/**
+ * Changes a topic. Another name goes to all projects that carry it: many follow in the background, and are found by
+ * either name until then.
+ *
+ * @throws DomainError `forbidden`, `not_found`, `invalid`
+ */
 export const updateTopic = async (ctx: Context, id: number, input: TopicChanges): Promise<TopicRow> => {
   requireAdministrator(ctx);
   await getTopic(ctx, id);
@@ -50,40 +57,41 @@ export const updateTopic = async (ctx: Context, id: number, input: TopicChanges)
   await ctx.transaction(async (tx) => {
     const before = await lockTopic(tx, id);
     const { name = before.name } = values;
-    const isOther = name.toLowerCase() !== before.name.toLowerCase();
     await tx.db
       .updateTable('topics')
       .set({
         ...values,
         ...(avatar_key === undefined ? {} : { avatar_key }),
-        // The projects are counted anew as they get the other name.
-        ...(isOther ? { public_count: 0, internal_count: 0, private_count: 0 } : {}),
         curated: true,
         updated_at: sql`now()`,
       })
       .where('id', '=', id)
       .execute()
       .catch(asTaken);
-    if (name !== before.name) await replaceInProjects(tx, before.name, name);
+    if (name !== before.name) {
+      await takeName(tx, id, name);
+      await moveFrom(tx, before.name, id);
+    }
     if (avatar_key !== undefined) removeAvatar(tx, before.avatar_key);
   });
-  // Projects are counted as the transaction commits.
+  await carryOutFew(ctx);
   return getTopic(ctx, id);
 };
 
-/** Deletes a topic, and takes it from all projects. @throws DomainError `forbidden`, `not_found` */
+/** Deletes a topic, and takes it from all projects, as `updateTopic` renames it there. @throws DomainError `forbidden`, `not_found` */
 export const deleteTopic = async (ctx: Context, id: number): Promise<void> => {
   requireAdministrator(ctx);
   await ctx.transaction(async (tx) => {
     const topic = await lockTopic(tx, id);
-    await replaceInProjects(tx, topic.name, null);
+    await moveFrom(tx, topic.name, null);
     await tx.db.deleteFrom('topics').where('id', '=', id).execute();
     removeAvatar(tx, topic.avatar_key);
   });
+  await carryOutFew(ctx);
 };
 
 /**
- * Gives all projects of the one topic the other, and deletes the first.
+ * Gives all projects of the one topic the other, as `updateTopic` renames it there, and deletes the first.
  *
  * @throws DomainError `forbidden`, `not_found`, `bad_request` for one and the same
  */
@@ -91,22 +99,20 @@ export const mergeTopics = async (ctx: Context, sourceId: number, targetId: numb
   requireAdministrator(ctx);
   if (sourceId === targetId) throw badRequest('The source topic and the target topic are identical.');
   await ctx.transaction(async (tx) => {
-    // By their ids, as those do who use several.
-    const locked = new Map<number, LockedTopic>();
-    for (const id of [sourceId, targetId].sort((a, b) => a - b)) locked.set(id, await lockTopic(tx, id));
-    const [source, target] = [locked.get(sourceId), locked.get(targetId)];
-    if (!source || !target) throw notFound('Topic');
-    await replaceInProjects(tx, source.name, target.name);
+    const source = await lockTopic(tx, sourceId);
+    await lockTopic(tx, targetId);
+    await addCounts(tx, sourceId, targetId);
+    await tx.db.updateTable('topic_moves').set({ topic_id: targetId }).where('topic_id', '=', sourceId).execute();
+    await moveFrom(tx, source.name, targetId);
     await tx.db.deleteFrom('topics').where('id', '=', sourceId).execute();
     removeAvatar(tx, source.avatar_key);
   });
+  await carryOutFew(ctx);
   return getTopic(ctx, targetId);
 };
 
-type LockedTopic = Awaited<ReturnType<typeof lockTopic>>;
-
-/** Waits for those who are just giving it to projects, and makes others wait (migration 0022). */
 const lockTopic = async (tx: Tx, id: number) => {
+  await lockTopics(tx);
   const topic = await tx.db
     .selectFrom('topics')
     .select(['id', 'name', 'avatar_key'])
@@ -117,15 +123,19 @@ const lockTopic = async (tx: Tx, id: number) => {
   return topic;
 };
 
-/** Their records change, so `updated_at` does. Rows are locked by id, as other writers of many projects do. */
-const replaceInProjects = async (tx: Tx, from: string, to: string | null): Promise<void> => {
+/** The projects of both count once. */
+const addCounts = async (tx: Tx, sourceId: number, targetId: number): Promise<void> => {
+  const names = (id: number) => sql`array(
+    select name from topics where id = ${id} union all select former_name from topic_moves where topic_id = ${id})`;
   await sql`
-    with carrying as (
-      select id from projects where topics @> array[${from}::text] order by id for no key update
-    )
-    update projects set updated_at = now(),
-      topics = ${to === null ? sql`array_remove(topics, ${from}::text)` : sql`array_replace(topics, ${from}::text, ${to}::text)`}
-    from carrying where projects.id = carrying.id`.execute(tx.db);
+    update topics t set public_count = t.public_count + s.public_count - both_.open,
+      internal_count = t.internal_count + s.internal_count - both_.internal,
+      private_count = t.private_count + s.private_count - both_.closed
+    from topics s, (
+      select count(*) filter (where visibility_level = 20) as open, count(*) filter (where visibility_level = 10) as internal,
+        count(*) filter (where visibility_level = 0) as closed
+      from projects where topics && ${names(sourceId)} and topics && ${names(targetId)}) as both_
+    where t.id = ${targetId} and s.id = ${sourceId}`.execute(tx.db);
 };
 
 const readTopic = (input: TopicChanges) => {

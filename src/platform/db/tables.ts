@@ -1142,6 +1142,12 @@ export interface Timelogs {
   user_id: number | null;
 }
 
+export interface TopicMoves {
+  former_name: string;
+  id: Generated<number>;
+  topic_id: number | null;
+}
+
 export interface Topics {
   avatar_key: string | null;
   created_at: Generated<string>;
@@ -1391,6 +1397,7 @@ export interface DB {
   snippets: Snippets;
   stages: Stages;
   timelogs: Timelogs;
+  topic_moves: TopicMoves;
   topics: Topics;
   uploads: Uploads;
   user_follows: UserFollows;
