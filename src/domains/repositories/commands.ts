@@ -1,18 +1,22 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
+import { createCommit } from './commit-changes.ts';
 import { type Branch, branchRef, type RefUpdate } from './model.ts';
 import { judgePush } from './policy.ts';
 import { moveRefs } from './pushes.ts';
 import { getBranch } from './queries/branches.ts';
 import { resolveRevision } from './queries/revisions.ts';
+import { requireMove } from './writing.ts';
 
 export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
 
 /**
- * Creates a branch from a branch, tag or commit, as a push would: with the same protection and events.
+ * Creates a branch from a branch, tag or commit, as a push would: with the same protection and events. In an empty
+ * repository it can be made from the default branch all the same, which begins with an empty readme then.
  *
  * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a start that is not there
  */
@@ -25,7 +29,15 @@ export const createBranch = async (
   if (!validRefName(branch)) throw refusal('Branch name is invalid');
   const { git } = ctx.services;
   const newOid = ref === '' ? null : await resolveRevision(ctx, project, ref);
-  if (newOid === null) throw refusal(`Invalid reference name: ${ref}`);
+  if (newOid === null) {
+    if (!project.empty_repo || ref !== project.default_branch || ref === branch) {
+      throw refusal(`Invalid reference name: ${ref}`);
+    }
+    // By then it is not the first branch any more.
+    await requireMove(ctx, { ...project, empty_repo: false }, { ref: branchRef(branch), oldOid: null, newOid: ref });
+    await beginRepository(ctx, project, ref);
+    return createBranch(ctx, await getProject(ctx, { id: project.id }), { branch, ref });
+  }
   if ((await git.resolve(project.disk_path, branchRef(branch))) !== null) throw refusal('Branch already exists');
   const update: RefUpdate = { ref: branchRef(branch), oldOid: null, newOid };
   const objects = git.newObjects(project.disk_path);
@@ -34,6 +46,11 @@ export const createBranch = async (
   await move(ctx, project, update, 'Branch already exists');
   return getBranch(ctx, project, branch);
 };
+
+const beginRepository = (ctx: Context, project: ProjectRow, branch: string) =>
+  createCommit(ctx, project, { branch, commit_message: 'Add README.md' }, [
+    { action: 'create', file_path: 'README.md', content: '' },
+  ]);
 
 /**
  * Deletes a branch; its commits stay for a while.
