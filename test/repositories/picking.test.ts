@@ -46,7 +46,7 @@ describe('cherry_pick', () => {
     expect(picked.status).toBe(201);
     expect(picked.body).toMatchObject({
       title: 'Change topic',
-      message: `Change topic\n\nWith a body\n\n(cherry picked from commit ${change.id})\n`,
+      message: `Change topic\n\nWith a body\n\n(cherry picked from commit ${change.id})`,
       parent_ids: [head.id],
       author_name: 'Ann',
       author_email: 'ann@example.org',
@@ -123,7 +123,7 @@ describe('revert', () => {
     expect(reverted.status).toBe(201);
     expect(reverted.body).toMatchObject({
       title: 'Revert "Change topic"',
-      message: `Revert "Change topic"\n\nThis reverts commit ${change.id}\n`,
+      message: `Revert "Change topic"\n\nThis reverts commit ${change.id}`,
       parent_ids: [change.id],
       author_email: `${owner.username}@example.com`,
     });

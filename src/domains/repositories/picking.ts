@@ -26,7 +26,7 @@ export const cherryPick = (ctx: Context, project: ProjectRow, sha: string, pick:
   apply(ctx, project, sha, pick, 'cherry-pick', async (commit) => ({
     base: commit.parent_ids[0] ?? null,
     changed: commit.id,
-    message: pick.message ?? `${commit.message.trimEnd()}\n\n(cherry picked from commit ${commit.id})\n`,
+    message: pick.message ?? `${commit.message.trimEnd()}\n\n(cherry picked from commit ${commit.id})`,
     author: {
       name: commit.author_name,
       email: commit.author_email,
@@ -39,7 +39,7 @@ export const revert = (ctx: Context, project: ProjectRow, sha: string, pick: Pic
   apply(ctx, project, sha, pick, 'revert', async (commit) => ({
     base: commit.id,
     changed: commit.parent_ids[0] ?? null,
-    message: pick.message ?? `Revert "${commit.title}"\n\nThis reverts commit ${commit.id}\n`,
+    message: pick.message ?? `Revert "${commit.title}"\n\nThis reverts commit ${commit.id}`,
     author: await callerIdentity(ctx),
   }));
 

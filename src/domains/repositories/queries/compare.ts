@@ -2,7 +2,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
+import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { Author, Diff } from '#platform/git/reading.ts';
 import { diffBounds } from '../diff-bounds.ts';
 import type { Commit } from '../model.ts';
@@ -71,7 +71,7 @@ const sourceOf = async (ctx: Context, project: ProjectRow, id: number | undefine
 /** @throws DomainError `bad_request` for fewer than two refs or one that is not there, `not_found` (Merge Base) without a common ancestor */
 export const mergeBaseOf = async (ctx: Context, project: ProjectRow, refs: readonly string[]): Promise<Commit> => {
   requireAbility(ctx, project, 'read_code');
-  if (refs.length < 2) throw badRequest('refs must hold 2 or more refs');
+  if (refs.length < 2) throw new DomainError('bad_request', 'Provide at least 2 refs');
   const { git } = ctx.services;
   const oids = await Promise.all(
     refs.map(async (ref) => {
