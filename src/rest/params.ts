@@ -131,11 +131,12 @@ export const oneOfNumbers = <const T extends number>(values: readonly T[]): z.Zo
   });
 };
 
-/** `YYYY-MM-DD`, a day that exists; stays text. */
+/** `YYYY-MM-DD`, a day that exists; stays text. Of a time it is the day as written, since some clients send times. */
 export const date = (): z.ZodType<string> =>
-  define({ json: { type: 'string', format: 'date' }, emptyIsNull: true }, (value) =>
-    typeof value === 'string' && DATE.test(value) && isDay(value) ? value : NO_DATE,
-  );
+  define({ json: { type: 'string', format: 'date' }, emptyIsNull: true }, (value) => {
+    const day = typeof value === 'string' ? DATE_TIME.exec(value)?.[1] : undefined;
+    return day !== undefined && isDay(day) ? day : NO_DATE;
+  });
 
 const NO_DATE = invalid('a day, YYYY-MM-DD');
 
@@ -268,7 +269,6 @@ export const kindOf = (schema: z.core.$ZodType): Kind | undefined => {
 
 const MAX_PROBLEMS = 20;
 const MAX_PATH = 1_024;
-const DATE = /^\d{4}-\d\d-\d\d$/;
 const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ]((?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)(Z|z|[+ -](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/;
 

@@ -117,7 +117,9 @@ describe('dates and times', () => {
     ['2023-02-29', '! x is invalid (allowed: a day, YYYY-MM-DD)'],
     ['2024-1-1', '! x is invalid (allowed: a day, YYYY-MM-DD)'],
     ['0000-01-01', '! x is invalid (allowed: a day, YYYY-MM-DD)'],
-    ['2024-01-01T00:00:00Z', '! x is invalid (allowed: a day, YYYY-MM-DD)'],
+    ['2024-01-01T23:30:00-05:00', '2024-01-01'],
+    ['2023-02-29T00:00:00Z', '! x is invalid (allowed: a day, YYYY-MM-DD)'],
+    ['2024-01-01 or so', '! x is invalid (allowed: a day, YYYY-MM-DD)'],
     [20240101, '! x is invalid (allowed: a day, YYYY-MM-DD)'],
   ])('date reads %j as %j', (given, expected) => {
     expect(read(date(), given)).toBe(expected);
