@@ -86,13 +86,14 @@ describe('moving an account', () => {
   });
 
   it.each([
-    ['block', 'blocked'],
-    ['unblock', 'active'],
-    ['activate', 'active'],
-    ['deactivate', 'deactivated'],
-  ])('%s of a user who is %s already changes and tells nothing', async (verb, state) => {
+    ['block', 'blocked', null],
+    ['unblock', 'active', false],
+    ['activate', 'active', true],
+    ['deactivate', 'deactivated', true],
+  ])('%s of a user who is %s already changes and tells nothing', async (verb, state, answer) => {
     const user = await app().make.user({ state });
-    expect((await post(user.id, verb)).status).toBe(201);
+    const { status, body } = await post(user.id, verb);
+    expect([status, body]).toEqual([201, answer]);
     expect(await stateOf(user.id)).toBe(state);
     expect(await eventsOf(user.id)).toEqual([]);
   });

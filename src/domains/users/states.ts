@@ -36,11 +36,15 @@ const EVENTS = {
 /**
  * Moves an account between states (reference: conventions §8; `STATE_MOVES` has the rules). Administrators only, and
  * never themselves. Closing an account ends its sessions with the same commit; tokens, git and subscriptions are
- * refused by its state from then on. Asking again for what is so already changes nothing, where the move allows that.
+ * refused by its state from then on. Asking again for what is so already changes nothing, where the move allows that: `moved` is false.
  *
  * @throws `not_found`, `forbidden` with the reason for a move that is none, `conflict` for the last administrator
  */
-export const moveUser = async (ctx: Context, id: number, move: StateMoveName): Promise<UserRow> => {
+export const moveUser = async (
+  ctx: Context,
+  id: number,
+  move: StateMoveName,
+): Promise<{ readonly user: UserRow; readonly moved: boolean }> => {
   requireAdministrator(ctx);
   return ctx.transaction(async (tx) => {
     const user = await lockUser(tx, id);
@@ -48,12 +52,12 @@ export const moveUser = async (ctx: Context, id: number, move: StateMoveName): P
     const closes = refusalOf({ state: to }) !== null;
     if (closes && id === ctx.actor.userId) throw forbidden(`The API initiating user cannot be ${to} by the API`);
     if (closes && isInternal(user)) throw forbidden(`An internal user cannot be ${to} by the API`);
-    if (again && user.state === to) return user;
+    if (again && user.state === to) return { user, moved: false };
     const allowed: readonly string[] = from;
     if (!allowed.includes(user.state)) throw forbidden(refusal(user.state));
     if (move === 'deactivate') await requireDormant(tx, user);
     if (closes && user.is_admin) await requireAnotherAdministrator(tx, id);
-    return setState(tx, user, to, EVENTS[move]);
+    return { user: await setState(tx, user, to, EVENTS[move]), moved: true };
   });
 };
 

@@ -9,7 +9,7 @@ const move = (name: StateMoveName): void => {
     description: `Moves an account from ${from.join(', ')} to ${to}. Administrators only.`,
     input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
     payload: { user: UserRef },
-    run: async (ctx, { id }) => ({ user: await moveUser(ctx, id, name) }),
+    run: async (ctx, { id }) => ({ user: (await moveUser(ctx, id, name)).user }),
   });
 };
 

@@ -22,6 +22,8 @@ const success = { message: 'Success' };
 
 const moveRoute = (move: Exclude<StateMoveName, 'approve'>): Route => {
   const { from, to } = STATE_MOVES[move];
+  // What tools expect of a second time.
+  const again = move === 'block' ? null : move !== 'unblock';
   return route({
     method: 'POST',
     path: `/users/:id/${move}`,
@@ -30,10 +32,10 @@ const moveRoute = (move: Exclude<StateMoveName, 'approve'>): Route => {
     description: `From ${from.join(', ')} to ${to}; 403 with the reason from other states.`,
     admin: true,
     input,
-    response: z.boolean(),
+    response: z.boolean().nullable(),
     run: async (ctx, { id }) => {
-      await moveUser(ctx, id, move);
-      return true;
+      const { moved } = await moveUser(ctx, id, move);
+      return moved || again;
     },
   });
 };
