@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { mkdir, readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -401,6 +402,21 @@ describe('files', () => {
     expect((await git.listTree(path, third, 'dir/')).map((file) => file.path)).toEqual(['dir/run me']);
     await runGit(join(bench.root, path), 'fsck', '--strict');
     expect(await leftovers(path)).toEqual([]);
+  });
+
+  it('give up a reader of a file who takes nothing', async () => {
+    const path = newPath();
+    const { git } = bench;
+    await git.init(path, 'main');
+    const content = Buffer.alloc(1_000_000, 'x');
+    const head = await git.commitFiles(path, filesCommit({ files: [{ action: 'create', path: 'big', content }] }));
+    const { oid = '' } = (await git.findFile(path, head, 'big')) ?? {};
+    const stalled = await git.readBlob(path, oid, { idleTimeoutMs: 50 });
+    stalled?.stream.read(1);
+    const [error] = await once(stalled?.stream ?? new EventEmitter(), 'error');
+    expect(error).toMatchObject({ reason: 'timeout' });
+    const whole = await git.readBlob(path, oid, { idleTimeoutMs: 20_000 });
+    expect(whole === null ? '' : await text(whole.stream)).toHaveLength(1_000_000);
   });
 
   it('change nothing when the change is not possible', async () => {

@@ -43,13 +43,17 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
     return found;
   };
 
-  const readBlob: TreeFunctions['readBlob'] = async (path, oid, { signal, timeoutMs = 600_000 } = {}) => {
+  const readBlob: TreeFunctions['readBlob'] = async (
+    path,
+    oid,
+    { signal, timeoutMs = 600_000, idleTimeoutMs } = {},
+  ) => {
     const info = validOid(oid) ? await objects.read(path, 'info', oid) : null;
     if (info?.type !== 'blob') return null;
     // A process of its own: a big blob must not hold up everybody else's reads.
     const git = runner.launch(path, ['cat-file', 'blob', info.oid]);
     git.stdin.end();
-    return { size: info.size, stream: streamOf(git, { signal, timeoutMs }) };
+    return { size: info.size, stream: streamOf(git, { signal, timeoutMs, idleTimeoutMs }) };
   };
 
   return {

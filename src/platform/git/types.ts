@@ -46,7 +46,8 @@ export interface Git extends GitReading {
 
   /** The commits in the order asked for; ids that are no commit here are left out. */
   readCommits(path: string, oids: readonly string[]): Promise<Commit[]>;
-  readBlob(path: string, oid: string, options?: CallOptions): Promise<Blob | null>;
+  /** Holds a process for as long as it is read: a reader that takes nothing for `idleTimeoutMs` is given up. */
+  readBlob(path: string, oid: string, options?: ReadBlobOptions): Promise<Blob | null>;
   /** The entry at a path of a commit or tree, or null. */
   findFile(path: string, treeish: string, filePath: string): Promise<TreeEntry | null>;
   /** Every file of a commit with its size, as git lists them; a reader that has enough may leave. */
@@ -156,6 +157,10 @@ export interface Commit {
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
+}
+
+export interface ReadBlobOptions extends CallOptions {
+  readonly idleTimeoutMs?: number | undefined;
 }
 
 export interface ListRefsOptions extends CallOptions {

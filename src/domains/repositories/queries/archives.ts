@@ -3,14 +3,12 @@ import type { Readable } from 'node:stream';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, DomainError, notFound } from '#platform/errors.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
 import type { ArchiveFormat } from '#platform/git/reading.ts';
+import { boundProcesses } from '../held-processes.ts';
 import { requireRevision } from './revisions.ts';
 
-/** Packing takes a process and its client's time: so many at once for one caller, and for all in this process. */
-const MAX_OF_CALLER = 4;
-const MAX_OF_ALL = 16;
-const RETRY_SECONDS = 10;
+const begin = boundProcesses(4, 16);
 
 const FORMATS: Readonly<Record<string, ArchiveFormat>> = {
   zip: 'zip',
@@ -76,24 +74,5 @@ export const getArchive = async (ctx: Context, project: ProjectRow, input: Archi
       stream.once('close', release);
       return stream;
     },
-  };
-};
-
-const underWay = new Map<string, number>();
-
-const begin = ({ actor, client }: Context): (() => void) => {
-  const caller = actor.userId === null ? `ip:${client.ip ?? ''}` : `user:${actor.userId}`;
-  const ofCaller = underWay.get(caller) ?? 0;
-  const ofAll = [...underWay.values()].reduce((sum, count) => sum + count, 0);
-  if (ofCaller >= MAX_OF_CALLER || ofAll >= MAX_OF_ALL) {
-    throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
-      retryAfterSeconds: RETRY_SECONDS,
-    });
-  }
-  underWay.set(caller, ofCaller + 1);
-  return () => {
-    const left = (underWay.get(caller) ?? 1) - 1;
-    if (left === 0) underWay.delete(caller);
-    else underWay.set(caller, left);
   };
 };

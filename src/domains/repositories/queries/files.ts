@@ -6,6 +6,7 @@ import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { FoundObject } from '#platform/git/reading.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
+import { boundProcesses } from '../held-processes.ts';
 import type { Commit } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
@@ -14,6 +15,8 @@ const MAX_WHOLE_BYTES = 20 * 1024 * 1024;
 const MAX_BLAMED_BYTES = 5 * 1024 * 1024;
 /** As much as is held for a caller who reads slowly. */
 const MAX_HELD_BYTES = 1024 * 1024;
+/** Whoever takes nothing for so long is no longer waited for: a process of git is held for each reader of a large file. */
+const READER_IDLE_MS = 60_000;
 
 /** A file of one commit; its content is read separately. */
 export interface RepositoryFile {
@@ -81,12 +84,19 @@ export const checksumOf = async (
   { blob_id, size }: Pick<RepositoryFile, 'blob_id' | 'size'>,
 ): Promise<string | null> => {
   if (size > MAX_WHOLE_BYTES) return null;
+  const blob = await ctx.services.git.readBlob(project.disk_path, blob_id, { signal: ctx.signal });
+  if (blob === null) throw notFound('File');
   const hash = createHash('sha256');
-  for await (const chunk of await openBlob(ctx, project, { oid: blob_id, size })) hash.update(chunk);
+  for await (const chunk of blob.stream) hash.update(chunk);
   return hash.digest('hex');
 };
 
-/** The content as a stream, of whatever size, or a part of it: its first and last byte. */
+const holdReader = boundProcesses(10, 40);
+
+/**
+ * The content as a stream, of whatever size, or a part of it: its first and last byte. @throws DomainError
+ * `too_many_requests` while the caller, or all together, read many large ones
+ */
 export const openBlob = async (
   ctx: Context,
   project: ProjectRow,
@@ -99,10 +109,20 @@ export const openBlob = async (
     if (content === null) throw notFound('File');
     return Readable.from([content.subarray(part.start, part.end + 1)], { objectMode: false });
   }
-  const blob = await git.readBlob(project.disk_path, oid, { signal: ctx.signal });
-  if (blob === null) throw notFound('File');
-  return part.start === 0 && part.end === size - 1 ? blob.stream : partOf(blob.stream, part);
+  const release = holdReader(ctx);
+  try {
+    const blob = await git.readBlob(project.disk_path, oid, { signal: ctx.signal, idleTimeoutMs: READER_IDLE_MS });
+    if (blob === null) throw notFound('File');
+    blob.stream.once('close', release);
+    return blobPart(blob.stream, size, part);
+  } catch (error) {
+    release();
+    throw error;
+  }
 };
+
+const blobPart = (whole: Readable, size: number, part: BytesWanted): Readable =>
+  part.start === 0 && part.end === size - 1 ? whole : partOf(whole, part);
 
 interface BytesWanted {
   readonly start: number;
@@ -110,8 +130,8 @@ interface BytesWanted {
 }
 
 /** Git gives a file from its beginning: what comes before the part is read over. */
-const partOf = (whole: Readable, { start, end }: BytesWanted): Readable =>
-  Readable.from(
+const partOf = (whole: Readable, { start, end }: BytesWanted): Readable => {
+  const part = Readable.from(
     (async function* () {
       let at = 0;
       for await (const chunk of whole) {
@@ -124,6 +144,10 @@ const partOf = (whole: Readable, { start, end }: BytesWanted): Readable =>
     })(),
     { objectMode: false },
   );
+  // A reader that leaves before the first read never enters the generator.
+  part.once('close', () => whole.destroy());
+  return part;
+};
 
 const POINTER = 'version https://git-lfs.github.com/spec/v1';
 const MAX_POINTER_BYTES = 1024;
