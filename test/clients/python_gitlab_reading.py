@@ -46,6 +46,16 @@ refused(404, "Signature", head.signature)
 head.comments.create({"note": "Nice"})
 head.comments.create({"note": "Here", "path": "docs/a.txt", "line": 2, "line_type": "new"})
 same([(each.note, each.line) for each in head.comments.list(get_all=True)], [("Nice", None), ("Here", 2)])
+begun = head.discussions.create({"body": "Why?"})
+begun.notes.create({"body": "Becuase."})
+note = head.discussions.get(begun.id).notes.get(head.discussions.get(begun.id).attributes["notes"][1]["id"])
+note.body = "Because."
+note.save()
+same([(each["body"], each["noteable_type"]) for each in head.discussions.get(begun.id).attributes["notes"]],
+     [("Why?", "Commit"), ("Because.", "Commit")])
+note.delete()
+same([len(each.attributes["notes"]) for each in head.discussions.list(get_all=True)], [1, 1, 1])
+same(project.commits.get("main~1").id, commits[1].id)
 
 # Comparisons, contributors, archives
 compared = project.repository_compare(commits[1].id, "main")
