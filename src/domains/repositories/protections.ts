@@ -34,32 +34,49 @@ export const NO_ONE = 0;
 export const ADMINISTRATOR = 60;
 
 /** All that is protected in a project, with what the caller's groups are: read once for a push or a page of branches. */
-export const readProtections = async (ctx: Context, projectId: number): Promise<Protections> => {
-  const { rows } = await sql<Protection & { kind: 'branch' | 'tag'; callers_groups: number[] }>`
+export const readProtections = async (ctx: Context, projectId: number): Promise<Protections> =>
+  (await protectionsByProjects(ctx, [projectId])).get(projectId) ?? UNPROTECTED;
+
+const UNPROTECTED: Protections = { branches: [], tags: [], callersGroups: new Set() };
+
+/** The same of many projects at once; those where nothing is protected are there too. */
+export const protectionsByProjects = async (
+  ctx: Context,
+  projectIds: readonly number[],
+): Promise<ReadonlyMap<number, Protections>> => {
+  const { rows } = await sql<Protection & { project_id: number; kind: 'branch' | 'tag'; callers_groups: number[] }>`
     with rules as (
-      select 'branch' as kind, b.id, b.name, b.allow_force_push,
+      select 'branch' as kind, b.project_id, b.id, b.name, b.allow_force_push,
         coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
             'user_id', l.user_id, 'group_id', l.group_id) order by l.id)
           from protection_levels l where l.protected_branch_id = b.id), '[]') as levels
-      from protected_branches b where b.project_id = ${projectId}
+      from protected_branches b where b.project_id = any (${projectIds}::bigint[])
       union all
-      select 'tag', t.id, t.name, false,
+      select 'tag', t.project_id, t.id, t.name, false,
         coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
             'user_id', l.user_id, 'group_id', l.group_id) order by l.id)
           from protection_levels l where l.protected_tag_id = t.id), '[]')
-      from protected_tags t where t.project_id = ${projectId}
+      from protected_tags t where t.project_id = any (${projectIds}::bigint[])
     )
     select rules.*, array(
       select distinct l.group_id from protection_levels l
       where (l.protected_branch_id = rules.id and rules.kind = 'branch' or l.protected_tag_id = rules.id and rules.kind = 'tag')
         and l.group_id is not null and l.group_id in ${namespacesOf({ ...ctx.actor, userId: ctx.actor.userId ?? 0 }, DEVELOPER)}) as callers_groups
     from rules order by kind, name`.execute(ctx.db);
-  return {
-    branches: rows.filter((row) => row.kind === 'branch'),
-    tags: rows.filter((row) => row.kind === 'tag'),
-    callersGroups: new Set(rows.flatMap((row) => row.callers_groups)),
-  };
+  const byProject = Map.groupBy(rows, (row) => row.project_id);
+  return new Map(
+    projectIds.map((id): [number, Protections] => {
+      const own = byProject.get(id);
+      if (!own) return [id, UNPROTECTED];
+      const branches = own.filter((row) => row.kind === 'branch');
+      const tags = own.filter((row) => row.kind === 'tag');
+      return [id, { branches, tags, callersGroups: new Set(own.flatMap((row) => row.callers_groups)) }];
+    }),
+  );
 };
+
+/** How the protections of a project are read: by themselves, or along with those of others. */
+export type ReadProtections = typeof readProtections;
 
 export const matching = (rules: readonly Protection[], name: string): readonly Protection[] =>
   rules.filter((rule) => matchesPattern(rule.name, name));

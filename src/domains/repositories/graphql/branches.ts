@@ -9,7 +9,7 @@ import { createBranch, deleteBranch, scheduleMergedBranchesDeletion } from '../c
 import { type Branch, branchWebUrl } from '../model.ts';
 import { completeBranches, getBranch, listBranches, listBranchNames } from '../queries/branches.ts';
 import { CommitRef } from './commits.ts';
-import { type InProject, inProject, pageOfRefs, projectAt, READS_GIT } from './refs.ts';
+import { type InProject, inProject, pageOfRefs, projectAt, protectionsOf, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
 const MAX_NAMES = 1_000;
@@ -65,7 +65,7 @@ builder.objectFields(RepositoryRef, (t) => ({
           const filter = { search: args.search ?? undefined, regex: args.regex ?? undefined };
           const list = await listBranches(ctx, project, filter);
           const complete = async (refs: readonly Ref[]) =>
-            inProject(project, await completeBranches(ctx, project, refs));
+            inProject(project, await completeBranches(ctx, project, refs, protectionsOf));
           return pageOfRefs(page, list, complete, (name) => name);
         }),
     },
@@ -77,7 +77,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     ...READS_GIT,
     args: { name: t.arg.string({ required: true }) },
     resolve: async (project, { name }, ctx) => {
-      const branch = await orNull(getBranch(ctx, project, name));
+      const branch = await orNull(getBranch(ctx, project, name, protectionsOf));
       return branch && { ...branch, project };
     },
   }),

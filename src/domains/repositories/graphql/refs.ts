@@ -1,9 +1,17 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { type ListPage, type PageWanted, pageOf } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import type { Ref } from '#platform/git/types.ts';
+import { protectionsByProjects, type ReadProtections, readProtections } from '../protections.ts';
+
+const loadProtections = loader(protectionsByProjects);
+
+/** Of the repositories on a page in one statement. */
+export const protectionsOf: ReadProtections = async (ctx, projectId) =>
+  (await loadProtections(ctx, projectId)) ?? readProtections(ctx, projectId);
 
 export type InProject<T> = T & { readonly project: ProjectRow };
 

@@ -7,7 +7,7 @@ import type { Tag } from '../model.ts';
 import { completeTags, getTag, listTags } from '../queries/tags.ts';
 import { createTag, deleteTag } from '../tags.ts';
 import { CommitRef } from './commits.ts';
-import { type InProject, inProject, pageOfRefs, projectAt, READS_GIT } from './refs.ts';
+import { type InProject, inProject, pageOfRefs, projectAt, protectionsOf, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
 const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
@@ -26,6 +26,9 @@ const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
 });
 const TagConnection = builder.connectionObject({ type: TagRef, name: 'TagConnection' }, { name: 'TagEdge' });
 
+/** A tag does not tell of its release here. */
+const READING = { protectionsOf, releases: false } as const;
+
 builder.objectFields(RepositoryRef, (t) => ({
   tags: t.connection(
     {
@@ -40,7 +43,8 @@ builder.objectFields(RepositoryRef, (t) => ({
             order_by: 'name',
             sort: 'asc',
           });
-          const complete = async (refs: readonly Ref[]) => inProject(project, await completeTags(ctx, project, refs));
+          const complete = async (refs: readonly Ref[]) =>
+            inProject(project, await completeTags(ctx, project, refs, READING));
           return pageOfRefs(page, list, complete, (name) => name);
         }),
     },
@@ -52,7 +56,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     ...READS_GIT,
     args: { name: t.arg.string({ required: true }) },
     resolve: async (project, { name }, ctx) => {
-      const tag = await orNull(getTag(ctx, project, name));
+      const tag = await orNull(getTag(ctx, project, name, READING));
       return tag && { ...tag, project };
     },
   }),

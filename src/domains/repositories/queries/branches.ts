@@ -7,7 +7,7 @@ import type { Ref } from '#platform/git/types.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 import { BRANCHES, type Branch, branchName, branchRef, matchesPattern } from '../model.ts';
 import { mayPushTo } from '../policy.ts';
-import { developersMay, matching, readProtections } from '../protections.ts';
+import { developersMay, matching, type ReadProtections, readProtections } from '../protections.ts';
 import { filterNames, regexTest, searchTest } from './names.ts';
 
 export interface BranchFilter {
@@ -38,7 +38,12 @@ export const listBranches = async (ctx: Context, project: ProjectRow, filter: Br
 };
 
 /** The branches with their commits and all that is told of them: one pass for the page, however many they are. */
-export const completeBranches = async (ctx: Context, project: ProjectRow, refs: readonly Ref[]): Promise<Branch[]> => {
+export const completeBranches = async (
+  ctx: Context,
+  project: ProjectRow,
+  refs: readonly Ref[],
+  protectionsOf: ReadProtections = readProtections,
+): Promise<Branch[]> => {
   if (refs.length === 0) return [];
   const { git } = ctx.services;
   const head = project.default_branch === null ? null : branchRef(project.default_branch);
@@ -48,7 +53,7 @@ export const completeBranches = async (ctx: Context, project: ProjectRow, refs: 
       project.disk_path,
       refs.map((ref) => ref.oid),
     ),
-    readProtections(ctx, project.id),
+    protectionsOf(ctx, project.id),
   ]);
   const tips = commits.map(({ id }) => id);
   const merged = headOid ? await git.containedIn(project.disk_path, headOid, tips) : new Set<string>();
@@ -75,19 +80,30 @@ export const completeBranches = async (ctx: Context, project: ProjectRow, refs: 
 };
 
 /** @throws DomainError `not_found` (Branch) */
-export const getBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch> => {
+export const getBranch = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string,
+  protectionsOf?: ReadProtections,
+): Promise<Branch> => {
   requireAbility(ctx, project, 'read_code');
-  const branch = await findBranch(ctx, project, name);
+  const branch = await findBranch(ctx, project, name, protectionsOf);
   if (!branch) throw notFound('Branch');
   return branch;
 };
 
 /** The branch as it is now, or null; the caller may read the code. */
-const findBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<Branch | null> => {
+const findBranch = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string,
+  protectionsOf?: ReadProtections,
+): Promise<Branch | null> => {
   const ref = branchRef(name);
   const oid = await ctx.services.git.resolve(project.disk_path, ref);
   if (oid === null) return null;
-  const [branch = null] = await completeBranches(ctx, project, [{ name: ref, oid, peeledOid: oid, message: null }]);
+  const found = [{ name: ref, oid, peeledOid: oid, message: null }];
+  const [branch = null] = await completeBranches(ctx, project, found, protectionsOf);
   return branch;
 };
 

@@ -6,7 +6,7 @@ import { badParameters, notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { TAGS, type Tag, tagRef } from '../model.ts';
-import { matching, readProtections } from '../protections.ts';
+import { matching, type ReadProtections, readProtections } from '../protections.ts';
 import { filterNames, searchTest } from './names.ts';
 
 export interface TagFilter {
@@ -36,7 +36,19 @@ export const listTags = async (ctx: Context, project: ProjectRow, filter: TagFil
   return listOfRows(ordered, (ref) => ref.name.slice(TAGS.length));
 };
 
-export const completeTags = async (ctx: Context, project: ProjectRow, refs: readonly Ref[]): Promise<Tag[]> => {
+export interface TagReading {
+  readonly protectionsOf?: ReadProtections;
+  /** False: `release` is null, whether there is one or not. */
+  readonly releases?: boolean;
+}
+
+/** The tags with all that is told of them: one pass for the page, however many they are. */
+export const completeTags = async (
+  ctx: Context,
+  project: ProjectRow,
+  refs: readonly Ref[],
+  { protectionsOf = readProtections, releases: withReleases = true }: TagReading = {},
+): Promise<Tag[]> => {
   if (refs.length === 0) return [];
   const names = refs.map((ref) => ref.name.slice(TAGS.length));
   const [tagObjects, commits, protections, releases] = await Promise.all([
@@ -48,8 +60,8 @@ export const completeTags = async (ctx: Context, project: ProjectRow, refs: read
       project.disk_path,
       refs.map((ref) => ref.peeledOid),
     ),
-    readProtections(ctx, project.id),
-    can(ctx, project, 'read_release')
+    protectionsOf(ctx, project.id),
+    withReleases && can(ctx, project, 'read_release')
       ? ctx.db
           .selectFrom('releases')
           .select(['tag as tag_name', 'description'])
@@ -76,14 +88,19 @@ export const completeTags = async (ctx: Context, project: ProjectRow, refs: read
 };
 
 /** @throws DomainError `not_found` (Tag) */
-export const getTag = async (ctx: Context, project: ProjectRow, name: string): Promise<Tag> => {
+export const getTag = async (
+  ctx: Context,
+  project: ProjectRow,
+  name: string,
+  reading: TagReading = {},
+): Promise<Tag> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
   const oid = await git.resolve(project.disk_path, tagRef(name));
   if (oid === null) throw notFound('Tag');
   const [commit] = await git.readCommits(project.disk_path, [oid]);
   const ref = { name: tagRef(name), oid, peeledOid: commit?.id ?? oid, message: null };
-  const [tag] = await completeTags(ctx, project, [ref]);
+  const [tag] = await completeTags(ctx, project, [ref], reading);
   if (!tag) throw notFound('Tag');
   return tag;
 };
