@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import Sequencer from './test/support/sequencer.ts';
 
 // For the workers and the hubs they start: what was compiled once is not compiled again for each test file.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace-tests');
@@ -34,6 +35,7 @@ export default defineConfig({
     // A worker runs file after file with the modules it has: to import the hub costs more than most files. What a file
     // leaves behind shows as a failure of another; `vitest run --isolate` then tells them apart.
     isolate: false,
+    sequence: { sequencer: Sequencer },
     // Node itself loads the source, as it does for the hub: the same resolution, and half the time of the module runner.
     experimental: { viteModuleRunner: false, nodeLoader: false },
   },
