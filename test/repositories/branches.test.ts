@@ -229,7 +229,7 @@ describe('POST branches of an empty repository', () => {
   it('leave it empty for who may not begin it, and where the branch cannot be', async () => {
     const { owner, project, path, list } = await empty();
     const developer = await memberOf(project, 30);
-    const post = async (user: TestUser, body: object) => {
+    const post = async (user: TestUser, body: Record<string, string>) => {
       const { status } = await app().as(user).post(`${path}/branches`, body);
       return status;
     };
