@@ -3,7 +3,8 @@ import { MAINTAINER, OWNER, roleName } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
-import { type List, listOf } from '#platform/db/list.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Invitations } from '#platform/db/tables.ts';
 import { conflict, DomainError, invalid, notFound } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail.ts';
@@ -50,10 +51,28 @@ export interface NewInvitation {
 /** Invitations that nobody has accepted yet. For those who manage members. @throws DomainError `forbidden` */
 export const listInvitations = (ctx: Context, source: MemberSource, search?: string): List<InvitationRow> => {
   requireAdminMembers(ctx, source);
-  let query = ctx.db.selectFrom('invitations').select(COLUMNS).where(isPlaced(source));
-  if (search) query = query.where(sql<boolean>`email ilike ${`%${search.replace(/[\\%_]/g, '\\$&')}%`}`);
-  return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'asc');
+  return listOf(ctx.db, invitations(ctx, search).where(isPlaced(source)), BY_ID, 'asc');
 };
+
+/** The same of many groups or projects at once, whose members the caller manages. */
+export const invitationsBelow = (
+  ctx: Context,
+  kind: MemberSource['kind'],
+  search: string | undefined,
+): BatchedList<InvitationRow> =>
+  batchedListOf(
+    ctx.db,
+    (placeId) => invitations(ctx, search).where(kind === 'group' ? 'namespace_id' : 'project_id', '=', placeId),
+    BY_ID,
+    'asc',
+  );
+
+const invitations = (ctx: Context, search: string | undefined) => {
+  const query = ctx.db.selectFrom('invitations').select(COLUMNS);
+  return search ? query.where(sql<boolean>`email ilike ${`%${search.replace(/[\\%_]/g, '\\$&')}%`}`) : query;
+};
+
+const BY_ID: readonly SortKey<InvitationRow>[] = [{ by: sql.ref('id'), of: (row) => row.id }];
 
 /**
  * Invites whoever has the address, by a mail with a link. Nothing tells whether somebody here has it: who does becomes a

@@ -4,7 +4,8 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { type List, listOf } from '#platform/db/list.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { accessDenied, accessRequested, accessWithdrawn, type MemberPayload } from './events.ts';
@@ -23,9 +24,21 @@ export interface AccessRequestRow {
 /** Those who ask to become members, the first first. For those who manage members. @throws DomainError `forbidden` */
 export const listAccessRequests = (ctx: Context, source: MemberSource): List<AccessRequestRow> => {
   requireAdminMembers(ctx, source);
-  const query = ctx.db.selectFrom('access_requests').select(['id', 'user_id', 'requested_at']).where(isPlaced(source));
-  return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'asc');
+  return listOf(ctx.db, requests(ctx).where(isPlaced(source)), BY_ID, 'asc');
 };
+
+/** The same of many groups or projects at once, whose members the caller manages. */
+export const accessRequestsBelow = (ctx: Context, kind: MemberSource['kind']): BatchedList<AccessRequestRow> =>
+  batchedListOf(
+    ctx.db,
+    (placeId) => requests(ctx).where(kind === 'group' ? 'namespace_id' : 'project_id', '=', placeId),
+    BY_ID,
+    'asc',
+  );
+
+const requests = (ctx: Context) => ctx.db.selectFrom('access_requests').select(['id', 'user_id', 'requested_at']);
+
+const BY_ID: readonly SortKey<AccessRequestRow>[] = [{ by: sql.ref('id'), of: (row) => row.id }];
 
 /**
  * Asks to become a member of a group or project that the caller may see.

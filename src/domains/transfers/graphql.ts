@@ -2,8 +2,9 @@ import './graphql/forks.ts';
 import { ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
-import { listConnection } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
 import type { Context } from '#platform/context.ts';
@@ -19,7 +20,18 @@ import {
 } from './events.ts';
 import { type ExportState, type ImportRow, importTypeOf, type RelationCounts } from './model.ts';
 import { readCounts } from './progress.ts';
-import { findImport, findReplacement, type ImportFailureRow, listImportFailures, readExportState } from './queries.ts';
+import {
+  exportStatesByProjects,
+  findReplacement,
+  type ImportFailureRow,
+  importFailuresBelow,
+  importsByProjects,
+  readExportState,
+} from './queries.ts';
+
+const loadExportState = loader(exportStatesByProjects);
+const loadImport = loader(importsByProjects);
+const failuresOf = batchedConnection((ctx) => importFailuresBelow(ctx));
 
 const ExportStatusEnum = builder.enumType('ProjectExportStatus', {
   description: 'How an export stands.',
@@ -141,7 +153,7 @@ const ProjectImportRef = builder.objectRef<ImportRow>('ProjectImport').implement
         type: ImportFailureRef,
         nullable: false,
         description: 'Newest first.',
-        resolve: (row, args, ctx, info) => listConnection(args, info, listImportFailures(ctx, row.project_id)),
+        resolve: (row, args, ctx, info) => failuresOf(row.project_id, args, ctx, info),
       },
       ImportFailureConnection,
     ),
@@ -153,8 +165,10 @@ builder.objectField(ProjectRef, 'export', (t) =>
   t.field({
     type: ProjectExportRef,
     description: 'For Maintainers and above.',
-    resolve: async (project, _args, ctx) =>
-      can(ctx, project, 'export') ? { project, ...(await readExportState(ctx, project.id)) } : null,
+    resolve: async (project, _args, ctx) => {
+      const state = can(ctx, project, 'export') ? await loadExportState(ctx, project.id) : null;
+      return state && { project, ...state };
+    },
   }),
 );
 
@@ -163,7 +177,7 @@ builder.objectField(ProjectRef, 'import', (t) =>
   t.field({
     type: ProjectImportRef,
     description: 'Null for a project that was not imported.',
-    resolve: (project, _args, ctx) => findImport(ctx, project.id),
+    resolve: (project, _args, ctx) => loadImport(ctx, project.id),
   }),
 );
 

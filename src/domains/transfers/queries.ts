@@ -1,9 +1,10 @@
-import { type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { type List, listOf } from '#platform/db/list.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { ImportFailures } from '#platform/db/tables.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import { type ExportRow, type ExportState, exportStatus, type ImportRow } from './model.ts';
@@ -18,15 +19,27 @@ export const getExportState = async (ctx: Context, project: ProjectRow): Promise
 };
 
 /** Rights are the caller's to check. */
-export const readExportState = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ExportState> => {
+export const readExportState = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ExportState> =>
+  (await exportStatesByProjects(ctx, [projectId])).get(projectId) ?? stateOf([]);
+
+/** The same of many projects at once; each of them is there. */
+export const exportStatesByProjects = async (
+  ctx: Pick<Context, 'db'>,
+  projectIds: readonly number[],
+): Promise<ReadonlyMap<number, ExportState>> => {
   const { rows } = await sql<ExportRow & { is_file: boolean }>`
-    (select *, storage_key is not null and expires_at > now() as is_file from project_exports
-      where project_id = ${projectId} order by id desc limit 1)
-    union all
-    (select *, true from project_exports
-      where project_id = ${projectId} and storage_key is not null and expires_at > now() order by id desc limit 1)`.execute(
-    ctx.db,
-  );
+    select e.* from unnest(${projectIds}::bigint[]) as wanted (id) cross join lateral (
+      (select *, storage_key is not null and expires_at > now() as is_file from project_exports
+        where project_id = wanted.id order by id desc limit 1)
+      union all
+      (select *, true from project_exports
+        where project_id = wanted.id and storage_key is not null and expires_at > now() order by id desc limit 1)) e
+    order by e.id desc`.execute(ctx.db);
+  const byProject = Map.groupBy(rows, (row) => row.project_id);
+  return new Map(projectIds.map((id) => [id, stateOf(byProject.get(id) ?? [])]));
+};
+
+const stateOf = (rows: readonly (ExportRow & { readonly is_file: boolean })[]): ExportState => {
   const latest = rows[0] ?? null;
   const file = rows.find((row) => row.is_file) ?? null;
   return { status: exportStatus(latest, file), latest, file };
@@ -56,6 +69,16 @@ export const findImport = async (ctx: Pick<Context, 'db'>, projectId: number): P
   (await ctx.db.selectFrom('project_imports').selectAll().where('project_id', '=', projectId).executeTakeFirst()) ??
   null;
 
+/** The same of many projects at once. */
+export const importsByProjects = async (
+  ctx: Pick<Context, 'db'>,
+  projectIds: readonly number[],
+): Promise<ReadonlyMap<number, ImportRow>> => {
+  const wanted = sql<boolean>`project_id = any (${projectIds}::bigint[])`;
+  const rows = await ctx.db.selectFrom('project_imports').selectAll().where(wanted).execute();
+  return new Map(rows.map((row) => [row.project_id, row]));
+};
+
 /** The import that is going to take the project's place, or null. */
 export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>
   (await ctx.db
@@ -67,9 +90,13 @@ export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: numbe
 
 /** What could not be imported, newest first. */
 export const listImportFailures = (ctx: Context, projectId: number): List<ImportFailureRow> =>
-  listOf(
-    ctx.db,
-    ctx.db.selectFrom('import_failures').selectAll().where('project_id', '=', projectId),
-    [{ by: sql`import_failures.id`, of: ({ id }) => id }],
-    'desc',
-  );
+  listOf(ctx.db, failuresOf(ctx, sql`${projectId}`), FAILURES_BY_ID, 'desc');
+
+/** The same of many projects at once. */
+export const importFailuresBelow = (ctx: Context): BatchedList<ImportFailureRow> =>
+  batchedListOf(ctx.db, (projectId) => failuresOf(ctx, projectId), FAILURES_BY_ID, 'desc');
+
+const failuresOf = (ctx: Context, projectId: RawBuilder<number>) =>
+  ctx.db.selectFrom('import_failures').selectAll().where('project_id', '=', projectId);
+
+const FAILURES_BY_ID: readonly SortKey<ImportFailureRow>[] = [{ by: sql`import_failures.id`, of: ({ id }) => id }];

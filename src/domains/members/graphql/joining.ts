@@ -4,15 +4,17 @@ import { getGroup } from '#domains/groups/queries.ts';
 import { ProjectRef } from '#domains/projects/graphql.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
+import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
-import { listConnection } from '#graphql/connection.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
-import { deleteInvitation, type InvitationRow, invite, listInvitations, updateInvitation } from '../invitations.ts';
+import { deleteInvitation, type InvitationRow, invitationsBelow, invite, updateInvitation } from '../invitations.ts';
 import { groupSource, type MemberSource, projectSource } from '../model.ts';
-import { type AccessRequestRow, approveRequest, denyRequest, listAccessRequests, requestAccess } from '../requests.ts';
+import { requireAdminMembers } from '../policy.ts';
+import { type AccessRequestRow, accessRequestsBelow, approveRequest, denyRequest, requestAccess } from '../requests.ts';
 
 const AccessRequest = builder.objectRef<AccessRequestRow>('AccessRequest').implement({
   description: 'Somebody asks to become a member.',
@@ -49,13 +51,27 @@ const InvitationConnection = builder.connectionObject(
 
 const ONLY_MANAGERS = 'For those who manage the members.';
 
+// Of the groups or projects on a page in one statement.
+const requestsOf = (kind: MemberSource['kind']) => batchedConnection((ctx) => accessRequestsBelow(ctx, kind));
+const [requestsOfGroups, requestsOfProjects] = [requestsOf('group'), requestsOf('project')];
+
+interface InvitationArguments extends ConnectionArguments {
+  readonly search?: string | null | undefined;
+}
+const invitationsOf = (kind: MemberSource['kind']) =>
+  batchedConnection((ctx, { search }: InvitationArguments) => invitationsBelow(ctx, kind, search ?? undefined));
+const [invitationsOfGroups, invitationsOfProjects] = [invitationsOf('group'), invitationsOf('project')];
+
 builder.objectField(GroupRef, 'accessRequests', (t) =>
   t.connection(
     {
       type: AccessRequest,
       nullable: true,
       description: ONLY_MANAGERS,
-      resolve: (group, args, ctx, info) => listConnection(args, info, listAccessRequests(ctx, groupSource(group))),
+      resolve: (group, args, ctx, info) => {
+        requireAdminMembers(ctx, groupSource(group));
+        return requestsOfGroups(group.id, args, ctx, info);
+      },
     },
     AccessRequestConnection,
   ),
@@ -67,8 +83,10 @@ builder.objectField(GroupRef, 'invitations', (t) =>
       nullable: true,
       description: ONLY_MANAGERS,
       args: { search: t.arg.string() },
-      resolve: (group, args, ctx, info) =>
-        listConnection(args, info, listInvitations(ctx, groupSource(group), args.search ?? undefined)),
+      resolve: (group, args, ctx, info) => {
+        requireAdminMembers(ctx, groupSource(group));
+        return invitationsOfGroups(group.id, args, ctx, info);
+      },
     },
     InvitationConnection,
   ),
@@ -79,8 +97,10 @@ builder.objectField(ProjectRef, 'accessRequests', (t) =>
       type: AccessRequest,
       nullable: true,
       description: ONLY_MANAGERS,
-      resolve: async ({ id }, args, ctx, info) =>
-        listConnection(args, info, listAccessRequests(ctx, projectSource(await getProject(ctx, { id })))),
+      resolve: (project, args, ctx, info) => {
+        requireAdminMembers(ctx, projectSource(project));
+        return requestsOfProjects(project.id, args, ctx, info);
+      },
     },
     AccessRequestConnection,
   ),
@@ -92,9 +112,9 @@ builder.objectField(ProjectRef, 'invitations', (t) =>
       nullable: true,
       description: ONLY_MANAGERS,
       args: { search: t.arg.string() },
-      resolve: async ({ id }, args, ctx, info) => {
-        const source = projectSource(await getProject(ctx, { id }));
-        return listConnection(args, info, listInvitations(ctx, source, args.search ?? undefined));
+      resolve: (project, args, ctx, info) => {
+        requireAdminMembers(ctx, projectSource(project));
+        return invitationsOfProjects(project.id, args, ctx, info);
       },
     },
     InvitationConnection,
