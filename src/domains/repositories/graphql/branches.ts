@@ -9,7 +9,7 @@ import { createBranch, deleteBranch, scheduleMergedBranchesDeletion } from '../c
 import { type Branch, branchWebUrl } from '../model.ts';
 import { completeBranches, getBranch, listBranches, listBranchNames } from '../queries/branches.ts';
 import { CommitRef } from './commits.ts';
-import { type InProject, inProject, pageOfRefs, projectAt, protectionsOf, READS_GIT } from './refs.ts';
+import { type InProject, inProject, pageOfRefs, projectAt, protectionsAhead, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
 const MAX_NAMES = 1_000;
@@ -62,6 +62,7 @@ builder.objectFields(RepositoryRef, (t) => ({
       },
       resolve: (project, args, ctx, info) =>
         connection(args, info, async (page) => {
+          const protectionsOf = protectionsAhead(ctx, project);
           const filter = { search: args.search ?? undefined, regex: args.regex ?? undefined };
           const list = await listBranches(ctx, project, filter);
           const complete = async (refs: readonly Ref[]) =>
@@ -77,7 +78,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     ...READS_GIT,
     args: { name: t.arg.string({ required: true }) },
     resolve: async (project, { name }, ctx) => {
-      const branch = await orNull(getBranch(ctx, project, name, protectionsOf));
+      const branch = await orNull(getBranch(ctx, project, name, protectionsAhead(ctx, project)));
       return branch && { ...branch, project };
     },
   }),

@@ -9,9 +9,15 @@ import { protectionsByProjects, type ReadProtections, readProtections } from '..
 
 const loadProtections = loader(protectionsByProjects);
 
-/** Of the repositories on a page in one statement. */
-export const protectionsOf: ReadProtections = async (ctx, projectId) =>
-  (await loadProtections(ctx, projectId)) ?? readProtections(ctx, projectId);
+/**
+ * Of the repositories on a page in one statement: reading begins at once, as later, when git has answered, each comes by
+ * itself.
+ */
+export const protectionsAhead = (ctx: Context, { id }: ProjectRow): ReadProtections => {
+  const reading = loadProtections(ctx, id);
+  reading.catch(() => {}); // told to who waits for it; nobody may
+  return async () => (await reading) ?? readProtections(ctx, id);
+};
 
 export type InProject<T> = T & { readonly project: ProjectRow };
 

@@ -1,13 +1,15 @@
+import type { ProjectRow } from '#domains/projects/model.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
 import type { Ref } from '#platform/git/types.ts';
 import type { Tag } from '../model.ts';
 import { completeTags, getTag, listTags } from '../queries/tags.ts';
 import { createTag, deleteTag } from '../tags.ts';
 import { CommitRef } from './commits.ts';
-import { type InProject, inProject, pageOfRefs, projectAt, protectionsOf, READS_GIT } from './refs.ts';
+import { type InProject, inProject, pageOfRefs, projectAt, protectionsAhead, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
 const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
@@ -27,7 +29,10 @@ const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
 const TagConnection = builder.connectionObject({ type: TagRef, name: 'TagConnection' }, { name: 'TagEdge' });
 
 /** A tag does not tell of its release here. */
-const READING = { protectionsOf, releases: false } as const;
+const readingOf = (ctx: Context, project: ProjectRow) => ({
+  protectionsOf: protectionsAhead(ctx, project),
+  releases: false,
+});
 
 builder.objectFields(RepositoryRef, (t) => ({
   tags: t.connection(
@@ -38,13 +43,14 @@ builder.objectFields(RepositoryRef, (t) => ({
       args: { search: t.arg.string() },
       resolve: (project, args, ctx, info) =>
         connection(args, info, async (page) => {
+          const reading = readingOf(ctx, project);
           const list = await listTags(ctx, project, {
             search: args.search ?? undefined,
             order_by: 'name',
             sort: 'asc',
           });
           const complete = async (refs: readonly Ref[]) =>
-            inProject(project, await completeTags(ctx, project, refs, READING));
+            inProject(project, await completeTags(ctx, project, refs, reading));
           return pageOfRefs(page, list, complete, (name) => name);
         }),
     },
@@ -56,7 +62,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     ...READS_GIT,
     args: { name: t.arg.string({ required: true }) },
     resolve: async (project, { name }, ctx) => {
-      const tag = await orNull(getTag(ctx, project, name, READING));
+      const tag = await orNull(getTag(ctx, project, name, readingOf(ctx, project)));
       return tag && { ...tag, project };
     },
   }),
