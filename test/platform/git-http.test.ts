@@ -157,18 +157,19 @@ describe('what is refused', () => {
     expect(server.results.at(-1)).toMatchObject({ updates: [], refused: [{ ref: 'refs/heads/stable' }] });
   });
 
-  it('is everything but branches and tags with valid names', async () => {
+  it('is everything but branches, tags and notes with valid names', async () => {
     for (const ref of [
       'refs/merge-requests/1/head',
       `refs/keep-around/${'a'.repeat(40)}`,
       'refs/replace/x',
-      'refs/notes/commits',
+      'refs/notes',
     ]) {
-      expect((await push(`main:${ref}`)).stderr).toContain('only branches and tags can be pushed');
+      expect((await push(`main:${ref}`)).stderr).toContain('only branches, tags and notes can be pushed');
     }
     for (const name of ['a'.repeat(40), 'HEAD', 'refs/heads/x', 'b'.repeat(64)]) {
       expect((await push(`main:refs/heads/${name}`)).stderr).toContain('the name is not valid');
       expect((await push(`main:refs/tags/${name}`)).stderr).toContain('the name is not valid');
+      expect((await push(`main:refs/notes/${name}`)).stderr).toContain('the name is not valid');
     }
     expect(await refs()).toBe('');
   });

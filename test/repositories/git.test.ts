@@ -27,6 +27,35 @@ const refsOf = async (remote: string) => {
 };
 const eventKinds = async (projectId: number) => (await eventsOf(app(), projectId)).map(({ kind }) => kind);
 
+describe('notes of commits', () => {
+  it('are pushed, fetched and deleted as release tools do, and are no branches', async () => {
+    const { owner, project, tree, remote } = await setUp();
+    await runGit(tree, 'push', '-q', remote, 'main');
+    const ref = 'refs/notes/released-v1.0.0';
+    await runGit(tree, 'notes', `--ref=${ref}`, 'add', '-m', '{"channels":[null]}', 'main');
+    const note = await runGit(tree, 'rev-parse', ref);
+    expect(await tryGit(tree, 'push', remote, ref)).toMatchObject({ code: 0 });
+
+    const reporter = await memberOf(project, 20);
+    const clone = join(folder(), 'clone');
+    await runGit(folder(), 'clone', '-q', await remoteOf(app(), project, reporter), clone);
+    await runGit(clone, 'fetch', '-q', 'origin', '+refs/notes/*:refs/notes/*');
+    expect(await runGit(clone, 'notes', `--ref=${ref}`, 'show', 'origin/main')).toBe('{"channels":[null]}');
+    const refused = await tryGit(clone, 'push', 'origin', `${ref}:refs/notes/other`);
+    expect(refused.code).not.toBe(0);
+    expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main', ref]);
+
+    const told = (await eventsOf(app(), project.id)).slice(2);
+    expect(told.map(({ kind, payload }) => [kind, payload.changes])).toEqual([
+      ['repository.updated', [{ ref, before: null, after: note }]],
+    ]);
+    const { body } = await app().as(owner).get(`/projects/${project.id}/repository/branches`);
+    expect(body.map(({ name }: { name: string }) => name)).toEqual(['main']);
+    expect(await tryGit(tree, 'push', remote, `:${ref}`)).toMatchObject({ code: 0 });
+    expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main']);
+  });
+});
+
 describe('clone and push', () => {
   it('carry a history there and back, and tell of it by events', async () => {
     const { owner, project, tree, remote } = await setUp();
@@ -394,7 +423,7 @@ describe('odd requests', () => {
   it('names that are no good are refused: too long, object ids, other refs', async () => {
     const { project, tree, remote } = await setUp();
     const long = `${'a'.repeat(150)}/${'b'.repeat(149)}`;
-    for (const ref of [long, `refs/heads/${'0123456789'.repeat(4)}`, 'refs/notes/x', 'refs/heads/refs/heads/x']) {
+    for (const ref of [long, `refs/heads/${'0123456789'.repeat(4)}`, 'refs/odd/x', 'refs/heads/refs/heads/x']) {
       const target = ref.startsWith('refs/') ? ref : `refs/heads/${ref}`;
       expect((await tryGit(tree, 'push', remote, `main:${target}`)).code, ref.slice(0, 30)).not.toBe(0);
     }

@@ -116,9 +116,11 @@ export const recordUpdates = async (
   };
   const projectObject = hookProject(tx, project);
   const tagCount = updates.filter(({ ref }) => tagName(ref) !== null).length;
-  const branchCount = updates.length - tagCount;
+  const branchCount = updates.filter(({ ref }) => branchName(ref) !== null).length;
   for (const { ref, oldOid, newOid } of updates) {
     const tag = tagName(ref);
+    // Of notes the update of the repository tells.
+    if (tag === null && branchName(ref) === null) continue;
     const fires_hooks = (tag === null ? branchCount : tagCount) <= limit;
     const payload: MovedRef = {
       ...toMovedRef(tx, project, described, { ref, oldOid, newOid }, protections),

@@ -109,11 +109,16 @@ const takesPlaces = (updates: readonly RefUpdate[]): boolean => {
 
 const foldersOf = (ref: string): string[] => [...ref.matchAll(/\//g)].map(({ index }) => ref.slice(0, index));
 
-/** Why the hub never takes these updates, whoever pushes; only branches and tags with valid names can be written. */
+const NOTES = 'refs/notes/';
+
+/**
+ * Why the hub never takes these updates, whoever pushes: only branches, tags and notes with valid names can be written.
+ * Release tools keep in notes of commits what they have released where.
+ */
 export const refuseForeignRefs = (updates: readonly RefUpdate[]): RefRefusal[] =>
   updates.flatMap(({ ref, newOid }): RefRefusal[] => {
-    const name = shortName(ref);
-    if (name === null) return [{ ref, reason: 'only branches and tags can be pushed' }];
+    const name = ref.startsWith(NOTES) ? ref.slice(NOTES.length) : shortName(ref);
+    if (name === null) return [{ ref, reason: 'only branches, tags and notes can be pushed' }];
     // What has a bad name already can still be deleted.
     if (newOid !== null && !validRefName(name)) return [{ ref, reason: 'the name is not valid' }];
     return [];

@@ -41,6 +41,7 @@ const RECEIVE_CONFIG = [
   'receive.hideRefs=refs/',
   'receive.hideRefs=!refs/heads/',
   'receive.hideRefs=!refs/tags/',
+  'receive.hideRefs=!refs/notes/',
 ];
 
 export const createSmartHttp = (
