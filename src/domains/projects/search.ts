@@ -12,10 +12,15 @@ export const searchPattern = ({ search }: Search): string | null =>
   search ? `%${search.replace(/[\\%_]/g, '\\$&')}%` : null;
 
 /** That the term stands in the name, the path or the description of the row `projects`, or also in its full path. */
-export const searchCondition = ({ search_namespaces }: Search): RawBuilder<unknown> => {
+export const searchCondition = (search: Search): RawBuilder<unknown> => {
   const pattern = sql`${slot('search_pattern')}::text`;
-  const found = sql`projects.name ilike ${pattern} or projects.path ilike ${pattern} or projects.description ilike ${pattern}`;
-  return search_namespaces ? sql`(${found} or projects.full_path ilike ${pattern})` : sql`(${found})`;
+  const columns = ['name', 'path', 'description', ...(search.search_namespaces ? ['full_path'] : [])];
+  const found = sql.join(
+    columns.map((column) => sql`${sql.ref(`projects.${column}`)} ilike ${pattern}`),
+    sql` or `,
+  );
+  // Without a trigram the indexes of trigrams are read from end to end: no condition that they answer.
+  return lacksTrigrams(search) ? sql`coalesce(${found}, false)` : sql`(${found})`;
 };
 
 /** Trigrams are made of words of three letters or digits; of which letters beyond ASCII depends on the database. */
