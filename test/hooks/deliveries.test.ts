@@ -279,7 +279,8 @@ describe('a minute’s limit of calls', () => {
       'dropped',
       'dropped',
     ]);
-    expect(body[0].last_error).toMatch(/too many hooks were called/);
+    const reasons = body.flatMap((each: { last_error: string | null }) => each.last_error ?? []);
+    expect(reasons).toEqual([expect.stringMatching(/too many hooks were called/), reasons[0]]);
     expect(receiver.received).toHaveLength(2);
   });
 });
