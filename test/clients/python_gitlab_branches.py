@@ -33,6 +33,13 @@ refused(404, "Branch Not Found", project.branches.get, "none")
 refused(400, "regex", project.branches.list, regex="(?=x)")
 branch.delete()
 
+# Tools make a project and its branches in one go, and never push
+fresh = gl.projects.create({"name": "Fresh"})
+same(fresh.branches.create({"branch": "my.branch", "ref": "main"}).name, "my.branch")
+same(names(fresh.branches.list()), ["main", "my.branch"])
+same(fresh.files.get("README.md", ref="my.branch").decode(), b"")
+fresh.delete()
+
 # Protection
 rule = project.protectedbranches.create(
     {"name": "kept/*", "push_access_level": 0, "allowed_to_merge": [{"user_id": int(developer_id)}]}
@@ -55,6 +62,12 @@ same((status.status, status.ref, status.author["id"]), ("pending", "main", int(d
 commit.statuses.create({"state": "success", "name": "ci/build", "coverage": 90.5})
 same([(each.name, each.status, each.coverage) for each in commit.statuses.list()], [("ci/build", "success", 90.5)])
 refused(400, "state", commit.statuses.create, {"state": "odd"})
+
+# Days sent as times
+milestone = project.milestones.create({"title": "First"})
+milestone.due_date = "2030-01-01T00:00:00Z"
+milestone.save()
+same(project.milestones.get(milestone.id).due_date, "2030-01-01")
 
 # Aliases, which this client has no objects for
 admin = gitlab.Gitlab(url, private_token=admin_token)

@@ -44,7 +44,9 @@ picked = project.commits.create(
 picked.cherry_pick(branch="main")
 same(project.files.get(file_path="a/one.txt", ref="main").decode(), b"one\nTWO\n")
 refused(400, "Sorry, we cannot cherry-pick", picked.cherry_pick, branch="main")
-picked.revert(branch="topic")
+reverted = picked.revert(branch="topic")
+same(reverted["message"], f'Revert "{picked.message}"\n\nThis reverts commit {picked.id}')
+refused(400, "Provide at least 2 refs", project.repository_merge_base, [commit.id])
 same(project.files.get(file_path="a/one.txt", ref="topic").decode(), b"one\ntwo\n")
 
 # Tags and their protection
