@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type Context, type Services, systemActor } from '#platform/context.ts';
@@ -344,6 +346,27 @@ describe('runners', () => {
     expect(rows).toHaveLength(3);
     for (const row of rows)
       expect(row).toMatchObject({ locked_by: null, is_available: true, attempts: 1, max_attempts: 2 });
+  });
+
+  it('when stopped, hold on to nothing of what their jobs reach', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect: () => void = runInNewContext('gc');
+    const runOnce = async (): Promise<WeakRef<object>> => {
+      const reached = { done: [] as number[] };
+      const short = job('test.short', async (_ctx, { n }) => void reached.done.push(n));
+      const runner = await start([short]);
+      await enqueue(short, [1]);
+      await runner.drain();
+      expect(reached.done).toEqual([1]);
+      await runner.stop();
+      running.length = 0;
+      return new WeakRef(reached);
+    };
+    const reached = await runOnce();
+    await until('it is let go', () => {
+      collect();
+      return reached.deref() === undefined;
+    });
   });
 
   it('find jobs again whose fetching was lost on the way', async () => {

@@ -45,6 +45,8 @@ interface Workers {
   readonly owner: string;
   readonly abort: AbortController;
   readonly runner: Runner;
+  /** Lets go of what they were given. */
+  release(): void;
 }
 
 /**
@@ -106,6 +108,7 @@ export class Lane {
     });
     events.once('pool:gracefulShutdown', () => this.#lost(owner));
     const listening = whenListening(events, concurrency);
+    const taskList = this.#tasks(owner, abort.signal);
     const runner = await run({
       pgPool: pool,
       noHandleSignals: true,
@@ -113,7 +116,7 @@ export class Lane {
       pollInterval: POLL_MS,
       events,
       logger: graphileLogger(this.#log),
-      taskList: this.#tasks(owner, abort.signal),
+      taskList,
       parsedCronItems: crons,
       preset: {
         worker: batched
@@ -121,7 +124,11 @@ export class Lane {
           : {},
       },
     });
-    const workers = { owner, abort, runner };
+    const release = () => {
+      events.removeAllListeners();
+      for (const name of Object.keys(taskList)) delete taskList[name];
+    };
+    const workers = { owner, abort, runner, release };
     runner.promise
       .catch((error: unknown) => this.#log.warn({ err: error }, 'workers ended with an error'))
       .then(() => this.#ended(workers))
@@ -166,7 +173,9 @@ export class Lane {
     }
   }
 
-  async #ended({ owner, runner }: Workers): Promise<void> {
+  async #ended({ owner, runner, release }: Workers): Promise<void> {
+    // graphile-worker 0.18 remembers the options of all workers there ever were, and with them all that these reach.
+    release();
     if (this.#running && this.#workers?.runner === runner) this.#lost(owner);
     await returnJobs(this.#options.pool, { owner });
   }
