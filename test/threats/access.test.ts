@@ -128,6 +128,7 @@ describe('rights that ended', () => {
 
   it('of a scope that reads do not write, wherever', async () => {
     const client = app().as(world.owner, ['read_api']);
+    await app().settle(); // That it was made moves last_activity_at.
     const before = (await client.get(`/projects/${world.project.id}`)).body;
     for (const [method, path, body] of [
       ['PUT', `/projects/${world.project.id}`, { name: 'other' }],
