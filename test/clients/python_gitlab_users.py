@@ -60,6 +60,11 @@ for manager, owner_id in ((gl.users, user.id), (gl.groups, group_id), (gl.projec
 user.customattributes.delete("team")
 same(user.customattributes.list(), [])
 
+# States; a second time is answered otherwise
+same((user.block(), user.block()), (True, None))
+same(gl.users.get(user.id).state, "blocked")
+same((user.unblock(), user.unblock()), (True, False))
+
 # Removing
 user.delete(hard_delete=True)
 refused(404, "404 User Not Found", gl.users.get, user.id)
