@@ -42,7 +42,11 @@ export const serveWeb = ({
     services,
     createContext,
     authenticate: admit({ services, createContext }),
-    presume: (credential, request) => presume(services, credential, request),
+    // Nobody's requests are counted for another: where they are, it has to be certain first who asks.
+    presume: async (credential, request) =>
+      (await getSettings({ services })).throttle_authenticated_api_enabled
+        ? null
+        : presume(services, credential, request),
     throttle: (request) => throttle(services, request),
     checkResponses,
     routes: faces ? routes : [],

@@ -54,7 +54,7 @@ export type Throttle = (request: {
 export interface RestDependencies {
   readonly services: Services;
   readonly authenticate: Authenticate;
-  /** Spares reads the wait for it where the caller was here before. */
+  /** Spares reads the wait for it where the caller was here before. They are not counted. */
   readonly presume?: Presume;
   /** Counts the request; throws where its caller has made too many. */
   readonly throttle?: Throttle;
@@ -87,8 +87,6 @@ interface OpenOptions {
   readonly body?: Parameters | null;
   /** In place of what the request carries. */
   readonly given?: Credential | undefined;
-  /** Whom the request has been counted for already. */
-  readonly counted?: Actor | undefined;
 }
 
 /** Finds out who asks and makes the request's one context. Query and body may carry the credential too. */
@@ -96,7 +94,7 @@ export const openContext = async (
   request: FastifyRequest,
   dependencies: ContextDependencies,
   query: Parameters,
-  { body = null, given, counted }: OpenOptions = {},
+  { body = null, given }: OpenOptions = {},
 ): Promise<Context> => {
   const sent = body === null ? query : { ...query, ...body };
   let actor: Actor;
@@ -108,7 +106,7 @@ export const openContext = async (
     await count(request, dependencies, null);
     throw error;
   }
-  if (actor.userId === null || actor.userId !== counted?.userId) await count(request, dependencies, actor);
+  await count(request, dependencies, actor);
   return contextOf(request, dependencies, actor);
 };
 
@@ -125,14 +123,7 @@ const presumeContext = async (
   } catch {
     // What is wrong with it is told where it is authenticated.
   }
-  if (!presumed) return null;
-  try {
-    await count(request, dependencies, presumed.actor);
-  } catch (error) {
-    if (await presumed.presumption.holds(services.pool)) throw error;
-    return null;
-  }
-  return contextOf(request, dependencies, presumed.actor, presumed.presumption);
+  return presumed && contextOf(request, dependencies, presumed.actor, presumed.presumption);
 };
 
 const infoOf = (request: FastifyRequest, query: Parameters, sent: Parameters): RequestInfo => ({
@@ -208,10 +199,11 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
         const answer = await whilePresumed(presumed, () => handle(presumed, request, reply, sent));
         if (answer) return send(reply, answer.status, answer.outcome);
         forgetHeaders(reply);
+        request.userId = null;
       }
       const body = request.body ?? null;
       const multipartBody = body === null && isMultipart(request);
-      const ctx = await openContext(request, dependencies, sent, { body, counted: presumed?.actor });
+      const ctx = await openContext(request, dependencies, sent, { body });
       if (body !== null) Object.assign(sent, body);
       let files: readonly SpooledFile[] = NO_FILES;
       try {

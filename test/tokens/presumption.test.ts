@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
+import { authenticate, presume } from '#domains/tokens/authentication.ts';
 import { readConfig } from '#platform/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
@@ -33,8 +34,7 @@ const db = () => app().hub.services.db;
 /** The token in both processes: lists, whose first statement the hub sends itself, and records, whose it does not. */
 const PATHS = ['/projects', '/projects?pagination=keyset&order_by=id', '/groups', '/user'] as const;
 
-const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = ['api']) => {
-  const value = randomToken(43);
+const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = ['api'], value = randomToken(43)) => {
   const row = { user_id: user.id, scopes, digest: digestToken(value), last_used_at: sql<string>`now()` };
   await db()
     .updateTable('users')
@@ -154,6 +154,45 @@ describe('a token that both processes know', () => {
     for (const path of wrong) expect((await clients[1]?.get(path))?.status).toBeOneOf([400, 403, 404]);
     await db().updateTable('personal_access_tokens').set({ revoked: true }).where('digest', '=', digest).execute();
     for (const path of wrong) expect((await clients[1]?.get(path))?.status).toBe(401);
+  });
+
+  it('costs those nothing more who are refused: it is forgotten', async () => {
+    const user = await app().make.user();
+    const value = randomToken(43);
+    const services = app().hub.services;
+    const credential = { kind: 'token', value } as const;
+    const asked = { sudo: null };
+    await insertToken(user, 'personal', ['api'], value);
+    expect(await presume(services, credential, asked)).not.toBeNull();
+    await db().updateTable('users').set({ state: 'blocked' }).where('id', '=', user.id).execute();
+    await expect(authenticate(services, credential, asked)).rejects.toThrow();
+    expect(await presume(services, credential, asked)).toBeNull();
+    await db().updateTable('users').set({ state: 'active' }).where('id', '=', user.id).execute();
+    await authenticate(services, credential, asked);
+    expect(await presume(services, credential, asked)).not.toBeNull();
+  });
+
+  it('has nothing counted against its user once it is revoked', async () => {
+    const user = await app().make.user();
+    const { clients, digest } = await insertToken(user, 'personal');
+    const other = await insertToken(user, 'personal');
+    await db().updateTable('personal_access_tokens').set({ revoked: true }).where('digest', '=', digest).execute();
+    const change = (values: Record<string, unknown>) => app().as(app().root).put('/application/settings', values);
+    await change({
+      throttle_authenticated_api_enabled: true,
+      throttle_authenticated_api_requests_per_period: 100,
+      throttle_authenticated_api_period_in_seconds: 600,
+    });
+    try {
+      for (let i = 0; i < 3; i++) {
+        const refused = await clients[0]?.get('/projects');
+        expect(refused?.status).toBe(401);
+        expect(refused?.headers.get('ratelimit-observed')).toBeNull();
+      }
+      expect((await other.clients[0]?.get('/projects'))?.headers.get('ratelimit-observed')).toBe('1');
+    } finally {
+      await change({ throttle_authenticated_api_enabled: false });
+    }
   });
 
   it('has what it reads counted once', async () => {

@@ -239,6 +239,8 @@ const FIND_SESSION = `
 
 const actorOfToken = async (services: Services, value: string, route = ''): Promise<Actor | null> => {
   const digest = digestToken(value);
+  // Until it is admitted again: nothing is done in vain for one that is refused, however often it comes.
+  admitted.get(services)?.delete(keyOf(digest));
   const { rows } = await services.pool.query<FoundToken>(FIND_TOKEN, [digest]);
   const [token] = rows;
   if (!token) return null;
@@ -279,8 +281,10 @@ const remember = (services: Services, digest: Buffer, token: FoundToken): void =
   admitted.set(services, tokens);
   const [oldest] = tokens.size >= MAX_REMEMBERED ? tokens.keys() : [];
   if (oldest !== undefined) tokens.delete(oldest);
-  tokens.set(digest.toString('latin1'), token);
+  tokens.set(keyOf(digest), token);
 };
+
+const keyOf = (digest: Buffer): string => digest.toString('latin1');
 
 /**
  * Who calls, as long as neither the row of his token nor his own has changed since it was looked up: whether that is so is
@@ -292,7 +296,7 @@ export const presume = async (
   { sudo, ip, tokenInQuery }: AuthenticationRequest,
 ): Promise<{ readonly actor: Actor; readonly presumption: Presumption } | null> => {
   if (credential.kind !== 'token' || sudo !== null || tokenInQuery) return null;
-  const token = admitted.get(services)?.get(digestToken(credential.value).toString('latin1'));
+  const token = admitted.get(services)?.get(keyOf(digestToken(credential.value)));
   if (!token || (await refusalBySettings(services, token))) return null;
   const text = UNCHANGED[token.kind];
   const check = { name: statementName(text), text, values: [token.id, token.user_id, ...token.version] };
