@@ -24,7 +24,7 @@ export interface KeysetPaging {
   readonly sorts?: readonly SortDirection[];
   /** `id`: go on with the route's own `id_after` or `id_before` parameter (projects) instead of an opaque cursor. */
   readonly continueBy?: 'cursor' | 'id';
-  /** Offsets beyond 50,000 are refused with 405: keyset has to be used. */
+  /** Pages with records beyond the first 50,000 are refused with 405: keyset has to be used. */
   readonly shallowOffset?: boolean;
 }
 
@@ -86,7 +86,7 @@ export const pageReader = (paging: Paging) => {
     const { page, per_page, pagination, cursor } = parseKeyset(sent);
     const perPage = Math.min(per_page, MAX_PER_PAGE);
     if (pagination !== 'keyset') {
-      if (paging.shallowOffset && (page - 1) * perPage > MAX_OFFSET) throw offsetTooDeep();
+      if (paging.shallowOffset && page * perPage > MAX_OFFSET) throw offsetTooDeep();
       return offsetPage(page, perPage);
     }
     const order_by = typeof input.order_by === 'string' ? input.order_by : firstColumn;
