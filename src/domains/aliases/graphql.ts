@@ -30,17 +30,17 @@ builder.queryFields((t) => ({
     {
       type: AliasRef,
       nullable: true,
-      description: 'For administrators.',
-      resolve: (_root, args, ctx, info) => listConnection(args, info, listAliases(ctx)),
+      description: 'For administrators; null for others.',
+      resolve: (_root, args, ctx, info) => (ctx.actor.isAdmin ? listConnection(args, info, listAliases(ctx)) : null),
     },
     AliasConnection,
   ),
   projectAlias: t.field({
     type: AliasRef,
     nullable: true,
-    description: 'For administrators.',
+    description: 'For administrators; null for others.',
     args: { name: t.arg.string({ required: true }) },
-    resolve: (_root, { name }, ctx) => orNull(getAlias(ctx, name)),
+    resolve: (_root, { name }, ctx) => (ctx.actor.isAdmin ? orNull(getAlias(ctx, name)) : null),
   }),
 }));
 
