@@ -115,7 +115,8 @@ describe('POST /projects', () => {
   });
 
   it.each([
-    [{}, { message: '400 Bad request - name or path is missing' }],
+    [{}, { error: 'name, path are missing, at least one parameter must be provided' }],
+    [{ name: '' }, { message: '400 Bad request - name or path is missing' }],
     [{ name: '!' }, { message: { name: [expect.stringContaining('can contain only')], path: ["can't be blank"] } }],
     [{ path: 'x.git' }, { message: { path: [expect.stringContaining('can contain only')] } }],
     [{ path: 'tree' }, { message: { path: ['tree is a reserved name'] } }],

@@ -13,7 +13,14 @@ import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject, with
 import { avatarRoute } from './rest/avatar.ts';
 import { groupRoutes } from './rest/group.ts';
 import { aroundRoutes } from './rest/groups.ts';
-import { type BeyondSettings, beyondSettings, creationInputs, projectInputs, someChange } from './rest/inputs.ts';
+import {
+  type BeyondSettings,
+  beyondSettings,
+  creationInputs,
+  nameOrPath,
+  projectInputs,
+  someChange,
+} from './rest/inputs.ts';
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
 import { starRoutes } from './rest/stars.ts';
@@ -66,6 +73,7 @@ export const routes = [
     tag,
     summary: 'Create a project',
     input: { ...creationInputs, namespace_id: idOrPath().optional() },
+    rules: [nameOrPath],
     response: projectRecord,
     run: async (ctx, { namespace_id, ...input }) => createdRecord(ctx, input, namespace_id),
   }),
@@ -77,6 +85,7 @@ export const routes = [
     summary: 'Create a project for a user',
     admin: true,
     input: { ...creationInputs, user_id: integer({ min: 1 }) },
+    rules: [nameOrPath],
     response: projectRecord,
     run: async (ctx, { user_id, ...input }) => createdRecord(ctx, input, await namespaceOfUser(ctx, user_id)),
   }),

@@ -91,6 +91,8 @@ export const creationInputs = {
     .describe('The http or https address of a git repository, which a job clones; may carry credentials.'),
 };
 
+export const nameOrPath = atLeastOneOf('name', 'path');
+
 export interface BeyondSettings {
   readonly avatar?: SentFile | null | undefined;
   readonly container_expiration_policy_attributes?: Readonly<Record<string, unknown>> | undefined;
