@@ -64,6 +64,11 @@ describe('projects', () => {
     expect(await mine(', withIssuesEnabled: true')).toEqual(['Alpha', 'beta', 'delta']);
     expect(await mine(', withMergeRequestsEnabled: true')).toEqual(['Alpha', 'beta', 'gamma']);
     expect(await mine(', imported: true')).toEqual([]);
+    expect(await mine(`, idAfter: "gid://gitlab/Project/${b.id}"`)).toEqual(['gamma', 'delta']);
+    expect(await mine(`, idBefore: "gid://gitlab/Project/${b.id}"`)).toEqual(['Alpha']);
+    expect(await mine(', repositoryChecksumFailed: true')).toEqual([]);
+    expect(await mine(', wikiChecksumFailed: true')).toEqual([]);
+    expect(await mine(', repositoryChecksumFailed: false, wikiChecksumFailed: false')).toHaveLength(4);
     expect(await mine(`, ids: ["gid://gitlab/Project/${b.id}"]`)).toEqual(['beta']);
     expect(await mine(`, fullPaths: ["${a.path_with_namespace.toUpperCase()}"]`)).toEqual(['Alpha']);
     expect(await mine(', lastActivityAfter: "2999-01-01T00:00:00Z"')).toEqual([]);

@@ -22,6 +22,7 @@ const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([
   ['stars', 'star_count'],
 ]);
 const SORTS_TOLD = `One of ${PROJECT_ORDERS.join(', ')} with _asc or _desc, in any case; sizes count for administrators.`;
+const NO_CHECKSUMS = 'Finds none: nothing here keeps copies to compare.';
 const LANGUAGE_TOLD = 'The exact name of a language, in any case, found in code that the caller may read.';
 
 /** `name_asc`, `ID_DESC`, `similarity`, `latest_activity_desc`. @throws DomainError `bad_request` for what is no order */
@@ -59,6 +60,8 @@ builder.queryField('projects', (t) =>
         searchNamespaces: t.arg.boolean(),
         ids: t.arg({ type: ['ProjectID'] }),
         fullPaths: t.arg.stringList(),
+        idAfter: t.arg({ type: 'ProjectID' }),
+        idBefore: t.arg({ type: 'ProjectID' }),
         sort: t.arg.string({
           description: `The newest first by default. ${SORTS_TOLD}`,
         }),
@@ -82,6 +85,8 @@ builder.queryField('projects', (t) =>
         includePendingDelete: t.arg.boolean({ description: 'For administrators.' }),
         repositoryStorage: t.arg.string({ description: 'For administrators.' }),
         imported: t.arg.boolean({ description: 'Imported by the caller.' }),
+        repositoryChecksumFailed: t.arg.boolean({ description: NO_CHECKSUMS }),
+        wikiChecksumFailed: t.arg.boolean({ description: NO_CHECKSUMS }),
         lastActivityAfter: t.arg({ type: 'Time' }),
         lastActivityBefore: t.arg({ type: 'Time' }),
         updatedAfter: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
@@ -104,6 +109,8 @@ builder.queryField('projects', (t) =>
               search_namespaces: args.searchNamespaces,
               ids: args.ids,
               full_paths: args.fullPaths,
+              id_after: args.idAfter,
+              id_before: args.idBefore,
               topics: args.topics,
               topic_id: args.topicId,
               with_programming_language: args.programmingLanguageName,
@@ -122,6 +129,8 @@ builder.queryField('projects', (t) =>
               include_pending_delete: ctx.actor.isAdmin && args.includePendingDelete,
               repository_storage: ctx.actor.isAdmin ? args.repositoryStorage : null,
               imported: args.imported,
+              repository_checksum_failed: args.repositoryChecksumFailed,
+              wiki_checksum_failed: args.wikiChecksumFailed,
               last_activity_after: args.lastActivityAfter,
               last_activity_before: args.lastActivityBefore,
               updated_after: args.updatedAfter,
