@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { sweepRepositories } from '#domains/projects/sweep.ts';
@@ -47,7 +47,22 @@ it('removes repositories that no project knows of, a day after anybody touched t
   await sweepAll();
 });
 
-it('removes nothing where most of them belong to no project: the database is the wrong one then', async () => {
+it('removes nothing where the storage is that of another database', async () => {
+  await sweepAll();
+  const mine = await readFile(place('.owner'));
+  const old = await plant(hashed('known to another database'), { days: 9 });
+  try {
+    await writeFile(place('.owner'), '2020-01-01 00:00:00+00');
+    await sweepAll();
+    expect(await isThere(old)).toBe(true);
+  } finally {
+    await writeFile(place('.owner'), mine);
+  }
+  await sweepAll();
+  expect(await isThere(old)).toBe(false);
+});
+
+it('removes nothing where most of them belong to no project: the database has lost what it knew', async () => {
   const all = await Promise.all(Array.from({ length: 11 }, (_, index) => plant(hashed(`${index}`, 'fe'), { days: 9 })));
   await sweepAll();
   expect(await Promise.all(all.map(isThere))).toEqual(all.map(() => true));

@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 const DAY_MS = 86_400_000;
 const FOLDERS = 256;
 const ASKED_AT_ONCE = 1_000;
-/** More unknown ones than known ones, and more than so many: then the database is not the one of this storage. */
+/** More unknown ones than known ones, and more than so many: then the database has lost what it knew. */
 const MANY = 10;
 
 /**
@@ -13,10 +13,21 @@ const MANY = 10;
  * has its share of the folders. For the job, of which one runs at a time; a repository that is gone already is fine.
  */
 export const sweepRepositories = async (ctx: Context, hour = ctx.clock.now().getUTCHours()): Promise<void> => {
+  // Another database knows none of them, and would have them all removed.
+  if (!(await ctx.services.git.claim(await ownDatabase(ctx)))) {
+    ctx.log.error('the repositories are those of another database: none is removed');
+    return;
+  }
   for (let number = hour; number < FOLDERS; number += 24) {
     ctx.signal.throwIfAborted();
     await sweepFolder(ctx, `@hashed/${number.toString(16).padStart(2, '0')}`);
   }
+};
+
+/** The moment in which it was made tells it from others, also once it has been moved. */
+const ownDatabase = async ({ db }: Context): Promise<string> => {
+  const query = db.selectFrom('application_settings').select('created_at');
+  return (await query.executeTakeFirstOrThrow()).created_at;
 };
 
 const sweepFolder = async (ctx: Context, folder: string): Promise<void> => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
@@ -7,7 +7,10 @@ import type { Runner } from './process.ts';
 import { validRefName } from './ref-names.ts';
 import type { Git } from './types.ts';
 
-type RepositoryFunctions = Pick<Git, 'init' | 'remove' | 'exists' | 'stored' | 'changedAt' | 'diskSize' | 'gc'>;
+type RepositoryFunctions = Pick<
+  Git,
+  'init' | 'remove' | 'exists' | 'claim' | 'stored' | 'changedAt' | 'diskSize' | 'gc'
+>;
 
 const GC_TIMEOUT_MS = 2 * 60 * 60_000;
 
@@ -49,6 +52,17 @@ export const createRepositories = (runner: Runner, objects: ObjectReader): Repos
       objects.forget(path);
       await rm(runner.directory(path), { recursive: true, force: true });
       await removeIncoming(runner, path);
+    },
+
+    async claim(owner) {
+      const file = join(runner.root, '.owner');
+      try {
+        await writeFile(file, owner, { flag: 'wx' });
+        return true;
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+      }
+      return (await readFile(file, 'utf8')) === owner;
     },
 
     async stored(folder) {

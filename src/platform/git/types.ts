@@ -14,6 +14,8 @@ export interface Git extends GitReading {
   /** Removes the repository and what an interrupted import left beside it; nothing there is fine. */
   remove(path: string): Promise<void>;
   exists(path: string): Promise<boolean>;
+  /** Whether the storage is that of `owner`: the first to ask has it from then on. */
+  claim(owner: string): Promise<boolean>;
   /** The paths of all repositories in a folder of the storage such as `@hashed/ab`, also of those in the making. */
   stored(folder: string): Promise<string[]>;
   /** When the folder of the repository last changed; null when there is none. */
