@@ -200,6 +200,56 @@ describe('an import', () => {
     await app().settle();
   });
 
+  it('tells Maintainers alone what went wrong', async () => {
+    const { make, as, anonymous, hub } = app();
+    const owner = await make.user();
+    const project = await make.project({ visibility: 'public' }, owner);
+    const [maintainer, developer, stranger] = [await make.user(), await make.user(), await make.user()];
+    await make.projectMember(project, maintainer, 40);
+    await make.projectMember(project, developer, 30);
+    const { db } = hub.services;
+    await db
+      .insertInto('project_imports')
+      .values({ project_id: project.id, import_type: 'git', status: 'failed', import_error: 'a secret server is away' })
+      .execute();
+    await db
+      .insertInto('import_failures')
+      .values({
+        project_id: project.id,
+        exception_class: 'E',
+        exception_message: 'a secret title is too long',
+        source: 's',
+        relation_name: 'issues',
+        line_number: 0,
+      })
+      .execute();
+    const query = `{ project(fullPath: "${project.path_with_namespace}") {
+      import { status error failedRelations { count nodes { exceptionMessage } } } } }`;
+    for (const client of [as(owner), as(maintainer)]) {
+      const { body } = await client.get(`/projects/${project.id}/import`);
+      expect(body).toMatchObject({
+        import_type: 'git',
+        import_error: 'a secret server is away',
+        failed_relations: [{ exception_message: 'a secret title is too long' }],
+      });
+      expect((await client.graphql(query)).data.project.import).toEqual({
+        status: 'FAILED',
+        error: 'a secret server is away',
+        failedRelations: { count: 1, nodes: [{ exceptionMessage: 'a secret title is too long' }] },
+      });
+    }
+    for (const client of [as(developer), as(stranger)]) {
+      const { status, body } = await client.get(`/projects/${project.id}/import`);
+      expect(status).toBe(200);
+      expect(body).toMatchObject({ import_type: 'git', import_error: null, failed_relations: [] });
+    }
+    for (const client of [as(developer), as(stranger), anonymous]) {
+      const { data, errors } = await client.graphql(query);
+      expect(errors).toBeUndefined();
+      expect(data.project.import).toEqual({ status: 'FAILED', error: null, failedRelations: null });
+    }
+  });
+
   it('to one path twenty times at once is one', async () => {
     const owner = await app().make.user();
     const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });

@@ -286,7 +286,7 @@ export type ImportStatusQueryVariables = Exact<{
 }>;
 
 
-export type ImportStatusQuery = { project: { id: string, import: { status: ImportStatus, error: string | null, relations: Array<{ name: string, done: number, total: number }>, failedRelations: { nodes: Array<{ relationName: string, lineNumber: number, exceptionMessage: string } | null> | null } } | null } | null };
+export type ImportStatusQuery = { project: { id: string, import: { status: ImportStatus, error: string | null, relations: Array<{ name: string, done: number, total: number }>, failedRelations: { nodes: Array<{ relationName: string, lineNumber: number, exceptionMessage: string } | null> | null } | null } | null } | null };
 
 export type FollowImportSubscriptionVariables = Exact<{
   fullPath: string;

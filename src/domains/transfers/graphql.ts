@@ -1,5 +1,5 @@
 import './graphql/forks.ts';
-import { ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -27,6 +27,7 @@ import {
   importFailuresBelow,
   importsByProjects,
   readExportState,
+  tellsProblems,
 } from './queries.ts';
 
 const loadExportState = loader(exportStatesByProjects);
@@ -126,7 +127,11 @@ const ImportFailureConnection = builder.connectionObject(
   { name: 'ImportFailureEdge' },
 );
 
-const ProjectImportRef = builder.objectRef<ImportRow>('ProjectImport').implement({
+interface SeenImport extends ImportRow {
+  readonly tells: boolean;
+}
+
+const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implement({
   description: 'The import a project came from.',
   fields: (t) => ({
     status: t.field({
@@ -135,7 +140,10 @@ const ProjectImportRef = builder.objectRef<ImportRow>('ProjectImport').implement
       resolve: ({ status }) => IMPORT_STATUSES.find((each) => each === status) ?? 'none',
     }),
     type: t.string({ resolve: importTypeOf }),
-    error: t.exposeString('import_error'),
+    error: t.string({
+      description: 'For Maintainers and above.',
+      resolve: ({ tells, import_error }) => (tells ? import_error : null),
+    }),
     correlationId: t.exposeString('correlation_id'),
     stats: t.field({ type: 'JSON', resolve: ({ stats }) => stats }),
     progress: t.exposeFloat('percentage', { nullable: false, description: 'In percent.' }),
@@ -151,9 +159,9 @@ const ProjectImportRef = builder.objectRef<ImportRow>('ProjectImport').implement
     failedRelations: t.connection(
       {
         type: ImportFailureRef,
-        nullable: false,
-        description: 'Newest first.',
-        resolve: (row, args, ctx, info) => failuresOf(row.project_id, args, ctx, info),
+        nullable: true,
+        description: 'Newest first. For Maintainers and above.',
+        resolve: (row, args, ctx, info) => (row.tells ? failuresOf(row.project_id, args, ctx, info) : null),
       },
       ImportFailureConnection,
     ),
@@ -172,12 +180,15 @@ builder.objectField(ProjectRef, 'export', (t) =>
   }),
 );
 
-readsOfProject('import', ['id']);
+readsOfProject('import', JUDGED);
 builder.objectField(ProjectRef, 'import', (t) =>
   t.field({
     type: ProjectImportRef,
     description: 'Null for a project that was not imported.',
-    resolve: (project, _args, ctx) => loadImport(ctx, project.id),
+    resolve: async (project, _args, ctx) => {
+      const found = await loadImport(ctx, project.id);
+      return found && { ...found, tells: tellsProblems(ctx, project) };
+    },
   }),
 );
 

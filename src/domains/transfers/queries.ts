@@ -1,5 +1,5 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { requireAbility } from '#domains/projects/policy.ts';
+import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -64,7 +64,7 @@ export const getExportFile = async (ctx: Context, project: ProjectRow): Promise<
   return { key: file.storage_key, filename: file.filename, size: found.size };
 };
 
-/** The import the project came from, or null. Who may see the project may see it. */
+/** The import the project came from, or null. Who may see the project may see it, but for its problems. */
 export const findImport = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>
   (await ctx.db.selectFrom('project_imports').selectAll().where('project_id', '=', projectId).executeTakeFirst()) ??
   null;
@@ -78,6 +78,12 @@ export const importsByProjects = async (
   const rows = await ctx.db.selectFrom('project_imports').selectAll().where(wanted).execute();
   return new Map(rows.map((row) => [row.project_id, row]));
 };
+
+/**
+ * Whether the caller is told what went wrong in the import of the project, as its record and the events have it: that tells
+ * of other servers, and of what the archive held.
+ */
+export const tellsProblems = (ctx: Context, project: JudgedProject): boolean => can(ctx, project, 'export');
 
 /** The import that is going to take the project's place, or null. */
 export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>

@@ -78,18 +78,19 @@ export const importRecord = z
   })
   .meta({ id: 'ProjectImportStatus' });
 
+/** `problems`: null for who is not told any. */
 export const toImportRecord = (
   project: ProjectRow,
   row: ImportRow | null,
-  failures: readonly ImportFailureRow[],
+  problems: readonly ImportFailureRow[] | null,
 ): z.output<typeof importRecord> => ({
   ...toHead(project),
   import_status: project.import_status,
   import_type: row ? importTypeOf(row) : project.import_type,
   correlation_id: row?.correlation_id ?? null,
-  failed_relations: failures.map(({ project_id, ...failure }) => ({
+  failed_relations: (problems ?? []).map(({ project_id, ...failure }) => ({
     ...failure,
     created_at: isoTime(failure.created_at),
   })),
-  import_error: row?.import_error ?? null,
+  import_error: (problems && row?.import_error) ?? null,
 });

@@ -9,7 +9,7 @@ import { anyHash, boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest
 import { route, streamRoute } from '#rest/route.ts';
 import { scheduleExport, scheduleImport } from './commands.ts';
 import { ARCHIVE_TYPE } from './model.ts';
-import { findImport, getExportFile, getExportState, listImportFailures } from './queries.ts';
+import { findImport, getExportFile, getExportState, listImportFailures, tellsProblems } from './queries.ts';
 import { exportRecord, importRecord, toExportRecord, toImportRecord } from './record.ts';
 import { forkRoutes } from './rest/forks.ts';
 
@@ -96,6 +96,7 @@ export const routes = [
     path: '/projects/:id/import',
     tag,
     summary: 'See how the import of a project stands',
+    description: 'What went wrong is told to Maintainers and above.',
     input: { id: idOrPath() },
     response: importRecord,
     run: async (ctx, { id }) => importStatus(ctx, await getProject(ctx, id)),
@@ -106,6 +107,8 @@ export const routes = [
 const etagOf = (key: string): string => `"${createHash('sha256').update(key).digest('base64url')}"`;
 
 const importStatus = async (ctx: Context, project: ProjectRow) => {
-  const failures = await listImportFailures(ctx, project.id).rows({ limit: MAX_FAILURES });
-  return toImportRecord(project, await findImport(ctx, project.id), failures);
+  const problems = tellsProblems(ctx, project)
+    ? await listImportFailures(ctx, project.id).rows({ limit: MAX_FAILURES })
+    : null;
+  return toImportRecord(project, await findImport(ctx, project.id), problems);
 };
