@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { runPrepared, type Statement } from './db/prepared.ts';
+import { queryTogether, type Statement } from './db/pool.ts';
 
 /** Raised in work that was begun for a caller who is not, or no longer, who he was taken for. It never reaches him. */
 class NotAsPresumed extends Error {}
@@ -11,7 +11,7 @@ class NotAsPresumed extends Error {}
  */
 export class Presumption {
   readonly #check: Statement;
-  #isTaken = false;
+  #isChecked = false;
   #holds: boolean | null = null;
 
   /** `check` gives a row where it holds. */
@@ -19,30 +19,31 @@ export class Presumption {
     this.#check = check;
   }
 
-  /** The check, for the statement that is run first; null for those after it. */
-  take(): Statement | null {
-    if (this.#isTaken) return null;
-    this.#isTaken = true;
-    return this.#check;
-  }
-
-  /** What came of the check. Throws where it failed, to end the work. */
-  settle(holds: boolean): void {
-    this.#holds = holds && this.#holds !== false;
-    if (!this.#holds) throw new NotAsPresumed();
+  /** The rows of the statement, the first one run together with the check. Throws where that failed, to end the work. */
+  async query<Row extends object>(pool: Pool, statement: Statement): Promise<Row[]> {
+    if (this.#isChecked) return (await pool.query<Row>(statement)).rows;
+    this.#isChecked = true;
+    const [found, rows] = await queryTogether<object, Row>(pool, this.#check, statement);
+    this.#settle(found.length > 0);
+    return rows;
   }
 
   /** Whether it holds; asks where no statement has said so. */
   async holds(pool: Pool): Promise<boolean> {
     if (this.#holds !== null) return this.#holds;
-    this.#isTaken = true;
-    const [found = []] = await runPrepared(pool, [this.#check]);
-    this.#holds ??= found.length > 0;
+    this.#isChecked = true;
+    const { rows } = await pool.query(this.#check);
+    this.#holds ??= rows.length > 0;
     return this.#holds;
   }
 
   /** As `holds`; throws where it does not. */
   async confirm(pool: Pool): Promise<void> {
-    this.settle(await this.holds(pool));
+    this.#settle(await this.holds(pool));
+  }
+
+  #settle(holds: boolean): void {
+    this.#holds = holds && this.#holds !== false;
+    if (!this.#holds) throw new NotAsPresumed();
   }
 }

@@ -1,7 +1,6 @@
 import { CompiledQuery, type RawBuilder } from 'kysely';
 import type { Context } from '../context.ts';
 import { statementName } from './pool.ts';
-import { runPrepared, type Statement } from './prepared.ts';
 
 /**
  * Statements that are built and compiled once per shape. Building and compiling a wide statement costs more than
@@ -68,10 +67,6 @@ export const runCompiled = async <Row extends object>(
   const { db, services, presumption } = ctx;
   if (db !== services.db) return (await db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
   // By name, also where there are no parameters: else it would be planned each time.
-  const statement: Statement = { name: statementName(text), text, values: parameters };
-  const check = presumption?.take() ?? null;
-  if (!presumption || !check) return (await runPrepared<Row>(services.pool, [statement]))[0] ?? [];
-  const [found = [], rows = []] = await runPrepared<Row>(services.pool, [check, statement]);
-  presumption.settle(found.length > 0);
-  return rows;
+  const statement = { name: statementName(text), text, values: parameters };
+  return presumption ? presumption.query(services.pool, statement) : (await services.pool.query<Row>(statement)).rows;
 };
