@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import pg from 'pg';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
@@ -7,6 +6,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SentFile } from '#platform/picture.ts';
@@ -300,8 +300,6 @@ const sayingTaken = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
   } catch (error) {
-    const isTaken =
-      error instanceof pg.DatabaseError && error.code === '23505' && /_full_path$/.test(error.constraint ?? '');
-    throw isTaken ? invalid({ path: TAKEN }) : error;
+    throw brokenConstraint(error)?.endsWith('_full_path') ? invalid({ path: TAKEN }) : error;
   }
 };

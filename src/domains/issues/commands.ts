@@ -11,6 +11,7 @@ import { can, requireAbility } from '#domains/projects/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, invalid, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { checkAssignees, readersAmong } from './assignment.ts';
@@ -419,8 +420,6 @@ const record = async (tx: Tx, issue_id: number, entries: readonly HistoryEntry[]
 };
 
 const asDuplicate = (error: unknown): never => {
-  if (error instanceof Error && 'constraint' in error && error.constraint === 'issues_project_id_iid_key') {
-    throw conflict('Duplicated issue');
-  }
+  if (brokenConstraint(error) === 'issues_project_id_iid_key') throw conflict('Duplicated issue');
   throw error;
 };

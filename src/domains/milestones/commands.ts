@@ -3,6 +3,7 @@ import { differences } from '#domains/planning/changes.ts';
 import { ancestorIds, ownerColumns, type Place, placeScope, requirePlaceAbility } from '#domains/planning/place.ts';
 import { nextIid } from '#domains/projects/commands.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import {
@@ -144,9 +145,7 @@ const checkFree = async (tx: Tx, place: Place, title: string, butId: number | nu
 
 /** Somebody else was quicker: the unique indexes say so. */
 const asTaken = (error: unknown): never => {
-  if (error instanceof Error && 'constraint' in error && String(error.constraint).endsWith('_title')) {
-    throw invalid(TAKEN);
-  }
+  if (brokenConstraint(error)?.endsWith('_title')) throw invalid(TAKEN);
   throw error;
 };
 

@@ -5,6 +5,7 @@ import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPath, lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid, notFound } from '#platform/errors.ts';
 import { encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
@@ -176,9 +177,8 @@ const TAKEN = ['has already been taken'];
 
 /** Somebody else was quicker: the unique indexes say so. */
 export const asTaken = (error: unknown): never => {
-  if (error instanceof Error && 'constraint' in error) {
-    if (error.constraint === 'projects_full_path') throw invalid({ path: TAKEN });
-    if (error.constraint === 'projects_name') throw invalid({ name: TAKEN });
-  }
+  const constraint = brokenConstraint(error);
+  if (constraint === 'projects_full_path') throw invalid({ path: TAKEN });
+  if (constraint === 'projects_name') throw invalid({ name: TAKEN });
   throw error;
 };

@@ -3,6 +3,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import { branchProtected, branchProtectionUpdated, branchUnprotected } from './events.ts';
@@ -206,11 +207,7 @@ const requireName = (name: string): void => {
 };
 
 const asTaken = (error: unknown): never => {
-  if (
-    error instanceof Error &&
-    'constraint' in error &&
-    error.constraint === 'protected_branches_project_id_name_key'
-  ) {
+  if (brokenConstraint(error) === 'protected_branches_project_id_name_key') {
     throw invalid({ name: ['has already been taken'] });
   }
   throw error;

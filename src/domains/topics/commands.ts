@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { badRequest, invalid, notFound } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
@@ -165,8 +166,6 @@ const readTopic = (input: TopicChanges) => {
 };
 
 const asTaken = (error: unknown): never => {
-  if (error instanceof Error && 'constraint' in error && error.constraint === 'topics_name') {
-    throw invalid({ name: ['has already been taken'] });
-  }
+  if (brokenConstraint(error) === 'topics_name') throw invalid({ name: ['has already been taken'] });
   throw error;
 };

@@ -1,6 +1,7 @@
 import type { Insertable } from 'kysely';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import type { ProjectImports } from '#platform/db/tables.ts';
 import { conflict } from '#platform/errors.ts';
 import { importScheduled } from './events.ts';
@@ -47,7 +48,7 @@ export const beginImport = async (tx: Tx, project: ProjectRow, beginning: Beginn
 };
 
 const asRunning = (error: unknown): never => {
-  if (error instanceof Error && 'constraint' in error && error.constraint === 'project_imports_replacing')
+  if (brokenConstraint(error) === 'project_imports_replacing')
     throw conflict('409 Conflict - another import is replacing the project');
   throw error;
 };

@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict } from '#platform/errors.ts';
 
 const TAKEN: Readonly<Record<string, string>> = {
@@ -14,7 +14,7 @@ export const sayingWhatIsTaken = async <T>(run: () => Promise<T>): Promise<T> =>
   try {
     return await run();
   } catch (error) {
-    const sentence = error instanceof pg.DatabaseError && error.code === '23505' ? TAKEN[error.constraint ?? ''] : null;
+    const sentence = TAKEN[brokenConstraint(error) ?? ''];
     throw sentence ? conflict(sentence) : error;
   }
 };

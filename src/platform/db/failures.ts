@@ -1,3 +1,5 @@
+import pg from 'pg';
+
 const CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '53300']);
 const MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end)/;
@@ -12,3 +14,7 @@ export const isDatabaseAway = (error: unknown): boolean => {
   // What is fatal to Postgres ends the connection or is said instead of making one.
   return CODES.has(code) || MESSAGES.test(error.message) || ('severity' in error && error.severity === 'FATAL');
 };
+
+/** The name of the unique index or other constraint that a statement failed at; null where it failed for another reason. */
+export const brokenConstraint = (error: unknown): string | null =>
+  (error instanceof pg.DatabaseError && error.constraint) || null;
