@@ -4,9 +4,9 @@ import type { Context } from '#platform/context.ts';
 import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
 import { isoTime } from '#platform/time.ts';
 import { type Branch, branchWebUrl, type Commit, commitWebUrl, isGenerated, type Tag } from './model.ts';
-import type { ProtectedBranch } from './protected-branches.ts';
-import type { ProtectedTag } from './protected-tags.ts';
-import { describeLevel, type GrantedLevel } from './protection-levels.ts';
+import type { ProtectedBranch } from './protections/branches.ts';
+import { describeLevel, type GrantedLevel } from './protections/levels.ts';
+import type { ProtectedTag } from './protections/tags.ts';
 import type { PipelineOfCommit } from './queries/commits.ts';
 
 /** A commit (specification 1 §2.4). Its times keep their offsets. */

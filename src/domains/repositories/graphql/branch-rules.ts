@@ -15,8 +15,8 @@ import {
   protectBranch,
   unprotectBranch,
   updateProtectedBranch,
-} from '../protected-branches.ts';
-import { describeLevel, type Grant, type GrantedLevel } from '../protection-levels.ts';
+} from '../protections/branches.ts';
+import { describeLevel, type Grant, type GrantedLevel } from '../protections/levels.ts';
 import { branchNamesOf } from '../queries/branches.ts';
 import { loadProtectedBranches } from './protected-branches.ts';
 import { type InProject, inProject, projectAt, READS_GIT } from './refs.ts';

@@ -12,8 +12,8 @@ import {
   protectedBranchesByProjects,
   unprotectBranch,
   updateProtectedBranch,
-} from '../protected-branches.ts';
-import { describeLevel, type GrantedLevel } from '../protection-levels.ts';
+} from '../protections/branches.ts';
+import { describeLevel, type GrantedLevel } from '../protections/levels.ts';
 import { projectAt } from './refs.ts';
 
 /** Of branches and tags. */

@@ -10,7 +10,7 @@ import {
   protectedTagsByProjects,
   protectTag,
   unprotectTag,
-} from '../protected-tags.ts';
+} from '../protections/tags.ts';
 import { LevelRef } from './protected-branches.ts';
 import { projectAt } from './refs.ts';
 

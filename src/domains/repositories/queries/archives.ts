@@ -5,7 +5,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { ArchiveFormat } from '#platform/git/reading.ts';
-import { boundProcesses } from '../held-processes.ts';
+import { boundProcesses } from './held-processes.ts';
 import { requireRevision } from './revisions.ts';
 
 const begin = boundProcesses(4, 16);

@@ -6,8 +6,8 @@ import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { FoundObject } from '#platform/git/reading.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
-import { boundProcesses } from '../held-processes.ts';
 import type { Commit } from '../model.ts';
+import { boundProcesses } from './held-processes.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
 /** Content of more bytes is not held in memory: it comes as a stream, from `raw`, and without a checksum. */

@@ -9,7 +9,7 @@ import {
   protectBranch,
   unprotectBranch,
   updateProtectedBranch,
-} from '../protected-branches.ts';
+} from '../protections/branches.ts';
 import { protectedBranchRecord, toProtectedBranch } from '../record.ts';
 
 const tag = 'Protected branches';

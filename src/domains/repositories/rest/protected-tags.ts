@@ -2,7 +2,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
 import { hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
-import { getProtectedTag, listProtectedTags, protectTag, unprotectTag } from '../protected-tags.ts';
+import { getProtectedTag, listProtectedTags, protectTag, unprotectTag } from '../protections/tags.ts';
 import { protectedTagRecord, toProtectedTag } from '../record.ts';
 
 const tag = 'Protected tags';

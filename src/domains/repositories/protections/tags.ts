@@ -4,7 +4,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { conflict, invalid, notFound } from '#platform/errors.ts';
-import { tagProtected, tagUnprotected } from './events.ts';
+import { tagProtected, tagUnprotected } from '../events.ts';
 import {
   aboutProtection,
   addLevels,
@@ -13,7 +13,7 @@ import {
   type GrantedLevel,
   levelsOf,
   nameProblem,
-} from './protection-levels.ts';
+} from './levels.ts';
 
 export interface ProtectedTag {
   readonly id: number;

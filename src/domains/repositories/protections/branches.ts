@@ -6,7 +6,8 @@ import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
-import { branchProtected, branchProtectionUpdated, branchUnprotected } from './events.ts';
+import { branchProtected, branchProtectionUpdated, branchUnprotected } from '../events.ts';
+import { isGranted, readProtections } from '../protections.ts';
 import {
   aboutProtection,
   addLevels,
@@ -17,8 +18,7 @@ import {
   levelsOf,
   nameProblem,
   removeLevels,
-} from './protection-levels.ts';
-import { isGranted, readProtections } from './protections.ts';
+} from './levels.ts';
 
 export interface ProtectedBranch {
   readonly id: number;

@@ -4,7 +4,7 @@ import { usersWithProjectLevel } from '#domains/access/queries.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import { invalid, unprocessable } from '#platform/errors.ts';
-import { ADMINISTRATOR, NO_ONE, type ProtectionAction } from './protections.ts';
+import { ADMINISTRATOR, NO_ONE, type ProtectionAction } from '../protections.ts';
 
 // Who may do what with a protected branch or tag.
 
