@@ -195,6 +195,26 @@ describe('a token that both processes know', () => {
     }
   });
 
+  it('counts for no limit of an action once it is revoked', async () => {
+    const user = await app().make.user();
+    const project = await app().make.project({ visibility: 'public' }, user);
+    const { clients, digest } = await insertToken(user, 'personal');
+    const other = await insertToken(user, 'personal');
+    const change = (values: Record<string, unknown>) => app().as(app().root).put('/application/settings', values);
+    await change({ project_jobs_api_rate_limit: 1 });
+    try {
+      await db().updateTable('personal_access_tokens').set({ revoked: true }).where('digest', '=', digest).execute();
+      for (const { client, status } of [
+        { client: clients[0], status: 401 },
+        { client: other.clients[0], status: 200 },
+        { client: other.clients[0], status: 429 },
+      ])
+        expect((await client?.get(`/projects/${project.id}/jobs`))?.status).toBe(status);
+    } finally {
+      await change({ project_jobs_api_rate_limit: 600 });
+    }
+  });
+
   it('has what it reads counted once', async () => {
     const user = await app().make.user();
     const { clients, digest } = await insertToken(user, 'personal');

@@ -55,12 +55,13 @@ const ACTIONS = {
  * @throws `too_many_requests`
  */
 export const limitAction = async (
-  { services, actor, client }: Pick<Context, 'services' | 'actor' | 'client'>,
+  { services, actor, client, presumption }: Pick<Context, 'services' | 'actor' | 'client' | 'presumption'>,
   setting: keyof typeof ACTIONS,
   about: number | null = null,
 ): Promise<void> => {
   const limit = (await getSettings({ services }))[setting];
   if (limit === 0 || actor.isSystem) return;
+  await presumption?.confirm(services.pool);
   const key = [setting, actor.userId ?? client.ip ?? '', ...(about === null ? [] : [about])].join(':');
   const { allowed, retryAfterSeconds } = await hit(services, key, { limit, seconds: ACTIONS[setting] });
   if (allowed) return;
