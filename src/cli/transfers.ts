@@ -79,7 +79,7 @@ export const importProject = async (
   return {
     fullPath,
     items: relations.reduce((sum, { done }) => sum + done, 0),
-    failures: (failedRelations.nodes ?? []).flatMap((node) =>
+    failures: (failedRelations?.nodes ?? []).flatMap((node) =>
       node ? [{ relation: node.relationName, line: node.lineNumber, message: node.exceptionMessage }] : [],
     ),
   };

@@ -50,6 +50,9 @@ const define = <T>(kind: Kind, read: (value: unknown) => T | Refusal): z.ZodType
   return schema;
 };
 
+const NO_TEXT = invalid('a text');
+const NO_HASH = invalid('values by key, x[key]=value');
+
 /** A string without NUL or lone surrogates, which Postgres could not store. Numbers and booleans count as their text. */
 export const text = (options: { readonly max?: number; readonly pattern?: RegExp } = {}): z.ZodType<string> =>
   define(
@@ -63,7 +66,7 @@ export const text = (options: { readonly max?: number; readonly pattern?: RegExp
     },
     (value) => {
       const string = scalarText(value);
-      if (string === null || !isStorable(string)) return INVALID;
+      if (string === null || !isStorable(string)) return NO_TEXT;
       if (options.max !== undefined && string.length > options.max) {
         return new Refusal(`is too long (maximum is ${options.max} characters)`);
       }
@@ -192,7 +195,7 @@ export const hash = <S extends Shape>(shape: S) => {
 /** A hash whose keys are not known beforehand; its values are as sent. */
 export const anyHash = (): z.ZodType<Parameters> =>
   define({ json: { type: 'object', additionalProperties: true }, emptyIsNull: true }, (value) =>
-    isObject(value) ? value : INVALID,
+    isObject(value) ? value : NO_HASH,
   );
 
 /**

@@ -62,7 +62,9 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     const { id } = await make(kind);
     const path = `/${kind}/${id}/custom_attributes`;
     expect((await admin().put(`${path}/k`, {})).body).toEqual({ error: 'value is missing' });
-    expect((await admin().put(`${path}/k`, { value: ['a'] })).body).toEqual({ error: 'value is invalid' });
+    expect((await admin().put(`${path}/k`, { value: ['a'] })).body).toEqual({
+      error: 'value is invalid (allowed: a text)',
+    });
     expect((await admin().put(`${path}/k`, { value: ' ' })).body).toEqual({ message: { value: ["can't be blank"] } });
     expect((await admin().put(`${path}/k`, { value: 'x'.repeat(256) })).status).toBe(400);
     expect((await admin().put(`${path}/${'k'.repeat(256)}`, { value: 'x' })).status).toBe(400);
