@@ -33,8 +33,8 @@ export const createBranch = async (
     if (!project.empty_repo || ref !== project.default_branch || ref === branch) {
       throw refusal(`Invalid reference name: ${ref}`);
     }
-    // By then it is not the first branch any more.
-    await requireMove(ctx, { ...project, empty_repo: false }, { ref: branchRef(branch), oldOid: null, newOid: ref });
+    // Before anything is begun; by then it is not the first branch any more.
+    await requireMove(ctx, { ...project, empty_repo: false }, { ref: branchRef(branch), oldOid: null, newOid: '' });
     await beginRepository(ctx, project, ref);
     return createBranch(ctx, await getProject(ctx, { id: project.id }), { branch, ref });
   }

@@ -24,7 +24,11 @@ export const callerIdentity = async (ctx: Context): Promise<Identity> => {
 
 const SOME_OID = '0'.repeat(40);
 
-/** Refuses what protection and names alone forbid, before any object is made. @throws DomainError `forbidden` */
+/**
+ * Refuses what protection and names alone forbid, before any object is made: of `newOid` only null or not counts.
+ *
+ * @throws DomainError `forbidden`
+ */
 export const requireMove = async (
   ctx: Context,
   project: ProjectRow,

@@ -1,4 +1,3 @@
-import { MAINTAINER } from '#domains/access/model.ts';
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
@@ -16,7 +15,7 @@ import {
   unprotectBranch,
   updateProtectedBranch,
 } from '../protections/branches.ts';
-import { describeLevel, type Grant, type GrantedLevel } from '../protections/levels.ts';
+import { describeLevel, type Grant, type GrantedLevel, roleToTell } from '../protections/levels.ts';
 import { branchNamesOf } from '../queries/branches.ts';
 import { loadProtectedBranches } from './protected-branches.ts';
 import { type InProject, inProject, projectAt, READS_GIT } from './refs.ts';
@@ -34,7 +33,7 @@ const accessLevels = (name: 'MergeAccessLevel' | 'PushAccessLevel' | 'UnprotectA
       accessLevel: t.int({
         nullable: false,
         description: 'A role: 0 (no one), 30, 40 or 60 (administrators). 40 where it is a user or a group.',
-        resolve: ({ access_level }) => access_level ?? MAINTAINER,
+        resolve: roleToTell,
       }),
       accessLevelDescription: t.string({ nullable: false, resolve: describeLevel }),
       user: t.field({

@@ -43,6 +43,9 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
 export const describeLevel = ({ access_level, name }: GrantedLevel): string =>
   access_level === null ? (name ?? '') : (DESCRIPTIONS[access_level] ?? '');
 
+/** The role that frontends are told, which expect one for users and groups, too. */
+export const roleToTell = ({ access_level }: GrantedLevel): number => access_level ?? MAINTAINER;
+
 /** Where events of a protection belong, and who may see them. */
 export const aboutProtection = (project: ProjectRow) => ({
   ...projectScope(project),
