@@ -211,7 +211,7 @@ describe('a token that both processes know', () => {
       ])
         expect((await client?.get(`/projects/${project.id}/jobs`))?.status).toBe(status);
     } finally {
-      await change({ project_jobs_api_rate_limit: 600 });
+      await change({ project_jobs_api_rate_limit: 0 });
     }
   });
 
