@@ -278,6 +278,31 @@ describe('what people have to do with', () => {
     expect(await rest(app().as(user))).toEqual(['closed work']);
   });
 
+  it('counts work on the code of private projects among their members, and of open ones as far as all may read it', async () => {
+    const [owner, user, guest] = [await app().make.user(), await app().make.user(), await app().make.user()];
+    const closed = await app().make.project({ name: 'closed code' }, owner);
+    const membersOnly = await app().make.project({ name: 'code for members', visibility: 'public' }, owner);
+    await app().as(owner).put(`/projects/${membersOnly.id}`, { repository_access_level: 'private' });
+    for (const project of [closed, membersOnly]) {
+      await app().make.projectMember(project, user, 40);
+      await app().make.projectMember(project, guest, 10);
+      const { status } = await app()
+        .as(user)
+        .post(`/projects/${project.id}/repository/commits`, {
+          branch: 'main',
+          commit_message: 'Begin',
+          actions: [{ action: 'create', file_path: 'a', content: 'a' }],
+        });
+      expect(status).toBe(201);
+    }
+    await app().settle();
+    const seenBy = (client: Client) => contributed(client, user.username);
+    expect(await seenBy(app().as(user))).toEqual(['closed code']);
+    expect(await seenBy(app().as(guest))).toEqual(['closed code']);
+    expect(await seenBy(app().as(await app().make.user()))).toEqual([]);
+    expect(await seenBy(app().anonymous)).toEqual([]);
+  });
+
   it('tells the groups that they are members of, to those who may know of these', async () => {
     const [owner, user, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const open = await app().make.group({ name: 'Open group', visibility: 'public' }, owner);
