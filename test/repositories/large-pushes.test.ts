@@ -122,6 +122,37 @@ describe('a push of a hundred refs and more', () => {
     }
   });
 
+  it('moves nothing where one of them is protected, or what others may not see', async () => {
+    const { owner, project, tree, remote } = await setUp();
+    const developer = await app().make.user();
+    await app().as(owner).post(`/projects/${project.id}/members`, { user_id: developer.id, access_level: 30 });
+    await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'feature/b77' });
+    await createBranches(tree, numbered(150));
+    const theirs = await remoteOf(app(), project, developer);
+    const all = 'refs/heads/feature/*:refs/heads/feature/*';
+    for (const [to, refs] of [
+      [theirs, [all]],
+      [theirs, ['--atomic', all]],
+      [remote, [all, 'main:refs/merge-requests/1/head']],
+      [remote, [all, 'main:refs/keep-around/x']],
+    ] as const) {
+      expect(
+        (
+          await tryGit(
+            tree,
+            'push',
+            ...refs.filter((ref) => ref === '--atomic'),
+            to,
+            ...refs.filter((ref) => ref !== '--atomic'),
+          )
+        ).code,
+      ).not.toBe(0);
+      expect(await branchesAt(remote)).toEqual(['main']);
+    }
+    await app().settle();
+    expect(await eventsOf(app(), project.id)).toHaveLength(2);
+  });
+
   it('may put a branch where another goes', async () => {
     const { tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main:refs/heads/taken');
