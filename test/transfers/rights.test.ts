@@ -210,7 +210,18 @@ describe('an import', () => {
     const { db } = hub.services;
     await db
       .insertInto('project_imports')
-      .values({ project_id: project.id, import_type: 'git', status: 'failed', import_error: 'a secret server is away' })
+      .values({
+        project_id: project.id,
+        import_type: 'git',
+        status: 'failed',
+        import_error: 'a secret server is away',
+        finished_at: '2026-01-02T03:04:05Z',
+      })
+      .execute();
+    await db
+      .updateTable('projects')
+      .set({ import_url: 'http://elsewhere.example.com/x.git' })
+      .where('id', '=', project.id)
       .execute();
     await db
       .insertInto('import_failures')
@@ -224,7 +235,8 @@ describe('an import', () => {
       })
       .execute();
     const query = `{ project(fullPath: "${project.path_with_namespace}") {
-      import { status error failedRelations { count nodes { exceptionMessage } } } } }`;
+      import { status error failedRelations { count nodes { exceptionMessage } } }
+      detailedImportStatus { id status url lastError lastUpdateAt lastSuccessfulUpdateAt } } }`;
     for (const client of [as(owner), as(maintainer)]) {
       const { body } = await client.get(`/projects/${project.id}/import`);
       expect(body).toMatchObject({
@@ -232,7 +244,16 @@ describe('an import', () => {
         import_error: 'a secret server is away',
         failed_relations: [{ exception_message: 'a secret title is too long' }],
       });
-      expect((await client.graphql(query)).data.project.import).toEqual({
+      const told = (await client.graphql(query)).data.project;
+      expect(told.detailedImportStatus).toEqual({
+        id: expect.stringContaining('gid://gitlab/ProjectImportState/'),
+        status: 'failed',
+        url: 'http://elsewhere.example.com/x.git',
+        lastError: 'a secret server is away',
+        lastUpdateAt: '2026-01-02T03:04:05.000Z',
+        lastSuccessfulUpdateAt: null,
+      });
+      expect(told.import).toEqual({
         status: 'FAILED',
         error: 'a secret server is away',
         failedRelations: { count: 1, nodes: [{ exceptionMessage: 'a secret title is too long' }] },
@@ -247,6 +268,7 @@ describe('an import', () => {
       const { data, errors } = await client.graphql(query);
       expect(errors).toBeUndefined();
       expect(data.project.import).toEqual({ status: 'FAILED', error: null, failedRelations: null });
+      expect(data.project.detailedImportStatus).toMatchObject({ status: 'failed', url: null, lastError: null });
     }
   });
 

@@ -18,6 +18,7 @@ import {
   type ImportProgress,
   importProgress,
 } from './events.ts';
+import { loadImport } from './graphql/import-state.ts';
 import { type ExportState, type ImportRow, importTypeOf, type RelationCounts } from './model.ts';
 import { readCounts } from './progress.ts';
 import {
@@ -25,13 +26,11 @@ import {
   findReplacement,
   type ImportFailureRow,
   importFailuresBelow,
-  importsByProjects,
   readExportState,
   tellsProblems,
 } from './queries.ts';
 
 const loadExportState = loader(exportStatesByProjects);
-const loadImport = loader(importsByProjects);
 const failuresOf = batchedConnection((ctx) => importFailuresBelow(ctx));
 
 const ExportStatusEnum = builder.enumType('ProjectExportStatus', {

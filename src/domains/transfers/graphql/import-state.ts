@@ -1,0 +1,43 @@
+import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { builder } from '#graphql/builder.ts';
+import { gid } from '#graphql/ids.ts';
+import { loader } from '#graphql/loaders.ts';
+import type { ImportRow } from '../model.ts';
+import { importsByProjects, tellsProblems } from '../queries.ts';
+
+export const loadImport = loader(importsByProjects);
+
+interface ImportState extends Pick<ImportRow, 'id' | 'status' | 'started_at' | 'finished_at'> {
+  readonly url: string | null;
+  readonly error: string | null;
+}
+
+const DetailedImportStatusRef = builder.objectRef<ImportState>('DetailedImportStatus').implement({
+  description: 'How the import of a project stands, as frontends know it; `Project.import` tells more.',
+  fields: (t) => ({
+    id: t.id({ resolve: ({ id }) => gid('ProjectImportState', id) }),
+    status: t.exposeString('status'),
+    url: t.exposeString('url', { description: 'For Maintainers and above, without credentials.' }),
+    lastError: t.exposeString('error', { description: 'For Maintainers and above.' }),
+    lastUpdateAt: t.expose('finished_at', { type: 'Time' }),
+    lastUpdateStartedAt: t.expose('started_at', { type: 'Time' }),
+    lastSuccessfulUpdateAt: t.field({
+      type: 'Time',
+      resolve: ({ status, finished_at }) => (status === 'finished' ? finished_at : null),
+    }),
+  }),
+});
+
+readsOfProject('detailedImportStatus', [...JUDGED, 'import_url']);
+builder.objectField(ProjectRef, 'detailedImportStatus', (t) =>
+  t.field({
+    type: DetailedImportStatusRef,
+    description: 'Null for a project that was not imported.',
+    resolve: async (project, _args, ctx) => {
+      const found = await loadImport(ctx, project.id);
+      if (!found) return null;
+      const tells = tellsProblems(ctx, project);
+      return { ...found, url: tells ? project.import_url : null, error: tells ? found.import_error : null };
+    },
+  }),
+);
