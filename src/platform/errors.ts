@@ -91,4 +91,10 @@ export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
 export const unprocessable = (message: string, fields?: FieldErrors) =>
   new DomainError('unprocessable', message, fields ? { fields } : {});
 
+/** For who has done something too often, or has too much of it under way. */
+export const tooManyRequests = (retryAfterSeconds: number) =>
+  new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
+    retryAfterSeconds,
+  });
+
 const titleCase = (field: string) => field.charAt(0).toUpperCase() + field.slice(1).replaceAll('_', ' ');

@@ -6,6 +6,7 @@ import type { Actor, Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
+import { containing } from '#platform/db/like.ts';
 import { badCursor, isBadCursor, type List, type SortKey, type Window } from '#platform/db/list.ts';
 import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
@@ -276,7 +277,7 @@ const filterShape = (filter: GroupFilter): string => {
 const valuesOf = (filter: GroupFilter): SlotValues => ({
   ...filter,
   least: Math.max(filter.owned ? OWNER : 0, filter.minAccessLevel ?? 0, GUEST),
-  pattern: filter.search === undefined ? null : `%${filter.search.trim().replace(/[\\%_]/g, '\\$&')}%`,
+  pattern: filter.search === undefined ? null : containing(filter.search.trim()),
   attributes: filter.customAttributes === undefined ? null : JSON.stringify(filter.customAttributes),
 });
 

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { GUEST, OWNER } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { getNamespace, type NamespaceRow, namespaceQuery } from './queries.ts';
 
@@ -135,7 +136,7 @@ export const listNamespaces = (ctx: Context, filter: NamespaceFilter): List<Name
   }
   if (filter.topLevelOnly) query = query.where('namespaces.parent_id', 'is', null);
   if (filter.search) {
-    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(filter.search);
     query = query.where(sql<boolean>`(namespaces.name ilike ${pattern} or namespaces.full_path ilike ${pattern})`);
   }
   const key = sql.ref('namespaces.id');

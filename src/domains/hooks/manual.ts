@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Place } from '#domains/planning/place.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { DomainError, notFound, unprocessable } from '#platform/errors.ts';
+import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { applyFindings } from './delivery/health.ts';
@@ -26,10 +26,7 @@ export const limitManual = async (ctx: Context, place: Place, what: 'test' | 're
   const { id } = placeColumn(place);
   const key = `hooks.${what}:${place.kind}:${id}:${ctx.actor.userId ?? 0}`;
   const { allowed, retryAfterSeconds } = await hit(ctx.services, key, { limit, seconds: SECONDS });
-  if (!allowed)
-    throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
-      retryAfterSeconds,
-    });
+  if (!allowed) throw tooManyRequests(retryAfterSeconds);
 };
 
 /**

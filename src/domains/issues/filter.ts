@@ -1,5 +1,6 @@
 import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import type { DB } from '#platform/db/tables.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { IssueOrder, IssueState, IssueType } from './model.ts';
@@ -60,7 +61,7 @@ export const withFilter = <Row>(
   if (filter.scope === 'created_by_me') issues = issues.where('issues.author_id', '=', userId ?? 0);
   if (filter.scope === 'assigned_to_me') issues = issues.where(assignedTo(sql<boolean>`a.user_id = ${userId}`));
   if (filter.search) {
-    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(filter.search);
     const columns = filter.search_in?.length ? filter.search_in : (['title', 'description'] as const);
     const found = columns.map((column) => sql<boolean>`${sql.ref(`issues.${column}`)} ilike ${pattern}`);
     issues = issues.where(sql<boolean>`(${sql.join(found, sql` or `)})`);

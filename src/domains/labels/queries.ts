@@ -4,6 +4,7 @@ import { issueIsVisible, mergeRequestIsVisible } from '#domains/planning/visibil
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Labels } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
@@ -152,7 +153,7 @@ const BY_TITLE: readonly SortKey<LabelRow>[] = [
 const matching = (ctx: Context, filter: LabelFilter) => {
   let query = ctx.db.selectFrom('labels').selectAll('labels');
   if (filter.search) {
-    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(filter.search);
     query = query.where(sql<boolean>`(labels.title ilike ${pattern} or labels.description ilike ${pattern})`);
   }
   if (filter.title != null) query = query.where('labels.title', '=', filter.title);

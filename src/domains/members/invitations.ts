@@ -4,6 +4,7 @@ import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Invitations } from '#platform/db/tables.ts';
 import { conflict, DomainError, invalid, notFound } from '#platform/errors.ts';
@@ -69,7 +70,7 @@ export const invitationsBelow = (
 
 const invitations = (ctx: Context, search: string | undefined) => {
   const query = ctx.db.selectFrom('invitations').select(COLUMNS);
-  return search ? query.where(sql<boolean>`email ilike ${`%${search.replace(/[\\%_]/g, '\\$&')}%`}`) : query;
+  return search ? query.where(sql<boolean>`email ilike ${containing(search)}`) : query;
 };
 
 const BY_ID: readonly SortKey<InvitationRow>[] = [{ by: sql.ref('id'), of: (row) => row.id }];

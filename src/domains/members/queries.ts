@@ -3,6 +3,7 @@ import { GUEST, MAINTAINER, MINIMAL, OWNER } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespaceLevel, projectIsVisible, projectLevel } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedCounts, batchedRows, groupedByParent, PARENT } from '#platform/db/batched-list.ts';
+import { containing } from '#platform/db/like.ts';
 import type { List, Window } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import type { MemberSource } from './model.ts';
@@ -157,7 +158,7 @@ interface Statement {
 const memberStatement = (ctx: Context, place: Place, filter: MemberFilter): Statement => {
   const conditions: RawBuilder<unknown>[] = [sql`true`];
   if (filter.query) {
-    const pattern = `%${filter.query.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(filter.query);
     conditions.push(sql`(users.name ilike ${pattern} or users.username ilike ${pattern})`);
   }
   if (filter.userIds) conditions.push(sql`users.id = any (${filter.userIds}::bigint[])`);

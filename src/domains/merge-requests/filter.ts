@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Actor } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import type { SortKey } from '#platform/db/list.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { MergeRequestState } from './model.ts';
@@ -94,7 +95,7 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   if (filter.target_branches) add(sql`merge_requests.target_branch = any (${filter.target_branches}::text[])`);
   if (filter.draft != null) add(filter.draft ? sql`merge_requests.draft` : sql`not merge_requests.draft`);
   if (filter.search) {
-    const pattern = `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(filter.search);
     const places = filter.search_in?.length ? filter.search_in : (['title', 'description'] as const);
     add(
       sql`(${sql.join(

@@ -4,6 +4,7 @@ import { issueIsVisible } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Milestones } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
@@ -128,18 +129,16 @@ const matching = (ctx: Context, filter: MilestoneFilter) => {
   if (filter.state) query = query.where('milestones.state', '=', filter.state);
   if (filter.title != null) query = query.where('milestones.title', '=', filter.title);
   if (filter.search) {
-    const pattern = like(filter.search);
+    const pattern = containing(filter.search);
     query = query.where(sql<boolean>`(milestones.title ilike ${pattern} or milestones.description ilike ${pattern})`);
   }
-  if (filter.search_title) query = query.where(sql<boolean>`milestones.title ilike ${like(filter.search_title)}`);
+  if (filter.search_title) query = query.where(sql<boolean>`milestones.title ilike ${containing(filter.search_title)}`);
   if (filter.updated_after)
     query = query.where(sql<boolean>`milestones.updated_at >= ${filter.updated_after}::timestamptz`);
   if (filter.updated_before)
     query = query.where(sql<boolean>`milestones.updated_at <= ${filter.updated_before}::timestamptz`);
   return query;
 };
-
-const like = (text: string): string => `%${text.replace(/[\\%_]/g, '\\$&')}%`;
 
 const anyOf = (parts: readonly RawBuilder<boolean>[]): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(parts, sql` or `)})`;

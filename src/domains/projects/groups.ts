@@ -3,6 +3,7 @@ import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
 import { type GroupRow, namespaceQuery } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { ProjectRow } from './model.ts';
 import { requireAbility } from './policy.ts';
@@ -85,7 +86,7 @@ const LIVE = sql`(s.expires_at is null or s.expires_at > current_date)`;
 const groups = (ctx: Context, { search }: GroupSearch) => {
   const all = namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));
   if (!search?.trim()) return all;
-  const pattern = `%${search.trim().replace(/[\\%_]/g, '\\$&')}%`;
+  const pattern = containing(search.trim());
   return all.where(sql<boolean>`(namespaces.name ilike ${pattern} or namespaces.full_path ilike ${pattern})`);
 };
 

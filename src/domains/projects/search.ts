@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { slot } from '#platform/db/compiled.ts';
+import { containing } from '#platform/db/like.ts';
 
 /** What of a project filter says which term is searched for, and where. */
 interface Search {
@@ -8,8 +9,7 @@ interface Search {
 }
 
 /** The value for the slot `search_pattern`. */
-export const searchPattern = ({ search }: Search): string | null =>
-  search ? `%${search.replace(/[\\%_]/g, '\\$&')}%` : null;
+export const searchPattern = ({ search }: Search): string | null => (search ? containing(search) : null);
 
 /** That the term stands in the name, the path or the description of the row `projects`, or also in its full path. */
 export const searchCondition = (search: Search): RawBuilder<unknown> => {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { type UserSummary, userSummaryColumns } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { ProjectRow } from './model.ts';
 
@@ -28,7 +29,7 @@ export const listStarrers = (
     .where('users.state', '=', 'active');
   if (!isAdmin) query = query.where(sql<boolean>`(not users.private_profile or users.id = ${userId})`);
   if (search) {
-    const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(search);
     query = query.where(sql<boolean>`(users.name ilike ${pattern} or users.username ilike ${pattern})`);
   }
   return listOf(ctx.db, query, LATEST, 'desc');

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
 import { namespaceLevel, projectLevel } from '#domains/access/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { forbidden } from '#platform/errors.ts';
 import type { RunnerRow, RunnerStatus, RunnerType } from './model.ts';
@@ -54,7 +55,7 @@ export const listRunners = (ctx: Pick<Context, 'db' | 'actor'>, filter: RunnerFi
   if (filter.status) query = query.where(sql<boolean>`${status} = ${filter.status}`);
   if (filter.paused !== undefined) query = query.where('paused', '=', filter.paused);
   if (filter.tags?.length) query = query.where(sql<boolean>`runners.tags @> ${filter.tags}::text[]`);
-  if (filter.search) query = query.where('description', 'ilike', `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`);
+  if (filter.search) query = query.where('description', 'ilike', containing(filter.search));
   const byId: SortKey<RunnerRow> = { by: sql.ref('runners.id'), of: (row) => row.id };
   return listOf(ctx.db, query, [byId], 'desc');
 };

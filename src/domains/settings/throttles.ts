@@ -1,5 +1,5 @@
 import type { Actor, Context, Services } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
+import { DomainError, tooManyRequests } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { getSettings } from './queries.ts';
 
@@ -65,7 +65,5 @@ export const limitAction = async (
   const key = [setting, actor.userId ?? client.ip ?? '', ...(about === null ? [] : [about])].join(':');
   const { allowed, retryAfterSeconds } = await hit(services, key, { limit, seconds: ACTIONS[setting] });
   if (allowed) return;
-  throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
-    retryAfterSeconds,
-  });
+  throw tooManyRequests(retryAfterSeconds);
 };

@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import { requireUser } from '#domains/users/policy.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { PersonalAccessTokens } from '#platform/db/tables.ts';
 import { badRequest, forbidden, notFound } from '#platform/errors.ts';
@@ -69,7 +70,7 @@ const matchingTokens = (ctx: Context, userId: number | null, filter: TokenFilter
   const isUsable = sql<boolean>`(not revoked and (expires_at is null or expires_at > current_date))`;
   if (filter.state === 'active') query = query.where(isUsable);
   if (filter.state === 'inactive') query = query.where(sql<boolean>`not ${isUsable}`);
-  if (filter.search) query = query.where('name', 'ilike', `%${filter.search.replace(/[\\%_]/g, '\\$&')}%`);
+  if (filter.search) query = query.where('name', 'ilike', containing(filter.search));
   if (filter.created_after) query = query.where(sql<boolean>`created_at >= ${filter.created_after}::timestamptz`);
   if (filter.created_before) query = query.where(sql<boolean>`created_at <= ${filter.created_before}::timestamptz`);
   if (filter.last_used_after) query = query.where(sql<boolean>`last_used_at >= ${filter.last_used_after}::timestamptz`);

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { INTERNAL, PRIVATE } from '#domains/access/model.ts';
 import { openFrom } from '#domains/access/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 
@@ -31,7 +32,7 @@ export interface TopicFilter {
 export const listTopics = (ctx: Context, { search, without_projects }: TopicFilter = {}): List<TopicRow> => {
   let query = topicsFor(ctx);
   if (search) {
-    const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+    const pattern = containing(search);
     query = query.where(sql<boolean>`(topics.name ilike ${pattern} or topics.title ilike ${pattern})`);
   }
   if (without_projects) query = query.where(sql<boolean>`${shownCount(ctx.actor)} = 0`);

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
+import { tooManyRequests } from '#platform/errors.ts';
 import { GIT_TYPE } from './model.ts';
 
 /** By then one of them may have ended. */
@@ -27,7 +27,5 @@ export const limitImportsByUrl = async (tx: Tx): Promise<void> => {
     .limit(limit)
     .execute();
   if (unfinished.length < limit) return;
-  throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-  });
+  throw tooManyRequests(RETRY_AFTER_SECONDS);
 };

@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
+import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
 import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
@@ -184,7 +185,7 @@ export const userDetailsByIds = async (
  * knowing what is searched for, and a list that is sorted and cut off would rather be walked.
  */
 const matches = (actor: Actor, search: string) => {
-  const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+  const pattern = containing(search);
   const named =
     search.length < 3
       ? sql`(users.username ilike ${pattern} or users.name ilike ${pattern})`

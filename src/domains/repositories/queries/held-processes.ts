@@ -1,5 +1,5 @@
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
+import { tooManyRequests } from '#platform/errors.ts';
 
 const RETRY_SECONDS = 10;
 
@@ -14,9 +14,7 @@ export const boundProcesses = (ofCaller: number, ofAll: number): ((ctx: Context)
     const caller = actor.userId === null ? `ip:${client.ip ?? ''}` : `user:${actor.userId}`;
     const own = held.get(caller) ?? 0;
     if (own >= ofCaller || all >= ofAll) {
-      throw new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
-        retryAfterSeconds: RETRY_SECONDS,
-      });
+      throw tooManyRequests(RETRY_SECONDS);
     }
     held.set(caller, own + 1);
     all += 1;
