@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { sweepRepositories } from '#domains/projects/sweep.ts';
+import type { Context } from '#platform/context.ts';
 import { useApp } from '../support/app.ts';
 
 const app = useApp();
@@ -66,4 +68,26 @@ it('removes nothing where most of them belong to no project: the database has lo
   const all = await Promise.all(Array.from({ length: 11 }, (_, index) => plant(hashed(`${index}`, 'fe'), { days: 9 })));
   await sweepAll();
   expect(await Promise.all(all.map(isThere))).toEqual(all.map(() => true));
+});
+
+it('keeps the repository of a project whose commit was made before the connection was lost', async () => {
+  const { hub, context } = app();
+  const attempt = async (lose: () => Error, diskPath: string) => {
+    const ctx = context();
+    const losing: Context = {
+      ...ctx,
+      transaction: async (run) => {
+        await ctx.transaction(run);
+        throw lose();
+      },
+    };
+    await withNewRepository(losing, async (_tx, init) => {
+      await init(diskPath, 'main');
+      return { disk_path: diskPath };
+    }).catch(() => {});
+    return hub.services.git.exists(diskPath);
+  };
+  const lost = () => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  expect(await attempt(lost, hashed('committed or not'))).toBe(true);
+  expect(await attempt(() => new Error('a name was taken'), hashed('rolled back'))).toBe(false);
 });

@@ -1,4 +1,5 @@
 import type { Context, Tx } from '#platform/context.ts';
+import { isUnavailable } from '#platform/event-log/unavailable.ts';
 
 /** Makes an empty repository whose HEAD names the branch. */
 type Init = (diskPath: string, defaultBranch: string) => Promise<void>;
@@ -18,6 +19,10 @@ export const withNewRepository = async <Project extends { readonly disk_path: st
     const project = await ctx.transaction((tx) => make(tx, init));
     made.splice(made.indexOf(project.disk_path), 1);
     return project;
+  } catch (error) {
+    // It may have committed before its connection was lost. What belongs to no project then, the sweep removes.
+    if (isUnavailable(error)) made.length = 0;
+    throw error;
   } finally {
     for (const diskPath of made) await git.remove(diskPath);
   }
