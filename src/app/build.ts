@@ -11,7 +11,7 @@ import { forgetSettings } from '#domains/settings/queries.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
 import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
-import type { Config } from '#platform/config.ts';
+import { type Config, ConfigError } from '#platform/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
@@ -36,8 +36,6 @@ export interface Hub {
   /** Where it listens, without a trailing slash. */
   readonly url: string;
   readonly services: Services;
-  /** What was made for the first administrator on this start, to be shown once. */
-  readonly administrator: SeededAdministrator;
   /** For tests: lets all events be followed and all due jobs run. Only where this process works (role all or worker). */
   settle(): Promise<void>;
   /** Stops accepting, finishes or releases work, and stops the embedded database last. */
@@ -52,6 +50,8 @@ export interface HubOptions {
   readonly checkResponses?: boolean;
   /** False runs no job by the clock, only what is asked for: for tests, which begin at any minute. */
   readonly crons?: boolean;
+  /** Told of the first administrator as soon as there is one: what was made up for it is lost if the rest of the start fails. */
+  readonly onAdministrator?: (administrator: SeededAdministrator) => void;
 }
 
 const POOL_SIZE = 20;
@@ -67,6 +67,7 @@ export const startHub = async ({
   clock = systemClock,
   checkResponses = false,
   crons = true,
+  onAdministrator,
 }: HubOptions): Promise<Hub> => {
   // Undone in reverse, whether the start fails half-way or the hub is closed.
   const closers: (() => Promise<void>)[] = [];
@@ -112,6 +113,7 @@ export const startHub = async ({
       password: config.adminPassword,
       token: config.adminToken,
     });
+    onAdministrator?.(administrator);
 
     const listener = new Listener(connectionString, log);
     listener.on(SETTINGS_CHANNEL, () => forgetSettings(services));
@@ -127,7 +129,7 @@ export const startHub = async ({
     // The address is known before anything runs that writes it into bodies and records.
     const web = await serveWeb({ services, createContext, eventLog, checkResponses, faces: config.role !== 'worker' });
     closers.push(() => closeHttp(web, HTTP_CLOSE_TIMEOUT_MS));
-    await web.listen({ host: config.host, port: config.port });
+    await listen(web, config);
     const url = urlOf(web, config.host);
     urls.base ||= url;
 
@@ -140,7 +142,7 @@ export const startHub = async ({
       if (!worker) throw new Error('this process does not work: its role is web');
       await worker.settle();
     };
-    return { url, services, administrator, settle, close };
+    return { url, services, settle, close };
 
     async function startWorker(): Promise<Worker> {
       const running: RunningFollowers = await startFollowers({
@@ -200,6 +202,15 @@ const openDatabase = async (config: Config, log: Logger, closers: (() => Promise
   const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, log });
   closers.push(() => postgres.stop());
   return postgres.connectionString;
+};
+
+const listen = async (web: FastifyInstance, { host, port }: Config): Promise<void> => {
+  try {
+    await web.listen({ host, port });
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw new ConfigError(`MILLRACE_HOST (--host), MILLRACE_PORT (--port): ${error.message}`, { cause: error });
+  }
 };
 
 const urlOf = (web: FastifyInstance, host: string): string => {

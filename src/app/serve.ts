@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { type Hub, startHub } from './build.ts';
@@ -15,14 +16,16 @@ export const serve = async (): Promise<void> => {
   }
   const config = readConfig(argv, process.env);
   const log = createLogger(config.logLevel);
-  const starting = startHub({ config, log });
+  const starting = startHub({ config, log, onAdministrator: showOnce });
   stopOnSignal(starting, log);
   const hub = await starting;
   returnStartMemory();
-  const { password, token } = hub.administrator;
+  console.log(`Millrace serves at ${hub.url}`);
+};
+
+const showOnce = ({ password, token }: SeededAdministrator): void => {
   if (password !== null) console.log(`First administrator: root, password ${password} (shown once)`);
   if (token !== null) console.log(`Access token of root: ${token} (shown once)`);
-  console.log(`Millrace serves at ${hub.url}`);
 };
 
 /** From the first moment on: a hub stopped while it starts leaves no database running. */

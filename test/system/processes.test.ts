@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient as createSseClient } from 'graphql-sse';
@@ -53,6 +55,33 @@ describe('the command line', () => {
     expect(said).not.toMatch(/\bat \S+ \(/);
     expect(await unknown.ended).toBe(1);
     expect(unknown.log.join('\n')).toContain('--prot');
+  });
+
+  it('says that its port is taken, and shows the first administrator all the same', async () => {
+    const [database, dataDir] = await Promise.all([createTestDatabase(), folder()]);
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    try {
+      const address = other.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      const env = { DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir };
+      const taken = start({ ...env, MILLRACE_PORT: String(port) });
+      expect(await taken.ended).toBe(1);
+      const said = taken.log.join('\n');
+      for (const word of ['MILLRACE_PORT (--port)', `127.0.0.1:${port}`, 'in use']) expect(said).toContain(word);
+      expect(said).not.toMatch(/\bat \S+ \(/);
+      const token = taken.out.map((line) => /root: (\S+) \(shown once\)$/.exec(line)?.[1]).find((each) => each);
+      expect(token).toBeDefined();
+      const next = start({ ...env, MILLRACE_PORT: '0' });
+      expect((await clientOf(await next.url(), token).get('/user')).body.username).toBe('root');
+      expect(next.out.join('\n')).not.toContain('shown once');
+      next.child.kill('SIGTERM');
+      expect(await next.ended).toBe(0);
+    } finally {
+      other.close();
+      await rm(dataDir, { recursive: true, force: true });
+      await database.drop();
+    }
   });
 });
 
