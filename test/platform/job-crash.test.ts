@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { tolerateLosses } from '#platform/db/pool.ts';
 import { freeJobsOfProcess, freeOrphanedJobs } from '#platform/job-runner/locks.ts';
 import { startProcesses } from '#platform/processes.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -24,7 +25,7 @@ let pool: pg.Pool;
 const children: ChildProcess[] = [];
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = new pg.Pool({ connectionString: database.url, max: 2 });
+  pool = tolerateLosses(new pg.Pool({ connectionString: database.url, max: 2 }));
   await pool.query('create table runs (id serial, process uuid, job text, attempt int, what text)');
 });
 afterEach(async () => {
