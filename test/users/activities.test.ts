@@ -63,7 +63,7 @@ describe('activities', () => {
     expect(await namesOf(app().as(reader))).not.toContain(shy.username);
   });
 
-  it.each(['yesterday', '2024-02-30', '2024-01-01T00:00:00Z', ['2024-01-01', '2024-01-02']])(
+  it.each(['yesterday', '2024-02-30', '2024-02-30T00:00:00Z', ['2024-01-01', '2024-01-02']])(
     'refuse %j as a day',
     async (from) => {
       const query = Array.isArray(from) ? from.map((each) => `from[]=${each}`).join('&') : `from=${from}`;
