@@ -44,7 +44,8 @@ const attempts = (id: number) =>
   db().selectFrom('webhook_attempts').selectAll().where('webhook_id', '=', id).orderBy('id').execute();
 
 describe('the delivery engine', () => {
-  // A process that the machine holds up for twelve seconds is taken for dead, and what it was sending is sent again.
+  // Once, on a machine at load 28, some were sent twice: probably a process was held up for twelve seconds, taken for dead,
+  // and what it had in hand sent again. What goes wrong more than once in three is a fault.
   it('sends what is due once, in many lanes, and records each attempt', { retry: 2 }, async () => {
     await using receiver = await Receiver.start();
     await using one = await startEngineProcess(database.url);
