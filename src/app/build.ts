@@ -30,11 +30,14 @@ import { createStorage } from '#platform/storage/create-storage.ts';
 import { followers } from './events.ts';
 import { closeHttp } from './http.ts';
 import { jobs } from './jobs.ts';
-import { serveWeb } from './web.ts';
+import { createMetricsServer } from './metrics.ts';
+import { metricsOfProcess, serveWeb } from './web.ts';
 
 export interface Hub {
   /** Where it listens, without a trailing slash. */
   readonly url: string;
+  /** Where its metrics are served; null where they are not. */
+  readonly metricsUrl: string | null;
   readonly services: Services;
   /** For tests: lets all events be followed and all due jobs run. Only where this process works (role all or worker). */
   settle(): Promise<void>;
@@ -127,11 +130,21 @@ export const startHub = async ({
     closers.push(() => processes.stop());
 
     // The address is known before anything runs that writes it into bodies and records.
-    const web = await serveWeb({ services, createContext, eventLog, checkResponses, faces: config.role !== 'worker' });
+    const metrics = metricsOfProcess();
+    const faces = config.role !== 'worker';
+    const web = await serveWeb({ services, createContext, eventLog, checkResponses, metrics, faces });
     closers.push(() => closeHttp(web, HTTP_CLOSE_TIMEOUT_MS));
-    await listen(web, config);
+    await listen(web, config, 'MILLRACE_HOST (--host), MILLRACE_PORT (--port)');
     const url = urlOf(web, config.host);
     urls.base ||= url;
+    let metricsUrl = config.metricsToken === null ? null : `${url}/-/metrics`;
+    if (config.metricsAddress !== null) {
+      const server = createMetricsServer({ metrics, token: config.metricsToken });
+      closers.push(() => server.close());
+      await listen(server, config.metricsAddress, 'MILLRACE_METRICS_ADDRESS (--metrics-address)');
+      metricsUrl = `${urlOf(server, config.metricsAddress.host)}/-/metrics`;
+      log.info({ url: metricsUrl }, 'metrics are served');
+    }
 
     let worker: Worker | null = null;
     if (config.role !== 'web') {
@@ -142,7 +155,7 @@ export const startHub = async ({
       if (!worker) throw new Error('this process does not work: its role is web');
       await worker.settle();
     };
-    return { url, services, settle, close };
+    return { url, metricsUrl, services, settle, close };
 
     async function startWorker(): Promise<Worker> {
       const running: RunningFollowers = await startFollowers({
@@ -204,12 +217,17 @@ const openDatabase = async (config: Config, log: Logger, closers: (() => Promise
   return postgres.connectionString;
 };
 
-const listen = async (web: FastifyInstance, { host, port }: Config): Promise<void> => {
+/** @throws ConfigError that names the `settings` the address comes from, where nothing can listen there */
+const listen = async (
+  server: FastifyInstance,
+  { host, port }: { readonly host: string; readonly port: number },
+  settings: string,
+): Promise<void> => {
   try {
-    await web.listen({ host, port });
+    await server.listen({ host, port });
   } catch (error) {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
-    throw new ConfigError(`MILLRACE_HOST (--host), MILLRACE_PORT (--port): ${error.message}`, { cause: error });
+    throw new ConfigError(`${settings}: ${error.message}`, { cause: error });
   }
 };
 

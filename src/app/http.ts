@@ -12,6 +12,7 @@ import { methodsByPath } from '#rest/methods.ts';
 import { openContext, type RestDependencies, readQuery, registerRoutes } from '#rest/register.ts';
 import { sendError, sendJson } from '#rest/respond.ts';
 import type { Route } from '#rest/route.ts';
+import { mountMetrics } from './metrics.ts';
 
 export interface HttpOptions extends RestDependencies {
   readonly routes: readonly Route[];
@@ -101,6 +102,9 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
   await fastify.register(async (scope) => mountApiDocs(scope, { document: options.openApi }));
   mountProbes(fastify, options);
+  // Whoever reaches this port is answered only with the token; without one metrics have an address of their own, or none.
+  const { metricsAddress, metricsToken: token } = services.config;
+  if (metricsAddress === null && token !== null) mountMetrics(fastify, { metrics: options.metrics, token });
   await fastify.ready();
   return fastify;
 };
@@ -188,7 +192,7 @@ const requestRecorder = (log: Logger, metrics: Registry) => {
   };
 };
 
-const mountProbes = (fastify: FastifyInstance, { readiness, metrics, services }: HttpOptions): void => {
+const mountProbes = (fastify: FastifyInstance, { readiness, services }: HttpOptions): void => {
   fastify.route({
     method: ['GET', 'HEAD'],
     url: '/-/liveness',
@@ -212,11 +216,6 @@ const mountProbes = (fastify: FastifyInstance, { readiness, metrics, services }:
       const ready = checks.every(([, { status }]) => status === 'ok');
       return sendJson(reply, ready ? 200 : 503, { status: ready ? 'ok' : 'failed', ...Object.fromEntries(checks) });
     },
-  });
-  fastify.route({
-    method: ['GET', 'HEAD'],
-    url: '/-/metrics',
-    handler: async (_request, reply) => reply.type(metrics.contentType).send(await metrics.metrics()),
   });
 };
 

@@ -26,6 +26,7 @@ export interface WebOptions {
   readonly createContext: CreateContext;
   readonly eventLog: EventLog;
   readonly checkResponses: boolean;
+  readonly metrics: Registry;
   /** False serves the probes alone: a worker answers no one but its operator. */
   readonly faces: boolean;
 }
@@ -36,6 +37,7 @@ export const serveWeb = ({
   createContext,
   eventLog,
   checkResponses,
+  metrics,
   faces,
 }: WebOptions): Promise<FastifyInstance> =>
   createHttp({
@@ -51,7 +53,7 @@ export const serveWeb = ({
     checkResponses,
     routes: faces ? routes : [],
     mounts: faces ? [graphqlMount({ services, createContext, eventLog }), ...mounts] : [],
-    metrics: metricsOf(),
+    metrics,
     readiness: {
       database: async () => {
         await services.pool.query('select 1');
@@ -126,7 +128,7 @@ const graphqlMount =
 let collecting = false;
 
 /** What this process measures: its own HTTP figures beside those that are kept once for the whole process. */
-const metricsOf = (): Registry => {
+export const metricsOfProcess = (): Registry => {
   if (!collecting) collectDefaultMetrics();
   collecting = true;
   const metrics = new Registry();

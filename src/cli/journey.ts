@@ -115,7 +115,6 @@ export class Journey {
       ['Arrived', `${url}/api/v4/projects/${encodeURIComponent(this.#target)}`],
       ['GraphQL explorer', `${url}/-/graphql-explorer`],
       ['API reference', `${url}/-/api-docs`],
-      ['Metrics', `${url}/-/metrics`],
     ];
   }
 

@@ -10,7 +10,7 @@ const oneOf = (values: readonly string[]) => `one of ${values.join(', ')}`;
 
 const ROLES = ['all', 'web', 'worker'] as const;
 const STORAGES = ['local', 's3'] as const;
-const MIN_ADMIN_TOKEN_LENGTH = 20;
+const MIN_TOKEN_LENGTH = 20;
 const MIN_PASSWORD_LENGTH = 8;
 const MAX_PASSWORD_LENGTH = 128;
 
@@ -69,6 +69,37 @@ const Settings = z.object({
       allowed: 'IP addresses and ranges such as 10.0.0.0/8, separated by commas',
       defaultText: 'none',
     }),
+  metricsAddress: z
+    .string()
+    .transform(readAddress)
+    .pipe(z.object({ host: z.string(), port: z.number().max(65_535) }))
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_METRICS_ADDRESS',
+      flag: 'metrics-address',
+      value: 'HOST:PORT',
+      description: 'Address at which `/-/metrics` is served, and nothing else',
+      allowed: 'a host name or an IP address and a port, such as 127.0.0.1:9090 or [::1]:9090',
+      defaultText: 'none: metrics are served with MILLRACE_METRICS_TOKEN alone',
+    }),
+  metricsToken: z
+    .string()
+    .min(MIN_TOKEN_LENGTH)
+    .max(255)
+    .regex(/^[!-~]+$/)
+    .nullable()
+    .default(null)
+    .register(infos, {
+      variable: 'MILLRACE_METRICS_TOKEN',
+      flag: 'metrics-token',
+      value: 'TOKEN',
+      description:
+        'Bearer token that `/-/metrics` asks for; without an address of its own it is served on the port of the hub',
+      allowed: `${MIN_TOKEN_LENGTH} to 255 printable ASCII characters without spaces`,
+      defaultText: 'none',
+      secret: true,
+    }),
   dataDir: z
     .string()
     .refine((path) => !path.includes('\0'))
@@ -95,7 +126,7 @@ const Settings = z.object({
     }),
   adminToken: z
     .string()
-    .min(MIN_ADMIN_TOKEN_LENGTH)
+    .min(MIN_TOKEN_LENGTH)
     .max(255)
     .regex(/^[!-~]+$/)
     .nullable()
@@ -105,7 +136,7 @@ const Settings = z.object({
       flag: 'admin-token',
       value: 'TOKEN',
       description: 'Access token of the first administrator, root: all scopes, no expiry',
-      allowed: `${MIN_ADMIN_TOKEN_LENGTH} to 255 printable ASCII characters without spaces`,
+      allowed: `${MIN_TOKEN_LENGTH} to 255 printable ASCII characters without spaces`,
       defaultText: 'generated and printed on first start',
       secret: true,
     }),
@@ -289,6 +320,13 @@ const describeProblem = (key: string, value: string | undefined, { code, message
   const reason = code === 'custom' && message !== 'Invalid input' ? ` (${message})` : '';
   return `${info.variable} (--${info.flag}) ${shown}${reason}; it must be ${info.allowed}.`;
 };
+
+/** `127.0.0.1:9090` and `[::1]:9090` by host and port; null for anything else, which the schema then refuses. */
+function readAddress(text: string): { host: string; port: number } | null {
+  const [, ipv6, name, port] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(text) ?? [];
+  const host = ipv6 ?? name;
+  return host === undefined ? null : { host, port: Number(port) };
+}
 
 function isBaseUrl(text: string): boolean {
   const url = URL.parse(text);

@@ -9,7 +9,11 @@ let owner: TestUser;
 let maintainer: TestUser;
 let group: TestGroup;
 
+const letOwners = (allow: boolean) =>
+  app().as(app().root).put('/application/settings', { allow_group_owners_to_manage_ldap: allow });
+
 beforeAll(async () => {
+  await letOwners(true);
   owner = await app().make.user();
   maintainer = await app().make.user();
   group = await app().make.group({ visibility: 'private' }, owner);
@@ -116,14 +120,33 @@ describe('LDAP group links', () => {
     expect(await ways(app().anonymous)).toEqual(Array(6).fill(401));
     expect(await ways(app().as(stranger))).toEqual(Array(6).fill(404));
     expect(await ways(app().as(maintainer))).toEqual(Array(6).fill(403));
-    await root.put('/application/settings', { allow_group_owners_to_manage_ldap: false });
+    await letOwners(false);
     try {
       expect(await ways(app().as(owner))).toEqual(Array(6).fill(403));
       expect((await root.post(path(), link)).status).toBe(201);
       expect((await root.delete(`${path()}/a`)).status).toBe(204);
     } finally {
-      await root.put('/application/settings', { allow_group_owners_to_manage_ldap: true });
+      await letOwners(true);
     }
+  });
+});
+
+describe('an Owner who was not let search the directory', () => {
+  const app = useApp({ env: { MILLRACE_LDAP_SERVERS: JSON.stringify([server('ldapmain')]) } });
+
+  it('cannot have a filter run under the bind account by making a group', async () => {
+    const client = app().as(await app().make.user());
+    const { id, full_path } = (await client.post('/groups', { name: 'probe', path: 'probe' })).body;
+    const probe = { filter: '(description=secret*)', group_access: 10, provider: 'ldapmain' };
+    expect((await client.post(`/groups/${id}/ldap_group_links`, probe)).status).toBe(403);
+    expect((await client.post(`/groups/${id}/ldap_sync`)).status).toBe(403);
+    const { errors } = await client.graphql(
+      `mutation ($input: LdapGroupLinkCreateInput!) { ldapGroupLinkCreate(input: $input) { errors } }`,
+      { input: { groupPath: full_path, provider: 'ldapmain', filter: probe.filter, groupAccess: 'GUEST' } },
+    );
+    expect(errors).toBeDefined();
+    const { rows } = await app().hub.services.pool.query('select from ldap_group_links');
+    expect(rows).toEqual([]);
   });
 });
 

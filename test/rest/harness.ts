@@ -29,6 +29,7 @@ export interface Ask {
 export interface TinyApp extends AsyncDisposable {
   readonly services: Services;
   readonly port: number;
+  readonly metrics: Registry;
   /** Over a real socket, the path exactly as given. */
   ask(path: string, options?: Ask): Promise<Answer>;
 }
@@ -61,6 +62,7 @@ const authenticate: Authenticate = async (credential) => {
 /** An app with just these routes and no database behind it. */
 export const createTinyApp = async (routes: readonly Route[], options: Partial<HttpOptions> = {}): Promise<TinyApp> => {
   const made = await createTestServices('postgres://nobody@127.0.0.1:1/none');
+  const metrics = new Registry();
   const services: Services = { ...made.services, urls: { base: EXTERNAL_URL }, secretKey: randomBytes(32) };
   const fastify = await createHttp({
     services,
@@ -68,7 +70,7 @@ export const createTinyApp = async (routes: readonly Route[], options: Partial<H
     authenticate,
     createContext: createContextFactory(services),
     checkResponses: true,
-    metrics: new Registry(),
+    metrics,
     readiness: {},
     openApi: () => buildOpenApi(routes, { version: 'test' }),
     ...options,
@@ -80,6 +82,7 @@ export const createTinyApp = async (routes: readonly Route[], options: Partial<H
   return {
     services,
     port,
+    metrics,
     ask: (path, ask = {}) => askPort(port, path, ask),
     [Symbol.asyncDispose]: async () => {
       await fastify.close();

@@ -18,6 +18,7 @@ import { type Process, startProcess } from './process.ts';
 
 const TOKEN = 'token-of-root-for-the-processes';
 const PASSWORD = 'password-of-root-for-the-processes';
+const METRICS_TOKEN = 'token-of-who-reads-the-metrics';
 const STOP_MS = 10_000;
 
 const started: Process[] = [];
@@ -101,6 +102,7 @@ describe('several processes on one database', () => {
       MILLRACE_PORT: '0',
       MILLRACE_ADMIN_TOKEN: TOKEN,
       MILLRACE_ADMIN_PASSWORD: PASSWORD,
+      MILLRACE_METRICS_TOKEN: METRICS_TOKEN,
       MILLRACE_LOG_LEVEL: 'debug',
     };
     web = start({ ...env, MILLRACE_ROLE: 'web' });
@@ -129,10 +131,11 @@ describe('several processes on one database', () => {
         database: { status: 'ok' },
         storage: { status: 'ok' },
       });
-      const metrics = await client.get('/-/metrics');
+      const metrics = await fetch(`${url}/-/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
       expect(metrics.headers.get('content-type')).toContain('text/plain');
-      expect(metrics.body).toMatch(/^process_cpu_seconds_total /m);
-      expect(metrics.body).toMatch(/^millrace_http_request_duration_seconds_count\{.*route="\/-\/liveness".*\} 1$/m);
+      const figures = await metrics.text();
+      expect(figures).toMatch(/^process_cpu_seconds_total /m);
+      expect(figures).toMatch(/^millrace_http_request_duration_seconds_count\{.*route="\/-\/liveness".*\} 1$/m);
     }
     expect((await clientOf(workerUrl).get('/projects')).status).toBe(404);
   });

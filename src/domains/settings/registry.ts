@@ -170,8 +170,10 @@ export const settingsSchema = z.object({
     ),
   allow_group_owners_to_manage_ldap: z
     .boolean()
-    .default(true)
-    .describe('Whether owners of groups link them to LDAP groups and sync them. Administrators always may.'),
+    .default(false)
+    .describe(
+      'Whether owners of groups link them to LDAP groups and sync them. Administrators always may. Whoever links a group learns who matches a filter of their own: turn it on where everyone who may make a group may search the directory as the bind account does.',
+    ),
   notify_on_unknown_sign_in: z
     .boolean()
     .default(true)

@@ -1,0 +1,38 @@
+import Fastify, { type FastifyInstance } from 'fastify';
+import type { Registry } from 'prom-client';
+import { unauthenticated } from '#platform/errors.ts';
+import { sameSecret } from '#platform/secrets.ts';
+import { NO_SUCH_ROUTE } from '#rest/errors.ts';
+import { sendError, sendJson } from '#rest/respond.ts';
+
+/** Serves `/-/metrics` in the format of Prometheus. With a token, only requests that carry it as a bearer token are answered. */
+export const mountMetrics = (
+  fastify: FastifyInstance,
+  { metrics, token }: { readonly metrics: Registry; readonly token: string | null },
+): void => {
+  fastify.route({
+    method: ['GET', 'HEAD'],
+    url: '/-/metrics',
+    handler: async ({ headers }, reply) => {
+      if (token !== null && !sameSecret(headers.authorization ?? '', `Bearer ${token}`)) {
+        reply.header('WWW-Authenticate', 'Bearer');
+        throw unauthenticated();
+      }
+      return reply.type(metrics.contentType).send(await metrics.metrics());
+    },
+  });
+};
+
+/** A server that answers nothing but `/-/metrics`, not yet listening: for an address that the public does not reach. */
+export const createMetricsServer = (options: {
+  readonly metrics: Registry;
+  readonly token: string | null;
+}): FastifyInstance => {
+  const fastify = Fastify({ logger: false, forceCloseConnections: true });
+  fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
+  fastify.setErrorHandler((error, _request, reply) => {
+    sendError(reply, error);
+  });
+  mountMetrics(fastify, options);
+  return fastify;
+};

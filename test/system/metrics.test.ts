@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+
+const TOKEN = 'token-of-who-reads-the-metrics';
+
+describe('metrics', () => {
+  describe('of a hub that was told nothing', () => {
+    const app = useApp();
+
+    it('are served to nobody, administrators included', async () => {
+      expect(app().hub.metricsUrl).toBeNull();
+      expect((await app().anonymous.get('/-/metrics')).status).toBe(404);
+      expect((await app().as(app().root).get('/-/metrics')).status).toBe(404);
+    });
+  });
+
+  describe('of a hub with an address for them', () => {
+    const app = useApp({ env: { MILLRACE_METRICS_ADDRESS: '127.0.0.1:0' } });
+
+    it('are served there, and neither on the port of the hub nor anything else there', async () => {
+      expect((await app().anonymous.get('/-/metrics')).status).toBe(404);
+      const { metricsUrl } = app().hub;
+      if (metricsUrl === null) throw new Error('the metrics are not served');
+      const answer = await fetch(metricsUrl);
+      expect(answer.headers.get('content-type')).toContain('text/plain');
+      expect(await answer.text()).toMatch(/^millrace_http_request_duration_seconds_count\{.*status="404"\} 1$/m);
+      for (const path of ['/api/v4/version', '/-/readiness', '/', '/-/metrics/x']) {
+        expect((await fetch(new URL(path, metricsUrl))).status).toBe(404);
+      }
+    });
+  });
+
+  describe('of a hub with a token for them', () => {
+    const app = useApp({ env: { MILLRACE_METRICS_TOKEN: TOKEN } });
+
+    it('are served to who comes with it', async () => {
+      const ask = (headers: Record<string, string>) => fetch(`${app().url}/-/metrics`, { headers });
+      expect((await ask({ authorization: `Bearer ${TOKEN}` })).status).toBe(200);
+      const wrong: Record<string, string>[] = [
+        {},
+        { authorization: `Bearer ${TOKEN}x` },
+        { authorization: TOKEN },
+        { 'private-token': TOKEN },
+      ];
+      for (const headers of wrong) {
+        const answer = await ask(headers);
+        expect(answer.status).toBe(401);
+        expect(await answer.text()).not.toContain('millrace_');
+      }
+      // As an access token it opens nothing.
+      expect((await fetch(`${app().url}/api/v4/user`, { headers: { 'private-token': TOKEN } })).status).toBe(401);
+    });
+  });
+
+  describe('of a hub with both', () => {
+    const app = useApp({ env: { MILLRACE_METRICS_ADDRESS: '127.0.0.1:0', MILLRACE_METRICS_TOKEN: TOKEN } });
+
+    it('are served at the address alone, to who comes with the token', async () => {
+      const headers = { authorization: `Bearer ${TOKEN}` };
+      expect((await fetch(`${app().url}/-/metrics`, { headers })).status).toBe(404);
+      const { metricsUrl } = app().hub;
+      if (metricsUrl === null) throw new Error('the metrics are not served');
+      expect((await fetch(metricsUrl)).status).toBe(401);
+      expect((await fetch(metricsUrl, { headers })).status).toBe(200);
+    });
+  });
+});
