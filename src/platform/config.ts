@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { identitySettings } from './config-identity.ts';
+import { DEFAULT_MEMORY_MIB } from './git/memory-limit.ts';
 import { LOG_LEVELS } from './log.ts';
 import { infos, type SettingInfo } from './setting-infos.ts';
 import { isAddressRange } from './trusted-proxies.ts';
@@ -154,6 +155,21 @@ const Settings = z.object({
       allowed: `${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters long`,
       defaultText: 'generated and printed on first start',
       secret: true,
+    }),
+  gitMemory: z
+    .string()
+    .regex(/^\d{1,6}$/)
+    .transform(Number)
+    .pipe(z.number().min(64))
+    .default(DEFAULT_MEMORY_MIB)
+    .register(infos, {
+      variable: 'MILLRACE_GIT_MEMORY',
+      flag: 'git-memory',
+      value: 'MEBIBYTES',
+      description:
+        'Memory of a git process, beside a part that grows with its repository: how large a file may be that arrives as a difference from another',
+      allowed: 'a whole number from 64 to 999999',
+      defaultText: String(DEFAULT_MEMORY_MIB),
     }),
   logLevel: z
     .enum(LOG_LEVELS)

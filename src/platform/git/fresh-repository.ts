@@ -1,5 +1,6 @@
 import { rename, rm } from 'node:fs/promises';
 import { GitError } from './git-error.ts';
+import { isOutOfMemory } from './memory-limit.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { shortName, validRefName } from './ref-names.ts';
@@ -121,6 +122,8 @@ const asBroken = async (what: string, call: Promise<unknown>): Promise<void> => 
     if (!(error instanceof GitError)) throw error;
     if (/exceeds maximum allowed size/.test(error.stderr))
       throw new GitError('too_large', `${what} is too large`, error);
+    if (isOutOfMemory(error.stderr))
+      throw new GitError('too_large', `${what} holds an object that takes more memory than the hub gives to git`, error);
     if (error.reason === 'failed' || error.reason === 'conflict') {
       throw new GitError('invalid', `${what} is broken: its objects or references are not valid`, error);
     }

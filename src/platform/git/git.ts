@@ -1,5 +1,4 @@
 import { mkdirSync, realpathSync } from 'node:fs';
-import type { Logger } from '../log.ts';
 import { createAllFiles } from './all-files.ts';
 import { createAncestry } from './ancestry.ts';
 import { createArchives } from './archive.ts';
@@ -13,10 +12,11 @@ import { createForeignMerges } from './foreign-merges.ts';
 import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
+import { DEFAULT_MEMORY_MIB } from './memory-limit.ts';
 import { createMergedCommits } from './merged-commits.ts';
 import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
-import { createRunner } from './process.ts';
+import { createRunner, type RunnerOptions } from './process.ts';
 import { createRefs } from './refs.ts';
 import { createRemoteClone } from './remote-clone.ts';
 import { createRepositories } from './repositories.ts';
@@ -27,11 +27,21 @@ import type { Git } from './types.ts';
 
 export type { Git } from './types.ts';
 
+export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
+  readonly gitBinary?: string;
+  readonly memoryMiB?: number;
+}
+
 /** Opens the repositories below `root`, which is created when it is missing. */
-export const createGit = (options: { root: string; log: Logger; gitBinary?: string }): Git => {
+export const createGit = (options: GitOptions): Git => {
   mkdirSync(options.root, { recursive: true });
   const root = realpathSync(options.root);
-  const runner = createRunner({ root, log: options.log, gitBinary: options.gitBinary ?? 'git' });
+  const runner = createRunner({
+    root,
+    log: options.log,
+    gitBinary: options.gitBinary ?? 'git',
+    memoryMiB: options.memoryMiB ?? DEFAULT_MEMORY_MIB,
+  });
   const objects = createObjectReader(runner);
   const repositories = createRepositories(runner, objects);
   const refs = createRefs(runner, objects);

@@ -5,6 +5,7 @@ import { performance } from 'node:perf_hooks';
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from '../log.ts';
 import { GitError, type GitErrorReason } from './git-error.ts';
+import { createAllowance, FRUGAL, isOutOfMemory, limited } from './memory-limit.ts';
 import { streamOf } from './process-stream.ts';
 import { storageDirectory } from './storage-path.ts';
 import type { CallOptions } from './types.ts';
@@ -82,6 +83,7 @@ const ALWAYS: readonly string[] = [
   'core.bigFileThreshold=16m',
   'gc.auto=0',
   'maintenance.auto=false',
+  ...FRUGAL,
 ];
 
 const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
@@ -89,12 +91,20 @@ const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
   invalid: 'The repository operation was refused',
   conflict: 'A reference was changed by somebody else, or its name clashes with another',
   missing: 'The repository does not exist',
-  too_large: 'The result of the repository operation is too large',
+  too_large: 'The repository operation needs more memory or gives more output than is allowed',
   timeout: 'The repository operation took too long',
   aborted: 'The repository operation was cancelled',
 };
 
-export const createRunner = (options: { root: string; log: Logger; gitBinary: string }): Runner => {
+export interface RunnerOptions {
+  readonly root: string;
+  readonly log: Logger;
+  readonly gitBinary: string;
+  /** What one process may take, beside the part that grows with its repository. */
+  readonly memoryMiB: number;
+}
+
+export const createRunner = (options: RunnerOptions): Runner => {
   const { root, log, gitBinary } = options;
   const home = join(root, '.home');
   mkdirSync(home, { recursive: true });
@@ -113,6 +123,7 @@ export const createRunner = (options: { root: string; log: Logger; gitBinary: st
   };
   const directory = (path: string) => storageDirectory(root, path);
   const slots = createSlots(MAX_RUNNING);
+  const allowance = createAllowance(options.memoryMiB);
 
   const launch: Runner['launch'] = (path, args, { config = [], env = {}, channel = false } = {}) => {
     const command = args[0] ?? '';
@@ -122,7 +133,8 @@ export const createRunner = (options: { root: string; log: Logger; gitBinary: st
       '--literal-pathspecs',
       ...args,
     ];
-    const child = spawn(gitBinary, argv, {
+    const program = limited(gitBinary, argv, allowance(path === null ? null : directory(path)));
+    const child = spawn(program.file, program.args, {
       cwd: root,
       env: { ...environment, ...env },
       stdio: channel ? ['pipe', 'pipe', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe'],
@@ -239,6 +251,7 @@ export const createRunner = (options: { root: string; log: Logger; gitBinary: st
 
 const reasonOf = (stderr: string): GitErrorReason => {
   if (/not a git repository/.test(stderr)) return 'missing';
+  if (isOutOfMemory(stderr)) return 'too_large';
   if (/cannot lock ref|reference already exists|but expected/.test(stderr)) return 'conflict';
   return 'failed';
 };

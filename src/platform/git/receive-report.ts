@@ -1,3 +1,4 @@
+import { isOutOfMemory } from './memory-limit.ts';
 import { FLUSH, PacketSplitter, packet, sideBand } from './pkt-line.ts';
 import type { ReceiveCommands } from './receive-commands.ts';
 import type { RefRefusal, RefUpdate } from './types.ts';
@@ -32,7 +33,12 @@ export interface ReportReader {
   push(chunk: Buffer): void;
   /** Null when the answer held no report. */
   result(): { updated: ReadonlySet<string>; refused: RefRefusal[] } | null;
+  /** Told once, where git ran out of memory and the answer so far ends with a whole packet: what that means. */
+  remark(): Buffer | null;
 }
+
+const OUT_OF_MEMORY =
+  'The push holds an object that takes more memory than the hub gives to git. A large file can be sent whole: git -c core.bigFileThreshold=16m push';
 
 export const createReportReader = (capabilities: ReadonlySet<string>): ReportReader => {
   const outer = new PacketSplitter();
@@ -40,6 +46,7 @@ export const createReportReader = (capabilities: ReadonlySet<string>): ReportRea
   const updated = new Set<string>();
   const refused: RefRefusal[] = [];
   let reported = false;
+  let ranOut = false;
 
   const takeLine = (line: string) => {
     if (line.startsWith('unpack ')) reported = true;
@@ -60,12 +67,19 @@ export const createReportReader = (capabilities: ReadonlySet<string>): ReportRea
       outer.push(chunk);
       if (!capabilities.has('side-band-64k')) return readLines(outer);
       for (let payload = outer.next(); payload !== null; payload = outer.next()) {
-        if (payload === 'flush' || payload[0] !== 1) continue;
+        if (payload === 'flush') continue;
+        if (payload[0] === 2 && isOutOfMemory(payload.toString('latin1'))) ranOut = true;
+        if (payload[0] !== 1) continue;
         inner.push(payload.subarray(1));
         readLines(inner);
       }
     },
     result: () => (reported ? { updated, refused } : null),
+    remark: () => {
+      if (!ranOut || outer.rest().length > 0) return null;
+      ranOut = false;
+      return sideBand(2, Buffer.from(terminalLines([], [OUT_OF_MEMORY])));
+    },
   };
 };
 

@@ -129,10 +129,15 @@ export const createSmartHttp = (
         const [exitCode] = await Promise.all([
           git.exited,
           fed,
-          forward(git, stream, (chunk) => {
-            watch.touch();
-            report.push(chunk);
-          }),
+          forward(
+            git,
+            stream,
+            (chunk) => {
+              watch.touch();
+              report.push(chunk);
+            },
+            report.remark,
+          ),
         ]);
         const said = report.result();
         const updated = said?.updated ?? (await updatesSeen(push.updates, (ref) => refs.resolve(path, ref)));
@@ -217,11 +222,19 @@ const rewritten = async (
 };
 
 /** Passes the output on for as long as somebody takes it, and reads it to the end in any case. */
-const forward = async (git: GitProcess, stream: PassThrough, onChunk: (chunk: Buffer) => void): Promise<void> => {
+const forward = async (
+  git: GitProcess,
+  stream: PassThrough,
+  onChunk: (chunk: Buffer) => void,
+  /** What is to be said right behind the chunk. */
+  remark: () => Buffer | null = () => null,
+): Promise<void> => {
   for await (const chunk of git.stdout) {
     if (!Buffer.isBuffer(chunk)) continue;
     onChunk(chunk);
     if (!stream.destroyed && !stream.write(chunk)) await writable(stream);
+    const said = remark();
+    if (said !== null && !stream.destroyed) stream.write(said);
   }
 };
 
