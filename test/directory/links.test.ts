@@ -56,7 +56,7 @@ describe('LDAP group links', () => {
     });
     expect((await client.delete(links, { cn: 'staff', provider: 'ldapother' })).status).toBe(404);
     expect((await client.delete(links, { cn: 'staff', provider: 'ldapmain' })).status).toBe(204);
-    expect((await client.get(links)).body).toEqual([]);
+    expect(await client.get(links)).toMatchObject({ status: 404, body: { message: 'No linked LDAP groups found' } });
     expect((await client.get(`/groups/${own.id}`)).body).toMatchObject({ ldap_cn: null, ldap_access: null });
     expect(await eventsOf(own.id, 'ldap_group_link.')).toEqual([
       'ldap_group_link.created',
@@ -86,7 +86,8 @@ describe('LDAP group links', () => {
     [{ cn: 'a', group_access: 30 }, 'provider is missing'],
     [{ cn: 'a', group_access: 31, provider: 'ldapmain' }, 'group_access does not have a valid value'],
     [{ cn: ' ', group_access: 30, provider: 'ldapmain' }, "can't be blank"],
-    [{ cn: 'a', group_access: 30, provider: 'ldapnone' }, 'is not configured'],
+    [{ cn: 'a', group_access: 30, provider: ' ' }, "can't be blank"],
+    [{ cn: 'a', group_access: 30, provider: 'l'.repeat(256) }, 'is too long'],
     [{ filter: '(uid=a', group_access: 30, provider: 'ldapmain' }, 'must be a valid LDAP filter'],
     [{ filter: 'uid=a', group_access: 30, provider: 'ldapmain' }, 'must be a valid LDAP filter'],
     [{ filter: '('.repeat(1_900) + ')'.repeat(1_900), group_access: 30, provider: 'ldapmain' }, 'valid LDAP filter'],
@@ -94,7 +95,25 @@ describe('LDAP group links', () => {
     const answer = await app().as(owner).post(path(), body);
     expect(answer.status).toBe(400);
     expect(JSON.stringify(answer.body)).toContain(reason);
-    expect((await app().as(owner).get(path())).body).toEqual([]);
+    expect((await app().as(owner).get(path())).status).toBe(404);
+  });
+
+  it('come in pages, and a page beyond the last is empty', async () => {
+    const client = app().as(owner);
+    const own = await app().make.group({}, owner);
+    const links = `/groups/${own.id}/ldap_group_links`;
+    for (const cn of ['a', 'b', 'c']) await client.post(links, { cn, group_access: 10, provider: 'ldapmain' });
+    const second = await client.get(`${links}?per_page=2&page=2`);
+    expect(second.body).toMatchObject([{ cn: 'c' }]);
+    expect(second.headers.get('x-total')).toBe('3');
+    expect(await client.get(`${links}?page=9`)).toMatchObject({ status: 200, body: [] });
+    const query = `query($path: ID!) { group(fullPath: $path) { ldapGroupLinks(first: 2) {
+      count nodes { cn } pageInfo { hasNextPage } } } }`;
+    expect((await client.graphql(query, { path: own.full_path })).data.group.ldapGroupLinks).toEqual({
+      count: 3,
+      nodes: [{ cn: 'a' }, { cn: 'b' }],
+      pageInfo: { hasNextPage: true },
+    });
   });
 
   it('are there once', async () => {
@@ -214,8 +233,8 @@ describe('SAML group links', () => {
 
 describe('over GraphQL', () => {
   const links = `query($path: ID!) { group(fullPath: $path) {
-    samlGroupLinks { name accessLevel { integerValue } memberRoleId }
-    ldapGroupLinks { provider cn filter groupAccess { integerValue } }
+    samlGroupLinks { nodes { name accessLevel { integerValue } memberRoleId } }
+    ldapGroupLinks { nodes { provider cn filter groupAccess { integerValue } } }
     ldapSync { state } } }`;
 
   it('is the same', async () => {
@@ -237,12 +256,14 @@ describe('over GraphQL', () => {
       ldapGroupLink: { cn: null, filter: '(uid=*)' },
       errors: [],
     });
-    expect((await client.graphql(ldap, { path, provider: 'x' })).data.ldapGroupLinkCreate.errors).toEqual([
-      'Provider is not configured',
+    expect((await client.graphql(ldap, { path, provider: ' ' })).data.ldapGroupLinkCreate.errors).toEqual([
+      "Provider can't be blank",
     ]);
     expect((await client.graphql(links, { path })).data.group).toEqual({
-      samlGroupLinks: [{ name: 'g', accessLevel: { integerValue: 30 }, memberRoleId: null }],
-      ldapGroupLinks: [{ provider: 'ldapmain', cn: null, filter: '(uid=*)', groupAccess: { integerValue: 10 } }],
+      samlGroupLinks: { nodes: [{ name: 'g', accessLevel: { integerValue: 30 }, memberRoleId: null }] },
+      ldapGroupLinks: {
+        nodes: [{ provider: 'ldapmain', cn: null, filter: '(uid=*)', groupAccess: { integerValue: 10 } }],
+      },
       ldapSync: null,
     });
     expect((await app().as(maintainer).graphql(links, { path })).data.group).toEqual({
@@ -261,8 +282,8 @@ describe('over GraphQL', () => {
       ldapGroupLinkDelete(input: { groupPath: $path, provider: "ldapmain", filter: "(uid=*)" }) { errors } }`;
     expect((await client.graphql(drop, { path })).errors).toBeUndefined();
     expect((await client.graphql(links, { path })).data.group).toMatchObject({
-      samlGroupLinks: [],
-      ldapGroupLinks: [],
+      samlGroupLinks: { nodes: [] },
+      ldapGroupLinks: { nodes: [] },
     });
   });
 });

@@ -225,6 +225,26 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({ [user.id]: 30 });
   });
 
+  it('leaves out links to a provider that is not configured, takes no role meanwhile, and says so', async () => {
+    const [jane, joe] = [await known(), await known()];
+    const group = await app().make.group();
+    const staff = name();
+    await directory().group(staff, [jane.dn, joe.dn]);
+    await linkTo(group, { cn: staff, group_access: 40 });
+    await sync(group);
+    await linkTo(group, { cn: staff, group_access: 40, provider: 'ldapnone' });
+    await directory().group(staff, [jane.dn]);
+    expect(await sync(group)).toMatchObject({
+      state: 'FINISHED',
+      removed: 0,
+      error: "Not configured: ldapnone. Links to it were left out, and nobody's role was taken.",
+    });
+    expect(await membersOf(group)).toEqual({ [jane.user.id]: 40, [joe.user.id]: 40 });
+    await root().delete(`/groups/${group.id}/ldap_group_links`, { cn: staff, provider: 'ldapnone' });
+    expect(await sync(group)).toMatchObject({ state: 'FINISHED', removed: 1, error: null });
+    expect(await membersOf(group)).toEqual({ [jane.user.id]: 40 });
+  });
+
   it('goes on where a process died in the middle, and stops for a later one', async () => {
     const people = await Promise.all(Array.from({ length: 60 }, () => known()));
     const group = await app().make.group();

@@ -22,12 +22,13 @@ export interface NewLdapGroupLink extends LdapTarget {
   readonly group_access: number;
 }
 
-const MAX_CN = 255;
+const MAX_NAME = 255;
 
 /**
- * Links a group of a directory, or those whom a filter finds there; the next sync gives them the role.
+ * Links a group of a directory, or the people whom a filter finds there. The next sync gives them the role. A link to a
+ * directory that is not configured is stored and does nothing until it is.
  *
- * @throws DomainError `forbidden`, `parameters`, `invalid` (an unknown provider, a bad filter, a link that is there)
+ * @throws DomainError `forbidden`, `parameters`, `invalid` (a bad name or filter, a link that exists)
  */
 export const createLdapGroupLink = async (
   ctx: Context,
@@ -37,9 +38,8 @@ export const createLdapGroupLink = async (
   await requireManageLdap(ctx, group);
   if (!ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
   const { cn, filter } = checkTarget(target);
-  if (!ctx.services.config.ldapServers.some(({ name }) => name === provider)) {
-    throw invalid({ provider: ['is not configured'] });
-  }
+  if (provider.trim() === '') throw invalid({ provider: ["can't be blank"] });
+  if (provider.length > MAX_NAME) throw invalid({ provider: [`is too long (maximum is ${MAX_NAME} characters)`] });
   return ctx.transaction(async (tx) => {
     const link = await tx.db
       .insertInto('ldap_group_links')
@@ -108,7 +108,7 @@ const checkTarget = ({ cn, filter }: LdapTarget): { readonly cn: string | null; 
   }
   if (cn === undefined) throw badParameters('cn, filter are missing, exactly one parameter must be provided');
   if (cn.trim() === '') throw invalid({ cn: ["can't be blank"] });
-  if (cn.length > MAX_CN) throw invalid({ cn: [`is too long (maximum is ${MAX_CN} characters)`] });
+  if (cn.length > MAX_NAME) throw invalid({ cn: [`is too long (maximum is ${MAX_NAME} characters)`] });
   return { cn, filter: null };
 };
 

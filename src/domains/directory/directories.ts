@@ -1,37 +1,49 @@
 import { sql } from 'kysely';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { LdapError, withLdap } from '#platform/ldap/client.ts';
+import { withLdap } from '#platform/ldap/client.ts';
 import { nameVariants } from '#platform/ldap/names.ts';
+import type { LdapServer } from '#platform/ldap/servers.ts';
 import type { LdapGroupLink } from './queries.ts';
 
+export interface LinkedRoles {
+  /** The role that each user gets by the group's links, the highest where several links name them. */
+  readonly roles: ReadonlyMap<number, number>;
+  /** Providers that links name and the configuration does not: their links give no role. */
+  readonly unknownProviders: readonly string[];
+}
+
 /**
- * The role that each user of the hub is to have by the group's links: the highest where there are several. Users are
- * known in a directory by their identity there.
+ * Asks the directories for the people that the group's links name. Users are known in a directory by their identity
+ * there.
  *
- * @throws LdapError when any of the directories cannot be asked
+ * @throws LdapError when any of the configured directories cannot be asked
  */
-export const rolesInDirectories = async (ctx: Context, group: GroupRow): Promise<ReadonlyMap<number, number>> => {
+export const rolesInDirectories = async (ctx: Context, group: GroupRow): Promise<LinkedRoles> => {
   const links = await ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id).execute();
   const roles = new Map<number, number>();
+  const unknownProviders: string[] = [];
   for (const [provider, ofProvider] of Map.groupBy(links, (link) => link.provider)) {
-    const levels = await levelsByName(ctx, provider, ofProvider);
+    const server = ctx.services.config.ldapServers.find(({ name }) => name === provider);
+    if (!server) {
+      unknownProviders.push(provider);
+      continue;
+    }
+    const levels = await levelsByName(ctx, server, ofProvider);
     for (const { user_id, extern_uid } of await usersNamed(ctx, provider, [...levels.keys()])) {
       const level = levels.get(extern_uid) ?? 0;
       if (level > (roles.get(user_id) ?? 0)) roles.set(user_id, level);
     }
   }
-  return roles;
+  return { roles, unknownProviders };
 };
 
 /** By distinguished name, in lower case and every way it may be written. */
 const levelsByName = async (
   ctx: Context,
-  provider: string,
+  server: LdapServer,
   links: readonly LdapGroupLink[],
 ): Promise<Map<string, number>> => {
-  const server = ctx.services.config.ldapServers.find(({ name }) => name === provider);
-  if (!server) throw new LdapError(`The directory ${provider} is not configured any more`);
   const levels = new Map<string, number>();
   await withLdap(server, async (session) => {
     for (const { cn, filter, group_access } of links) {

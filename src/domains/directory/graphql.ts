@@ -2,6 +2,7 @@ import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createLdapGroupLink, deleteLdapGroupLinks, requestLdapSync } from './commands.ts';
@@ -18,6 +19,11 @@ const LdapGroupLinkRef = builder.objectRef<LdapGroupLink>('LdapGroupLink').imple
     groupAccess: t.field({ type: AccessLevelRef, nullable: false, resolve: (link) => link.group_access }),
   }),
 });
+
+const LdapGroupLinkConnection = builder.connectionObject(
+  { type: LdapGroupLinkRef, name: 'LdapGroupLinkConnection' },
+  { name: 'LdapGroupLinkEdge' },
+);
 
 const LdapSyncStateEnum = builder.enumType('LdapSyncState', {
   description: 'How a sync stands.',
@@ -51,12 +57,16 @@ const LdapSyncRef = builder.objectRef<LdapSync>('LdapSync').implement({
 });
 
 builder.objectField(GroupRef, 'ldapGroupLinks', (t) =>
-  t.field({
-    type: [LdapGroupLinkRef],
-    nullable: { list: true, items: false },
-    description: 'For those to see who may change them.',
-    resolve: async (group, _args, ctx) => ((await mayManageLdap(ctx, group)) ? listLdapGroupLinks(ctx, group) : null),
-  }),
+  t.connection(
+    {
+      type: LdapGroupLinkRef,
+      nullable: true,
+      description: 'The oldest first. For those who may change them; null for others.',
+      resolve: async (group, args, ctx, info) =>
+        (await mayManageLdap(ctx, group)) ? listConnection(args, info, listLdapGroupLinks(ctx, group)) : null,
+    },
+    LdapGroupLinkConnection,
+  ),
 );
 
 builder.objectField(GroupRef, 'ldapSync', (t) =>

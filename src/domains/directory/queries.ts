@@ -1,6 +1,7 @@
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { type List, listOf } from '#platform/db/list.ts';
 import type { LdapGroupLinks, LdapSyncs } from '#platform/db/tables.ts';
 import { requireManageLdap } from './policy.ts';
 
@@ -10,10 +11,11 @@ export type LdapGroupLink = Selectable<LdapGroupLinks>;
 /** How the latest sync of a group stands. */
 export type LdapSync = Selectable<LdapSyncs>;
 
-/** All links of the group, the oldest first: there are few. @throws DomainError `forbidden` */
-export const listLdapGroupLinks = async (ctx: Context, group: GroupRow): Promise<LdapGroupLink[]> => {
+/** The links of the group, the oldest first. @throws DomainError `forbidden` */
+export const listLdapGroupLinks = async (ctx: Context, group: GroupRow): Promise<List<LdapGroupLink>> => {
   await requireManageLdap(ctx, group);
-  return ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id).orderBy('id').execute();
+  const links = ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id);
+  return listOf(ctx.db, links, [{ by: sql.ref('id'), of: (link) => link.id }], 'asc');
 };
 
 /** The latest sync, or null when there was none. @throws DomainError `forbidden` */

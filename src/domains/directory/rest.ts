@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
+import { DomainError } from '#platform/errors.ts';
+import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, exclusive, idOrPath, integer, text } from '#rest/params.ts';
-import { type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
 import { createLdapGroupLink, deleteLdapGroupLinks, requestLdapSync } from './commands.ts';
 import { type LdapGroupLink, listLdapGroupLinks } from './queries.ts';
 
@@ -23,14 +25,19 @@ const rules = [atLeastOneOf('cn', 'filter'), exclusive('cn', 'filter')] as const
 
 /** Specification 3 §4.6. */
 export const routes: readonly Route[] = [
-  route({
-    method: 'GET',
+  listRoute({
     path: '/groups/:id/ldap_group_links',
     tag,
     summary: 'List the LDAP group links of a group',
+    description: '404 when the group has none.',
+    paging: 'offset',
     input: { id: idOrPath() },
-    response: z.array(ldapGroupLinkRecord),
-    run: async (ctx, { id }) => (await listLdapGroupLinks(ctx, await getGroup(ctx, id))).map(toRecord),
+    item: ldapGroupLinkRecord,
+    run: async (ctx, { id }, page) => {
+      const links = await readPage(await listLdapGroupLinks(ctx, await getGroup(ctx, id)), page);
+      if (links.total === 0) throw new DomainError('not_found', 'No linked LDAP groups found');
+      return { ...links, items: links.items.map(toRecord) };
+    },
   }),
   route({
     method: 'POST',

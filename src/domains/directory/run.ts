@@ -33,7 +33,7 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
   if (!group) return;
   try {
     await note(ctx, group, run, sql`state = 'running', started_at = coalesce(started_at, now())`, ldapSyncStarted);
-    const { roles, changes } = await differences(ctx, group);
+    const { roles, changes, unknownProviders } = await differences(ctx, group);
     await note(
       ctx,
       group,
@@ -55,7 +55,8 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
         await note(tx, group, run, counted, ldapSyncProgressed);
       });
     }
-    await note(ctx, group, run, sql`state = 'finished', finished_at = now()`, ldapSyncFinished);
+    const leftOut = unknownProviders.length === 0 ? null : leftOutSentence(unknownProviders);
+    await note(ctx, group, run, sql`state = 'finished', finished_at = now(), error = ${leftOut}`, ldapSyncFinished);
   } catch (error) {
     if (error instanceof Superseded) return;
     const known = error instanceof LdapError;
@@ -71,7 +72,7 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
 
 /** The roles that people are to have, and whose membership has to be looked at. */
 const differences = async (ctx: Context, group: GroupRow) => {
-  const roles = await rolesInDirectories(ctx, group);
+  const { roles, unknownProviders } = await rolesInDirectories(ctx, group);
   const members = await ctx.db
     .selectFrom('members')
     .select(['user_id', 'access_level', 'source', 'override'])
@@ -81,12 +82,21 @@ const differences = async (ctx: Context, group: GroupRow) => {
     .execute();
   const present = new Map(members.map((member) => [member.user_id ?? 0, member]));
   const changes: number[] = [];
+  // A directory that is missing may have given any of the present roles: nobody loses one before it can be asked.
+  const mayTake = unknownProviders.length === 0;
   for (const [userId, level] of roles) {
-    if (!isInLine(present.get(userId), level, 'ldap')) changes.push(userId);
+    const member = present.get(userId);
+    const keepsMore = !mayTake && member?.source === 'ldap' && member.access_level > level;
+    if (!keepsMore && !isInLine(member, level, 'ldap')) changes.push(userId);
   }
-  for (const [userId, { source }] of present) if (source === 'ldap' && !roles.has(userId)) changes.push(userId);
-  return { roles, changes };
+  if (mayTake) {
+    for (const [userId, { source }] of present) if (source === 'ldap' && !roles.has(userId)) changes.push(userId);
+  }
+  return { roles, changes, unknownProviders };
 };
+
+const leftOutSentence = (providers: readonly string[]): string =>
+  `Not configured: ${providers.join(', ')}. Links to it were left out, and nobody's role was taken.`;
 
 const checkIsLatest = async (tx: Tx, group: GroupRow, run: number): Promise<void> => {
   const { rows } = await sql`

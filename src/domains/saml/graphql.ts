@@ -3,6 +3,7 @@ import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { builder } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createSamlGroupLink, deleteSamlGroupLink } from './commands.ts';
@@ -18,14 +19,24 @@ const SamlGroupLinkRef = builder.objectRef<SamlGroupLink>('SamlGroupLink').imple
   }),
 });
 
+const SamlGroupLinkConnection = builder.connectionObject(
+  { type: SamlGroupLinkRef, name: 'SamlGroupLinkConnection' },
+  { name: 'SamlGroupLinkEdge' },
+);
+
 builder.objectField(GroupRef, 'samlGroupLinks', (t) =>
-  t.field({
-    type: [SamlGroupLinkRef],
-    nullable: { list: true, items: false },
-    description: 'For Owners to see.',
-    resolve: (group, _args, ctx) =>
-      canOnGroup(ctx, group, 'admin_saml_group_link') ? listSamlGroupLinks(ctx, group) : null,
-  }),
+  t.connection(
+    {
+      type: SamlGroupLinkRef,
+      nullable: true,
+      description: 'The oldest first. For Owners; null for others.',
+      resolve: (group, args, ctx, info) =>
+        canOnGroup(ctx, group, 'admin_saml_group_link')
+          ? listConnection(args, info, listSamlGroupLinks(ctx, group))
+          : null,
+    },
+    SamlGroupLinkConnection,
+  ),
 );
 
 mutationField('samlGroupLinkCreate', {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
+import { readPage } from '#platform/paging.ts';
 import { idOrPath, integer, text } from '#rest/params.ts';
-import { type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route } from '#rest/route.ts';
 import { createSamlGroupLink, deleteSamlGroupLink } from './commands.ts';
 import { getSamlGroupLink, listSamlGroupLinks, type SamlGroupLink } from './queries.ts';
 
@@ -15,14 +16,17 @@ const toRecord = ({ name, access_level, member_role_id }: SamlGroupLink) => ({ n
 
 /** Specification 3 §4.6. */
 export const routes: readonly Route[] = [
-  route({
-    method: 'GET',
+  listRoute({
     path: '/groups/:id/saml_group_links',
     tag,
     summary: 'List the SAML group links of a group',
+    paging: 'offset',
     input: { id: idOrPath() },
-    response: z.array(samlGroupLinkRecord),
-    run: async (ctx, { id }) => (await listSamlGroupLinks(ctx, await getGroup(ctx, id))).map(toRecord),
+    item: samlGroupLinkRecord,
+    run: async (ctx, { id }, page) => {
+      const links = await readPage(listSamlGroupLinks(ctx, await getGroup(ctx, id)), page);
+      return { ...links, items: links.items.map(toRecord) };
+    },
   }),
   route({
     method: 'GET',
