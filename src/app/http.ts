@@ -82,7 +82,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
       if (!reply.raw.writableFinished) request.abortController?.abort();
       record(request, reply);
     });
-    done(refuseUrl(request.raw.url ?? '') ?? (request.is404 ? refuseMethod(request, methodsOf) : undefined));
+    // An unknown path is refused before its body is parsed: what is wrong with the body does not matter.
+    done(refuseUrl(request.raw.url ?? '') ?? (request.is404 ? noSuchRoute(request, methodsOf) : undefined));
   });
   fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
   fastify.setErrorHandler((error, request, reply) => {
@@ -141,13 +142,14 @@ const refuseUrl = (url: string): Error | undefined => {
   return DOT_SEGMENT.test(pathOf(url)) ? new RestError(400, { error: '400 Bad Request' }) : undefined;
 };
 
-/** Before the body is read: what there is no route for has no parser. */
-const refuseMethod = (
+/** 405 for a known path that lacks the method, else 404. */
+const noSuchRoute = (
   { method, raw: { url = '' } }: FastifyRequest,
   methodsOf: (path: string) => readonly string[],
-): Error | undefined => {
+): RestError => {
   const methods = methodsOf(pathOf(url));
-  return methods.length === 0 || methods.includes(method) ? undefined : methodNotAllowed(methods);
+  const isKnown = methods.length === 0 || methods.includes(method);
+  return isKnown ? new RestError(404, NO_SUCH_ROUTE) : methodNotAllowed(methods);
 };
 
 const REASONS: Readonly<Record<number, string>> = {

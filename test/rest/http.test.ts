@@ -333,6 +333,13 @@ describe('hostile requests', () => {
     }
   });
 
+  it.each(['', '{'])('a path that does not exist is a 404 whatever its body is: %j', async (body) => {
+    for (const method of ['POST', 'PUT', 'DELETE']) {
+      const answer = await app.ask(`${API}/nowhere`, { method, headers: { 'content-type': 'application/json' }, body });
+      expect([method, answer.status, answer.json()]).toEqual([method, 404, { error: '404 Not Found' }]);
+    }
+  });
+
   it('a megabyte of query and conflicting framing are refused on the wire', async () => {
     const raw = (text: string) =>
       new Promise<string>((resolve, reject) => {

@@ -13,13 +13,19 @@ export const ownerOf = (place: Place) =>
   ({ column: OWNERS[place.kind], id: place.kind === 'group' ? place.group.id : place.project.id }) as const;
 
 /**
- * The rule that was set on the group or project itself.
+ * The rule that was set on the group or project itself, or null.
  *
- * @throws `not_found` (Group, Project; Push rule where none is set), `forbidden`
+ * @throws DomainError `not_found` (Group, Project), `forbidden`
  */
-export const getPushRule = async (ctx: Context, at: PushRulePlace): Promise<PushRule> => {
+export const findPushRule = async (ctx: Context, at: PushRulePlace): Promise<PushRule | null> => {
   const { column, id } = ownerOf(await getPushRulePlace(ctx, at));
   const rule = await ctx.db.selectFrom('push_rules').selectAll().where(column, '=', id).executeTakeFirst();
+  return rule ?? null;
+};
+
+/** The same. @throws DomainError `not_found` (Group, Project; Push Rule when none is set), `forbidden` */
+export const getPushRule = async (ctx: Context, at: PushRulePlace): Promise<PushRule> => {
+  const rule = await findPushRule(ctx, at);
   if (!rule) throw notFound('Push Rule');
   return rule;
 };

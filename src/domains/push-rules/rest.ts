@@ -3,9 +3,10 @@ import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
 import { FLAGS, MAX_FILE_SIZE, PATTERNS } from './model.ts';
-import { getPushRule } from './queries.ts';
+import { findPushRule, getPushRule } from './queries.ts';
 import { pushRuleRecords } from './record.ts';
 
+const tag = 'Push rules';
 const flag = (name: keyof typeof FLAGS) => boolean().optional().describe(`Refuse: ${FLAGS[name]}`);
 const pattern = (name: keyof typeof PATTERNS) => text().nullish().describe(PATTERNS[name]);
 
@@ -27,18 +28,7 @@ const attributes = {
 
 const pushRuleRoutes = (kind: PlaceKind, path: '/groups/:id/push_rule' | '/projects/:id/push_rule'): Route[] => {
   const { record, of } = pushRuleRecords[kind];
-  const tag = 'Push rules';
   return [
-    route({
-      method: 'GET',
-      path,
-      tag,
-      summary: `Get the push rule of a ${kind}`,
-      description: 'The one set here: 404 where none is, also when that of a group above governs.',
-      input: { id: idOrPath() },
-      response: record,
-      run: async (ctx, { id }) => of(await getPushRule(ctx, { kind, id })),
-    }),
     route({
       method: 'POST',
       path,
@@ -71,6 +61,29 @@ const pushRuleRoutes = (kind: PlaceKind, path: '/groups/:id/push_rule' | '/proje
 };
 
 export const routes: readonly Route[] = [
+  route({
+    method: 'GET',
+    path: '/groups/:id/push_rule',
+    tag,
+    summary: 'Get the push rule of a group',
+    description: 'The one set on this group; 404 when there is none, even if a rule of a group above applies.',
+    input: { id: idOrPath() },
+    response: pushRuleRecords.group.record,
+    run: async (ctx, { id }) => pushRuleRecords.group.of(await getPushRule(ctx, { kind: 'group', id })),
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/push_rule',
+    tag,
+    summary: 'Get the push rule of a project',
+    description: 'The one set on this project; `null` when there is none, even if a rule of a group above applies.',
+    input: { id: idOrPath() },
+    response: pushRuleRecords.project.record.nullable(),
+    run: async (ctx, { id }) => {
+      const rule = await findPushRule(ctx, { kind: 'project', id });
+      return rule && pushRuleRecords.project.of(rule);
+    },
+  }),
   ...pushRuleRoutes('group', '/groups/:id/push_rule'),
   ...pushRuleRoutes('project', '/projects/:id/push_rule'),
 ];
