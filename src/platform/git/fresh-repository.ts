@@ -123,7 +123,11 @@ const asBroken = async (what: string, call: Promise<unknown>): Promise<void> => 
     if (/exceeds maximum allowed size/.test(error.stderr))
       throw new GitError('too_large', `${what} is too large`, error);
     if (isOutOfMemory(error.stderr))
-      throw new GitError('too_large', `${what} holds an object that takes more memory than the hub gives to git`, error);
+      throw new GitError(
+        'too_large',
+        `${what} holds an object that takes more memory than the hub gives to git`,
+        error,
+      );
     if (error.reason === 'failed' || error.reason === 'conflict') {
       throw new GitError('invalid', `${what} is broken: its objects or references are not valid`, error);
     }
