@@ -42,6 +42,7 @@ export const createTestServices = async (
     services,
     [Symbol.asyncDispose]: async () => {
       await http.close();
+      await services.git.close();
       await pool.end();
       await rm(dataDir, { recursive: true, force: true });
     },

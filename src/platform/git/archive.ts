@@ -31,8 +31,7 @@ export const createArchives = (runner: Runner): ArchiveFunctions => {
       const packed = format === 'tar.bz2';
       const args = ['archive', `--format=${packed ? 'tar' : format}`, `--prefix=${prefix}`, commit];
       if (folder !== undefined) args.push('--', folder);
-      const git = runner.launch(path, args, { config: CONFIG });
-      git.stdin.end();
+      const git = runner.launch(path, args, { config: CONFIG, input: '' });
       const stream = streamOf(git, { signal, timeoutMs });
       if (!packed) return stream;
       const output = Readable.from(bzip2(stream), { objectMode: false });

@@ -13,9 +13,10 @@ export const borrow = async (
 ): Promise<void> => {
   const folder = join(env.GIT_OBJECT_DIRECTORY ?? '', 'pack');
   await mkdir(folder, { recursive: true });
-  const list = runner.launch(path, ['rev-list', '--objects', '--not', '--all', '--not', '--stdin'], { env });
-  list.stdin.end(`${oid}\n`);
-  const pack = runner.launch(path, ['pack-objects', '--quiet', '--delta-base-offset', join(folder, 'pack')], { env });
+  const [list, pack] = await Promise.all([
+    runner.launch(path, ['rev-list', '--objects', '--not', '--all', '--not', '--stdin'], { env, input: `${oid}\n` }),
+    runner.launch(path, ['pack-objects', '--quiet', '--delta-base-offset', join(folder, 'pack')], { env }),
+  ]);
   pack.stdout.resume();
   list.stdout.pipe(pack.stdin);
   const timer = setTimeout(() => {

@@ -25,8 +25,9 @@ export const createBundles = (
       // HEAD tells the importer the default branch; an unborn one cannot be named.
       const head = await runner.run(path, ['rev-parse', '--verify', '--quiet', 'HEAD'], { allow: [1] });
       const revisions = [...(head.exitCode === 0 ? ['HEAD'] : []), ...EXPORTED.map((prefix) => `--glob=${prefix}*`)];
-      const bundle = runner.launch(path, ['bundle', 'create', '--quiet', '--version=2', '-', ...revisions]);
-      bundle.stdin.end();
+      const bundle = runner.launch(path, ['bundle', 'create', '--quiet', '--version=2', '-', ...revisions], {
+        input: '',
+      });
       return streamOf(bundle, { signal, timeoutMs });
     },
 

@@ -37,8 +37,9 @@ export const createCopies = (
         await linkObjects(runner.directory(from), runner.directory(fresh), signal);
         await setRefs(runner, fresh, refs, signal);
       } else {
-        const packing = runner.launch(from, ['pack-objects', '--quiet', '--revs', '--delta-base-offset', '--stdout']);
-        packing.stdin.end(refs.map(({ oid }) => `${oid}\n`).join(''));
+        const packing = runner.launch(from, ['pack-objects', '--quiet', '--revs', '--delta-base-offset', '--stdout'], {
+          input: refs.map(({ oid }) => `${oid}\n`).join(''),
+        });
         const pack = streamOf(packing, { signal, timeoutMs });
         await takePack(runner, fresh, pack, refs, { maxBytes: 0, signal, timeoutMs }, 'The repository');
       }

@@ -76,6 +76,9 @@ export const createGit = (options: GitOptions): Git => {
       return version;
     },
 
-    close: () => objects.close(),
+    async close() {
+      await objects.close();
+      await runner.close();
+    },
   };
 };

@@ -1,5 +1,4 @@
 import { accessSync, constants, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { GitError } from './git-error.ts';
 import type { GitProcess } from './process.ts';
@@ -58,8 +57,8 @@ export const createIncomingHook = (root: string): IncomingHook => {
         git.kill('failed');
         throw new GitError('failed', 'The push cannot be checked', { cause });
       }
-      const channel = git.child.stdio[3];
-      if (!(channel instanceof Socket)) throw new GitError('failed', 'The push cannot be checked');
+      const { channel } = git;
+      if (channel === null) throw new GitError('failed', 'The push cannot be checked');
       channel.on('error', () => {}); // git ended: nobody is left to ask
       let asked = '';
       channel.setEncoding('utf8');

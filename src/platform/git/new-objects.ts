@@ -28,13 +28,22 @@ export const createNewObjects = (
   env: Environment = {},
 ): NewObjects => {
   /** The revisions that the tips bring, each line of them given to a second git. */
-  const walk = (tips: readonly string[], flags: readonly string[], reader: readonly string[], call: CallOptions) => {
+  const walk = async function* (
+    tips: readonly string[],
+    flags: readonly string[],
+    reader: readonly string[],
+    call: CallOptions,
+  ): AsyncGenerator<Buffer> {
     if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
-    const list = runner.launch(path, ['rev-list', ...flags, ...UNREACHED], { env });
-    list.stdin.end(`${tips.join('\n')}\n`);
-    const read = runner.launch(path, reader, { env });
-    list.stdout.pipe(read.stdin);
-    return untilBothEnd(list, streamOf(read, { timeoutMs: TIMEOUT_MS, ...call }));
+    const list = await runner.launch(path, ['rev-list', ...flags, ...UNREACHED], {
+      env,
+      input: `${tips.join('\n')}\n`,
+    });
+    const reading = runner.launch(path, reader, { env }).then((read) => {
+      list.stdout.pipe(read.stdin);
+      return read;
+    });
+    yield* untilBothEnd(list, streamOf(reading, { timeoutMs: TIMEOUT_MS, ...call }));
   };
 
   return {

@@ -78,7 +78,7 @@ interface Pending {
 const HEADER = /^([0-9a-f]{40,64}) (commit|tree|blob|tag) (\d+)$/;
 
 const openSession = (runner: Runner, path: string, onEnd: () => void): Session => {
-  const git: GitProcess = runner.launch(path, ['cat-file', '--batch-command', '--buffer']);
+  let git: GitProcess | null = null;
   const queue: Pending[] = [];
   let timer = setTimeout(() => {}, 0);
   let header = '';
@@ -87,7 +87,7 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
 
   const rearm = () => {
     clearTimeout(timer);
-    timer = queue.length > 0 ? setTimeout(() => git.kill('timeout'), ANSWER_TIMEOUT_MS) : setTimeout(end, IDLE_MS);
+    timer = queue.length > 0 ? setTimeout(() => git?.kill('timeout'), ANSWER_TIMEOUT_MS) : setTimeout(end, IDLE_MS);
     timer.unref();
   };
   const answer = (result: GitObject | null) => {
@@ -104,7 +104,7 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
     object = { oid, type, size, kept: [], left: size + 1 };
   };
 
-  git.stdout.on('data', (chunk: Buffer) => {
+  const onData = (chunk: Buffer) => {
     let at = 0;
     while (at < chunk.length) {
       if (object) {
@@ -130,19 +130,24 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
       header = '';
       takeHeader(line);
     }
-  });
+  };
 
   /** All that is asked in one turn goes and comes back in one piece: each write wakes the other process up. */
   const send = () => {
-    if (unsent === '') return;
+    if (unsent === '' || git === null) return;
     git.stdin.write(`${unsent}flush\n`);
     unsent = '';
   };
 
-  const finished = git.exited.then(
-    (code) => git.failure(code),
-    (error: unknown) => (error instanceof Error ? error : new GitError('failed', String(error))),
-  );
+  const starting = runner.launch(path, ['cat-file', '--batch-command', '--buffer']).then((started) => {
+    git = started;
+    started.stdout.on('data', onData);
+    send();
+    return started;
+  });
+  const finished = starting
+    .then(async (started) => started.failure(await started.exited))
+    .catch((error: unknown) => (error instanceof Error ? error : new GitError('failed', String(error))));
   const over = finished.then((error) => {
     clearTimeout(timer);
     onEnd();
@@ -150,8 +155,13 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
   });
   const end = (): Promise<void> => {
     onEnd();
-    send();
-    git.stdin.end();
+    starting.then(
+      (started) => {
+        send();
+        started.stdin.end();
+      },
+      () => {}, // those who asked are told
+    );
     return over;
   };
   rearm();

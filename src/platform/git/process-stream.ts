@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import type { GitErrorReason } from './git-error.ts';
 import type { GitProcess } from './process.ts';
 import type { CallOptions } from './types.ts';
 
@@ -11,18 +12,25 @@ interface StreamOptions extends CallOptions {
  * The output of a process as a stream that fails when the process does. Ends the process when the reader goes away,
  * on abort, when the time is over, or when the reader has taken nothing for `idleTimeoutMs`. `before` is sent first.
  */
-export const streamOf = (git: GitProcess, options: StreamOptions = {}): Readable => {
+export const streamOf = (launched: Promise<GitProcess>, options: StreamOptions = {}): Readable => {
   const { signal, timeoutMs, idleTimeoutMs, before } = options;
-  // When a process ends, Node throws away what nobody has begun to read; with this it counts as begun.
-  git.stdout.on('readable', () => {});
+  const starting = launched.then((git) => {
+    // What nobody has begun to read is thrown away when the process ends; with this it counts as begun.
+    git.stdout.on('readable', () => {});
+    return git;
+  });
+  // The generator sees a rejection, unless nobody reads.
+  starting.catch(() => {});
+  const kill = (reason: GitErrorReason) => void starting.then((git) => git.kill(reason)).catch(() => {});
   let produced = 0;
   const output = async function* (): AsyncGenerator<Buffer> {
-    const onAbort = () => git.kill('aborted');
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => git.kill('timeout'), timeoutMs);
+    const onAbort = () => kill('aborted');
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => kill('timeout'), timeoutMs);
     signal?.addEventListener('abort', onAbort, { once: true });
     if (signal?.aborted) onAbort();
     let whole = false;
     try {
+      const git = await starting;
       if (before) yield before;
       for await (const chunk of git.stdout) {
         produced += chunk.length;
@@ -34,7 +42,7 @@ export const streamOf = (git: GitProcess, options: StreamOptions = {}): Readable
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
-      if (!whole) git.kill('aborted');
+      if (!whole) kill('aborted');
     }
   };
   const stream = Readable.from(output(), { objectMode: false });
@@ -43,14 +51,14 @@ export const streamOf = (git: GitProcess, options: StreamOptions = {}): Readable
     const timer = setInterval(() => {
       const now = produced - stream.readableLength;
       if (now === taken) {
-        git.kill('timeout');
-        stream.destroy(git.failure(null));
+        kill('timeout');
+        starting.then((git) => stream.destroy(git.failure(null))).catch(() => {});
       }
       taken = now;
     }, idleTimeoutMs);
     stream.once('close', () => clearInterval(timer));
   }
   // A reader that leaves before the first read never enters the generator.
-  stream.once('close', () => git.kill('aborted'));
+  stream.once('close', () => kill('aborted'));
   return stream;
 };

@@ -1,10 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import type { Readable, Writable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import type { Logger } from '../log.ts';
 import { GitError, type GitErrorReason } from './git-error.ts';
+import { createLauncher } from './launcher.ts';
 import { createAllowance, FRUGAL, isOutOfMemory, limited } from './memory-limit.ts';
 import { streamOf } from './process-stream.ts';
 import { storageDirectory } from './storage-path.ts';
@@ -16,6 +16,11 @@ export interface LaunchOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Opens file descriptor 3 of the child as a channel of its own. */
   readonly channel?: boolean;
+}
+
+interface ProcessOptions extends LaunchOptions {
+  /** All that the process is given to read. Its standard input stays open without. */
+  readonly input?: string | undefined;
 }
 
 export interface RunOptions extends LaunchOptions, CallOptions {
@@ -37,10 +42,14 @@ export interface RunResult {
 
 /** A git process under way. */
 export interface GitProcess {
-  readonly child: ChildProcess;
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** Resolves with the exit code (0 to 255, or null when a signal ended it); rejects only when git could not be started. */
+  /** File descriptor 3, where it was asked for. */
+  readonly channel: Duplex | null;
+  /**
+   * Resolves when it has ended and its output is closed, with the exit code (0 to 255, or null when a signal ended it).
+   * Rejects only when git could not be started.
+   */
   readonly exited: Promise<number | null>;
   stderr(): string;
   /** Ends it and what it started, and says why: `failure` then gives that reason. */
@@ -55,10 +64,13 @@ export interface Runner {
   readonly root: string;
   readonly log: Logger;
   directory(path: string): string;
-  launch(path: string | null, args: readonly string[], options?: LaunchOptions): GitProcess;
+  /** Starts a process that the caller reads, writes and waits for. Throws `failed` when git cannot be started. */
+  launch(path: string | null, args: readonly string[], options?: ProcessOptions): Promise<GitProcess>;
   run(path: string | null, args: readonly string[], options?: RunOptions): Promise<RunResult>;
   /** The same for output that is read as it comes, at once; ends the process when the reader has enough. */
   stream(path: string, args: readonly string[], options?: StreamOptions): AsyncGenerator<Buffer>;
+  /** Ends all processes that still run. */
+  close(): Promise<void>;
 }
 
 const MAX_STDERR_BYTES = 16 * 1024;
@@ -124,8 +136,9 @@ export const createRunner = (options: RunnerOptions): Runner => {
   const directory = (path: string) => storageDirectory(root, path);
   const slots = createSlots(MAX_RUNNING);
   const allowance = createAllowance(options.memoryMiB);
+  const launcher = createLauncher(log);
 
-  const launch: Runner['launch'] = (path, args, { config = [], env = {}, channel = false } = {}) => {
+  const launch: Runner['launch'] = async (path, args, { config = [], env = {}, channel = false, input } = {}) => {
     const command = args[0] ?? '';
     const argv = [
       ...[...ALWAYS, ...config].flatMap((setting) => ['-c', setting]),
@@ -133,18 +146,19 @@ export const createRunner = (options: RunnerOptions): Runner => {
       '--literal-pathspecs',
       ...args,
     ];
+    const notStarted = (cause: unknown) => new GitError('failed', 'git could not be started', { command, cause });
     const program = limited(gitBinary, argv, allowance(path === null ? null : directory(path)));
-    const child = spawn(program.file, program.args, {
-      cwd: root,
-      env: { ...environment, ...env },
-      stdio: channel ? ['pipe', 'pipe', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe'],
-      // A group of its own, so that what git starts can be ended with it.
-      detached: true,
-    });
-    const { stdin, stdout, stderr } = child;
-    if (!stdin || !stdout || !stderr) throw new GitError('failed', MESSAGES.failed, { command });
-    // A child that ends early breaks the pipe; its exit code tells more.
-    stdin.on('error', () => {});
+    const launched = await launcher
+      .launch({ ...program, cwd: root, env: { ...environment, ...env }, channel })
+      .catch((error: unknown) => {
+        throw notStarted(error);
+      });
+    const { stdin, stdout, stderr } = launched;
+    // A process that ends early breaks the connection; its exit code tells more.
+    for (const stream of [stdin, stdout, stderr]) stream.on('error', () => {});
+    // Nothing comes this way but the news that the process has closed it.
+    stdin.resume();
+    if (input !== undefined) stdin.end(input);
     let errors = '';
     stderr.setEncoding('utf8');
     stderr.on('data', (chunk: string) => {
@@ -153,37 +167,35 @@ export const createRunner = (options: RunnerOptions): Runner => {
     const stderrText = () => errors.replaceAll(root, '').trim();
     let killedFor: GitErrorReason | null = null;
     let ended = false;
-    const signalGroup = (signal: NodeJS.Signals) => {
-      if (ended || child.pid === undefined) return;
-      try {
-        process.kill(-child.pid, signal);
-      } catch {
-        child.kill(signal); // not yet, or no longer, the head of a group
-      }
-    };
-    const exited = new Promise<number | null>((resolve, reject) => {
-      child.once('error', (cause) => {
+    const outputClosed = Promise.all([closed(stdout), closed(stderr)]);
+    const exited = launched.exited.then(
+      async (code) => {
         ended = true;
-        reject(new GitError('failed', 'git could not be started', { command, cause }));
-      });
-      child.once('close', (code) => {
+        stdin.destroy();
+        // Output that nobody has begun to read would keep the connection open.
+        if (stdout.readableFlowing === null && stdout.listenerCount('readable') === 0) stdout.resume();
+        await outputClosed;
+        return code;
+      },
+      (error: unknown) => {
         ended = true;
-        resolve(code);
-      });
-    });
+        for (const stream of [stdin, stdout, stderr]) stream.destroy();
+        throw notStarted(error);
+      },
+    );
     // Whoever awaits it sees the rejection; nobody may have come to that yet.
     exited.catch(() => {});
     const kill = (reason: GitErrorReason) => {
       if (ended) return;
       killedFor ??= reason;
       // SIGTERM lets git remove its lock files.
-      signalGroup('SIGTERM');
-      setTimeout(() => signalGroup('SIGKILL'), KILL_GRACE_MS).unref();
+      launched.signal('SIGTERM');
+      setTimeout(() => launched.signal('SIGKILL'), KILL_GRACE_MS).unref();
     };
     return {
-      child,
       stdin,
       stdout,
+      channel: launched.channel,
       exited,
       stderr: stderrText,
       kill,
@@ -207,9 +219,11 @@ export const createRunner = (options: RunnerOptions): Runner => {
     const startedAt = performance.now();
     try {
       if (signal?.aborted) throw new GitError('aborted', MESSAGES.aborted, { command: args[0] ?? '' });
-      const git = launch(path, args, options);
+      const { input: _, ...launchOptions } = options;
+      const git = await launch(path, args, launchOptions);
       const onAbort = () => git.kill('aborted');
       signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal?.aborted) onAbort();
       const timer = setTimeout(() => git.kill('timeout'), timeoutMs);
       try {
         const chunks: Buffer[] = [];
@@ -238,15 +252,14 @@ export const createRunner = (options: RunnerOptions): Runner => {
     const release = await slots.take();
     try {
       if (signal?.aborted) throw new GitError('aborted', MESSAGES.aborted, { command: args[0] ?? '' });
-      const git = launch(path, args, options);
-      git.stdin.end(input);
+      const git = launch(path, args, { ...options, input: input ?? '' });
       for await (const chunk of streamOf(git, { signal, timeoutMs })) if (Buffer.isBuffer(chunk)) yield chunk;
     } finally {
       release();
     }
   };
 
-  return { root, log, directory, launch, run, stream };
+  return { root, log, directory, launch, run, stream, close: () => launcher.close() };
 };
 
 const reasonOf = (stderr: string): GitErrorReason => {
@@ -277,8 +290,7 @@ export const feed = async (git: GitProcess, input: RunOptions['input']): Promise
     gone = true;
     wake();
   };
-  git.child.once('close', onClose);
-  git.child.once('error', onClose);
+  git.exited.then(onClose, onClose);
   try {
     while (!gone && !git.stdin.writableEnded && !git.stdin.destroyed) {
       const step = await new Promise<IteratorResult<Buffer> | null>((resolve, reject) => {
@@ -292,8 +304,6 @@ export const feed = async (git: GitProcess, input: RunOptions['input']): Promise
     git.kill('aborted');
     throw error;
   } finally {
-    git.child.off('close', onClose);
-    git.child.off('error', onClose);
     iterator.return?.().catch(() => {});
   }
   git.stdin.end();
@@ -312,6 +322,12 @@ export const writable = (stream: Writable): Promise<void> =>
     stream.on('drain', settle);
     stream.on('close', settle);
     stream.on('error', settle);
+  });
+
+const closed = (stream: Readable): Promise<void> =>
+  new Promise((resolve) => {
+    if (stream.closed) resolve();
+    else stream.once('close', resolve);
   });
 
 const createSlots = (count: number) => {

@@ -50,8 +50,8 @@ export const createSmartHttp = (
   objects: ObjectReader,
   refs: Pick<Git, 'resolve'>,
 ): SmartHttp => {
-  const serveFetch = (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Served => {
-    const git = runner.launch(path, ['upload-pack', '--strict', '--stateless-rpc', runner.directory(path)], {
+  const serveFetch = async (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Promise<Served> => {
+    const git = await runner.launch(path, ['upload-pack', '--strict', '--stateless-rpc', runner.directory(path)], {
       config: UPLOAD_CONFIG,
       env: protocolEnv(options.gitProtocol),
     });
@@ -96,14 +96,19 @@ export const createSmartHttp = (
     return receive(path, push, verdict, options);
   };
 
-  const receive = (path: string, push: ReceiveCommands, verdict: PushVerdict, options: ServeOptions): Served => {
+  const receive = async (
+    path: string,
+    push: ReceiveCommands,
+    verdict: PushVerdict,
+    options: ServeOptions,
+  ): Promise<Served> => {
     const held = new Set(verdict.fastForwardOnly);
     const rewritable = push.updates.filter(
       ({ ref, oldOid, newOid }) => held.has(ref) && oldOid !== null && newOid !== null,
     );
     const checked = push.isWhole || rewritable.length > 0 || options.onReceived !== undefined;
     const hooks = push.isWhole ? hook.manyRefsConfig : checked ? hook.config : [];
-    const git = runner.launch(path, ['receive-pack', '--stateless-rpc', runner.directory(path)], {
+    const git = await runner.launch(path, ['receive-pack', '--stateless-rpc', runner.directory(path)], {
       config: [...RECEIVE_CONFIG, `receive.maxInputSize=${options.maxInputBytes ?? 0}`, ...hooks],
       channel: checked,
     });
@@ -162,8 +167,7 @@ export const createSmartHttp = (
       // Pushes know no version 2.
       const env = upload ? protocolEnv(gitProtocol) : {};
       const args = [service.slice(4), '--stateless-rpc', '--http-backend-info-refs', runner.directory(path)];
-      const git = runner.launch(path, args, { config, env });
-      git.stdin.end();
+      const git = runner.launch(path, args, { config, env, input: '' });
       // git's own http-backend leaves the service header out in version 2.
       const before = env.GIT_PROTOCOL === 'version=2' ? [] : [packet(`# service=${service}\n`), FLUSH];
       return streamOf(git, { timeoutMs: ADVERTISE_TIMEOUT_MS, ...call, before: Buffer.concat(before) });

@@ -51,8 +51,7 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
     const info = validOid(oid) ? await objects.read(path, 'info', oid) : null;
     if (info?.type !== 'blob') return null;
     // A process of its own: a big blob must not hold up everybody else's reads.
-    const git = runner.launch(path, ['cat-file', 'blob', info.oid]);
-    git.stdin.end();
+    const git = runner.launch(path, ['cat-file', 'blob', info.oid], { input: '' });
     return { size: info.size, stream: streamOf(git, { signal, timeoutMs, idleTimeoutMs }) };
   };
 

@@ -1,0 +1,15 @@
+import { createInterface } from 'node:readline';
+import { createLauncher } from '#platform/git/launcher.ts';
+import { createLogger } from '#platform/log.ts';
+
+// A process that starts another through a launcher, and prints what that one prints, until it is killed.
+const launcher = createLauncher(createLogger('silent'));
+const [file = '', ...args] = process.argv.slice(2);
+const { stdout } = await launcher.launch({
+  file,
+  args,
+  cwd: '/',
+  env: { PATH: process.env.PATH ?? '' },
+  channel: false,
+});
+for await (const line of createInterface({ input: stdout })) console.log(line);
