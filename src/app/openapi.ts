@@ -1,6 +1,7 @@
+import { endpoints as oauth } from '#domains/oauth/openapi.ts';
 import { VERSION } from '#platform/version.ts';
 import { buildOpenApi } from '#rest/openapi.ts';
 import { routes } from './routes.ts';
 
-/** The OpenAPI 3.1 document of all declared routes, made anew: who needs it keeps it. */
-export const openApiDocument = (): object => buildOpenApi(routes, { version: VERSION });
+/** The OpenAPI 3.1 document of all routes and of OAuth's endpoints, made anew: whoever needs it keeps it. */
+export const openApiDocument = (): object => buildOpenApi([...routes, ...oauth], { version: VERSION });

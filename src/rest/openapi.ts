@@ -1,17 +1,20 @@
 import { z } from 'zod';
 import { keysetShape, nameKeysetShape, type Paging, pageShape } from './paging.ts';
 import { kindOf, type Shape } from './params.ts';
-import type { Route } from './route.ts';
+import type { Endpoint, Route } from './route.ts';
 
 interface Json {
   [key: string]: unknown;
 }
 
 /**
- * The OpenAPI 3.1 document of the declared routes. Records with an id (`.meta({ id: 'Project' })`) become components.
- * The same routes always give the same text.
+ * The OpenAPI 3.1 document of the routes, and of `endpoints` that are served elsewhere. Records with an id
+ * (`.meta({ id: 'Project' })`) become components. The same routes always give the same text.
  */
-export const buildOpenApi = (routes: readonly Route[], { version }: { readonly version: string }): object => {
+export const buildOpenApi = (
+  routes: readonly (Route | Endpoint)[],
+  { version }: { readonly version: string },
+): object => {
   const schemas: Json = {};
   const paths: Record<string, Json> = {};
   const sorted = routes.toSorted((left, right) => compare(left.url, right.url) || compare(left.method, right.method));
@@ -87,7 +90,7 @@ const pagingShape = (paging: Paging): Shape => {
   return paging.keyset === 'name' ? nameKeysetShape : keysetShape;
 };
 
-const operation = (route: Route, schemas: Json): Json => {
+const operation = (route: Route | Endpoint, schemas: Json): Json => {
   const shape: Shape = route.paging === null ? route.shape : { ...route.shape, ...pagingShape(route.paging) };
   const inPath = new Set(route.pathNames);
   const others = Object.keys(shape).filter((name) => !inPath.has(name));
@@ -120,16 +123,19 @@ const responseRef = (name: string) => ({ $ref: `#/components/responses/${name}` 
 
 const queryParameter = (name: string, schema: z.ZodType | undefined, schemas: Json): Json => {
   const json = inputSchema(schema, schemas);
+  const commas = json.type === 'array' && schema !== undefined && kindOf(schema)?.commas === true;
   return {
-    name: json.type === 'array' ? `${name}[]` : name,
+    // `labels=a,b` for lists that take commas (`labels[]=a` works too), `ids[]=1` for the others.
+    name: json.type === 'array' && !commas ? `${name}[]` : name,
     in: 'query',
     required: isRequired(schema),
     ...(json.type === 'object' ? { style: 'deepObject', explode: true } : {}),
+    ...(commas ? { style: 'form', explode: false } : {}),
     schema: json,
   };
 };
 
-const requestBody = (route: Route, shape: Shape, schemas: Json): Json => {
+const requestBody = (route: Route | Endpoint, shape: Shape, schemas: Json): Json => {
   const schema = inputSchema(z.object({ ...shape }), schemas);
   const required = Object.entries(shape)
     .filter(([, each]) => isRequired(each))
@@ -137,19 +143,29 @@ const requestBody = (route: Route, shape: Shape, schemas: Json): Json => {
   const media = { schema: { ...schema, ...(required.length === 0 ? {} : { required }) } };
   return {
     required: required.length > 0,
-    content:
-      route.files.size > 0
-        ? { 'multipart/form-data': media }
-        : { 'application/json': media, 'application/x-www-form-urlencoded': media, 'multipart/form-data': media },
+    content: Object.fromEntries(bodyTypes(route).map((type) => [type, media])),
   };
 };
 
-const success = (route: Route, schemas: Json): Json => {
+const COMMA_SEPARATED = { type: 'string' as const, description: 'Separated by commas.' };
+
+const bodyTypes = (route: Route | Endpoint): readonly string[] => {
+  if (route.kind === 'elsewhere') return ['application/x-www-form-urlencoded', 'application/json'];
+  if (route.files.size > 0) return ['multipart/form-data'];
+  return ['application/json', 'application/x-www-form-urlencoded', 'multipart/form-data'];
+};
+
+const success = (route: Route | Endpoint, schemas: Json): Json => {
   if (route.kind === 'stream') {
     return {
       description: 'The file.',
       content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
     };
+  }
+  if (route.kind === 'elsewhere' && route.response === null) {
+    return route.status === 302
+      ? { description: 'Leads on to `redirect_uri`, or to the page that asks.', headers: LOCATION }
+      : { description: 'A page.', content: { 'text/html': { schema: { type: 'string' } } } };
   }
   if (route.response === null) return { description: 'Done; no body.' };
   const schema = outputSchema(route.response, schemas);
@@ -161,6 +177,8 @@ const success = (route: Route, schemas: Json): Json => {
       }
     : { description: 'The record.', content: { 'application/json': { schema } } };
 };
+
+const LOCATION = { Location: { schema: { type: 'string', format: 'uri' } } };
 
 const PAGE_HEADERS = Object.fromEntries(
   Object.entries({
@@ -184,7 +202,7 @@ const jsonSchema = (schema: z.ZodType, io: 'input' | 'output', schemas: Json): J
     io,
     target: 'draft-2020-12',
     unrepresentable: 'any',
-    override: ({ zodSchema, jsonSchema: target }) => {
+    override: ({ zodSchema, jsonSchema: target, path }) => {
       // Clients have to bear fields that a later version adds.
       if (target.type === 'object' && target.additionalProperties === false) delete target.additionalProperties;
       // Bounds that are JavaScript's, not ours.
@@ -193,6 +211,14 @@ const jsonSchema = (schema: z.ZodType, io: 'input' | 'output', schemas: Json): J
       const { def } = zodSchema._zod;
       const kind = kindOf(zodSchema);
       if (kind && def.type === 'pipe') Object.assign(target, kind.json);
+      // Inside of a body or a hash, a list that takes commas may be one text. Alone it is a query parameter.
+      if (kind?.commas && def.type === 'pipe' && io === 'input' && path.includes('properties')) {
+        const array = { ...target };
+        for (const key of Object.keys(target)) Reflect.deleteProperty(target, key);
+        target.anyOf = [COMMA_SEPARATED, array];
+      }
+      // zod calls literals and unions of numbers `number`, whole or not.
+      if (target.type === 'number' && Number.isInteger(target.const)) target.type = 'integer';
       // zod leaves it out where a transformation follows; ours only change the spelling.
       if (kind && def.type === 'default' && 'defaultValue' in def) target.default = def.defaultValue;
     },
@@ -230,7 +256,7 @@ const pick = (shape: Shape, names: readonly string[]): Shape =>
 
 const openApiPath = (url: string): string => url.replace(/[:*]([A-Za-z_]+)/g, '{$1}');
 
-const operationId = ({ method, url }: Route): string =>
+const operationId = ({ method, url }: Route | Endpoint): string =>
   method.toLowerCase() +
   url
     .replace(/^\/api\/v4/, '')

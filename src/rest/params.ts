@@ -22,6 +22,8 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 interface Kind {
   readonly json: JsonSchema;
   readonly emptyIsNull: boolean;
+  /** A list that may come as `a,b` too. */
+  readonly commas?: true;
   readonly file?: FileOptions;
 }
 
@@ -176,7 +178,7 @@ export const list = <T extends z.ZodType>(
     (value) => (typeof value === 'string' && options.commas ? splitCommas(value) : toArray(value)),
     options.max === undefined ? z.array(item) : z.array(item).max(options.max),
   );
-  kinds.set(schema, { json: {}, emptyIsNull: false });
+  kinds.set(schema, { json: {}, emptyIsNull: false, ...(options.commas ? { commas: true } : {}) });
   return schema;
 };
 

@@ -190,6 +190,20 @@ export interface Route {
   handle(ctx: Context, sent: Parameters, http: Exchange): Promise<Outcome>;
 }
 
+/** What the OpenAPI document says of a path that is served outside the kit, by forms and errors of its own. */
+export type Endpoint = Omit<Route, 'kind' | 'handle'> & { readonly kind: 'elsewhere' };
+
+/** Describes such a path. `response: null` with status 302 is a redirect, and otherwise a page. */
+export const endpoint = (
+  declaration: Declaration<string, never> & { readonly input?: Shape; readonly response: z.ZodType | null },
+): Endpoint => ({
+  ...describe(declaration, declaration.input ?? NO_INPUT),
+  kind: 'elsewhere',
+  status: declaration.status ?? 200,
+  response: declaration.response,
+  paging: null,
+});
+
 const API_PREFIX = '/api/v4';
 const NOTHING = { nothing: true } as const;
 const NO_INPUT: NoInput = {};

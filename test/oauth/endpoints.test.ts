@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { CreatedApplication } from '#domains/oauth/applications.ts';
 import { approve } from '#domains/oauth/authorization.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
+import { endpoints } from '#domains/oauth/openapi.ts';
 import { publicKeys, rotateSigningKey, signingKey } from '#domains/oauth/signing-keys.ts';
 import { authorizedApplications, revokeAuthorization } from '#domains/oauth/tokens.ts';
 import { createContextFactory } from '#platform/create-context.ts';
@@ -364,4 +365,11 @@ describe('the sweep', () => {
       await db().selectFrom('oauth_grants').select('id').where('digest', '=', digestToken(code)).execute(),
     ).toEqual([]);
   });
+});
+
+test('the OpenAPI document describes only what is served', async () => {
+  for (const { method, url } of endpoints) {
+    const answer = await fetch(app().url + url, { method, redirect: 'manual' });
+    expect([url, answer.status, answer.headers.get('content-type')]).not.toContain(404);
+  }
 });

@@ -21,6 +21,7 @@ const routes = [
       level: integer({ min: 0 }).nullish(),
       on: boolean().default(false),
       tags: list(text()).optional(),
+      labels: commaList(text()).optional(),
       set: hash({ url: text() }).optional(),
     },
     response: Project,
@@ -33,7 +34,8 @@ const routes = [
     input: {
       state: oneOf(['open', 'closed']).optional(),
       ids: commaList(integer()).optional(),
-      not: hash({ labels: text().optional() }).optional(),
+      not: hash({ labels: commaList(text()).optional() }).optional(),
+      iids: list(integer()).optional(),
     },
     item: Project,
     paging: { keyset: { id: 'integer' } },
@@ -101,6 +103,7 @@ describe('the OpenAPI document', () => {
                 name: { type: 'string', maxLength: 255 },
                 on: { type: 'boolean', default: false },
                 tags: { type: 'array', items: { type: 'string' } },
+                labels: { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' } }] },
                 set: { type: 'object', properties: { url: { type: 'string' } } },
               },
             },
@@ -118,7 +121,17 @@ describe('the OpenAPI document', () => {
       .array(z.looseObject({ name: z.string() }))
       .parse(listed?.parameters)
       .map(({ name }) => name);
-    expect(names).toEqual(['state', 'ids[]', 'not', 'page', 'per_page', 'pagination', 'cursor']);
+    expect(names).toEqual(['state', 'ids', 'not', 'iids[]', 'page', 'per_page', 'pagination', 'cursor']);
+    expect(listed?.parameters).toMatchObject([
+      {},
+      { style: 'form', explode: false, schema: { type: 'array', items: { type: 'integer' } } },
+      { style: 'deepObject', schema: { properties: { labels: { anyOf: [{ type: 'string' }, { type: 'array' }] } } } },
+      { schema: { type: 'array' } },
+      {},
+      {},
+      {},
+      {},
+    ]);
     expect(paths['/api/v4/projects/import']?.post).toMatchObject({
       requestBody: {
         content: {

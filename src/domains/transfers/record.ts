@@ -7,7 +7,7 @@ import { type ExportState, type ImportRow, importTypeOf } from './model.ts';
 import type { ImportFailureRow } from './queries.ts';
 
 const head = {
-  id: z.number(),
+  id: z.int(),
   description: z.string().nullable(),
   name: z.string(),
   name_with_namespace: z.string(),
@@ -65,13 +65,13 @@ export const importRecord = z
     correlation_id: z.string().nullable(),
     failed_relations: z.array(
       z.object({
-        id: z.number(),
+        id: z.int(),
         created_at: z.string(),
         exception_class: z.string(),
         exception_message: z.string(),
         source: z.string(),
         relation_name: z.string(),
-        line_number: z.number(),
+        line_number: z.int(),
       }),
     ),
     import_error: z.string().nullable(),
