@@ -1,4 +1,4 @@
-import { endpoints as oauth } from '#domains/oauth/openapi.ts';
+import { endpoints as oauth } from '#domains/oauth/rest/openapi.ts';
 import { VERSION } from '#platform/version.ts';
 import { buildOpenApi } from '#rest/openapi.ts';
 import { routes } from './routes.ts';

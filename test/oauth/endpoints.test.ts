@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { CreatedApplication } from '#domains/oauth/applications.ts';
 import { approve } from '#domains/oauth/authorization.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
-import { endpoints } from '#domains/oauth/openapi.ts';
+import { endpoints } from '#domains/oauth/rest/openapi.ts';
 import { publicKeys, rotateSigningKey, signingKey } from '#domains/oauth/signing-keys.ts';
 import { authorizedApplications, revokeAuthorization } from '#domains/oauth/tokens.ts';
 import { createContextFactory } from '#platform/create-context.ts';

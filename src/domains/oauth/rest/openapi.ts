@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { oneOf, text } from '#rest/params.ts';
 import { type Endpoint, endpoint } from '#rest/route.ts';
-import { DEVICE_GRANT } from './model.ts';
+import { DEVICE_GRANT } from '../model.ts';
 
 const tag = 'OAuth';
 const client = {
@@ -79,7 +79,7 @@ const claims = z
   })
   .meta({ id: 'OpenIdClaims' });
 
-/** Specification 2 §4.2. `endpoints.ts` and the pages serve them; here they are described. */
+/** Specification 2 §4.2. The mount in `endpoints.ts` and the pages serve these paths; here they are described. */
 export const endpoints: readonly Endpoint[] = [
   endpoint({
     method: 'GET',
