@@ -15,8 +15,7 @@ const OBJECT_IN_USE = '55006';
 
 /** A database of its own, migrated: a clone of the template that global-setup.ts made. */
 export const createTestDatabase = (): Promise<TestDatabase> =>
-  // Pages written to the WAL cost less than the checkpoint a file copy needs.
-  create(`TEMPLATE ${inject('testDatabase').template} STRATEGY wal_log`);
+  create(`TEMPLATE ${inject('testDatabase').template} STRATEGY file_copy`);
 
 /** A database with nothing in it, for tests of the migrations themselves. */
 export const createEmptyDatabase = (options = ''): Promise<TestDatabase> => create(`TEMPLATE template0 ${options}`);
