@@ -1,12 +1,17 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import Durations from './test/support/durations.ts';
 import Sequencer from './test/support/sequencer.ts';
 
 // For the workers and the hubs they start: what was compiled once is not compiled again for each test file.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace-tests');
 
 const KITS = ['test/graphql/**/*.test.ts', 'test/rest/**/*.test.ts'];
+const SOAK = ['test/**/*.soak.test.ts'];
+/** Where the results go as JSON too; `.ci/run` reads them. */
+const results = process.env.TEST_RESULTS;
+const json: ['json', { outputFile: string }][] = results ? [['json', { outputFile: results }]] : [];
 
 export default defineConfig({
   plugins: [
@@ -20,9 +25,11 @@ export default defineConfig({
   ],
   test: {
     projects: [
-      { extends: true, test: { name: 'hub', include: ['test/**/*.test.ts'], exclude: KITS } },
+      { extends: true, test: { name: 'hub', include: ['test/**/*.test.ts'], exclude: [...KITS, ...SOAK] } },
+      // What takes long: crashes, torture, browsers, other people's clients. `npm test` leaves them to `npm run test:soak`.
+      { extends: true, test: { name: 'soak', include: SOAK } },
       // These declare routes and types of their own, which the hub of another file must not meet.
-      { extends: true, test: { name: 'kits', include: KITS, isolate: true } },
+      { extends: true, test: { name: 'kits', include: KITS, exclude: SOAK, isolate: true } },
     ],
     globalSetup: ['test/support/global-setup.ts'],
     // Generous: machines that run tests do other things too, and a test that hangs is found as well after a while.
@@ -35,6 +42,7 @@ export default defineConfig({
     // A worker runs file after file with the modules it has: to import the hub costs more than most files. What a file
     // leaves behind shows as a failure of another; `vitest run --isolate` then tells them apart.
     isolate: false,
+    reporters: ['default', new Durations(), ...json],
     sequence: { sequencer: Sequencer },
     // Node itself loads the source, as it does for the hub: the same resolution, and half the time of the module runner.
     experimental: { viteModuleRunner: false, nodeLoader: false },

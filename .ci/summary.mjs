@@ -1,0 +1,24 @@
+// Prints the twenty slowest test files, and as the last line what passed, failed and was skipped: `summary.mjs <results.json>`.
+// Steps beside the tests come from the environment. Exits with 1 when anything failed.
+import { readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+
+const { STEPS_PASSED, STEPS_FAILED, TESTS_STATUS } = process.env;
+const totals = { passed: Number(STEPS_PASSED), failed: Number(STEPS_FAILED), skipped: 0 };
+try {
+  const results = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+  const seconds = ({ startTime, endTime }) => (endTime - startTime) / 1_000;
+  console.log('\nThe slowest test files, in seconds:');
+  for (const file of results.testResults.toSorted((a, b) => seconds(b) - seconds(a)).slice(0, 20)) {
+    console.log(`${seconds(file).toFixed(1).padStart(8)}  ${relative(process.cwd(), file.name)}`);
+  }
+  totals.passed += results.numPassedTests;
+  totals.skipped += results.numPendingTests + results.numTodoTests;
+  // A file that cannot be loaded, or an error outside of all tests, fails the run but is no failed test.
+  totals.failed += results.numFailedTests || Number(TESTS_STATUS !== '0');
+} catch (error) {
+  console.log(`\nThe results of the tests cannot be read: ${error.message}`);
+  totals.failed += 1;
+}
+console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
+process.exit(totals.failed === 0 ? 0 : 1);
