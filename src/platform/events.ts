@@ -66,6 +66,7 @@ export const defineEvent = <P>(
   };
   registry.set(definition, {
     kind,
+    hasWebhook: webhook !== undefined,
     trigger: (sent) => webhook?.trigger(parse(sent)) ?? null,
     body: async (ctx, event) => (await webhook?.body(ctx, event, parse(event.payload))) ?? null,
   });
@@ -75,6 +76,8 @@ export const defineEvent = <P>(
 /** A definition whose payload type has been closed over, so that many fit into one list. */
 export interface AnyEventDefinition {
   readonly kind: string;
+  /** False where no event of the kind ever goes to a hook. */
+  readonly hasWebhook: boolean;
   /** Null when the kind has no binding, or this payload wants no hook. */
   trigger(payload: unknown): string | null;
   body(ctx: Context, event: EventRow): Promise<Record<string, unknown> | null>;

@@ -13,6 +13,7 @@ import { createTestServices, type TestServices } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const noted = defineEvent('thing.noted', z.object({ n: z.number() }));
+const dropped = defineEvent('thing.dropped', z.object({}));
 
 let database: TestDatabase;
 let held: TestServices;
@@ -68,11 +69,19 @@ const recorder = (name: string, process: number, check: (n: number) => void = ()
     },
   });
 
-const follow = (process: number, follower: Follower): Promise<RunningFollowers> => {
+const follow = (process: number, ...followers: readonly Follower[]): Promise<RunningFollowers> => {
   const { log } = logs[process] ?? {};
   if (!log) throw new Error('there are two');
-  return startFollowers({ services, sequencer: log.sequencer, createContext, followers: [follower], firstRetryMs: 10 });
+  return startFollowers({ services, sequencer: log.sequencer, createContext, followers, firstRetryMs: 10 });
 };
+
+const drop = (count: number) =>
+  createContext({ actor: systemActor }).transaction(async (tx) => {
+    for (let n = 0; n < count; n++) tx.emit(dropped, { subject: { type: 'Thing', id: 1 }, payload: {} });
+  });
+
+const cursorOf = async (follower: string): Promise<number> =>
+  (await services.pool.query('select position from event_cursors where name = $1', [follower])).rows[0].position;
 
 const numbersTo = (count: number) => Array.from({ length: count }, (_, n) => n);
 
@@ -204,5 +213,62 @@ describe('an event that cannot be handled', () => {
     expect(rows[0].n).toBe(rows[0].distinct);
     expect(rows[0].n).toBeGreaterThan(700);
     expect((await services.pool.query(`select from event_failures where follower = 'both'`)).rows).toEqual([]);
+  });
+});
+
+describe('a follower that wants some kinds', () => {
+  const wants: Follower['wants'] = ({ kind }) => kind === noted.kind;
+
+  it('is given no others, whichever of two processes gives them to it, and passes them over', async () => {
+    const [one, two] = [0, 1].map((process) => ({ ...recorder('choosy', process), wants }));
+    if (!one || !two) throw new Error('there are two');
+    const both = [await follow(0, one), await follow(1, two)];
+    await both[0]?.drain();
+    await services.pool.query('truncate handled');
+    for (let n = 0; n < 20; n++) {
+      await drop(3);
+      await emit(n);
+    }
+    await drop(3);
+    for (const running of both) await running.drain();
+    expect(await handledBy('choosy')).toEqual(numbersTo(20));
+    for (const running of both) await running.stop();
+    // The cursor is saved behind those that nobody wanted: they would be kept from pruning for ever.
+    expect(await cursorOf('choosy')).toBe(await logs[0]?.log.sequencer.sequence());
+  });
+
+  it('has them found in more events than are kept in memory, by a process that comes late, and after a crash', async () => {
+    await services.pool.query('truncate handled');
+    await emit(1);
+    await drop(2_500);
+    await emit(2);
+    const running = await follow(0, { ...recorder('choosy', 0), wants });
+    await running.drain();
+    expect(await handledBy('choosy')).toEqual([1, 2]);
+    await emit(3);
+    await drop(2_500);
+    await emit(4);
+    await running.drain();
+    await running.stop();
+    // As a process that was killed leaves it: what was passed over is not saved.
+    await services.pool.query(`update event_cursors set position = position - 1000 where name = 'choosy'`);
+    await emit(5);
+    const again = await follow(1, { ...recorder('choosy', 1), wants });
+    await again.drain();
+    await again.stop();
+    expect(await handledBy('choosy')).toEqual([1, 2, 3, 4, 4, 5]);
+  });
+
+  it('has its cursor saved together with the others where nobody wants the events', async () => {
+    const idle = numbersTo(8).map((n): Follower => ({ ...recorder(`idle ${n}`, 0), wants }));
+    const running = await follow(0, ...idle);
+    await running.drain();
+    await drop(10);
+    await running.drain();
+    await running.stop();
+    const { rows } = await services.pool.query(
+      `select distinct position, xmin::text from event_cursors where name like 'idle %'`,
+    );
+    expect(rows.map(({ position }) => position)).toEqual([await logs[0]?.log.sequencer.sequence()]);
   });
 });

@@ -21,6 +21,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
   const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
   return defineFollower({
     name: 'hooks.dispatch',
+    wants: ({ kind }) => byKind.get(kind)?.hasWebhook ?? false,
     handle: async (tx, events) => {
       const fired = events.flatMap((event) => {
         const definition = byKind.get(event.kind);

@@ -13,8 +13,8 @@ const concerned = z.union([
 /** Makes people members of what their addresses were invited to, when they sign in or confirm one. */
 export const acceptInvitations = defineFollower({
   name: 'members.invitations',
+  wants: ({ kind }) => KINDS.has(kind),
   handle: async (tx, events) => {
-    const ids = events.flatMap(({ kind, payload }) => (KINDS.has(kind) ? concerned.parse(payload) : []));
-    if (ids.length > 0) await acceptForUsers(tx, [...new Set(ids)]);
+    await acceptForUsers(tx, [...new Set(events.map(({ payload }) => concerned.parse(payload)))]);
   },
 });

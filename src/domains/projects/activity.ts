@@ -8,10 +8,11 @@ const QUIET = /^(export|import|webhook)\.|^project\.(starred|unstarred|deleted)$
 export const projectActivity = defineFollower({
   name: 'projects.activity',
   payloads: false,
+  wants: ({ kind, project_id }) => project_id !== null && !QUIET.test(kind),
   handle: async (tx, events) => {
     const latest = new Map<number, string>();
-    for (const { project_id, kind, created_at } of events) {
-      if (project_id === null || QUIET.test(kind)) continue;
+    for (const { project_id, created_at } of events) {
+      if (project_id === null) continue;
       const known = latest.get(project_id);
       if (known === undefined || known < created_at) latest.set(project_id, created_at);
     }

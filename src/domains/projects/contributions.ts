@@ -16,10 +16,11 @@ const WORK_ON_CODE = /^(push|merge_request)\./;
 export const projectContributions = defineFollower({
   name: 'projects.contributions',
   payloads: false,
+  wants: ({ kind, project_id }) => project_id !== null && CONTRIBUTIONS.test(kind),
   handle: async (tx, events) => {
     const latest = new Map<string, { userId: number; projectId: number; isOpen: boolean; at: string }>();
     for (const { actor_id, project_id, kind, min_access_level, created_at } of events) {
-      if (actor_id === null || project_id === null || !CONTRIBUTIONS.test(kind)) continue;
+      if (actor_id === null || project_id === null) continue;
       const isOpen = min_access_level === null;
       if (!isOpen && !WORK_ON_CODE.test(kind)) continue;
       const key = `${actor_id}:${project_id}`;

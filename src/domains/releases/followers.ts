@@ -10,9 +10,9 @@ import { getRelease } from './queries.ts';
 export const removeOfDeletedTags = defineFollower({
   name: 'releases.tags',
   payloads: false,
+  wants: ({ kind }) => kind === tagPushed.kind,
   handle: async (tx, events) => {
-    const ids = events.flatMap(({ kind, id }) => (kind === tagPushed.kind ? [id] : []));
-    if (ids.length === 0) return;
+    const ids = events.map(({ id }) => id);
     // A release made since is of a tag that came after: it stays.
     const { rows } = await sql<{ project_id: number; tag: string }>`
       select distinct releases.project_id, releases.tag from events

@@ -13,6 +13,7 @@ import { refreshStatistics } from './upkeep.ts';
 export const followProjects = defineFollower({
   name: 'repositories.projects',
   payloads: false,
+  wants: ({ kind }) => kind === projectCreated.kind || kind === projectUpdated.kind,
   handle: async (tx, events) => {
     const created = events.filter(({ kind }) => kind === projectCreated.kind).map(({ subject_id }) => subject_id);
     for (const { project_id } of created.length > 0 ? await firstPushes(tx, created) : []) {

@@ -7,9 +7,9 @@ import { defineFollower } from '#platform/event-log/followers.ts';
 export const removeOfDeletedGroups = defineFollower({
   name: 'service-accounts.groups',
   payloads: false,
+  wants: ({ kind }) => kind === groupDeleted.kind,
   handle: async (tx, events) => {
-    const gone = events.flatMap(({ kind, subject_id }) => (kind === groupDeleted.kind ? subject_id : []));
-    if (gone.length === 0) return;
+    const gone = events.map(({ subject_id }) => subject_id);
     const { rows } = await sql<{ id: number }>`
       select id from users where user_type = 'service_account' and provisioned_by_group_id = any (${gone}::bigint[])
       order by id`.execute(tx.db);

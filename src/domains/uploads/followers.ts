@@ -8,6 +8,7 @@ import { uploadFolder } from './model.ts';
 export const removeOfDeletedPlaces = defineFollower({
   name: 'uploads.places',
   payloads: false,
+  wants: ({ kind }) => kind === groupDeleted.kind || kind === projectDeleted.kind,
   handle: async (tx, events) => {
     for (const { kind, subject_id } of events) {
       if (kind === groupDeleted.kind) tx.enqueue(removeFolder, { folder: uploadFolder('group', subject_id) });

@@ -1,10 +1,12 @@
 import { sql } from 'kysely';
 import { type Context, type Services, systemActor, type Tx } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
+import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
 import { Loop } from './loop.ts';
 import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
 import { COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
+import { type EventSummary, RecentEvents } from './recent-events.ts';
 import type { Sequencer } from './sequencer.ts';
 import { isUnavailable } from './unavailable.ts';
 
@@ -14,6 +16,8 @@ export interface Follower {
   readonly name: string;
   /** False where it looks at no payload: they are the larger part of the log, and are not read then, but null. */
   readonly payloads?: boolean;
+  /** Which events it is given: all of them where it does not say. */
+  wants?(event: EventSummary): boolean;
   /** Handles the events; its cursor advances in the same transaction. Effects outside the database belong into jobs. */
   handle(tx: Tx, events: readonly EventRow[]): Promise<void>;
 }
@@ -43,8 +47,20 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
     insert into event_cursors (name, position)
     select name, pruned_position from unnest(${names}::text[]) as name, event_log
     on conflict do nothing`.execute(services.db);
+  const { rows } = await sql<{ name: string; position: number }>`
+    select name, position from event_cursors where name = any(${names}::text[])`.execute(services.db);
+  const cursors = new Map(rows.map(({ name, position }) => [name, position]));
   const abort = new AbortController();
-  const readers = followers.map((follower) => new Reader(options, follower, abort.signal));
+  const recent = new RecentEvents(services.db, sequencer);
+  const readers = followers.map(
+    (follower) => new Reader(options, follower, recent, cursors.get(follower.name) ?? -1, abort.signal),
+  );
+  const save = () =>
+    saveCursors(services.db, readers).catch((error: unknown) =>
+      services.log.warn({ err: error }, 'the cursors of idle followers could not be saved'),
+    );
+  const timer = setInterval(save, SAVE_MS);
+  timer.unref();
   return {
     drain: async () => {
       for (let head = -1; head !== sequencer.position; ) {
@@ -52,18 +68,40 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
         for (const reader of readers) await reader.drain();
         await sequencer.sequence();
       }
+      await save();
     },
     stop: async () => {
       abort.abort();
+      clearInterval(timer);
       await Promise.all(readers.map((reader) => reader.stop()));
+      await save();
     },
   };
+};
+
+/**
+ * Saves the cursors that moved past events which their followers do not want: together and rarely, as what is lost with
+ * the process is only passed over again. A cursor that is locked is saved by the follower at work.
+ */
+const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<void> => {
+  const moved = readers.flatMap((reader) => reader.takeUnsaved() ?? []);
+  if (moved.length === 0) return;
+  await sql`
+    with idle as (
+      select c.name, given.position from event_cursors c
+      join unnest(${moved.map(({ name }) => name)}::text[], ${moved.map(({ position }) => position)}::bigint[])
+        as given (name, position) on given.name = c.name and given.position > c.position
+      order by c.name for update of c skip locked
+    )
+    update event_cursors set position = idle.position, updated_at = now() from idle
+    where event_cursors.name = idle.name`.execute(db);
 };
 
 const BATCH = 500;
 const MAX_ATTEMPTS = 8;
 const FIRST_RETRY_MS = 200;
 const MAX_DELAY_MS = 30_000;
+const SAVE_MS = 10_000;
 
 class Reader {
   readonly #follower: Follower;
@@ -73,8 +111,11 @@ class Reader {
   readonly #release: () => void;
   readonly #signal: AbortSignal;
   readonly #firstRetryMs: number;
-  /** The cursor as last seen: no statement is spent while nothing is newer. */
-  #cursor = -1;
+  readonly #recent: RecentEvents;
+  /** Everything wanted up to here is handled: no statement is spent while nothing is newer. The saved cursor may be behind. */
+  #cursor: number;
+  /** The cursor moved past unwanted events since it was saved. */
+  #unsaved = false;
   /** A batch failed: up to this position events are handled one by one, to find the culprit. */
   #singlyUntil = 0;
   /** Failures in a row on the event at the cursor. */
@@ -84,10 +125,14 @@ class Reader {
   constructor(
     { sequencer, createContext, firstRetryMs = FIRST_RETRY_MS }: FollowersOptions,
     follower: Follower,
+    recent: RecentEvents,
+    cursor: number,
     signal: AbortSignal,
   ) {
     this.#follower = follower;
     this.#sequencer = sequencer;
+    this.#recent = recent;
+    this.#cursor = cursor;
     this.#signal = signal;
     this.#firstRetryMs = firstRetryMs;
     this.#context = createContext({ actor: systemActor, requestId: `follower-${follower.name}`, signal });
@@ -110,6 +155,13 @@ class Reader {
     await this.#loop.stop();
   }
 
+  /** The cursor that is to be saved, if any; the caller saves it. */
+  takeUnsaved(): { readonly name: string; readonly position: number } | null {
+    if (!this.#unsaved) return null;
+    this.#unsaved = false;
+    return { name: this.#follower.name, position: this.#cursor };
+  }
+
   /** Not while it waits after a failure: new events do not hasten that. */
   #wake(): void {
     if (this.#timer === undefined) this.#loop.wake();
@@ -117,34 +169,47 @@ class Reader {
 
   async #work(): Promise<void> {
     while (!this.#signal.aborted && this.#timer === undefined && this.#cursor < this.#sequencer.position) {
-      if (!(await this.#handleNext())) return;
+      await this.#skip();
+      if (this.#cursor < this.#sequencer.position && !(await this.#handleNext())) return;
     }
+  }
+
+  async #skip(): Promise<void> {
+    const { name, wants } = this.#follower;
+    if (!wants) return;
+    const position = await this.#recent.skip(this.#cursor, wants);
+    if (position === this.#cursor) return;
+    this.#cursor = position;
+    this.#unsaved = true;
+    followerLag.set({ follower: name }, Math.max(0, this.#sequencer.position - position));
   }
 
   /** False when there is nothing to handle, or another process is at it. */
   async #handleNext(): Promise<boolean> {
-    const name = this.#follower.name;
-    const batch = { events: [] as readonly EventRow[] };
+    const { name, wants = () => true } = this.#follower;
+    let wanted: readonly EventRow[] = [];
+    let last: EventRow | undefined;
     const singly = this.#cursor < this.#singlyUntil;
     try {
       await this.#context.transaction(async (tx) => {
-        batch.events = await lockNext(tx, this.#follower, singly ? 1 : BATCH);
-        const last = batch.events.at(-1);
+        const events = await lockNext(tx, this.#follower, this.#cursor, singly ? 1 : BATCH);
+        last = events.at(-1);
         if (!last) return;
-        await this.#follower.handle(tx, batch.events);
+        wanted = events.filter(wants);
+        if (wanted.length > 0) await this.#follower.handle(tx, wanted);
         await sql`update event_cursors set position = ${last.position}, updated_at = now() where name = ${name}`.execute(
           tx.db,
         );
       });
     } catch (error) {
-      if (batch.events.length === 0 || isUnavailable(error)) throw error;
-      await this.#isolate(batch.events, error);
+      if (wanted.length === 0 || isUnavailable(error)) throw error;
+      await this.#isolate(wanted, error);
       return true;
     }
-    const last = batch.events.at(-1);
     this.#attempts = 0;
-    this.#cursor = last ? last.position : await this.#readCursor();
-    followedEvents.inc({ follower: name }, batch.events.length);
+    if (last) this.#unsaved = false;
+    this.#cursor = Math.max(this.#cursor, last ? last.position : await this.#readCursor());
+    followedEvents.inc({ follower: name }, wanted.length);
     followerLag.set({ follower: name }, Math.max(0, this.#sequencer.position - this.#cursor));
     return last !== undefined;
   }
@@ -215,14 +280,20 @@ class Reader {
 }
 
 /**
- * The next events after the cursor, whose row stays locked; none when another process has it. The position is a value of
- * its own, not joined: the index is entered there whatever the planner thinks of the log's size.
+ * The next events after the cursor, whose row stays locked; none when another process has it. The saved cursor may be
+ * behind `cursor`. The position is a value of its own, not joined: the index is entered there whatever the planner thinks
+ * of the log's size.
  */
-const lockNext = async (tx: Tx, { name, payloads }: Follower, limit: number): Promise<readonly EventRow[]> => {
+const lockNext = async (
+  tx: Tx,
+  { name, payloads }: Follower,
+  cursor: number,
+  limit: number,
+): Promise<readonly EventRow[]> => {
   const columns = payloads === false ? COLUMNS_WITHOUT_PAYLOAD : EVENT_COLUMNS;
   const { rows } = await sql<EventRow>`
     with cursor as materialized (select position from event_cursors where name = ${name} for update skip locked)
-    select ${columns} from events where events.position > (select position from cursor)
+    select ${columns} from events where events.position > (select greatest(position, ${cursor}::bigint) from cursor)
     order by events.position limit ${sql.lit(limit)}`.execute(tx.db);
   return rows;
 };
