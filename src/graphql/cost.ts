@@ -1,6 +1,5 @@
 import {
   type FieldNode,
-  type FragmentDefinitionNode,
   type GraphQLField,
   type GraphQLNamedType,
   type GraphQLSchema,
@@ -16,13 +15,13 @@ import {
 } from 'graphql';
 import { builder } from './builder.ts';
 import { MAX_PAGE_SIZE } from './connection.ts';
+import { type Fragments, keyOf, walkFields } from './fields.ts';
 import { LIMITS, limitError } from './limits.ts';
 
 /** What a list without pages is taken to hold. */
 const LIST_SIZE = 10;
 
 type Variables = Readonly<Record<string, unknown>>;
-type Fragments = Readonly<Record<string, FragmentDefinitionNode>>;
 
 /** How many nodes an operation asks for, given its variables. Made once per document. */
 export type Cost = (variables: Variables) => number;
@@ -34,6 +33,17 @@ export type Cost = (variables: Variables) => number;
  * so many it counts when the query does not say how many it wants. Introspection is free.
  */
 export const costOf = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
+  const known = costs.get(operation);
+  if (known) return known;
+  const cost = compileCost(schema, operation, fragments);
+  costs.set(operation, cost);
+  return cost;
+};
+
+// Each use of `queryComplexity` asks again.
+const costs = new WeakMap<OperationDefinitionNode, Cost>();
+
+const compileCost = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
   const root = schema.getRootType(operation.operation);
   const branches = root ? compile(schema, fragments, root, [operation.selectionSet]) : [];
   return (variables) => total(branches, variables, 1);
@@ -75,23 +85,18 @@ const compile = (
   sets: readonly SelectionSetNode[],
 ): Branch[] => {
   const groups = new Map<string, { field: GraphQLField<unknown, unknown>; nodes: FieldNode[] }>();
-  const collect = (type: GraphQLNamedType, set: SelectionSetNode): void => {
-    for (const node of set.selections) {
-      if (node.kind === 'Field') {
-        const field = isObjectType(type) || isInterfaceType(type) ? type.getFields()[node.name.value] : undefined;
-        if (!field || node.name.value.startsWith('__')) continue;
-        const key = `${type.name}.${node.alias?.value ?? node.name.value}`;
-        const group = groups.get(key);
-        if (group) group.nodes.push(node);
-        else groups.set(key, { field, nodes: [node] });
-      } else {
-        const below = node.kind === 'InlineFragment' ? node : fragments[node.name.value];
-        const condition = below?.typeCondition && schema.getType(below.typeCondition.name.value);
-        if (below) collect(condition ?? type, below.selectionSet);
-      }
-    }
-  };
-  for (const set of sets) collect(parent, set);
+  walkFields(sets, {
+    fragmentOf: (spread) => fragments[spread.name.value],
+    visit: (node, typeName) => {
+      const type = typeName === null ? parent : schema.getType(typeName);
+      const field = isObjectType(type) || isInterfaceType(type) ? type.getFields()[node.name.value] : undefined;
+      if (!type || !field || node.name.value.startsWith('__')) return;
+      const key = `${type.name}.${keyOf(node)}`;
+      const group = groups.get(key);
+      if (group) group.nodes.push(node);
+      else groups.set(key, { field, nodes: [node] });
+    },
+  });
 
   const branches: Branch[] = [];
   for (const { field, nodes } of groups.values()) {
@@ -115,14 +120,16 @@ const compile = (
 };
 
 /** A connection asked for its count alone fetches no rows. */
-const selectsRows = (fragments: Fragments, sets: readonly SelectionSetNode[]): boolean =>
-  sets.some((set) =>
-    set.selections.some((node) => {
-      if (node.kind === 'Field') return node.name.value !== 'count' && !node.name.value.startsWith('__');
-      const below = node.kind === 'InlineFragment' ? node : fragments[node.name.value];
-      return below !== undefined && selectsRows(fragments, [below.selectionSet]);
-    }),
-  );
+const selectsRows = (fragments: Fragments, sets: readonly SelectionSetNode[]): boolean => {
+  let found = false;
+  walkFields(sets, {
+    fragmentOf: (spread) => fragments[spread.name.value],
+    visit: ({ name }) => {
+      if (name.value !== 'count' && !name.value.startsWith('__')) found = true;
+    },
+  });
+  return found;
+};
 
 /** `nodes` and `edges` of a connection are its page, which has been counted. */
 const rowsOnly = (below: readonly Branch[]): Branch[] =>

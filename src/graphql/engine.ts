@@ -30,6 +30,8 @@ export interface Prepared {
   readonly operation: OperationDefinitionNode;
   readonly fragments: Readonly<Record<string, FragmentDefinitionNode>>;
   readonly cost: Cost;
+  /** What it takes to remember it: its tokens, its selections with fragments written out, and a little of its length. */
+  readonly weight: number;
   /** Null leaves it to graphql's own executor. */
   readonly execute: Execute | null;
 }
@@ -46,11 +48,11 @@ export class Refused {
   }
 }
 
-/** Runs operations of one schema, for every transport. Parsed documents are remembered by their text. */
+/** Runs operations of one schema, for every transport. Documents that were accepted are remembered by their text. */
 export class Engine {
   readonly schema: GraphQLSchema;
-  readonly #documents = new Map<string, Map<string | null, Prepared | Refused>>();
-  #rememberedLength = 0;
+  readonly #documents = new Map<string, Prepared>();
+  #rememberedWeight = 0;
 
   constructor(schema: GraphQLSchema) {
     this.schema = schema;
@@ -61,20 +63,15 @@ export class Engine {
     if (query.length > LIMITS.textLength) {
       return new Refused([limitError(`The query exceeds the limit of ${LIMITS.textLength} characters`)]);
     }
-    let byName = this.#documents.get(query);
-    if (byName) {
-      // Read again lately: the last to be forgotten.
-      this.#documents.delete(query);
-      this.#documents.set(query, byName);
-    } else {
-      byName = new Map();
-      this.#remember(query, byName);
-    }
-    let prepared = byName.get(operationName);
-    if (!prepared) {
-      prepared = this.#compile(query, operationName);
-      if (byName.size < LIMITS.rootFields) byName.set(operationName, prepared);
-    }
+    const key = `${query.length}:${query}${operationName ?? ''}`;
+    const known = this.#documents.get(key);
+    const prepared = known ?? this.#compile(query, operationName);
+    if (prepared instanceof Refused) return prepared;
+    // Set again when it was known: the one used last is forgotten last.
+    if (known) this.#documents.delete(key);
+    else this.#rememberedWeight += prepared.weight;
+    this.#documents.set(key, prepared);
+    if (!known) this.#forget();
     return prepared;
   }
 
@@ -125,9 +122,10 @@ export class Engine {
 
   #compile(query: string, operationName: string | null): Prepared | Refused {
     let document: DocumentNode | undefined;
+    let weight = 0;
     const refused = refusal(() => {
       document = parse(query, { maxTokens: LIMITS.tokens });
-      checkShape(document);
+      weight = checkShape(document) + (document.tokenCount ?? 0) + query.length / CHARACTERS_PER_TOKEN;
       const [first, ...others] = validate(this.schema, document, undefined, { maxErrors: 20 });
       if (first) throw new AggregateError([first, ...others]);
     });
@@ -144,23 +142,21 @@ export class Engine {
     for (const definition of document.definitions) {
       if (definition.kind === 'FragmentDefinition') fragments[definition.name.value] = definition;
     }
-    const prepared = { document, operation, fragments, cost: costOf(this.schema, operation, fragments) };
+    const prepared = { document, operation, fragments, weight, cost: costOf(this.schema, operation, fragments) };
     return { ...prepared, execute: planOf(this.schema, prepared) };
   }
 
-  #remember(query: string, byName: Map<string | null, Prepared | Refused>): void {
-    this.#documents.set(query, byName);
-    this.#rememberedLength += query.length;
-    for (const [oldest] of this.#documents) {
-      if (this.#documents.size <= MAX_DOCUMENTS && this.#rememberedLength <= MAX_DOCUMENTS_LENGTH) break;
-      this.#documents.delete(oldest);
-      this.#rememberedLength -= oldest.length;
+  #forget(): void {
+    for (const [key, { weight }] of this.#documents) {
+      if (this.#rememberedWeight <= LIMITS.rememberedWeight) break;
+      this.#documents.delete(key);
+      this.#rememberedWeight -= weight;
     }
   }
 }
 
-const MAX_DOCUMENTS = 1_000;
-const MAX_DOCUMENTS_LENGTH = 2_000_000;
+/** What a character of a long text weighs beside what is made of a token. */
+const CHARACTERS_PER_TOKEN = 100;
 
 /** Mutations need the scope `api`; everything else `read_api` or `api`. */
 const checkScope = ({ scopes }: Actor, kind: OperationDefinitionNode['operation']): void => {

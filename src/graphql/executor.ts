@@ -22,6 +22,7 @@ import {
   visit,
 } from 'graphql';
 import type { Prepared } from './engine.ts';
+import { keyOf, walkFields } from './fields.ts';
 
 /**
  * Executes queries by a plan made once per document. graphql's own executor decides everything anew for each row; this
@@ -31,7 +32,10 @@ import type { Prepared } from './engine.ts';
 export type Execute = (args: ValidatedExecutionArgs) => ExecutionResult | Promise<ExecutionResult>;
 
 /** Null when the operation is one for graphql's executor. */
-export const planOf = (schema: GraphQLSchema, prepared: Omit<Prepared, 'execute'>): Execute | null => {
+export const planOf = (
+  schema: GraphQLSchema,
+  prepared: Pick<Prepared, 'document' | 'operation' | 'fragments'>,
+): Execute | null => {
   const root = schema.getRootType(prepared.operation.operation);
   if (!root || prepared.operation.operation === 'mutation' || !isPlain(prepared)) return null;
   const plan = new SelectionPlan({ schema, fragments: prepared.fragments }, root, [prepared.operation.selectionSet]);
@@ -46,8 +50,7 @@ const isPlain = ({ document }: Pick<Prepared, 'document'>): boolean => {
   visit(document, {
     Directive: forbid,
     Field: (node) => {
-      const key = node.alias?.value ?? node.name.value;
-      if (key === '__proto__' || node.name.value === '__schema' || node.name.value === '__type') forbid();
+      if (keyOf(node) === '__proto__' || node.name.value === '__schema' || node.name.value === '__type') forbid();
     },
   });
   return plain;
@@ -92,23 +95,24 @@ class SelectionPlan {
   constructor(document: Document, type: GraphQLObjectType, sets: readonly SelectionSetNode[]) {
     this.type = type;
     const groups = new Map<string, FieldNode[]>();
-    const collect = (set: SelectionSetNode): void => {
-      for (const node of set.selections) {
-        if (node.kind === 'Field') {
-          const key = node.alias?.value ?? node.name.value;
-          const group = groups.get(key);
-          if (group) group.push(node);
-          else groups.set(key, [node]);
-          continue;
-        }
-        const below = node.kind === 'InlineFragment' ? node : document.fragments[node.name.value];
-        const condition = below?.typeCondition && document.schema.getType(below.typeCondition.name.value);
-        const fits =
-          !condition || condition === type || (isAbstractType(condition) && document.schema.isSubType(condition, type));
-        if (below && fits) collect(below.selectionSet);
-      }
+    const fits = (typeName: string): boolean => {
+      const condition = document.schema.getType(typeName);
+      return condition === type || (isAbstractType(condition) && document.schema.isSubType(condition, type));
     };
-    for (const set of sets) collect(set);
+    walkFields(sets, {
+      fragmentOf: (spread) => document.fragments[spread.name.value],
+      includes: (node) =>
+        node.kind === 'Field' ||
+        node.kind === 'FragmentSpread' ||
+        !node.typeCondition ||
+        fits(node.typeCondition.name.value),
+      visit: (node) => {
+        const key = keyOf(node);
+        const group = groups.get(key);
+        if (group) group.push(node);
+        else groups.set(key, [node]);
+      },
+    });
     this.fields = [...groups].map(([key, nodes]) => new FieldPlan(document, type, key, nodes));
   }
 }

@@ -2,15 +2,21 @@ import {
   type DocumentNode,
   type FieldNode,
   type FragmentDefinitionNode,
+  type FragmentSpreadNode,
   GraphQLError,
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
+import { keyOf, walkFields } from './fields.ts';
 
 /** Everything a query is limited by, before any of it runs. Explained in docs/graphql-limits.md. */
 export const LIMITS = {
   /** Bytes of a request body, or of a WebSocket message. */
   bodyBytes: 1_000_000,
+  /** Bytes of a body that is no JSON: a form, or a plain query. */
+  formBytes: 200_000,
+  /** What JSON may hold in a request body, or in a WebSocket message. */
+  json: { values: 20_000, depth: 64 },
   /** Characters of one document. */
   textLength: 100_000,
   tokens: 4_000,
@@ -21,12 +27,16 @@ export const LIMITS = {
   directives: 50,
   /** Fields beside each other at the top. */
   rootFields: 30,
-  /** Fields after fragments are written out. */
+  /** Fields of one operation after fragments are written out. */
   fields: 5_000,
+  /** Fields, spreads and inline fragments of all operations after fragments are written out. */
+  selections: 10_000,
   /** Pairs of fields with one name beside each other: each is compared with each other when validating. */
   repeatedPairs: 10_000,
   /** Rows asked for: page sizes multiplied through nested connections (cost.ts). */
   nodes: 10_000,
+  /** Tokens and written-out selections of the documents that are remembered: about 50 MB. */
+  rememberedWeight: 200_000,
   /** Operations running at once on one WebSocket. */
   operationsPerSocket: 100,
 } as const;
@@ -35,106 +45,124 @@ export const limitError = (message: string): GraphQLError =>
   new GraphQLError(message, { extensions: { code: 'QUERY_LIMIT_EXCEEDED' } });
 
 /**
- * Refuses a document by its shape alone, in time linear to its length (and `LIMITS.fields`): rules that compare
- * fields with fields may run afterwards without harm.
- * @throws GraphQLError naming the limit
+ * Refuses a document by its shape alone. It costs time linear to the document's length and `LIMITS.selections`. A document
+ * that passes can be walked by anything that writes fragments out, graphql's own rules among it.
+ * @returns how many selections all operations have once fragments are written out
+ * @throws GraphQLError naming the limit, or what is wrong with a fragment
  */
-export const checkShape = (document: DocumentNode): void => {
-  const fragments = new Map<string, FragmentDefinitionNode>();
-  const operations: OperationDefinitionNode[] = [];
-  for (const definition of document.definitions) {
-    if (definition.kind === 'FragmentDefinition') fragments.set(definition.name.value, definition);
-    else if (definition.kind === 'OperationDefinition') operations.push(definition);
-  }
-  const sizeOf = sizes(fragments);
-  for (const operation of operations) {
-    const size = sizeOf(operation.selectionSet, 1);
+export const checkShape = (document: DocumentNode): number => {
+  const fragments = fragmentsOf(document);
+  const measured = new Map<string, Size | 'measuring'>();
+  let selections = 0;
+  for (const operation of document.definitions) {
+    if (operation.kind !== 'OperationDefinition') continue;
+    const size = measure(operation.selectionSet, 1, fragments, measured);
     size.directives += operation.directives?.length ?? 0;
     for (const name of ['fields', 'aliases', 'directives', 'depth'] as const) {
       if (size[name] > LIMITS[name]) throw limitError(`The query exceeds the limit of ${LIMITS[name]} ${NOUNS[name]}`);
     }
+    selections += size.selections;
+    if (selections > LIMITS.selections)
+      throw limitError(`The query exceeds the limit of ${LIMITS.selections} selections with its fragments written out`);
     checkRepeats(operation, fragments);
   }
+  // Nothing has measured these, and the rules would walk them.
+  for (const [name, fragment] of fragments) {
+    if (!measured.has(name)) throw new GraphQLError(`Fragment "${name}" is never used.`, { nodes: fragment });
+  }
+  return selections;
 };
 
 const NOUNS = { fields: 'fields', aliases: 'aliases', directives: 'directives', depth: 'levels of depth' };
 
+type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
+
+/** @throws GraphQLError when two fragments have one name: then it is unclear which of them was measured */
+const fragmentsOf = (document: DocumentNode): Fragments => {
+  const fragments = new Map<string, FragmentDefinitionNode>();
+  for (const definition of document.definitions) {
+    if (definition.kind !== 'FragmentDefinition') continue;
+    const name = definition.name.value;
+    const other = fragments.get(name);
+    if (other)
+      throw new GraphQLError(`There can be only one fragment named "${name}".`, { nodes: [other, definition] });
+    fragments.set(name, definition);
+  }
+  return fragments;
+};
+
+const spreadFragment = (fragments: Fragments, spread: FragmentSpreadNode): FragmentDefinitionNode => {
+  const fragment = fragments.get(spread.name.value);
+  if (!fragment) throw new GraphQLError(`Unknown fragment "${spread.name.value}".`, { nodes: spread });
+  return fragment;
+};
+
 interface Size {
   fields: number;
+  selections: number;
   aliases: number;
   directives: number;
   depth: number;
 }
 
-/** Sizes with fragments written out; each fragment is measured once. */
-const sizes = (fragments: ReadonlyMap<string, FragmentDefinitionNode>) => {
-  const known = new Map<string, Size | 'measuring'>();
-
-  const fragmentSize = (name: string, level: number): Size => {
-    const found = known.get(name);
-    if (found === 'measuring') throw limitError(`Cannot spread fragment "${name}" within itself`);
-    if (found) return found;
-    const fragment = fragments.get(name);
-    if (!fragment) return { fields: 0, aliases: 0, directives: 0, depth: 0 };
-    known.set(name, 'measuring');
-    const size = measure(fragment.selectionSet, level);
+/** The size with fragments written out. Each fragment is measured once. */
+const measure = (
+  set: SelectionSetNode,
+  level: number,
+  fragments: Fragments,
+  measured: Map<string, Size | 'measuring'>,
+): Size => {
+  const sizeOfSpread = (spread: FragmentSpreadNode): Size => {
+    const name = spread.name.value;
+    const known = measured.get(name);
+    if (known === 'measuring') throw limitError(`Cannot spread fragment "${name}" within itself`);
+    if (known) return known;
+    const fragment = spreadFragment(fragments, spread);
+    measured.set(name, 'measuring');
+    const size = measure(fragment.selectionSet, level + 1, fragments, measured);
     size.directives += fragment.directives?.length ?? 0;
-    known.set(name, size);
+    measured.set(name, size);
     return size;
   };
 
-  const measure = (set: SelectionSetNode, level: number): Size => {
-    // Also keeps this recursion itself short.
-    if (level > LIMITS.depth * 4) throw limitError(`The query exceeds the limit of ${LIMITS.depth} levels of depth`);
-    const total: Size = { fields: 0, aliases: 0, directives: 0, depth: 0 };
-    for (const node of set.selections) {
-      total.directives += node.directives?.length ?? 0;
-      let below: Size | null = null;
-      let own = 0;
-      if (node.kind === 'Field') {
-        own = 1;
-        total.fields += 1;
-        if (node.alias) total.aliases += 1;
-        below = node.selectionSet ? measure(node.selectionSet, level + 1) : null;
-      } else {
-        below =
-          node.kind === 'InlineFragment'
-            ? measure(node.selectionSet, level + 1)
-            : fragmentSize(node.name.value, level + 1);
-      }
-      total.fields += below?.fields ?? 0;
-      total.aliases += below?.aliases ?? 0;
-      total.directives += below?.directives ?? 0;
-      total.depth = Math.max(total.depth, own + (below?.depth ?? 0));
+  // Also keeps this recursion itself short.
+  if (level > LIMITS.depth * 4) throw limitError(`The query exceeds the limit of ${LIMITS.depth} levels of depth`);
+  const total: Size = { fields: 0, selections: set.selections.length, aliases: 0, directives: 0, depth: 0 };
+  for (const node of set.selections) {
+    total.directives += node.directives?.length ?? 0;
+    const isField = node.kind === 'Field';
+    if (isField) {
+      total.fields += 1;
+      if (node.alias) total.aliases += 1;
     }
-    return total;
-  };
-  return measure;
+    const below =
+      node.kind === 'FragmentSpread'
+        ? sizeOfSpread(node)
+        : node.selectionSet && measure(node.selectionSet, level + 1, fragments, measured);
+    total.fields += below?.fields ?? 0;
+    total.selections += below?.selections ?? 0;
+    total.aliases += below?.aliases ?? 0;
+    total.directives += below?.directives ?? 0;
+    total.depth = Math.max(total.depth, (isField ? 1 : 0) + (below?.depth ?? 0));
+  }
+  return total;
 };
 
 /** Walks the query as execution would merge it, counting fields of one name beside each other. */
-const checkRepeats = (
-  operation: OperationDefinitionNode,
-  fragments: ReadonlyMap<string, FragmentDefinitionNode>,
-): void => {
+const checkRepeats = (operation: OperationDefinitionNode, fragments: Fragments): void => {
   let pairs = 0;
   const walk = (sets: readonly SelectionSetNode[], isRoot: boolean): void => {
     const byKey = new Map<string, FieldNode[]>();
-    const collect = (set: SelectionSetNode): void => {
-      for (const node of set.selections) {
-        if (node.kind === 'Field') {
-          const key = node.alias?.value ?? node.name.value;
-          const group = byKey.get(key);
-          pairs += group?.length ?? 0;
-          if (group) group.push(node);
-          else byKey.set(key, [node]);
-        } else {
-          const below = node.kind === 'InlineFragment' ? node : fragments.get(node.name.value);
-          if (below) collect(below.selectionSet);
-        }
-      }
-    };
-    for (const set of sets) collect(set);
+    walkFields(sets, {
+      fragmentOf: (spread) => spreadFragment(fragments, spread),
+      visit: (node) => {
+        const key = keyOf(node);
+        const group = byKey.get(key);
+        pairs += group?.length ?? 0;
+        if (group) group.push(node);
+        else byKey.set(key, [node]);
+      },
+    });
     if (isRoot && byKey.size > LIMITS.rootFields)
       throw limitError(`The query exceeds the limit of ${LIMITS.rootFields} fields at the top`);
     if (pairs > LIMITS.repeatedPairs) throw limitError('The query repeats the same fields too often');

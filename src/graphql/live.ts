@@ -20,6 +20,7 @@ import type { EventRow } from '#platform/events.ts';
 import type { Logger } from '#platform/log.ts';
 import { type Engine, type Prepared, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
+import { walkFields } from './fields.ts';
 import { Frame } from './frame.ts';
 import { Doubts } from './live-doubts.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
@@ -386,22 +387,19 @@ const shapeOf = ({ schema }: Engine, prepared: Prepared, id: number): Shape => {
   const variable = after?.kind === 'Variable' ? after.name.value : null;
 
   const seen = new Set<GraphQLNamedType>();
-  const collect = (type: GraphQLNamedType, set: SelectionSetNode): void => {
-    for (const node of set.selections) {
-      if (node.kind === 'Field') {
+  const collect = (parent: GraphQLNamedType, set: SelectionSetNode): void =>
+    walkFields([set], {
+      fragmentOf: (spread) => prepared.fragments[spread.name.value],
+      visit: (node, typeName) => {
+        const type = typeName === null ? parent : schema.getType(typeName);
         const field = isObjectType(type) || isInterfaceType(type) ? type.getFields()[node.name.value] : undefined;
         const fieldType = field && getNamedType(field.type);
-        if (!fieldType || !isCompositeType(fieldType)) continue;
+        if (!fieldType || !isCompositeType(fieldType)) return;
         seen.add(fieldType);
         if (isAbstractType(fieldType)) for (const possible of schema.getPossibleTypes(fieldType)) seen.add(possible);
         if (node.selectionSet) collect(fieldType, node.selectionSet);
-      } else {
-        const below = node.kind === 'InlineFragment' ? node : prepared.fragments[node.name.value];
-        const condition = below?.typeCondition && schema.getType(below.typeCondition.name.value);
-        if (below) collect(condition ?? type, below.selectionSet);
-      }
-    }
-  };
+      },
+    });
   const type = schema.getSubscriptionType();
   if (type) collect(type, prepared.operation.selectionSet);
   return {
@@ -413,12 +411,11 @@ const shapeOf = ({ schema }: Engine, prepared: Prepared, id: number): Shape => {
 };
 
 /** Validation has seen to it that there is exactly one. */
-const rootField = (prepared: Prepared, set: SelectionSetNode): FieldNode | null => {
-  for (const node of set.selections) {
-    if (node.kind === 'Field') return node;
-    const below = node.kind === 'InlineFragment' ? node : prepared.fragments[node.name.value];
-    const found = below && rootField(prepared, below.selectionSet);
-    if (found) return found;
-  }
-  return null;
+const rootField = (prepared: Prepared, set: SelectionSetNode): FieldNode | undefined => {
+  const found: FieldNode[] = [];
+  walkFields([set], {
+    fragmentOf: (spread) => prepared.fragments[spread.name.value],
+    visit: (field) => found.push(field),
+  });
+  return found[0];
 };

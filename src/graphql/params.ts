@@ -1,4 +1,5 @@
 import { GraphQLError } from 'graphql';
+import { JsonLimitError, parseJson } from '#platform/json.ts';
 import { type GraphqlParams, Refused } from './engine.ts';
 import { LIMITS } from './limits.ts';
 
@@ -28,19 +29,17 @@ const isStorable = (value: unknown): boolean => {
   const left = [value];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     if (typeof next === 'string' && (next.includes('\0') || !next.isWellFormed())) return false;
-    if (typeof next === 'object' && next !== null) for (const [key, each] of Object.entries(next)) left.push(key, each);
+    if (Array.isArray(next)) for (const each of next) left.push(each);
+    else if (typeof next === 'object' && next !== null)
+      for (const [key, each] of Object.entries(next)) left.push(key, each);
   }
   return true;
 };
 
 /** Reads a JSON body: one request or a batch of them. */
 export const readBody = (body: Buffer): GraphqlParams | Refused | (GraphqlParams | Refused)[] => {
-  let sent: unknown;
-  try {
-    sent = JSON.parse(body.toString('utf8'));
-  } catch {
-    return refuse('The body is not valid JSON');
-  }
+  const sent = readJson(body.toString('utf8'), 'The body');
+  if (sent instanceof Refused) return sent;
   if (!Array.isArray(sent)) return readParams(sent);
   if (sent.length === 0) return refuse('The batch is empty');
   if (sent.length > LIMITS.batch) return refuse(`The batch exceeds the limit of ${LIMITS.batch} operations`);
@@ -53,13 +52,18 @@ export const readQuery = (search: URLSearchParams): GraphqlParams | Refused => {
   for (const name of ['query', 'operationName', 'variables', 'extensions']) {
     const text = search.get(name);
     if (text === null || (text === '' && name !== 'query')) continue;
-    try {
-      sent[name] = name === 'variables' || name === 'extensions' ? JSON.parse(text) : text;
-    } catch {
-      return refuse(`\`${name}\` is not valid JSON`);
-    }
+    sent[name] = name === 'variables' || name === 'extensions' ? readJson(text, `\`${name}\``) : text;
+    if (sent[name] instanceof Refused) return sent[name];
   }
   return readParams(sent);
+};
+
+const readJson = (text: string, what: string): unknown => {
+  try {
+    return parseJson(text, LIMITS.json);
+  } catch (error) {
+    return refuse(`${what} ${error instanceof JsonLimitError ? error.message : 'is not valid JSON'}`);
+  }
 };
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
-import { handleProtocols } from 'graphql-ws';
+import { CloseCode, handleProtocols } from 'graphql-ws';
 import { useServer } from 'graphql-ws/use/ws';
-import { type WebSocket, WebSocketServer } from 'ws';
+import { type RawData, WebSocket, WebSocketServer } from 'ws';
 import type { Context } from '#platform/context.ts';
+import { checkJson, JsonLimitError } from '#platform/json.ts';
 import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import type { Frame } from './frame.ts';
@@ -31,6 +32,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   const { path, engine, hub, contextOf, addressOf } = options;
   const sockets = new WebSocketServer({
     noServer: true,
+    WebSocket: BoundedSocket,
     maxPayload: LIMITS.bodyBytes,
     perMessageDeflate: false,
     handleProtocols: (protocols) => handleProtocols(protocols),
@@ -126,6 +128,24 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     sockets.close();
   };
 };
+
+/** Closes before a message is parsed that holds too much. Its length alone does not tell. */
+class BoundedSocket extends WebSocket {
+  override emit(event: string | symbol, ...args: unknown[]): boolean {
+    if (event === 'message' && isRawData(args[0])) {
+      try {
+        checkJson(String(args[0]), LIMITS.json);
+      } catch (error) {
+        if (!(error instanceof JsonLimitError)) throw error;
+        this.close(CloseCode.BadRequest, `The message ${error.message}`);
+        return true;
+      }
+    }
+    return super.emit(event, ...args);
+  }
+}
+
+const isRawData = (value: unknown): value is RawData => Buffer.isBuffer(value);
 
 /** A hub's sink read as an async iterable. */
 class FrameQueue implements LiveSink {

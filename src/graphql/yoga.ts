@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ExecutionResult, GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
@@ -77,9 +78,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         }
         const body = request.method === 'POST' ? await readBytes(request) : null;
         if (request.method === 'POST' && body === null) {
-          return answer(reply.header('connection', 'close'), 413, [
-            `The body exceeds the limit of ${LIMITS.bodyBytes} bytes`,
-          ]);
+          return answerTooLarge(reply, LIMITS.bodyBytes);
         }
         let ctx: Context;
         try {
@@ -108,6 +107,8 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           return reply;
         }
         if (isJson) return answerJson(engine, ctx, request, reply, body);
+        // Yoga parses these, and counts nothing.
+        if (body !== null && body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
         yoga ??= yogaOver(engine);
         return answerByYoga(await yoga, ctx, request, reply, body);
       },
@@ -137,7 +138,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   return { subscribers: () => hub.size };
 };
 
-const JSON_TYPE = /^application\/json\s*(;|$)/i;
+const JSON_TYPE = /^application\/(?:graphql\+)?json\s*(;|$)/i;
 const RESPONSE_TYPE = 'application/graphql-response+json';
 
 /** The path of nearly all requests; it does what Yoga would and no more. */
@@ -156,6 +157,8 @@ const answerJson = async (
     const results: (ExecutionResult | { errors: readonly GraphQLError[] })[] = [];
     // In their order: a query after a mutation sees what it did.
     for (const each of params) {
+      // Each may take all that one request may: others get their turn between them.
+      await setImmediate();
       const result = each instanceof Refused ? each : await engine.execute(ctx, each);
       results.push(result instanceof Refused ? { errors: result.errors } : result);
     }
@@ -254,6 +257,9 @@ const answer = (reply: FastifyReply, status: number, messages: readonly string[]
     .code(status)
     .type('application/json; charset=utf-8')
     .send(JSON.stringify({ errors: messages.map((message) => ({ message })) }));
+
+const answerTooLarge = (reply: FastifyReply, maxBytes: number): FastifyReply =>
+  answer(reply.header('connection', 'close'), 413, [`The body exceeds the limit of ${maxBytes} bytes`]);
 
 const isMutation = (engine: Engine, params: GraphqlParams): boolean => {
   const prepared = engine.prepare(params);

@@ -153,7 +153,7 @@ const both = async (
   const fragments = Object.fromEntries(
     document.definitions.flatMap((each) => (each.kind === 'FragmentDefinition' ? [[each.name.value, each]] : [])),
   );
-  const plan = planOf(schema, { document, operation: args.operation, fragments, cost: () => 0 });
+  const plan = planOf(schema, { document, operation: args.operation, fragments });
   if (!plan) throw new Error('not planned');
   return [await executeRootSelectionSet(args), await plan(args)];
 };
@@ -213,7 +213,7 @@ describe('the planned executor', () => {
       const document = parse(source);
       const [operation] = document.definitions;
       if (operation?.kind !== 'OperationDefinition') throw new Error('no operation');
-      expect(planOf(schema, { document, operation, fragments: {}, cost: () => 0 })).toBeNull();
+      expect(planOf(schema, { document, operation, fragments: {} })).toBeNull();
     }
   });
 });

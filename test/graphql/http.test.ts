@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { getIntrospectionQuery } from 'graphql';
 import { serverAudits } from 'graphql-http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -177,6 +179,47 @@ describe('credentials', () => {
     expect((await post(me, { 'private-token': 'git-7' })).status).toBe(403);
     expect(touched).toBe(before);
     expect((await post({ query: TOUCH }, { 'private-token': 'user-7' })).status).toBe(200);
+  });
+});
+
+describe('bodies that hold too much', () => {
+  const query = '{ __typename }';
+  const many = JSON.stringify({
+    query,
+    variables: Object.fromEntries(Array.from({ length: 21_000 }, (_, n) => [n, 1])),
+  });
+  const deep = `{"query":"${query}","variables":{"a":${'['.repeat(300_000)}${']'.repeat(300_000)}}}`;
+
+  it('are refused before they are parsed', async () => {
+    expect((await post(many)).json.errors).toEqual([
+      expect.objectContaining({ message: 'The body holds more than 20000 values' }),
+    ]);
+    expect((await post(deep)).json.errors).toEqual([
+      expect.objectContaining({ message: 'The body nests more than 64 levels deep' }),
+    ]);
+    const variables = encodeURIComponent('['.repeat(100) + ']'.repeat(100));
+    const get = await fetch(`${server.url}?query=${encodeURIComponent(query)}&variables=${variables}`, {
+      headers: { accept: 'text/event-stream' },
+    });
+    expect(await get.json()).toEqual({ errors: [{ message: '`variables` nests more than 64 levels deep' }] });
+    const form = await fetch(server.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: `query=${encodeURIComponent(query)}${'&a=1'.repeat(60_000)}`,
+    });
+    expect(form.status).toBe(413);
+  });
+
+  it('close the WebSocket they come by', async () => {
+    for (const payload of [many, deep]) {
+      const socket = new WebSocket(server.url.replace('http', 'ws'), 'graphql-transport-ws');
+      await once(socket, 'open');
+      socket.send(JSON.stringify({ type: 'connection_init' }));
+      await once(socket, 'message');
+      socket.send(`{"id":"1","type":"subscribe","payload":${payload}}`);
+      const [code] = await once(socket, 'close');
+      expect(code).toBe(4400);
+    }
   });
 });
 

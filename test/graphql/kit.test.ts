@@ -5,7 +5,7 @@ import { connection, pageOf, pageOfAll } from '#graphql/connection.ts';
 import { maskError, orNull } from '#graphql/errors.ts';
 import { gid, parseGid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
-import { type Selection, selectedFields, selectedNodes, selectedUses } from '#graphql/lookahead.ts';
+import { type Selection, selectedFields, selectedNodes } from '#graphql/lookahead.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { anonymous } from '#platform/context.ts';
 import { encodeCursor } from '#platform/cursor.ts';
@@ -276,21 +276,6 @@ describe('lookahead', () => {
     expect(seen).toEqual({ id: {}, createdAt: {}, ownerName: {}, items: { nodes: { id: {} } } });
     await run(query, { yes: false });
     expect(seen).toEqual({ id: {}, name: {}, ownerName: {}, items: { nodes: { id: {} } } });
-  });
-
-  it('gives each use of a field with its arguments', async () => {
-    await run(
-      'query($n: Int) { items(first: 1) { nodes { items(first: $n) { count } } edges { node { other: items { nodes { name } } } } } }',
-      { n: 4 },
-    );
-    if (!lastInfo) throw new Error('not resolved');
-    expect(selectedUses(lastInfo, ['nodes', 'items'])).toEqual([
-      { key: 'items', args: { first: 4 }, selection: { count: {} } },
-    ]);
-    expect(selectedUses(lastInfo, ['edges', 'node', 'items'])).toEqual([
-      { key: 'other', args: {}, selection: { nodes: { name: {} } } },
-    ]);
-    expect(selectedUses(lastInfo, ['nothing'])).toEqual([]);
   });
 
   it('is worked out once for a document without conditions', async () => {
