@@ -70,6 +70,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('userId', null);
   fastify.decorateRequest('response', null);
+  fastify.decorateRequest('admitted', null);
 
   const record = requestRecorder(log, options.metrics);
   const methodsOf = methodsByPath(options.routes);

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ExecutionResult, GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
 import type { Actor, Context } from '#platform/context.ts';
+import { drainBody } from '#platform/drain.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
 import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
@@ -78,6 +79,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         }
         const body = request.method === 'POST' ? await readBytes(request) : null;
         if (request.method === 'POST' && body === null) {
+          drainBody(request.raw);
           return answerTooLarge(reply, LIMITS.bodyBytes);
         }
         let ctx: Context;
@@ -259,7 +261,7 @@ const answer = (reply: FastifyReply, status: number, messages: readonly string[]
     .send(JSON.stringify({ errors: messages.map((message) => ({ message })) }));
 
 const answerTooLarge = (reply: FastifyReply, maxBytes: number): FastifyReply =>
-  answer(reply.header('connection', 'close'), 413, [`The body exceeds the limit of ${maxBytes} bytes`]);
+  answer(reply, 413, [`The body exceeds the limit of ${maxBytes} bytes`]);
 
 const isMutation = (engine: Engine, params: GraphqlParams): boolean => {
   const prepared = engine.prepare(params);
@@ -272,13 +274,17 @@ const readBytes = async ({ raw, headers }: FastifyRequest): Promise<Buffer | nul
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>();
   const chunks: Buffer[] = [];
   let length = 0;
-  raw.on('data', (chunk: Buffer) => {
+  const onData = (chunk: Buffer) => {
     length += chunk.length;
-    if (length > LIMITS.bodyBytes) {
-      raw.pause();
-      resolve(null);
-    } else chunks.push(chunk);
-  });
+    if (length <= LIMITS.bodyBytes) {
+      chunks.push(chunk);
+      return;
+    }
+    raw.off('data', onData);
+    chunks.length = 0;
+    resolve(null);
+  };
+  raw.on('data', onData);
   raw.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
   raw.once('error', reject);
   return promise;

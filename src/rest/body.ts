@@ -2,25 +2,33 @@ import { randomUUID } from 'node:crypto';
 import type { MultipartFile } from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '#platform/context.ts';
-import { badParameters, DomainError, invalid } from '#platform/errors.ts';
+import { DomainError, invalid } from '#platform/errors.ts';
+import { readBodyText } from './body-text.ts';
 import { RestError } from './errors.ts';
-import { expandJson, insertParameter, noParameters, type Parameters, parseForm } from './nested.ts';
+import { type BodyKind, LARGE_BODY_BYTES, parseLargeBody } from './large-bodies.ts';
+import { expandJson, insertParameter, MAX_JSON_DEPTH, noParameters, type Parameters } from './nested.ts';
 import { type FileOptions, SpooledFile, UPLOAD_PREFIX } from './upload.ts';
 
-/** Bodies of JSON and forms, which are read whole. A description may have a megabyte of characters, in JSON escapes. */
-export const MAX_BODY_BYTES = 8 * 1024 * 1024;
+/** Of a body that is read whole, unless the route declares another. */
+export const MAX_BODY_BYTES = 1024 * 1024;
+/** Members of objects and items of lists in a body of JSON, unless the route declares another. */
+const MAX_BODY_VALUES = 20_000;
+/** A body of this size is read from callers without a credential too: it may carry one. */
+export const NOBODYS_BODY_BYTES = 64 * 1024;
 
 /** Teaches a scope the body forms of v4 clients. A multipart body is left for `receiveForm`. */
 export const registerBodyParsers = (scope: FastifyInstance): void => {
   scope.removeAllContentTypeParsers();
   for (const type of ['application/json', /^application\/[a-z0-9.-]+\+json/]) {
-    scope.addContentTypeParser(type, { parseAs: 'string' }, (_request, text, done) => {
-      settle(() => expandJson(parseJson(String(text))), done);
-    });
+    scope.addContentTypeParser(type, { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) =>
+      expandJson(await readBytes('json', request, bytes)),
+    );
   }
-  scope.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, text, done) => {
-    settle(() => parseForm(String(text)), done);
-  });
+  scope.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'buffer' },
+    async (request: FastifyRequest, bytes: Buffer) => expandJson(await readBytes('form', request, bytes)),
+  );
   scope.addContentTypeParser('*', (request, _payload, done) => {
     if (request.headers['content-length'] === '0') done(null, undefined);
     else done(unsupportedType(request.headers['content-type'] ?? ''));
@@ -46,9 +54,11 @@ export const receiveForm = async (
 ): Promise<ReceivedForm> => {
   const fields = noParameters();
   const files: SpooledFile[] = [];
+  // Of all fields together, as in other bodies.
+  const maxBytes = request.routeOptions.bodyLimit;
   let fieldBytes = 0;
   try {
-    const limits = { ...LIMITS, files: Math.max(declared.size, 1), fileSize: Infinity };
+    const limits = { ...LIMITS, fieldSize: maxBytes, files: Math.max(declared.size, 1), fileSize: Infinity };
     for await (const part of request.parts({ limits })) {
       if (part.type === 'file') {
         const options = declared.get(part.fieldname);
@@ -57,13 +67,13 @@ export const receiveForm = async (
           files.push(file);
           insertParameter(fields, part.fieldname, file);
         } else {
-          await dropFile(part);
+          await dropFile(part, maxBytes);
         }
         continue;
       }
       const value = typeof part.value === 'string' ? part.value : JSON.stringify(part.value);
       fieldBytes += value.length;
-      if (fieldBytes > MAX_BODY_BYTES || part.valueTruncated || part.fieldnameTruncated) throw tooLarge();
+      if (fieldBytes > maxBytes || part.valueTruncated || part.fieldnameTruncated) throw tooLarge();
       insertParameter(fields, part.fieldname, value);
     }
     return { fields, files };
@@ -78,7 +88,7 @@ export const releaseAll = async (files: readonly SpooledFile[]): Promise<void> =
   await Promise.all(files.map((file) => file.release()));
 };
 
-const LIMITS = { fieldNameSize: 500, fieldSize: MAX_BODY_BYTES, fields: 1_000, parts: 1_020, headerPairs: 50 };
+const LIMITS = { fieldNameSize: 500, fields: 1_000, parts: 1_020, headerPairs: 50 };
 
 const spool = async (part: MultipartFile, ctx: Context, options: FileOptions): Promise<SpooledFile> => {
   const { storage } = ctx.services;
@@ -102,32 +112,19 @@ const spool = async (part: MultipartFile, ctx: Context, options: FileOptions): P
   }
 };
 
-const dropFile = async (part: MultipartFile): Promise<void> => {
+const dropFile = async (part: MultipartFile, maxBytes: number): Promise<void> => {
   let size = 0;
   for await (const chunk of part.file) {
     size += Buffer.byteLength(chunk);
-    if (size > MAX_BODY_BYTES) throw tooLarge();
+    if (size > maxBytes) throw tooLarge();
   }
 };
 
-const parseJson = (text: string): unknown => {
-  if (text.trim() === '') return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw badParameters('body is not valid JSON');
-  }
-};
-
-const settle = (parse: () => Parameters, done: (error: Error | null, body?: Parameters) => void): void => {
-  let body: Parameters;
-  try {
-    body = parse();
-  } catch (error) {
-    done(error instanceof Error ? error : new Error(String(error)));
-    return;
-  }
-  done(null, body);
+const readBytes = async (kind: BodyKind, request: FastifyRequest, bytes: Buffer): Promise<unknown> => {
+  const limits = { values: request.routeOptions.config.maxBodyValues ?? MAX_BODY_VALUES, depth: MAX_JSON_DEPTH };
+  return bytes.length > LARGE_BODY_BYTES
+    ? parseLargeBody({ kind, bytes, limits })
+    : readBodyText(kind, bytes.toString('utf8'), limits);
 };
 
 /** Of busboy's errors only the limits have a code; the rest is about the form's syntax. */

@@ -7,7 +7,7 @@ export interface Parameters {
 
 const MAX_PAIRS = 1_000;
 const MAX_KEY_DEPTH = 8;
-const MAX_JSON_DEPTH = 32;
+export const MAX_JSON_DEPTH = 32;
 
 export const noParameters = (): Parameters => Object.create(null);
 
@@ -35,7 +35,7 @@ export const expandJson = (body: unknown): Parameters => {
   const target = noParameters();
   if (body === null || body === undefined) return target;
   if (typeof body !== 'object' || Array.isArray(body)) throw badParameters('body is not a JSON object');
-  for (const [key, value] of Object.entries(body)) {
+  for (const [key, value] of entriesOf(body)) {
     const clean = typeof value === 'object' ? cleanJson(value, 1) : value;
     if (key.includes('[')) insertParameter(target, key, clean);
     else if (key !== '__proto__') target[key] = clean;
@@ -129,8 +129,15 @@ const cleanJson = (value: unknown, depth: number): unknown => {
   if (depth >= MAX_JSON_DEPTH) throw badParameters('body nests too deeply');
   if (Array.isArray(value)) return value.map((item) => cleanJson(item, depth + 1));
   const clean = noParameters();
-  for (const [key, item] of Object.entries(value)) if (key !== '__proto__') clean[key] = cleanJson(item, depth + 1);
+  for (const [key, item] of entriesOf(value)) if (key !== '__proto__') clean[key] = cleanJson(item, depth + 1);
   return clean;
+};
+
+/** Of as many members as a form may have: objects of tens of thousands of names are slow to make. */
+const entriesOf = (value: object): [string, unknown][] => {
+  const entries = Object.entries(value);
+  if (entries.length > MAX_PAIRS) throw badParameters('too many parameters');
+  return entries;
 };
 
 const decode = (text: string): string => {

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
+import { drainBody } from '#platform/drain.ts';
 import type { Presumption } from '#platform/presumption.ts';
 import {
   type Authenticate,
@@ -13,7 +14,15 @@ import {
   readSudo,
   requireAccess,
 } from './auth.ts';
-import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
+import {
+  asFormError,
+  isMultipart,
+  MAX_BODY_BYTES,
+  NOBODYS_BODY_BYTES,
+  receiveForm,
+  registerBodyParsers,
+  releaseAll,
+} from './body.ts';
 import { type Parameters, parseForm } from './nested.ts';
 import { forgetHeaders, sendDownload, sendJson, sendNothing } from './respond.ts';
 import type { Exchange, Outcome, Route } from './route.ts';
@@ -30,6 +39,11 @@ declare module 'fastify' {
     userId: number | null;
     /** The answer to come: headers set here stay, also when it becomes an error. */
     response: ServerResponse | null;
+    /** The request's context, where it was made before the body was read. */
+    admitted: Context | null;
+  }
+  interface FastifyContextConfig {
+    maxBodyValues?: number;
   }
 }
 
@@ -74,6 +88,13 @@ export const registerRoutes = async (
   await fastify.register(async (scope) => {
     registerBodyParsers(scope);
     await scope.register(multipart);
+    scope.addHook('onSend', (request, reply, payload, done) => {
+      if (!request.raw.complete) {
+        reply.removeHeader('connection');
+        drainBody(request.raw);
+      }
+      done(null, payload);
+    });
     for (const route of routes) if (route.method !== 'GET') registerRoute(scope, route, dependencies);
   });
 };
@@ -85,6 +106,8 @@ type ContextDependencies = Pick<
 
 interface OpenOptions {
   readonly body?: Parameters | null;
+  /** The request was counted already. */
+  readonly counted?: boolean;
   /** In place of what the request carries. */
   readonly given?: Credential | undefined;
 }
@@ -94,7 +117,7 @@ export const openContext = async (
   request: FastifyRequest,
   dependencies: ContextDependencies,
   query: Parameters,
-  { body = null, given }: OpenOptions = {},
+  { body = null, given, counted = false }: OpenOptions = {},
 ): Promise<Context> => {
   const sent = body === null ? query : { ...query, ...body };
   let actor: Actor;
@@ -103,10 +126,10 @@ export const openContext = async (
     actor = await dependencies.authenticate(credential, infoOf(request, query, sent));
   } catch (error) {
     // Whoever tries one credential after the other is a caller without one.
-    await count(request, dependencies, null);
+    if (!counted) await count(request, dependencies, null);
     throw error;
   }
-  await count(request, dependencies, actor);
+  if (!counted) await count(request, dependencies, actor);
   return contextOf(request, dependencies, actor);
 };
 
@@ -186,12 +209,22 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     if (dependencies.checkResponses) checkOutcome(route, outcome);
     return { status: exchange.status, outcome };
   };
+  /** Turns away those who may not ask before their body is read. */
+  const admit = async (request: RestFastifyRequest): Promise<void> => {
+    const query = readQuery(request);
+    if (mayCarryCredential(request) && isNobody(request, query, services)) return;
+    const ctx = await openContext(request, dependencies, query);
+    requireAccess(ctx.actor, route);
+    request.admitted = ctx;
+  };
   // Of streams more than the answer is made before it can be confirmed who asks.
   const mayPresume = route.method === 'GET' && route.kind !== 'stream';
   fastify.route<RestRequest>({
     method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
     url: wildcard === null ? route.url : route.url.slice(0, -wildcard.length),
     bodyLimit: route.maxBodyBytes ?? MAX_BODY_BYTES,
+    config: route.maxBodyValues === null ? {} : { maxBodyValues: route.maxBodyValues },
+    ...(route.method === 'GET' ? {} : { onRequest: admit }),
     handler: async (request, reply) => {
       const sent = readQuery(request);
       const presumed = mayPresume ? await presumeContext(request, dependencies, sent) : null;
@@ -203,7 +236,11 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
       }
       const body = request.body ?? null;
       const multipartBody = body === null && isMultipart(request);
-      const ctx = await openContext(request, dependencies, sent, { body });
+      const { admitted } = request;
+      const ctx =
+        admitted && !namesCaller(body)
+          ? admitted
+          : await openContext(request, dependencies, sent, { body, counted: admitted !== null });
       if (body !== null) Object.assign(sent, body);
       let files: readonly SpooledFile[] = NO_FILES;
       try {
@@ -224,6 +261,22 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     },
   });
 };
+
+const mayCarryCredential = ({ headers }: FastifyRequest): boolean =>
+  headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= NOBODYS_BODY_BYTES;
+
+const isNobody = (request: FastifyRequest, query: Parameters, services: Services): boolean => {
+  try {
+    return readCaller(request, query, services).kind === 'none';
+  } catch {
+    // What is wrong with it is told where it is authenticated.
+    return false;
+  }
+};
+
+/** Whether a body says who asks, or as whom. */
+const namesCaller = (body: Parameters | null): boolean =>
+  body !== null && (hasCredential(body) || body.sudo !== undefined);
 
 /** What `work` gives or throws, once it is confirmed who asks; null where the caller is not who he was taken for. */
 const whilePresumed = async <T>({ presumption, services }: Context, work: () => Promise<T>): Promise<T | null> => {

@@ -11,6 +11,9 @@ import type { Part } from './ranges.ts';
 import type { FileOptions } from './upload.ts';
 import type { Written } from './written.ts';
 
+/** For routes that take a text of a million characters: escaped in JSON it is several times as long. */
+export const TEXT_BODY_BYTES = 8 * 1024 * 1024;
+
 /**
  * Declares a route once: validation, types and its part of the OpenAPI document follow.
  *
@@ -111,8 +114,10 @@ interface Declaration<P extends string, S extends Shape> {
   readonly status?: number;
   /** Conditions on several parameters: `[exclusive('a', 'b')]`. */
   readonly rules?: readonly Rule<NoInfer<keyof S & string>>[];
-  /** For bodies larger than the usual limit. Uploaded files do not count. */
+  /** For bodies larger than the usual limit (`MAX_BODY_BYTES`). Uploaded files do not count. */
   readonly maxBodyBytes?: number;
+  /** For JSON that holds more than usual (`MAX_BODY_VALUES`). */
+  readonly maxBodyValues?: number;
 }
 
 type InputOf<P extends string, S extends Shape> = [PathNames<P>] extends [never]
@@ -187,6 +192,7 @@ export interface Route {
   /** Parameters that are files. */
   readonly files: ReadonlyMap<string, FileOptions>;
   readonly maxBodyBytes: number | null;
+  readonly maxBodyValues: number | null;
   handle(ctx: Context, sent: Parameters, http: Exchange): Promise<Outcome>;
 }
 
@@ -236,6 +242,7 @@ const describe = (declaration: Declaration<string, never>, shape: Shape) => {
     shape,
     files,
     maxBodyBytes: declaration.maxBodyBytes ?? null,
+    maxBodyValues: declaration.maxBodyValues ?? null,
   } as const;
 };
 

@@ -22,7 +22,7 @@ import {
   oneOf,
   text,
 } from '#rest/params.ts';
-import { listRoute, type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
 import type { IssueFilter, Named } from './filter.ts';
 import { ISSUE_ORDERS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
@@ -140,6 +140,7 @@ export const routes = [
     summary: 'Open an issue',
     description:
       'Labels, milestone, assignees, due date and weight count for Planners and above, `iid` and `created_at` for owners.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...planning,
       id: idOrPath(),
@@ -166,6 +167,7 @@ export const routes = [
     tag,
     summary: 'Change, close or reopen an issue',
     description: 'The author may change title, description, type and state; everything is open to Planners and above.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...planning,
       ...one,

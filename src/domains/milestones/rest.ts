@@ -1,7 +1,7 @@
 import { getPlace, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
-import { listRoute, type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
 import { MILESTONE_STATES } from './model.ts';
 import { getMilestone, listMilestones } from './queries.ts';
@@ -68,6 +68,7 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     path: `${path}/milestones`,
     tag,
     summary: `Create a milestone of a ${kind}`,
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: { id: idOrPath(), title: text({ max: 255 }), ...details },
     response: milestoneRecord,
     run: async (ctx, { id, ...input }) =>
@@ -78,6 +79,7 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     path: `${path}/milestones/:milestone_id`,
     tag,
     summary: `Change, close or activate a milestone of a ${kind}`,
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...one,
       ...details,

@@ -3,7 +3,7 @@ import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
-import { listRoute, type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createNote, deleteNote, updateNote } from './commands.ts';
 import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
 import { getNote, listNotes } from './queries.ts';
@@ -61,6 +61,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       tag,
       summary: `Comment on ${what}`,
       description: 'Internal comments are for Reporters and above; `confidential` is the older name.',
+      maxBodyBytes: TEXT_BODY_BYTES,
       input: {
         ...noteables,
         body: text(),
@@ -80,6 +81,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       path: `/projects/:id/${path}/:noteable_iid/notes/:note_id`,
       tag,
       summary: `Change a comment on ${what}`,
+      maxBodyBytes: TEXT_BODY_BYTES,
       input: { ...one, body: text() },
       response: noteRecord,
       run: async (ctx, { body, note_id, ...place }) => {

@@ -3,7 +3,7 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
-import { listRoute, type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { LINK_TYPES, type LinkAttributes } from './attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from './commands.ts';
 import { createLink, deleteLink, getLink, listLinks, updateLink } from './links.ts';
@@ -92,6 +92,7 @@ export const routes = [
     summary: 'Release a tag',
     description:
       'Where there is no such tag it is made from the branch, tag or commit `ref`: an annotated one with `tag_message`, else a lightweight one. `milestones` are titles. A `released_at` to come makes an upcoming release. Evidence is not collected.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...one,
       ref: text({ max: 1_000 }).nullish(),
@@ -113,6 +114,7 @@ export const routes = [
     path: '/projects/:id/releases/:tag_name',
     tag,
     summary: 'Change a release',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: { ...one, ...attributes },
     response: releaseRecord,
     run: async (ctx, { id, tag_name, ...changes }) => {

@@ -5,7 +5,7 @@ import { badRequest, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { allOrNoneOf, dateTime, hash, idOrPath, integer, oneOf, text } from '#rest/params.ts';
-import { listRoute, type Route, route } from '#rest/route.ts';
+import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { deleteNote, updateNote } from '../commands.ts';
 import { createCommitComment } from '../commits.ts';
 import { completeDiscussions, getDiscussion, getNoteIn, listDiscussions } from '../discussions.ts';
@@ -70,6 +70,7 @@ export const commitRoutes = [
     summary: 'Comment on a commit',
     description:
       'On the commit as a whole, or with `path` and `line` on a line of a file: as the commit left it, or with `line_type` `old` as its first parent had it.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...onCommit,
       note: text(),
@@ -126,6 +127,7 @@ export const commitRoutes = [
     summary: 'Begin a discussion on a commit',
     description:
       'On the commit as a whole, or with `position` on a line of a file: `new_line` as the commit left it, `old_line` as its first parent had it. `created_at` is for owners.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: { ...onCommit, body: text(), created_at: dateTime().optional(), position: position.optional() },
     response: discussionRecord,
     run: async (ctx, { body, created_at, position, ...place }) => {
@@ -157,6 +159,7 @@ export const commitRoutes = [
     path: '/projects/:id/repository/commits/:sha/discussions/:discussion_id/notes',
     tag,
     summary: 'Answer in a discussion on a commit',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: { ...inDiscussion, body: text(), created_at: dateTime().optional() },
     response: noteRecord,
     run: async (ctx, { discussion_id, body, created_at, ...place }) => {
@@ -183,6 +186,7 @@ export const commitRoutes = [
     path: '/projects/:id/repository/commits/:sha/discussions/:discussion_id/notes/:note_id',
     tag,
     summary: 'Change a comment of a discussion on a commit',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: { ...oneNote, body: text() },
     response: noteRecord,
     run: async (ctx, { discussion_id, note_id, body, ...place }) => {

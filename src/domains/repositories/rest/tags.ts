@@ -3,7 +3,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { idOrPath, oneOf, text } from '#rest/params.ts';
-import { listRoute, route } from '#rest/route.ts';
+import { listRoute, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { completeTags, getTag, listTags, TAG_ORDERS } from '../queries/tags.ts';
 import { tagRecord, toTag } from '../record.ts';
 import { createTag, deleteTag } from '../tags.ts';
@@ -70,6 +70,7 @@ export const tagRoutes = [
     tag,
     summary: 'Make a tag',
     description: 'With a `message` an annotated one, of the caller.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: { id, tag_name, ref: text({ max: 1_000 }), message: text({ max: 1_000_000 }).optional() },
     response: tagRecord,
     run: async (ctx, { id, tag_name, ...rest }) => {

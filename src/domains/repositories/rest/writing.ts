@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import { badParameters } from '#platform/errors.ts';
 import { boolean, hash, type Input, idOrPath, list, oneOf, text } from '#rest/params.ts';
-import { route } from '#rest/route.ts';
+import { route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createCommit, type FileAction } from '../commit-changes.ts';
 import { decodeContent } from '../content.ts';
 import { cherryPick, revert } from '../picking.ts';
@@ -12,6 +12,8 @@ import { commitRecord, toCommit, toWholeCommit, wholeCommitRecord } from '../rec
 /** Content in base64 and JSON is half as much again: some 20 MiB of files. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 const MAX_ACTIONS = 5_000;
+/** Each action has at most eight members. */
+const MAX_BODY_VALUES = 60_000;
 
 const id = idOrPath();
 const name = text({ max: 1_000 });
@@ -93,6 +95,7 @@ const pickRoute = (action: 'cherry_pick' | 'revert', summary: string, pick: type
     tag: 'Commits',
     summary,
     description: 'With `dry_run` nothing is made; it is only found out whether it could be.',
+    maxBodyBytes: TEXT_BODY_BYTES,
     input: pickInput,
     response: pickedRecord,
     run: async (ctx, { id, sha, ...rest }, http) => {
@@ -113,6 +116,7 @@ export const writingRoutes = [
     description:
       'All of them or none. With `start_branch`, `start_sha` or `start_project` the branch is made from there; `force` sets one that is there anew.',
     maxBodyBytes: MAX_BODY_BYTES,
+    maxBodyValues: MAX_BODY_VALUES,
     input: {
       id,
       ...target,
