@@ -6,12 +6,14 @@ import * as emoji from '#domains/emoji/events.ts';
 import * as groups from '#domains/groups/events.ts';
 import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
+import { disableWithGrants } from '#domains/hooks/followers.ts';
 import * as issues from '#domains/issues/events.ts';
 import * as labels from '#domains/labels/events.ts';
 import { acceptInvitations } from '#domains/members/acceptance.ts';
 import * as members from '#domains/members/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
+import { endOfRemovedAccounts } from '#domains/oauth/ending.ts';
 import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
 import { projectContributions } from '#domains/projects/contributions.ts';
@@ -22,6 +24,7 @@ import { removeOfDeletedTags } from '#domains/releases/followers.ts';
 import * as repositories from '#domains/repositories/events.ts';
 import { followProjects } from '#domains/repositories/followers.ts';
 import * as runners from '#domains/runners/events.ts';
+import { endWithGrants } from '#domains/runners/followers.ts';
 import * as saml from '#domains/saml/events.ts';
 import * as serviceAccounts from '#domains/service-accounts/events.ts';
 import { removeOfDeletedGroups } from '#domains/service-accounts/followers.ts';
@@ -74,5 +77,8 @@ export const followers: readonly Follower[] = [
   removeOfDeletedGroups,
   removeOfDeletedPlaces,
   removeOfDeletedTags,
+  endOfRemovedAccounts,
+  endWithGrants,
+  disableWithGrants,
   dispatchToHooks(eventDefinitions),
 ];

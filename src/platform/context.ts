@@ -32,6 +32,10 @@ export interface Actor {
 export interface ActorCredential {
   readonly kind: 'token' | 'oauth_token' | 'session';
   readonly id: number;
+  /** Who holds it: its user, also while it acts as somebody else; of an impersonation token the administrator who made it. */
+  readonly holderId: number;
+  /** The OAuth authorization that it belongs to or was made through; null where no application had a hand in it. */
+  readonly originId: string | null;
 }
 
 /** Where a request came from; both null for jobs. */

@@ -55,6 +55,8 @@ describe('a group hook', () => {
       custom_headers: [{ key: 'X-Key' }],
       custom_webhook_template: null,
       created_at: made.created_at,
+      created_by_id: owner.id,
+      oauth_application: null,
     });
     expect(made.signing_token).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     const rows = JSON.stringify([

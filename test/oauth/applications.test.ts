@@ -30,6 +30,8 @@ describe('applications of the hub, over REST', () => {
       callback_url: 'https://lights.example/callback\nhttp://localhost/callback',
       confidential: true,
       scopes: ['read_api', 'openid'],
+      created_by_id: app().root.id,
+      oauth_application: null,
     });
     expect(secret).toMatch(/^gloas-[\w-]{27,}$/);
 

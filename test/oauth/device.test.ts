@@ -175,7 +175,10 @@ describe('a device', () => {
     const user = await app().make.user();
     await expect(decide(user, user_code, true)).rejects.toMatchObject({ code: 'forbidden' });
     const ctx = app().context(app().root);
-    const byToken = { ...ctx, actor: { ...ctx.actor, credential: { kind: 'token', id: 1 } as const } };
+    const byToken = {
+      ...ctx,
+      actor: { ...ctx.actor, credential: { kind: 'token', id: 1, holderId: 1, originId: null } as const },
+    };
     await expect(decideDevice(byToken, user_code, true)).rejects.toMatchObject({ code: 'forbidden' });
     expect(await stateOf(device_code)).toBe('pending');
   });

@@ -338,7 +338,7 @@ describe('the applications that a user has let in', () => {
     const { actor } = app().context(user);
     const createContext = createContextFactory(app().hub.services);
     for (const kind of ['token', 'oauth_token'] as const) {
-      const ctx = createContext({ actor: { ...actor, credential: { kind, id: 1 } } });
+      const ctx = createContext({ actor: { ...actor, credential: { kind, id: 1, holderId: 1, originId: null } } });
       await expect(approve(ctx, read.ok)).rejects.toMatchObject({ code: 'forbidden' });
     }
   });

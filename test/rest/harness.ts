@@ -40,14 +40,14 @@ const users: Readonly<Record<string, Actor>> = {
     userId: 7,
     username: 'ada',
     scopes: new Set(['api']),
-    credential: { kind: 'token', id: 1 },
+    credential: { kind: 'token', id: 1, holderId: 7, originId: null },
   },
   'reader-token': {
     ...anonymous,
     userId: 8,
     username: 'bob',
     scopes: new Set(['read_api']),
-    credential: { kind: 'token', id: 2 },
+    credential: { kind: 'token', id: 2, holderId: 8, originId: null },
   },
   'admin-token': { ...anonymous, userId: 1, username: 'root', isAdmin: true },
 };

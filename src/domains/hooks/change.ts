@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Selectable, sql, type Updateable } from 'kysely';
 import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Webhooks } from '#platform/db/tables.ts';
 import { type FieldErrors, notFound, unprocessable } from '#platform/errors.ts';
@@ -42,7 +43,7 @@ const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, an
   // Who sends back what he read does not mean to change the credentials that he did not see.
   const url = given.url === undefined || given.url === before.url ? knownUrl : given.url;
   const variables = (given.url_variables ?? (url === knownUrl ? known : [])).map(({ key, value }) => ({ key, value }));
-  const moved = url !== knownUrl || originOf(url, variables) !== originOf(knownUrl, known);
+  const moved = url !== knownUrl || serverOf(url, variables) !== serverOf(knownUrl, known);
   return {
     given,
     url,
@@ -52,7 +53,7 @@ const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, an
   };
 };
 
-const originOf = (url: string, variables: readonly KeyValue[]): string | null =>
+const serverOf = (url: string, variables: readonly KeyValue[]): string | null =>
   URL.parse(filledUrl(url, variables))?.origin ?? null;
 
 const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
@@ -69,6 +70,8 @@ export const changeHook = async (ctx: Context, place: Place, id: number, change:
     if (isNew && !isDeepStrictEqual([url, variables], [seen.url, seen.variables]))
       refuse(await urlProblems(tx, url, variables));
     const changes: Updateable<Webhooks> = { ...columnsOf(place.kind, given, before), ...urlColumns(tx, url) };
+    // Its receiver is now whoever's the new address is.
+    if (moved) changes.origin_id = (await provenance(tx)).origin_id;
     if (given.token !== undefined || moved) changes.token = seal(tx, given.token);
     if (given.signing_token !== undefined || moved) {
       changes.signing_token = seal(tx, given.signing_token);

@@ -1,5 +1,6 @@
 import { updateGroup } from '#domains/groups/commands.ts';
 import { ownerColumns, type Place } from '#domains/planning/place.ts';
+import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { type HookAttributes, type KeyValue, problemsOf } from './attributes.ts';
@@ -52,6 +53,7 @@ export const createHook = async (
         ...urlColumns(tx, given.url),
         ...ownerColumns(place),
         created_by_id: tx.actor.userId,
+        origin_id: (await provenance(tx)).origin_id,
         token: seal(tx, given.token),
         signing_token: seal(tx, given.signing_token || signing_token),
       })
@@ -60,7 +62,10 @@ export const createHook = async (
     await writeValues(tx, row.id, 'header', given.custom_headers ?? []);
     await writeValues(tx, row.id, 'url_variable', variables);
     const made = await getHook(tx, place, row.id);
-    tx.emit(webhookCreated, { ...hookScope(place, made.id), payload: described(made) });
+    tx.emit(webhookCreated, {
+      ...hookScope(place, made.id),
+      payload: { ...described(made), created_by_id: made.created_by_id, origin: made.origin },
+    });
     return made;
   });
   return { hook, signing_token };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { originPayload } from '#domains/tokens/events.ts';
 import { defineEvent } from '#platform/events.ts';
 import { ALERT_STATUSES } from './model.ts';
 
@@ -11,7 +12,10 @@ const hook = z.object({
   url: z.string(),
 });
 
-export const webhookCreated = defineEvent('webhook.created', hook);
+export const webhookCreated = defineEvent(
+  'webhook.created',
+  hook.extend({ created_by_id: z.number().nullable(), origin: originPayload.nullable() }),
+);
 /** Names what changed, never to what: much of a hook is secret. */
 export const webhookUpdated = defineEvent('webhook.updated', hook.extend({ changed: z.array(z.string()) }));
 export const webhookDeleted = defineEvent('webhook.deleted', hook);

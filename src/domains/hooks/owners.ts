@@ -30,8 +30,9 @@ export const tellOwners = defineJob({
       `${what} of the ${hook.project_id === null ? 'group' : 'project'} ${hook.path} was disabled${isForGood ? '' : ' for a while'}.`,
       '',
       `Address:   ${hook.url}`,
-      `Failures:  ${hook.recent_failures} in a row`,
-      `Last:      ${hook.last_error ?? 'unknown'}`,
+      ...(hook.made_by === null
+        ? [`Failures:  ${hook.recent_failures} in a row`, `Last:      ${hook.last_error ?? 'unknown'}`]
+        : [`Reason:    the application that made it, ${hook.made_by}, was shut out`]),
       '',
       isForGood
         ? 'It is not tried again by itself. A successful test, a change of it, or enabling it makes it live again.'
@@ -55,6 +56,8 @@ interface Disabled {
   readonly disabled_permanently: boolean;
   readonly disabled_until: string | null;
   readonly last_error: string | null;
+  /** The application whose OAuth grant has ended, with which the hook did. */
+  readonly made_by: string | null;
 }
 
 /** Null where it is live again, or gone, or where its group or project, or a group above, wants no mails. */
@@ -63,7 +66,9 @@ const findDisabled = async (ctx: Context, id: number): Promise<Disabled | null> 
     select h.namespace_id, h.project_id, h.name, h.url, coalesce(p.full_path, n.full_path) as path, h.recent_failures,
       h.disabled_permanently, h.disabled_until,
       (select a.error from webhook_attempts a where a.webhook_id = h.id and a.error is not null
-        order by a.id desc limit 1) as last_error
+        order by a.id desc limit 1) as last_error,
+      (select coalesce(o.application_name, 'a program that had a password') from credential_origins o
+        where o.id = h.origin_id and o.ended_at is not null and h.disabled_permanently) as made_by
     from webhooks h
     left join projects p on p.id = h.project_id
     join namespaces n on n.id = coalesce(h.namespace_id, p.namespace_id)

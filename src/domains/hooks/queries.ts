@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import { type CredentialOrigin, originOf } from '#domains/tokens/origins.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
@@ -22,6 +23,9 @@ export interface HookRow {
   readonly recent_failures: number;
   readonly disabled_until: string | null;
   readonly disabled_permanently: boolean;
+  readonly created_by_id: number | null;
+  /** The application that made it, or led it to its address; null where there was none. */
+  readonly origin: CredentialOrigin | null;
   readonly created_at: string;
   readonly updated_at: string;
   readonly has_token: boolean;
@@ -51,6 +55,8 @@ const hookQuery = (db: Context['db']) =>
       'webhooks.recent_failures',
       'webhooks.disabled_until',
       'webhooks.disabled_permanently',
+      'webhooks.created_by_id',
+      originOf('webhooks'),
       'webhooks.created_at',
       'webhooks.updated_at',
       sql<boolean>`webhooks.token is not null`.as('has_token'),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { originShape, toOrigin } from '#domains/tokens/record.ts';
 import { isoTime } from '#platform/time.ts';
 import type { AttemptRow } from './attempts.ts';
 import type { DeliveryRow } from './deliveries.ts';
@@ -24,6 +25,7 @@ const hookShape = {
   custom_headers: keys,
   custom_webhook_template: z.string().nullable(),
   created_at: z.string(),
+  ...originShape,
 };
 const onceShape = {
   signing_token: z.string().optional().describe('The only time it is told; absent where the caller gave it himself.'),
@@ -91,6 +93,7 @@ const toHook = (hook: HookRow) => ({
   custom_headers: hook.header_keys.map((key) => ({ key })),
   custom_webhook_template: hook.custom_webhook_template,
   created_at: isoTime(hook.created_at),
+  ...toOrigin(hook),
 });
 
 export const toHookEvent = (row: AttemptRow): z.output<typeof hookEventRecord> => ({

@@ -1,17 +1,18 @@
 import { type Selectable, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { applicationDeleted } from '#domains/users/events.ts';
+import { type CredentialOrigin, originOf, provenance } from '#domains/tokens/origins.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';
 import { forbidden, invalid, notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { removeApplications } from './ending.ts';
 import { applicationCreated, applicationUpdated } from './events.ts';
 import { OAUTH_SCOPES } from './model.ts';
 import { redirectUriProblem } from './redirect-uris.ts';
 
-const applicationColumns = [
+const storedColumns = [
   'id',
   'uid',
   'owner_id',
@@ -22,10 +23,17 @@ const applicationColumns = [
   'trusted',
   'created_at',
   'updated_at',
+  'created_by_id',
+  'origin_id',
 ] as const;
 
+const applicationColumns = [...storedColumns, originOf('oauth_applications')] as const;
+
 /** An application as whoever registered it sees it. Its secret is stored nowhere. */
-export type ApplicationRow = Pick<Selectable<OauthApplications>, (typeof applicationColumns)[number]>;
+export interface ApplicationRow extends Pick<Selectable<OauthApplications>, (typeof storedColumns)[number]> {
+  /** The application through which it was made; null where there was none. */
+  readonly origin: CredentialOrigin | null;
+}
 
 export interface CreatedApplication extends ApplicationRow {
   /** The only time that it is seen. */
@@ -43,7 +51,8 @@ export interface ApplicationInput {
 }
 
 /**
- * Registers an application of the caller's, or with `forHub` one of the whole hub, which administrators do.
+ * Registers an application of the caller's, or with `forHub` one of the whole hub, which administrators do. What an
+ * application registers is not trusted: its users are asked.
  *
  * @throws `unauthenticated`, `forbidden`, `invalid` by attribute
  */
@@ -56,6 +65,7 @@ export const createApplication = async (
   const { user_oauth_applications: allowed } = await getSettings(ctx);
   if (forHub) requireAdministrator(ctx);
   else if (!allowed && !ctx.actor.isAdmin) throw forbidden('users may not register applications');
+  requireOwnHand(ctx, input, null);
   await check(ctx, { ...input, owner_id: forHub ? null : self });
   const secret = newSecret();
   const row = await ctx.transaction(async (tx) => {
@@ -70,6 +80,7 @@ export const createApplication = async (
         scopes: [...new Set(input.scopes)],
         confidential: input.confidential ?? true,
         trusted: input.trusted ?? false,
+        ...(await provenance(tx)),
       })
       .returning(applicationColumns)
       .executeTakeFirstOrThrow();
@@ -79,7 +90,10 @@ export const createApplication = async (
   return { ...row, secret };
 };
 
-/** Changes what is given. Tokens that were issued stay as they are. @throws as `createApplication`, and `not_found` */
+/**
+ * Changes what is given. Tokens that were issued stay as they are. An application changes only those that it made
+ * itself, or it could lead the users of another one to itself. @throws as `createApplication`, and `not_found`
+ */
 export const updateApplication = (
   ctx: Context,
   id: number,
@@ -87,6 +101,7 @@ export const updateApplication = (
 ): Promise<ApplicationRow> =>
   ctx.transaction(async (tx) => {
     const before = await getApplication(tx, id, { lock: true });
+    requireOwnHand(tx, input, before);
     const wanted = {
       name: input.name ?? before.name,
       redirect_uris: [...new Set(input.redirect_uris ?? before.redirect_uris)],
@@ -105,19 +120,21 @@ export const updateApplication = (
     return updated;
   });
 
-/** Removes the application with every code and token that it has. @throws `not_found` */
+/** Removes the application with every code and token that it has, and ends what it made. @throws `not_found` */
 export const removeApplication = (ctx: Context, id: number): Promise<ApplicationRow> =>
   ctx.transaction(async (tx) => {
     const application = await getApplication(tx, id, { lock: true });
-    await tx.db.deleteFrom('oauth_applications').where('id', '=', id).execute();
-    tell(tx, applicationDeleted, application);
+    await removeApplications(tx, [id]);
     return application;
   });
 
-/** Gives the application another secret; the old one counts no more. Tokens stay. @throws `not_found` */
+/**
+ * Gives the application another secret; the old one counts no more. Tokens stay. Applications get secrets only of those
+ * that they made themselves. @throws `not_found`, `forbidden`
+ */
 export const renewSecret = (ctx: Context, id: number): Promise<CreatedApplication> =>
   ctx.transaction(async (tx) => {
-    await getApplication(tx, id, { lock: true });
+    requireOwnHand(tx, {}, await getApplication(tx, id, { lock: true }));
     const secret = newSecret();
     const updated = await tx.db
       .updateTable('oauth_applications')
@@ -184,6 +201,18 @@ export const applicationsByIds = async (
     .where(sql<boolean>`id = any (${ids}::bigint[])`)
     .execute();
   return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** Refuses what an application may not do with other applications. `before` is null for a new one. @throws `forbidden` */
+const requireOwnHand = (
+  { actor }: Pick<Context, 'actor'>,
+  { trusted }: Partial<ApplicationInput>,
+  before: ApplicationRow | null,
+): void => {
+  const originId = actor.credential?.originId ?? null;
+  if (originId === null) return;
+  if (before && before.origin_id !== originId) throw forbidden('an application changes only applications that it made');
+  if (trusted) throw forbidden('an application cannot make applications trusted');
 };
 
 const UID = /^[A-Za-z0-9_-]{1,100}$/;

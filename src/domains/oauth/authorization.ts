@@ -249,7 +249,8 @@ const isConsentNeeded = async (
   { prompt, scopes }: Wanted,
 ): Promise<boolean> => {
   if (prompt.has('consent')) return true;
-  if (trusted) return false;
+  // Acting as anyone is for each administrator to allow, whoever trusts the application.
+  if (trusted && !scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) return false;
   if (!confidential) return true;
   return !(await isAuthorized(ctx, { applicationId: id, userId: requireUser(ctx), scopes }));
 };

@@ -20,3 +20,18 @@ export const authorizationRevoked = defineEvent(
   'oauth_authorization.revoked',
   authorization.omit({ scopes: true }).extend({ reason: z.enum(['user', 'application', 'reuse']) }),
 );
+
+/**
+ * What was made through an authorization has ended with it, or is about to: tokens are revoked, applications removed,
+ * runners' tokens expired, hooks disabled.
+ */
+export const credentialsEnded = defineEvent(
+  'oauth_credentials.ended',
+  z.object({
+    /** The `origin_id` of what ends. */
+    origin_id: z.string(),
+    /** Who had let the application in. */
+    user_id: z.number(),
+    application_id: z.number().nullable(),
+  }),
+);

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { checkPassword } from '#domains/sign-in/credentials.ts';
 import { ADMINISTRATOR_SCOPES } from '#domains/tokens/model.ts';
+import { checkPassword } from '#domains/users/credentials.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';

@@ -6,6 +6,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { type ApplicationRow, applicationsByIds } from './applications.ts';
+import { endMadeThrough } from './ending.ts';
 import { authorizationCreated, authorizationRevoked } from './events.ts';
 
 /** What a grant of tokens rests on. */
@@ -87,7 +88,7 @@ export const lockAuthorization = async (
   await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(db);
 };
 
-/** Revokes whatever is left of one authorization, under its lock. Says nothing where all was dead. */
+/** Revokes whatever is left of one authorization, under its lock, and ends what was made through it. Says nothing where all was dead. */
 export const revokeFamily = async (tx: Tx, familyId: string, reason: 'application' | 'reuse'): Promise<void> => {
   const [revoked] = await tx.db
     .updateTable('oauth_access_tokens')
@@ -102,6 +103,7 @@ export const revokeFamily = async (tx: Tx, familyId: string, reason: 'applicatio
     ...about(application_id, user_id),
     payload: { application_id, user_id, reason },
   });
+  await endMadeThrough(tx, { familyId });
 };
 
 /** An application that a user has let in. */
@@ -112,24 +114,43 @@ export interface AuthorizedApplication {
   /** Of the first of them. */
   readonly created_at: string;
   readonly last_used_at: string | null;
+  /** How much it made that still counts: tokens, applications, runners, hooks. */
+  readonly credentials: number;
 }
 
-/** The applications that can call on the caller's behalf, newest first. @throws `unauthenticated` */
+/**
+ * The applications that the caller can shut out, newest first: those that can call on the caller's behalf, and those
+ * whose tokens have run out but not what they made. @throws `unauthenticated`
+ */
 export const authorizedApplications = async (ctx: Context): Promise<readonly AuthorizedApplication[]> => {
   const userId = requireUser(ctx);
+  const { oauth_grants_end_credentials: ends } = await getSettings(ctx);
   const { rows } = await sql<{
     application_id: number;
     scopes: string[];
     created_at: string;
     last_used_at: string | null;
+    credentials: number;
   }>`
-    select t.application_id, min(t.created_at) as created_at, max(t.last_used_at) as last_used_at,
+    with living as (
+      select t.application_id, min(t.created_at) as created_at, max(t.last_used_at) as last_used_at
+      from oauth_access_tokens t
+      where t.user_id = ${userId} and t.application_id is not null and ${isLiving('t')}
+      group by t.application_id
+    ), made as (
+      select o.application_id, min(o.created_at) as created_at, count(*) as credentials
+      from credential_origins o join living_credentials c on c.origin_id = o.id
+      where o.user_id = ${userId} and o.application_id is not null and o.ended_at is null
+      group by o.application_id
+    )
+    select application_id, coalesce(living.created_at, made.created_at) as created_at, living.last_used_at,
+      coalesce(made.credentials, 0) as credentials,
       array(select distinct s from oauth_access_tokens o, unnest(o.scopes) s
-        where o.user_id = ${userId} and o.application_id = t.application_id and ${isLiving('o')} order by s) as scopes
-    from oauth_access_tokens t
-    where t.user_id = ${userId} and t.application_id is not null and ${isLiving('t')}
-    group by t.application_id
-    order by min(t.created_at) desc`.execute(ctx.db);
+        where o.user_id = ${userId} and o.application_id = coalesce(living.application_id, made.application_id)
+          and ${isLiving('o')} order by s) as scopes
+    from living full join made using (application_id)
+    where living.application_id is not null or ${ends}
+    order by 2 desc, 1 desc`.execute(ctx.db);
   const applications = await applicationsByIds(
     ctx,
     rows.map((row) => row.application_id),
@@ -141,7 +162,8 @@ export const authorizedApplications = async (ctx: Context): Promise<readonly Aut
 };
 
 /**
- * Shuts an application out that the caller had let in: every token and code of it that is his.
+ * Shuts out an application that the caller had let in: revokes every token and code that it has of the caller, and ends
+ * what it made where the setting `oauth_grants_end_credentials` says so.
  *
  * @throws `unauthenticated`, `not_found` (Application) where he never did
  */
@@ -170,7 +192,8 @@ export const revokeAuthorization = (ctx: Context, applicationId: number): Promis
       .where('user_id', '=', userId)
       .where('application_id', '=', applicationId)
       .execute();
-    if (revoked.length === 0) throw notFound('Application');
+    const ended = await endMadeThrough(tx, { userId, applicationId });
+    if (revoked.length === 0 && ended === 0) throw notFound('Application');
     tx.emit(authorizationRevoked, {
       ...about(applicationId, userId),
       payload: { application_id: applicationId, user_id: userId, reason: 'user' },

@@ -7,6 +7,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { StoredSettings } from '#domains/settings/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { provenance } from '#domains/tokens/origins.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, type FieldErrors, forbidden, invalid } from '#platform/errors.ts';
@@ -60,6 +61,7 @@ export const createRunner = async (ctx: Context, input: NewRunner): Promise<Crea
     if (Object.keys(errors).length > 0) throw invalid(errors);
     const token = RUNNER_TOKEN_PREFIX + randomToken();
     const seconds = lifetimeOf(settings, target);
+    const { origin_id } = await provenance(tx);
     const runner = await tx.db
       .insertInto('runners')
       .values({
@@ -67,6 +69,7 @@ export const createRunner = async (ctx: Context, input: NewRunner): Promise<Crea
         namespace_id: target.kind === 'group' ? target.group.id : null,
         project_id: target.kind === 'project' ? target.project.id : null,
         creator_id,
+        origin_id,
         digest: digestToken(token),
         token_expires_at: seconds === null ? null : sql<string>`now() + make_interval(secs => ${seconds})`,
         description: input.description ?? '',
@@ -80,7 +83,7 @@ export const createRunner = async (ctx: Context, input: NewRunner): Promise<Crea
       })
       .returning(runnerFields)
       .executeTakeFirstOrThrow();
-    tell(tx, runner, target);
+    tellOfRunner(tx, runnerCreated, runner, placeOf(target));
     return { ...runner, token };
   });
 };
@@ -89,6 +92,9 @@ type Target =
   | { readonly kind: 'instance' }
   | { readonly kind: 'group'; readonly group: GroupRow }
   | { readonly kind: 'project'; readonly project: ProjectRow };
+
+const placeOf = (target: Target): GroupRow | ProjectRow | null =>
+  target.kind === 'group' ? target.group : target.kind === 'project' ? target.project : null;
 
 /** What the runner is to be of, which the caller has been found to own. */
 const targetOf = async (tx: Tx, { runner_type, group_id, project_id }: NewRunner): Promise<Target> => {
@@ -144,13 +150,18 @@ const lifetimeOf = (settings: StoredSettings, target: Target): number | null => 
   return seconds.length === 0 ? null : Math.min(...seconds);
 };
 
-const tell = (tx: Tx, runner: RunnerRow, target: Target): void => {
-  const { id, runner_type, namespace_id, project_id, description } = runner;
-  tx.emit(runnerCreated, {
-    ...(target.kind === 'group' ? { namespace_ids: target.group.traversal_ids } : {}),
-    ...(target.kind === 'project' ? projectScope(target.project) : {}),
+/** Tells of a runner of the group or project, or of the whole hub. */
+export const tellOfRunner = (
+  tx: Tx,
+  definition: typeof runnerCreated,
+  runner: RunnerRow,
+  place: GroupRow | ProjectRow | null,
+): void => {
+  const { id, runner_type, namespace_id, project_id, description, creator_id, origin } = runner;
+  tx.emit(definition, {
+    ...(place === null ? {} : 'namespace' in place ? projectScope(place) : { namespace_ids: place.traversal_ids }),
     min_access_level: OWNER,
     subject: { type: 'Runner', id },
-    payload: { id, runner_type, namespace_id, project_id, description },
+    payload: { id, runner_type, namespace_id, project_id, description, creator_id, origin },
   });
 };

@@ -1,5 +1,6 @@
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
+import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
@@ -75,6 +76,7 @@ const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner').imple
       nullable: true,
       resolve: (runner, _args, ctx) => (runner.creator_id === null ? null : loadUser(ctx, runner.creator_id)),
     }),
+    origin: t.expose('origin', { type: CredentialOriginRef, nullable: true }),
     group: t.field({
       type: GroupRef,
       nullable: true,

@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely';
+import type { CredentialOrigin } from '#domains/tokens/origins.ts';
 import type { Runners } from '#platform/db/tables.ts';
 
 /** Whose jobs a runner takes: of the whole hub, of a group and what is below it, or of a project. */
@@ -14,9 +15,10 @@ export type RunnerStatus = 'online' | 'offline' | 'stale' | 'never_contacted';
 /** Tools know a runner's token by this. */
 export const RUNNER_TOKEN_PREFIX = 'glrt-';
 
-/** All columns but the digest of the token, and whether it is about. */
-export interface RunnerRow extends Omit<Selectable<Runners>, 'digest'> {
+/** All columns but the digest of the token, whether it is about, and the application through which it was made. */
+export interface RunnerRow extends Omit<Selectable<Runners>, 'digest' | 'origin_id'> {
   readonly status: RunnerStatus;
+  readonly origin: CredentialOrigin | null;
 }
 
 export interface CreatedRunner extends RunnerRow {

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
 import { namespaceLevel, projectLevel } from '#domains/access/policy.ts';
+import { originOf } from '#domains/tokens/origins.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
@@ -35,7 +36,7 @@ const status = sql<RunnerStatus>`case
   else 'offline' end`;
 
 /** What makes a `RunnerRow`. */
-export const runnerFields = [...runnerColumns, status.as('status')] as const;
+export const runnerFields = [...runnerColumns, status.as('status'), originOf('runners')] as const;
 
 export interface RunnerFilter {
   readonly type?: RunnerType | undefined;

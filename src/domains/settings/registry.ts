@@ -260,6 +260,12 @@ export const settingsSchema = z.object({
     .describe(
       'Own setting: whether an application without a secret has to send its code verifier again with each refresh token. Clients that follow RFC 6749 alone do not.',
     ),
+  oauth_grants_end_credentials: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Own setting: whether what an OAuth application made (tokens, other applications, runners, hooks) ends when it is shut out, by its user, by itself, or because it or its user is removed. Grants that ended while it was off stay as they are.',
+    ),
   max_attachment_size: count(100_000)
     .default(100)
     .describe('Largest file that can be attached, in MiB; 0 is unlimited.'),

@@ -2,13 +2,14 @@ import { sql } from 'kysely';
 import { groupGrace } from '#domains/access/two-factor.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { tellByMail } from '#domains/users/account-mails.ts';
+import { checkGuarded } from '#domains/users/credentials.ts';
 import { verifyPassword } from '#domains/users/password.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
+import { type ApplicationProof, requireProofOfApplication } from '#domains/users/proof.ts';
 import { getUser } from '#domains/users/queries.ts';
 import { endOtherSessions } from '#domains/users/sessions.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, DomainError, forbidden, invalid } from '#platform/errors.ts';
-import { checkGuarded } from './credentials.ts';
 import { twoFactorDisabled, twoFactorEnabled } from './events.ts';
 import {
   countRecoveryCodes,
@@ -103,12 +104,13 @@ export const disableTwoFactor = async (ctx: Context, proof: Proof): Promise<void
 
 /**
  * Ends the second factor of somebody who lost it (specification 2 §4.1). Administrators, and neither for themselves nor
- * for one another.
+ * for one another; applications need `current_password`.
  *
  * @throws `unauthenticated`, `forbidden`, `not_found` (User), `bad_request` when there is none
  */
-export const disableTwoFactorOf = async (ctx: Context, userId: number): Promise<void> => {
+export const disableTwoFactorOf = async (ctx: Context, userId: number, proof: ApplicationProof = {}): Promise<void> => {
   requireAdministrator(ctx);
+  await requireProofOfApplication(ctx, proof);
   await ctx.transaction(async (tx) => {
     const user = await getUser(tx, userId);
     if (user.is_admin) throw forbidden('Two-factor authentication of administrators is not disabled here');

@@ -1,4 +1,4 @@
-import { CurrentUserRef, loadUser, UserRef } from '#domains/users/graphql.ts';
+import { CurrentUserRef, currentPassword, loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
@@ -9,10 +9,10 @@ import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } fro
 mutationField('userTwoFactorDisable', {
   description:
     'Ends the second factor of somebody who lost it. Administrators only, and not for administrators, oneself among them.',
-  input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
+  input: (t) => ({ id: t.field({ type: 'UserID', required: true }), currentPassword: currentPassword(t) }),
   payload: { user: UserRef },
-  run: async (ctx, { id }) => {
-    await disableTwoFactorOf(ctx, id);
+  run: async (ctx, { id, currentPassword: current_password }) => {
+    await disableTwoFactorOf(ctx, id, { current_password: current_password ?? undefined });
     return { user: await loadUser(ctx, id) };
   },
 });

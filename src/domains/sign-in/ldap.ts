@@ -1,7 +1,7 @@
+import { checkGuardedLogin } from '#domains/users/credentials.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import { checkLdapPassword, LdapError, withLdap } from '#platform/ldap/client.ts';
-import { checkGuardedLogin } from './credentials.ts';
 import { userOfPerson } from './external.ts';
 import { type SignInStep, signInAs } from './sign-in.ts';
 

@@ -1,3 +1,4 @@
+import { currentPassword } from '#domains/users/rest.ts';
 import { integer } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
 import { disableTwoFactorOf } from './enrolment.ts';
@@ -10,8 +11,8 @@ export const routes = [
     summary: "Disable a user's second factor",
     description: 'For somebody who lost it; not for administrators, oneself among them (403). 400 where there is none.',
     admin: true,
-    input: { id: integer({ min: 0 }) },
+    input: { id: integer({ min: 0 }), current_password: currentPassword() },
     response: null,
-    run: (ctx, { id }) => disableTwoFactorOf(ctx, id),
+    run: (ctx, { id, ...proof }) => disableTwoFactorOf(ctx, id, proof),
   }),
 ];

@@ -1,6 +1,6 @@
 import { closedGroups } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { checkPassword } from '#domains/sign-in/credentials.ts';
+import { checkPassword } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
 import {
   type Actor,
@@ -200,6 +200,8 @@ interface FoundRow extends Account {
   readonly revoked: boolean;
   readonly expired: boolean;
   readonly impersonation: boolean;
+  readonly holder_id: number;
+  readonly origin_id: string | null;
   /** Of a token that was rotated into another: what they all have in common. */
   readonly rotated_family: string | null;
   /** Its use, or that the user is about, has not been noted lately. */
@@ -217,22 +219,23 @@ const STALE = `(c.last_used_at is null or c.last_used_at < now() - interval '1 m
       or u.last_activity_on is distinct from current_date)`;
 
 const FIND_TOKEN = `
-  select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation, c.rotated_family,
+  select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation, c.holder_id, c.origin_id, c.rotated_family,
     u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale,
     array[c.xmin::text, c.ctid::text, u.xmin::text, u.ctid::text] as version
   from (
     select t.xmin, t.ctid, 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
-      t.impersonation, case when t.rotated_at is not null then t.family_id end as rotated_family, t.last_used_at
+      t.impersonation, case when t.impersonation then coalesce(t.created_by_id, t.user_id) else t.user_id end as holder_id,
+      t.origin_id, case when t.rotated_at is not null then t.family_id end as rotated_family, t.last_used_at
     from personal_access_tokens t where t.digest = $1
     union all
     select a.xmin, a.ctid, 'oauth_token', a.id, a.user_id, a.scopes, a.revoked_at is not null, coalesce(a.expires_at <= now(), false),
-      false, null, a.last_used_at
+      false, a.user_id, a.family_id, null, a.last_used_at
     from oauth_access_tokens a where a.digest = $1
   ) c join users u on u.id = c.user_id`;
 
 const FIND_SESSION = `
   select 'session' as kind, c.id, null as scopes, false as revoked, false as expired, false as impersonation,
-    null as rotated_family,
+    c.user_id as holder_id, null as origin_id, null as rotated_family,
     u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale
   from sessions c join users u on u.id = c.user_id
   where c.digest = $1 and c.expires_at > now()`;
@@ -328,7 +331,7 @@ const actorOfSession = async (services: Services, value: string): Promise<Actor 
 };
 
 const actorOfRow = (services: Services, row: FoundRow): Actor => {
-  const credential = { kind: row.kind, id: row.id };
+  const credential = { kind: row.kind, id: row.id, holderId: row.holder_id, originId: row.origin_id };
   if (row.stale) noteUse(services, row.user_id, credential);
   return actorOfAccount(row, row.scopes && new Set(row.scopes), credential);
 };

@@ -1,14 +1,15 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
-import { requireUser } from '#domains/users/policy.ts';
-import { getUser } from '#domains/users/queries.ts';
+import { isApplication, requireUser } from '#domains/users/policy.ts';
+import { getUser, type UserRow } from '#domains/users/queries.ts';
 import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, forbidden, invalid } from '#platform/errors.ts';
+import { badRequest, forbidden, insufficientScope, invalid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant, TOKEN_SCOPES } from './model.ts';
+import { provenance } from './origins.ts';
 import { getBotToken, getCurrentToken, getToken, type TokenRow, tokenColumns } from './queries.ts';
 
 export interface NewToken {
@@ -27,7 +28,8 @@ export interface CreatedToken extends TokenRow {
 /**
  * Makes a personal access token for a user: for oneself, or by administrators for anyone. Whoever came with a token
  * hands out no scope that this one does not open: neither to himself nor, as an administrator, to somebody else.
- * Applications that were let in make none for whom they act for, but for the Kubernetes proxy.
+ * Applications that were let in make none for whom they act for, but for the Kubernetes proxy, and for other people only
+ * with the scope `sudo`.
  *
  * @throws `forbidden`, `not_found` (User), `invalid` by attribute
  */
@@ -38,10 +40,22 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
     throw invalid({ scopes: ['can only be k8s_proxy where an application asks for the token'] });
   }
   const owner = await getUser(ctx, userId);
+  requireSudoOfApplication(ctx, owner);
   const settings = await getSettings(ctx);
   if (settings.disable_personal_access_tokens && !owner.is_admin) throw forbidden(DISABLED);
   const available = TOKEN_SCOPES.filter((scope) => owner.is_admin || !ADMINISTRATOR_SCOPES.has(scope));
   return insertChecked(ctx, owner.id, input, { settings, available, impersonation: false });
+};
+
+/**
+ * An application gets a token of another person, by an administrator, only where that administrator has let it act as
+ * anyone: by the scope `sudo`. Service accounts are nobody's person.
+ *
+ * @throws `insufficient_scope`
+ */
+const requireSudoOfApplication = (ctx: Context, owner: Pick<UserRow, 'id' | 'user_type'>): void => {
+  if (!isApplication(ctx) || owner.id === ctx.actor.userId || owner.user_type === 'service_account') return;
+  if (!ctx.actor.scopes?.has('sudo')) throw insufficientScope(['sudo']);
 };
 
 /**
@@ -73,6 +87,7 @@ export const createImpersonationToken = async (
 ): Promise<CreatedToken> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   const owner = await getUser(ctx, userId);
+  requireSudoOfApplication(ctx, owner);
   const settings = await getSettings(ctx);
   if (!settings.impersonation_enabled) throw forbidden('impersonation is disabled');
   return insertChecked(ctx, owner.id, input, { settings, available: IMPERSONATION_SCOPES, impersonation: true });
@@ -169,6 +184,7 @@ export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRo
       digest: digestToken(input.value),
       expires_at: input.expires_at ?? null,
       impersonation: input.impersonation ?? false,
+      ...(await provenance(tx)),
       ...(input.family_id === undefined ? {} : { family_id: input.family_id }),
     })
     .returning(tokenColumns)
@@ -230,6 +246,7 @@ const rotate = async (
   { id, user_id }: TokenRow,
   wanted: { readonly expires_at?: string | null | undefined },
 ): Promise<CreatedToken> => {
+  if (isApplication(ctx)) requireSudoOfApplication(ctx, await getUser(ctx, user_id));
   const settings = await getSettings(ctx);
   const { expires_at, problem } = await lifetimeOf(ctx, settings, user_id, wanted.expires_at, ROTATED_TOKEN_DAYS);
   if (problem !== null) throw invalid({ expires_at: [problem] });
@@ -272,6 +289,18 @@ export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
     for (const row of rows) tx.emit(tokenRevoked, told(row));
   });
 
+/** Revokes all tokens that were made through the authorizations. */
+export const revokeMadeThrough = async (tx: Tx, originIds: readonly string[]): Promise<void> => {
+  const rows = await tx.db
+    .updateTable('personal_access_tokens')
+    .set({ revoked: true, revoked_at: sql`now()` })
+    .where(sql<boolean>`origin_id = any (${originIds}::uuid[])`)
+    .where('revoked', '=', false)
+    .returning(tokenColumns)
+    .execute();
+  for (const row of rows) tx.emit(tokenRevoked, told(row));
+};
+
 const lockToken = (tx: Tx, id: number) =>
   tx.db
     .selectFrom('personal_access_tokens')
@@ -281,8 +310,8 @@ const lockToken = (tx: Tx, id: number) =>
     .executeTakeFirstOrThrow();
 
 /** Of impersonation tokens administrators alone hear. */
-const told = ({ id, user_id, name, scopes, expires_at, impersonation }: TokenRow) => ({
+const told = ({ id, user_id, name, scopes, expires_at, impersonation, created_by_id, origin }: TokenRow) => ({
   subject: { type: 'PersonalAccessToken', id },
   user_ids: impersonation ? [] : [user_id],
-  payload: { id, user_id, name, scopes, expires_at },
+  payload: { id, user_id, name, scopes, expires_at, created_by_id, origin },
 });

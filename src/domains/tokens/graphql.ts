@@ -8,7 +8,27 @@ import { mutationField } from '#graphql/mutation.ts';
 import { today } from '#platform/clock.ts';
 import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken, rotateToken } from './commands.ts';
 import { isActive } from './model.ts';
+import type { CredentialOrigin } from './origins.ts';
 import { getCurrentToken, getToken, listImpersonationTokens, listTokens, type TokenRow } from './queries.ts';
+
+export const CredentialOriginRef = builder.objectRef<CredentialOrigin>('CredentialOrigin').implement({
+  description: 'The OAuth application through which a credential was made, directly or by a credential that it made.',
+  fields: (t) => ({
+    applicationId: t.field({
+      type: 'OauthApplicationID',
+      nullable: true,
+      description: 'Null where a password was exchanged for a token without an application.',
+      resolve: (origin) => origin.application_id,
+    }),
+    applicationName: t.exposeString('application_name', { nullable: true, description: 'As it was called then.' }),
+    authorizedBy: t.field({
+      type: UserRef,
+      nullable: true,
+      description: 'Who had let it in; null where they are gone.',
+      resolve: ({ authorized_by_id }, _args, ctx) => loadUser(ctx, authorized_by_id),
+    }),
+  }),
+});
 
 export const PersonalAccessTokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
   description: 'A token that acts for its user. Its value is told once, when it is made.',
@@ -27,6 +47,13 @@ export const PersonalAccessTokenRef = builder.objectRef<TokenRow>('PersonalAcces
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: true }),
     expiresAt: t.expose('expires_at', { type: 'Date', nullable: true }),
     user: t.field({ type: UserRef, nullable: true, resolve: (token, _args, ctx) => loadUser(ctx, token.user_id) }),
+    createdBy: t.field({
+      type: UserRef,
+      nullable: true,
+      description: 'Null where that is not known, or they are gone.',
+      resolve: ({ created_by_id }, _args, ctx) => (created_by_id === null ? null : loadUser(ctx, created_by_id)),
+    }),
+    origin: t.expose('origin', { type: CredentialOriginRef, nullable: true }),
   }),
 });
 

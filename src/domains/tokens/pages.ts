@@ -14,6 +14,7 @@ import { isoTime } from '#platform/time.ts';
 import { date, integer, list, text } from '#rest/params.ts';
 import { createToken, revokeToken, rotateToken } from './commands.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, TOKEN_SCOPES } from './model.ts';
+import type { CredentialOrigin } from './origins.ts';
 import { listTokens, type TokenRow } from './queries.ts';
 import { scopeInWords } from './scopes.ts';
 
@@ -155,12 +156,16 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
     ].join('\n'),
   );
 
+/** A credential's origin in words. */
+export const madeThrough = ({ application_name }: CredentialOrigin): string =>
+  application_name === null ? 'Made by a program that had a password' : `Made by the application ${application_name}`;
+
 const tokenTable = (visit: Visit, tokens: readonly TokenRow[]): string =>
   table(
     'Active personal access tokens',
     ['Name', 'Scopes', 'Created', 'Last used', 'Expires', 'Actions'],
     tokens.map((token) => [
-      html`${token.name}!${token.description ? html`<p class="hint">${token.description}</p>` : ''}`,
+      html`${token.name}!${token.description ? html`<p class="hint">${token.description}</p>` : ''}!${token.origin ? html`<p class="hint">${madeThrough(token.origin)}</p>` : ''}`,
       html`${token.scopes.join(', ')}`,
       time(isoTime(token.created_at)),
       token.last_used_at === null ? 'never' : time(isoTime(token.last_used_at)),

@@ -7,8 +7,9 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { PersonalAccessTokens } from '#platform/db/tables.ts';
 import { badRequest, forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { type CredentialOrigin, originOf } from './origins.ts';
 
-export const tokenColumns = [
+const storedColumns = [
   'id',
   'user_id',
   'name',
@@ -19,10 +20,16 @@ export const tokenColumns = [
   'expires_at',
   'last_used_at',
   'created_at',
+  'created_by_id',
 ] as const;
 
+export const tokenColumns = [...storedColumns, originOf('personal_access_tokens')] as const;
+
 /** A token as its owner sees it. Its value is stored nowhere. */
-export type TokenRow = Pick<Selectable<PersonalAccessTokens>, (typeof tokenColumns)[number]>;
+export interface TokenRow extends Pick<Selectable<PersonalAccessTokens>, (typeof storedColumns)[number]> {
+  /** The application through which it was made; null where there was none. */
+  readonly origin: CredentialOrigin | null;
+}
 
 export interface TokenFilter {
   /** Those that administrators made to act as the user; else they are left out. */

@@ -4,7 +4,39 @@ import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import type { CreatedToken } from './commands.ts';
 import { isActive } from './model.ts';
+import type { CredentialOrigin } from './origins.ts';
 import type { TokenRow } from './queries.ts';
+
+/** Who made a credential, and through which OAuth application. */
+export const originShape = {
+  created_by_id: z.int().nullable().describe('Who made it; null where that is not known, or they are gone.'),
+  oauth_application: z
+    .object({
+      id: z.int().nullable(),
+      name: z.string().nullable(),
+      authorized_by_id: z.int().describe('Who had let it in.'),
+    })
+    .nullable()
+    .describe(
+      'The application through which it was made, directly or by a credential that it made; without id and name where a password was exchanged for a token without one.',
+    ),
+};
+
+/** These fields of a credential. */
+export const toOrigin = ({
+  created_by_id,
+  origin,
+}: {
+  readonly created_by_id: number | null;
+  readonly origin: CredentialOrigin | null;
+}) => ({
+  created_by_id,
+  oauth_application: origin && {
+    id: origin.application_id,
+    name: origin.application_name,
+    authorized_by_id: origin.authorized_by_id,
+  },
+});
 
 export const tokenRecord = z
   .object({
@@ -18,6 +50,7 @@ export const tokenRecord = z
     last_used_at: z.string().nullable(),
     active: z.boolean(),
     expires_at: z.string().nullable(),
+    ...originShape,
   })
   .meta({ id: 'PersonalAccessToken' });
 
@@ -43,6 +76,7 @@ export const toToken = (ctx: Pick<Context, 'clock'>, row: TokenRow): z.output<ty
   last_used_at: isoTime(row.last_used_at),
   active: isActive(row, today(ctx.clock)),
   expires_at: row.expires_at,
+  ...toOrigin(row),
 });
 
 export const toCreatedToken = (

@@ -19,13 +19,14 @@ import { hashPassword } from './password.ts';
 import { sendPasswordReset } from './password-reset.ts';
 import { createPersonalNamespace } from './personal-namespace.ts';
 import { requireAdministrator } from './policy.ts';
+import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
 import { endOtherSessions } from './sessions.ts';
 import { setPassword } from './set-password.ts';
 import { described, lockUser, writeUser } from './write.ts';
 
-export interface NewUser extends UserAttributes {
+export interface NewUser extends UserAttributes, ApplicationProof {
   readonly email: string;
   readonly name: string;
   readonly username: string;
@@ -39,13 +40,14 @@ export interface NewUser extends UserAttributes {
 
 /**
  * Creates a user with a personal namespace (specification 2 §4.1). Administrators only. What is not given the settings
- * say, or it is empty.
+ * say, or it is empty. Applications need `current_password` for what decides who comes in; they do not where the address
+ * is mailed a link to choose a password.
  *
  * @throws `invalid` by attribute, `conflict` when the email address or user name is taken
  */
 export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow> => {
   requireAdministrator(ctx);
-  const { reset_password, force_random_password, skip_confirmation, avatar, ...attributes } = input;
+  const { reset_password, force_random_password, skip_confirmation, avatar, current_password, ...attributes } = input;
   const { email, username, name } = attributes;
   const settings = await getSettings(ctx);
   const random = Boolean(reset_password || force_random_password);
@@ -57,6 +59,10 @@ export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow>
   const refusals = errors.email ? [] : emailProblems(settings, email);
   if (refusals.length > 0) errors.email = refusals;
   if (Object.keys(errors).length > 0 || password === undefined) throw invalid(errors);
+  const { admin, extern_uid } = attributes;
+  if (decidesWhoComesIn({ admin: admin || undefined, extern_uid, password: random ? undefined : password })) {
+    await requireProofOfApplication(ctx, { current_password });
+  }
   const password_hash = await hashPassword(password);
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : null;
   const columns = columnsOf(attributes, settings.user_defaults_to_private_profile);
@@ -94,12 +100,16 @@ export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow>
   );
 };
 
+/** Whether the attributes decide who can sign in, as whom, or who is an administrator. */
+const decidesWhoComesIn = ({ email, password, admin, extern_uid }: UserAttributes): boolean =>
+  [email, password, admin, extern_uid].some((attribute) => attribute !== undefined);
+
 const newPasswordErrors = (password: string | undefined, leastLength: number): Record<string, readonly string[]> =>
   password === undefined
     ? { password: ["can't be blank: give password, reset_password or force_random_password"] }
     : { ...passwordErrors(password, leastLength) };
 
-export interface UserChanges extends UserAttributes {
+export interface UserChanges extends UserAttributes, ApplicationProof {
   /** An address that becomes the primary one need not be confirmed by mail. */
   readonly skip_reconfirmation?: boolean | undefined;
   /** Null takes it away. */
@@ -109,15 +119,16 @@ export interface UserChanges extends UserAttributes {
 /**
  * Changes a user; what is undefined stays. Administrators only. `email` has to be a secondary address of his, and becomes
  * the primary one. A new password set for someone else has to be changed by them at their next sign-in, and ends their
- * sessions.
+ * sessions. Applications need `current_password` for what decides who comes in.
  *
  * @throws `not_found`, `forbidden` for the hub's own accounts, `invalid` by attribute, `conflict` when the user name is taken
  */
 export const updateUser = async (ctx: Context, id: number, input: UserChanges): Promise<UserRow> => {
   requireAdministrator(ctx);
-  const { skip_reconfirmation, avatar, ...changes } = input;
+  const { skip_reconfirmation, avatar, current_password, ...changes } = input;
   const settings = await getSettings(ctx);
   if (isInternal(await getUser(ctx, id))) throw forbidden('The accounts of the hub itself cannot be changed');
+  if (decidesWhoComesIn(changes)) await requireProofOfApplication(ctx, { current_password });
   const errors = {
     ...attributeErrors(changes),
     ...(changes.password === undefined ? {} : passwordErrors(changes.password, settings.minimum_password_length)),
@@ -151,16 +162,17 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
 
 /**
  * Removes a user with the personal namespace, its projects and all tokens. What the user wrote elsewhere goes to the ghost
- * user or, with `hardDelete`, goes too. Administrators only, and never oneself.
+ * user or, with `hardDelete`, goes too. Administrators only, and never oneself; applications need `current_password`.
  *
  * @throws `not_found`, `forbidden`, `conflict` while a group has no other owner
  */
 export const deleteUser = async (
   ctx: Context,
   id: number,
-  { hardDelete = false }: { readonly hardDelete?: boolean } = {},
+  { hardDelete = false, ...proof }: ApplicationProof & { readonly hardDelete?: boolean } = {},
 ): Promise<void> => {
   requireAdministrator(ctx);
+  await requireProofOfApplication(ctx, proof);
   if (id === ctx.actor.userId) throw forbidden('You cannot remove your own account');
   await ctx.transaction((tx) => removeAccount(tx, id, { hardDelete }));
 };

@@ -10,6 +10,7 @@ import { sendConfirmation } from './confirmation.ts';
 import { emailAdded, emailRemoved } from './events.ts';
 import { endMailTokens } from './mail-tokens.ts';
 import { requireUser } from './policy.ts';
+import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser } from './queries.ts';
 
 /** A secondary address. */
@@ -94,7 +95,7 @@ export const confirmedAmong = async (
   return new Set(rows.map(({ email }) => email));
 };
 
-export interface NewEmail {
+export interface NewEmail extends ApplicationProof {
   readonly email: string;
   /** Takes the address as confirmed, without a mail: for administrators alone. */
   readonly skip_confirmation?: boolean | undefined;
@@ -102,7 +103,7 @@ export interface NewEmail {
 
 /**
  * Adds an address and mails it a link that confirms it. Nobody but administrators learns here that an address belongs
- * to somebody else: it is told to whoever opens the link.
+ * to somebody else: it is told to whoever opens the link. Applications need `current_password`.
  *
  * @throws `forbidden`, `not_found` (User), `invalid` (email), `too_many_requests`
  */
@@ -113,6 +114,7 @@ export const addEmail = async (ctx: Context, userId: number, input: NewEmail): P
   if (skip && !ctx.actor.isAdmin) throw forbidden();
   const errors = attributeErrors({ email });
   if (Object.keys(errors).length > 0) throw invalid(errors);
+  await requireProofOfApplication(ctx, input);
   if (!skip) await guard(ctx, userId);
   return ctx.transaction(async (tx) => {
     const user = await tx.db
@@ -163,9 +165,17 @@ const guard = async (ctx: Context, userId: number): Promise<void> => {
   });
 };
 
-/** Removes a secondary address; where the profile or commits showed it they no longer do. */
-export const removeEmail = async (ctx: Context, { id, user_id }: EmailRow): Promise<void> => {
+/**
+ * Removes a secondary address; where the profile or commits showed it they no longer do. Applications need
+ * `current_password`.
+ */
+export const removeEmail = async (
+  ctx: Context,
+  { id, user_id }: EmailRow,
+  proof: ApplicationProof = {},
+): Promise<void> => {
   await authorise(ctx, user_id);
+  await requireProofOfApplication(ctx, proof);
   await ctx.transaction(async (tx) => {
     const { rows: gone } = await sql<{ email: string }>`
       with gone as (delete from emails where id = ${id} and user_id = ${user_id} returning email),

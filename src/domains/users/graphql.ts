@@ -8,4 +8,5 @@ import './graphql/profile.ts';
 import './graphql/states.ts';
 
 // The front door: other domains add to these.
+export { currentPassword } from './graphql/proof.ts';
 export { CurrentUserRef, loadUser, UserConnection, UserRef } from './graphql/user.ts';

@@ -3,6 +3,7 @@ import { invalid, notFound } from '#platform/errors.ts';
 import { tightName } from '#platform/ldap/names.ts';
 import { GROUP_SAML, type UserAttributes } from './attributes.ts';
 import { requireAdministrator } from './policy.ts';
+import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { type Changes, lockUser, writeUser } from './write.ts';
 
 /**
@@ -45,12 +46,19 @@ const requireGroup = async (tx: Tx, id: number): Promise<void> => {
 };
 
 /**
- * Removes what the user is at a provider: he can no longer come in through it. Administrators only.
+ * Removes what the user is at a provider: they can no longer come in through it. Administrators only; applications need
+ * `current_password`.
  *
  * @throws `not_found` (User, Identity)
  */
-export const deleteIdentity = async (ctx: Context, userId: number, provider: string): Promise<void> => {
+export const deleteIdentity = async (
+  ctx: Context,
+  userId: number,
+  provider: string,
+  proof: ApplicationProof = {},
+): Promise<void> => {
   requireAdministrator(ctx);
+  await requireProofOfApplication(ctx, proof);
   await ctx.transaction(async (tx) => {
     const user = await lockUser(tx, userId);
     const { numDeletedRows } = await tx.db

@@ -1,15 +1,20 @@
+import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { applicationDeleted } from './events.ts';
 
-/** Tells of the OAuth applications that a user had registered, whose rows are about to go with the account. */
-export const dismissApplications = async (tx: Tx, userId: number): Promise<void> => {
+/** Removes OAuth applications with their codes and tokens, and tells of it: those with the ids, or those that a user had registered. */
+export const dismissApplications = async (
+  tx: Tx,
+  which: { readonly ids: readonly number[] } | { readonly ownerId: number },
+): Promise<void> => {
   const applications = await tx.db
     .deleteFrom('oauth_applications')
-    .where('owner_id', '=', userId)
+    .where('ids' in which ? sql<boolean>`id = any (${which.ids}::bigint[])` : sql<boolean>`owner_id = ${which.ownerId}`)
     .returning(['id', 'uid', 'name', 'owner_id', 'redirect_uris', 'scopes', 'confidential', 'trusted'])
     .execute();
   for (const payload of applications) {
     const subject = { type: 'OauthApplication', id: payload.id };
-    tx.emit(applicationDeleted, { subject, user_ids: [userId], payload });
+    const user_ids = payload.owner_id === null ? [] : [payload.owner_id];
+    tx.emit(applicationDeleted, { subject, user_ids, payload });
   }
 };

@@ -28,3 +28,7 @@ export const requireUser = ({ actor }: Pick<Context, 'actor'>): number => {
   if (actor.userId === null) throw unauthenticated();
   return actor.userId;
 };
+
+/** Whether the caller is an OAuth application, or comes with a credential that one made. */
+export const isApplication = ({ actor }: Pick<Context, 'actor'>): boolean =>
+  (actor.credential?.originId ?? null) !== null;

@@ -36,7 +36,7 @@ export const removeAccount = async (
     await dismissProjects(tx, [namespace.id]);
     await tx.db.deleteFrom('namespaces').where('id', '=', namespace.id).execute();
   }
-  await dismissApplications(tx, id);
+  await dismissApplications(tx, { ownerId: id });
   if (hardDelete) await deleteContributions(tx, id);
   else await moveContributions(tx, id);
   // Memberships, access and tokens go with it.

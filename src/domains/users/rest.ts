@@ -5,6 +5,8 @@ import { profileRoutes } from './rest/profile.ts';
 import { stateRoutes } from './rest/states.ts';
 import { userRoutes } from './rest/users.ts';
 
+export { currentPassword } from './rest/proof.ts';
+
 export const routes = [
   ...userRoutes,
   ...profileRoutes,

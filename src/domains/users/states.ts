@@ -4,7 +4,6 @@ import type { Context, Tx } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
 import { requireAnotherAdministrator } from './administrators.ts';
-import { deleteUser } from './commands.ts';
 import {
   type UserPayload,
   userActivated,
@@ -20,6 +19,7 @@ import {
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
+import { removeAccount } from './removal.ts';
 import { endSessions } from './sessions.ts';
 import { described, lockUser } from './write.ts';
 
@@ -72,7 +72,7 @@ export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
     const user = await lockUser(tx, id);
     if (user.state !== 'blocked_pending_approval') throw forbidden('User does not have a pending request');
     tell(tx, userRejected, user);
-    await deleteUser(tx, id);
+    await removeAccount(tx, id, { hardDelete: false });
   });
 };
 

@@ -56,6 +56,15 @@ export interface AwardEmoji {
   user_id: number;
 }
 
+export interface CredentialOrigins {
+  application_id: number | null;
+  application_name: string | null;
+  created_at: Generated<string>;
+  ended_at: string | null;
+  id: string;
+  user_id: number;
+}
+
 export interface CustomAttributes {
   id: Generated<number>;
   key: string;
@@ -339,6 +348,10 @@ export interface LdapSyncs {
   total: Generated<number>;
 }
 
+export interface LivingCredentials {
+  origin_id: string | null;
+}
+
 export interface MailTokens {
   created_at: Generated<string>;
   digest: Buffer;
@@ -607,8 +620,10 @@ export interface OauthAccessTokens {
 export interface OauthApplications {
   confidential: Generated<boolean>;
   created_at: Generated<string>;
+  created_by_id: number | null;
   id: Generated<number>;
   name: string;
+  origin_id: string | null;
   owner_id: number | null;
   redirect_uris: Generated<string[]>;
   scopes: Generated<string[]>;
@@ -658,6 +673,7 @@ export interface OauthSigningKeys {
 
 export interface PersonalAccessTokens {
   created_at: Generated<string>;
+  created_by_id: number | null;
   description: string | null;
   digest: Buffer;
   expires_at: string | null;
@@ -667,6 +683,7 @@ export interface PersonalAccessTokens {
   impersonation: Generated<boolean>;
   last_used_at: string | null;
   name: string;
+  origin_id: string | null;
   revoked: Generated<boolean>;
   revoked_at: string | null;
   rotated_at: string | null;
@@ -1062,6 +1079,7 @@ export interface Runners {
   maintenance_note: string | null;
   maximum_timeout: number | null;
   namespace_id: number | null;
+  origin_id: string | null;
   paused: Generated<boolean>;
   project_id: number | null;
   run_untagged: Generated<boolean>;
@@ -1292,6 +1310,7 @@ export interface Webhooks {
   id: Generated<number>;
   name: Generated<string>;
   namespace_id: number | null;
+  origin_id: string | null;
   previous_signing_token: Buffer | null;
   previous_signing_token_until: string | null;
   project_id: number | null;
@@ -1316,6 +1335,7 @@ export interface DB {
   access_requests: AccessRequests;
   application_settings: ApplicationSettings;
   award_emoji: AwardEmoji;
+  credential_origins: CredentialOrigins;
   custom_attributes: CustomAttributes;
   emails: Emails;
   event_cursors: EventCursors;
@@ -1341,6 +1361,7 @@ export interface DB {
   labels: Labels;
   ldap_group_links: LdapGroupLinks;
   ldap_syncs: LdapSyncs;
+  living_credentials: LivingCredentials;
   mail_tokens: MailTokens;
   members: Members;
   merge_request_approvals: MergeRequestApprovals;

@@ -16,7 +16,7 @@ export interface Findings {
   readonly failures: number;
   /** The one that was to find out whether the receiver is well again. */
   readonly probe: boolean;
-  /** It answered 410. */
+  /** It answered 410, or the OAuth grant of the application that made the hook has ended. */
   readonly gone: boolean;
   /** It succeeded at somebody's asking: that makes also a hook live that was disabled for good. */
   readonly revives?: boolean;

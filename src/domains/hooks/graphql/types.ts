@@ -4,6 +4,8 @@ import { canOnGroup } from '#domains/groups/policy.ts';
 import type { PlaceKind } from '#domains/planning/place.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
+import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
@@ -222,6 +224,16 @@ builder.interfaceType(WebhookRef, {
     }),
     hasToken: t.exposeBoolean('has_token', { nullable: false }),
     hasSigningToken: t.exposeBoolean('has_signing_token', { nullable: false }),
+    createdBy: t.field({
+      type: UserRef,
+      nullable: true,
+      resolve: ({ created_by_id }, _args, ctx) => (created_by_id === null ? null : loadUser(ctx, created_by_id)),
+    }),
+    origin: t.expose('origin', {
+      type: CredentialOriginRef,
+      nullable: true,
+      description: 'The application that made it or led it to its address.',
+    }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     statistics: t.field({
       type: StatisticsRef,

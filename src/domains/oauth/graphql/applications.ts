@@ -1,3 +1,4 @@
+import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
@@ -33,6 +34,13 @@ export const ApplicationRef = builder.objectRef<ApplicationRow>('OauthApplicatio
       description: 'Who registered it; null for those of the whole hub.',
       resolve: ({ owner_id }, _args, ctx) => (owner_id === null ? null : loadUser(ctx, owner_id)),
     }),
+    createdBy: t.field({
+      type: UserRef,
+      nullable: true,
+      description: 'Null where that is not known, or they are gone.',
+      resolve: ({ created_by_id }, _args, ctx) => (created_by_id === null ? null : loadUser(ctx, created_by_id)),
+    }),
+    origin: t.expose('origin', { type: CredentialOriginRef, nullable: true }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     updatedAt: t.expose('updated_at', { type: 'Time', nullable: false }),
   }),

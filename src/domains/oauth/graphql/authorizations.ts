@@ -22,6 +22,10 @@ const AuthorizedApplicationRef = builder.objectRef<AuthorizedApplication>('Autho
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: true }),
+    credentialsCount: t.exposeInt('credentials', {
+      nullable: false,
+      description: 'How much it made that still counts: tokens, applications, runners, hooks.',
+    }),
     oauthApplication: t.field({
       type: ApplicationRef,
       nullable: true,
@@ -36,7 +40,7 @@ builder.objectField(CurrentUserRef, 'authorizedApplications', (t) =>
   t.field({
     type: [AuthorizedApplicationRef],
     nullable: { list: true, items: false },
-    description: 'The applications that can call on behalf of the caller, newest first.',
+    description: 'The applications that can call on behalf of the caller, or made what still counts, newest first.',
     resolve: (_user, _args, ctx) => authorizedApplications(ctx),
   }),
 );

@@ -1,3 +1,4 @@
+import { madeThrough } from '#domains/tokens/pages.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { button, errorSummary, type FormErrors, form, html, layout, table, time } from '#pages/html.ts';
@@ -188,7 +189,7 @@ const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, sho
 <div><dt>Application ID</dt><dd><code>${uid}</code></dd></div>
 <div><dt>Redirect URIs</dt>!${uris === '' ? '<dd>None: for devices alone</dd>' : uris}</div>
 <div><dt>Kind</dt><dd>${confidential ? 'Confidential: it keeps a secret' : 'Public: it uses PKCE'}${trusted ? ', trusted: its users are not asked' : ''}</dd></div>
-<div><dt>Created</dt><dd>!${time(isoTime(application.created_at))}</dd></div>
+<div><dt>Created</dt><dd>!${time(isoTime(application.created_at))}!${application.origin ? html`<p class="hint">${madeThrough(application.origin)}</p>` : ''}</dd></div>
 </dl>
 <h2>It may ask to</h2>
 !${scopeList(scopes)}

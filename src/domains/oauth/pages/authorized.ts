@@ -1,3 +1,4 @@
+import { getSettings } from '#domains/settings/queries.ts';
 import { button, form, html, table, time } from '#pages/html.ts';
 import { type Page, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
@@ -23,9 +24,11 @@ export const authorizedPages: readonly Page[] = [
 /** The applications that the caller has let in: what each may do, since when, and how to shut it out. */
 export const authorizedSection = async (ctx: Context, visit: Visit): Promise<string> => {
   const authorized = await authorizedApplications(ctx);
-  const rows = authorized.map(({ application, scopes, created_at, last_used_at }) => [
+  const { oauth_grants_end_credentials: ends } = await getSettings(ctx);
+  const rows = authorized.map(({ application, scopes, created_at, last_used_at, credentials }) => [
     html`${application.name}`,
-    scopeList(scopes),
+    scopes.length === 0 ? 'nothing any more' : scopeList(scopes),
+    credentials === 0 ? 'nothing' : `${credentials}, ${ends ? 'revoked with it' : 'which stay'}`,
     time(isoTime(created_at)),
     last_used_at === null ? 'never' : time(isoTime(last_used_at)),
     form(
@@ -36,7 +39,7 @@ export const authorizedSection = async (ctx: Context, visit: Visit): Promise<str
   ]);
   return html`<section aria-labelledby="authorized">
 <h2 id="authorized">Authorized applications</h2>
-<p>You have let these act for you.</p>
-!${rows.length === 0 ? '<p class="empty">There are none.</p>' : table('Authorized applications', ['Name', 'May', 'Since', 'Last used', 'Actions'], rows)}
+<p>You have let these act for you. What an application has made are tokens, applications, runners and hooks.</p>
+!${rows.length === 0 ? '<p class="empty">There are none.</p>' : table('Authorized applications', ['Name', 'May', 'Has made', 'Since', 'Last used', 'Actions'], rows)}
 </section>`;
 };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { originShape, toOrigin } from '#domains/tokens/record.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
@@ -22,6 +23,7 @@ const applicationRecord = z
     callback_url: z.string(),
     confidential: z.boolean(),
     scopes: z.array(z.string()),
+    ...originShape,
   })
   .meta({ id: 'Application' });
 
@@ -96,6 +98,7 @@ const toApplication = (row: ApplicationRow): z.output<typeof applicationRecord> 
   callback_url: row.redirect_uris.join('\n'),
   confidential: row.confidential,
   scopes: row.scopes,
+  ...toOrigin(row),
 });
 
 const toCreated = (row: CreatedApplication): z.output<typeof createdApplicationRecord> => ({

@@ -4,6 +4,7 @@ import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { addEmail, type EmailRow, getEmailById, listEmails, removeEmail, resendConfirmation } from '../emails.ts';
 import { requireUser } from '../policy.ts';
+import { currentPassword } from './proof.ts';
 import { UserRef } from './user.ts';
 
 const EmailRef = builder.objectRef<EmailRow>('Email').implement({
@@ -40,12 +41,14 @@ mutationField('userEmailAdd', {
     email: t.string({ required: true }),
     userId: t.field({ type: 'UserID' }),
     skipConfirmation: t.boolean({ description: 'For administrators: the address counts as confirmed.' }),
+    currentPassword: currentPassword(t),
   }),
   payload: { email: EmailRef },
   run: async (ctx, input) => ({
     email: await addEmail(ctx, input.userId ?? requireUser(ctx), {
       email: input.email,
       skip_confirmation: input.skipConfirmation ?? undefined,
+      current_password: input.currentPassword ?? undefined,
     }),
   }),
 });
@@ -59,10 +62,10 @@ mutationField('userEmailResendConfirmation', {
 
 mutationField('userEmailRemove', {
   description: 'Removes an address of the caller or, by administrators, of another user.',
-  input: (t) => ({ id: t.field({ type: 'EmailID', required: true }) }),
+  input: (t) => ({ id: t.field({ type: 'EmailID', required: true }), currentPassword: currentPassword(t) }),
   payload: {},
-  run: async (ctx, { id }) => {
-    await removeEmail(ctx, await getEmailById(ctx, id));
+  run: async (ctx, { id, currentPassword: current_password }) => {
+    await removeEmail(ctx, await getEmailById(ctx, id), { current_password: current_password ?? undefined });
     return {};
   },
 });

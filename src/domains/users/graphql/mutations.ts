@@ -3,6 +3,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import { createUser, deleteUser, updateUser } from '../commands.ts';
 import { deleteIdentity } from '../identities.ts';
 import { getUser } from '../queries.ts';
+import { currentPassword } from './proof.ts';
 import { UserRef } from './user.ts';
 
 /** What administrators may set, at creation and later. */
@@ -106,6 +107,7 @@ mutationField('userCreate', {
     resetPassword: t.boolean(),
     forceRandomPassword: t.boolean(),
     skipConfirmation: t.boolean(),
+    currentPassword: currentPassword(t),
     ...attributeFields(t),
   }),
   payload: { user: UserRef },
@@ -119,6 +121,7 @@ mutationField('userCreate', {
       reset_password: input.resetPassword ?? undefined,
       force_random_password: input.forceRandomPassword ?? undefined,
       skip_confirmation: input.skipConfirmation ?? undefined,
+      current_password: input.currentPassword ?? undefined,
     }),
   }),
 });
@@ -132,6 +135,7 @@ mutationField('userUpdate', {
     username: t.string(),
     password: t.string(),
     skipReconfirmation: t.boolean(),
+    currentPassword: currentPassword(t),
     ...attributeFields(t),
   }),
   payload: { user: UserRef },
@@ -143,6 +147,7 @@ mutationField('userUpdate', {
       username: input.username ?? undefined,
       password: input.password ?? undefined,
       skip_reconfirmation: input.skipReconfirmation ?? undefined,
+      current_password: input.currentPassword ?? undefined,
     }),
   }),
 });
@@ -150,10 +155,15 @@ mutationField('userUpdate', {
 mutationField('userDelete', {
   description:
     'Removes a user with the personal namespace and its projects. What he wrote elsewhere goes to the ghost user or, with `hardDelete`, goes too. Administrators only.',
-  input: (t) => ({ id: t.field({ type: 'UserID', required: true }), hardDelete: t.boolean() }),
+  input: (t) => ({
+    id: t.field({ type: 'UserID', required: true }),
+    hardDelete: t.boolean(),
+    currentPassword: currentPassword(t),
+  }),
   payload: {},
-  run: async (ctx, { id, hardDelete }) => {
-    await deleteUser(ctx, id, { hardDelete: hardDelete ?? false });
+  run: async (ctx, { id, hardDelete, currentPassword: current_password }) => {
+    const proof = { current_password: current_password ?? undefined };
+    await deleteUser(ctx, id, { hardDelete: hardDelete ?? false, ...proof });
     return {};
   },
 });
@@ -163,10 +173,11 @@ mutationField('userIdentityDelete', {
   input: (t) => ({
     userId: t.field({ type: 'UserID', required: true }),
     provider: t.string({ required: true }),
+    currentPassword: currentPassword(t),
   }),
   payload: { user: UserRef },
-  run: async (ctx, { userId, provider }) => {
-    await deleteIdentity(ctx, userId, provider);
+  run: async (ctx, { userId, provider, currentPassword: current_password }) => {
+    await deleteIdentity(ctx, userId, provider, { current_password: current_password ?? undefined });
     return { user: await getUser(ctx, userId) };
   },
 });

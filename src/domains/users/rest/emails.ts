@@ -5,6 +5,7 @@ import { boolean, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { addEmail, type EmailRow, getEmail, listEmails, removeEmail } from '../emails.ts';
 import { requireUser } from '../policy.ts';
+import { currentPassword } from './proof.ts';
 
 const tag = 'Email addresses';
 const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
@@ -18,6 +19,8 @@ const toEmail = ({ id, email, confirmed_at }: EmailRow): z.output<typeof emailRe
   email,
   confirmed_at: isoTime(confirmed_at),
 });
+
+const proof = { current_password: currentPassword() };
 
 const userId = () => integer({ min: 0 });
 
@@ -52,7 +55,7 @@ export const emailRoutes = [
     tag,
     summary: 'Add an email address',
     description: 'A mail with a link goes to it; it counts once it is confirmed.',
-    input: { email: text() },
+    input: { email: text(), ...proof },
     response: emailRecord,
     run: async (ctx, input) => toEmail(await addEmail(ctx, requireUser(ctx), input)),
   }),
@@ -61,9 +64,10 @@ export const emailRoutes = [
     path: '/user/emails/:email_id',
     tag,
     summary: 'Remove one of your email addresses',
-    input: { email_id: integer({ min: 0 }) },
+    input: { email_id: integer({ min: 0 }), ...proof },
     response: null,
-    run: async (ctx, { email_id }) => removeEmail(ctx, await getEmail(ctx, requireUser(ctx), email_id)),
+    run: async (ctx, { email_id, ...given }) =>
+      removeEmail(ctx, await getEmail(ctx, requireUser(ctx), email_id), given),
   }),
   listRoute({
     path: '/users/:id/emails',
@@ -86,7 +90,7 @@ export const emailRoutes = [
     summary: 'Add an email address to a user',
     description: 'With `skip_confirmation` it counts as confirmed, and no mail goes to it.',
     admin: true,
-    input: { id: userId(), email: text(), skip_confirmation: boolean().optional() },
+    input: { id: userId(), email: text(), skip_confirmation: boolean().optional(), ...proof },
     response: emailRecord,
     run: async (ctx, { id, ...input }) => toEmail(await addEmail(ctx, id, input)),
   }),
@@ -96,8 +100,8 @@ export const emailRoutes = [
     tag,
     summary: 'Remove an email address of a user',
     admin: true,
-    input: { id: userId(), email_id: integer({ min: 0 }) },
+    input: { id: userId(), email_id: integer({ min: 0 }), ...proof },
     response: null,
-    run: async (ctx, { id, email_id }) => removeEmail(ctx, await getEmail(ctx, id, email_id)),
+    run: async (ctx, { id, email_id, ...given }) => removeEmail(ctx, await getEmail(ctx, id, email_id), given),
   }),
 ];

@@ -19,6 +19,7 @@ import {
   userAdministratorRecord,
 } from '../record.ts';
 import { avatarUpload } from './profile.ts';
+import { currentPassword } from './proof.ts';
 
 const tag = 'Users';
 const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
@@ -140,6 +141,7 @@ export const userRoutes = [
       reset_password: boolean().optional(),
       force_random_password: boolean().optional(),
       skip_confirmation: boolean().optional(),
+      current_password: currentPassword(),
       ...attributes,
     },
     response: anyUserRecord,
@@ -159,6 +161,7 @@ export const userRoutes = [
       username: text().optional(),
       password: text().optional(),
       skip_reconfirmation: boolean().optional(),
+      current_password: currentPassword(),
       ...attributes,
     },
     response: anyUserRecord,
@@ -172,9 +175,9 @@ export const userRoutes = [
     description:
       'What the user wrote goes to the ghost user or, with `hard_delete`, goes too. 409 while a group has no other owner.',
     admin: true,
-    input: { id: integer({ min: 0 }), hard_delete: boolean().default(false) },
+    input: { id: integer({ min: 0 }), hard_delete: boolean().default(false), current_password: currentPassword() },
     response: null,
-    run: (ctx, { id, hard_delete }) => deleteUser(ctx, id, { hardDelete: hard_delete }),
+    run: (ctx, { id, hard_delete, ...proof }) => deleteUser(ctx, id, { hardDelete: hard_delete, ...proof }),
   }),
   route({
     method: 'DELETE',
@@ -182,9 +185,9 @@ export const userRoutes = [
     tag,
     summary: "Delete a user's identity at a provider",
     admin: true,
-    input: { id: integer({ min: 0 }), provider: text() },
+    input: { id: integer({ min: 0 }), provider: text(), current_password: currentPassword() },
     response: null,
-    run: (ctx, { id, provider }) => deleteIdentity(ctx, id, provider),
+    run: (ctx, { id, provider, ...proof }) => deleteIdentity(ctx, id, provider, proof),
   }),
   ...customAttributeRoutes('users', integer({ min: 0 }), getUser),
 ];

@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { refusalOf } from '#domains/users/model.ts';
-import { verifyPassword } from '#domains/users/password.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
 import { networkOf } from '#platform/network.ts';
 import { forget, hit, observe, type RateRule } from '#platform/rate-limit.ts';
 import { digestToken } from '#platform/secrets.ts';
+import { refusalOf } from './model.ts';
+import { verifyPassword } from './password.ts';
 
 /** An account whose password was right. */
 export interface CheckedAccount {
