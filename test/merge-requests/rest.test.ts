@@ -327,19 +327,37 @@ describe('who may see them', () => {
   });
 
   it('in a public project is everyone, unless that part of it is for members or off', async () => {
-    const { project, path, owner, guest, stranger } = await makeScene(app(), { visibility: 'public' });
+    const { project, group, path, owner, reporter, planner, guest, stranger } = await makeScene(app(), {
+      visibility: 'public',
+    });
     await insertMergeRequest(db(), { project_id: project.id });
+    const clients = [owner, reporter, planner, guest, stranger, app().anonymous];
     const statuses = async () => {
       const found = [];
-      for (const client of [owner, guest, stranger, app().anonymous]) {
-        found.push((await client.get(`${path}/merge_requests/1`)).status);
-      }
+      for (const client of clients) found.push((await client.get(`${path}/merge_requests/1`)).status);
       return found;
     };
-    expect(await statuses()).toEqual([200, 200, 200, 200]);
-    await owner.put(path, { merge_requests_access_level: 'private' });
-    expect(await statuses()).toEqual([200, 200, 404, 404]);
+    const listed = async () => {
+      const found = [];
+      for (const client of clients) found.push((await client.get(`/groups/${group.id}/merge_requests`)).body.length);
+      return found;
+    };
+    const inGraphql = async () => {
+      const found = [];
+      const query = `{ project(fullPath: "${project.path_with_namespace}") { mergeRequest(iid: "1") { iid } } }`;
+      for (const client of clients) found.push((await client.graphql(query)).data.project.mergeRequest?.iid ?? null);
+      return found;
+    };
+    expect(await statuses()).toEqual([200, 200, 200, 200, 200, 200]);
+    for (const part of ['merge_requests_access_level', 'repository_access_level']) {
+      await owner.put(path, { [part]: 'private' });
+      expect([part, await statuses()]).toEqual([part, [200, 200, 403, 403, 404, 404]]);
+      expect([part, await listed()]).toEqual([part, [1, 1, 0, 0, 0, 0]]);
+      expect([part, await inGraphql()]).toEqual([part, ['1', '1', null, null, null, null]]);
+      await owner.put(path, { [part]: 'enabled' });
+    }
     await owner.put(path, { merge_requests_access_level: 'disabled' });
-    expect(await statuses()).toEqual([404, 404, 404, 404]);
+    expect(await statuses()).toEqual([404, 404, 404, 404, 404, 404]);
+    expect(await listed()).toEqual([0, 0, 0, 0, 0, 0]);
   });
 });

@@ -93,6 +93,26 @@ describe('can', () => {
     expect(can({ actor: user }, { ...open, public_jobs: false, access_level: 20 }, 'read_pipeline')).toBe(true);
   });
 
+  it.each<[ProjectAbility, Partial<JudgedProject>, number]>([
+    ['read_merge_request', { merge_requests_access_level: 'private' }, 20],
+    ['read_merge_request', { repository_access_level: 'private' }, 20],
+    ['create_merge_request_in', { merge_requests_access_level: 'private' }, 20],
+    ['read_code', { repository_access_level: 'private' }, 20],
+    ['fork_project', { forking_access_level: 'private' }, 20],
+    ['read_pipeline', { builds_access_level: 'private' }, 20],
+    ['read_issue', { issues_access_level: 'private' }, 10],
+    ['create_issue', { issues_access_level: 'private' }, 10],
+    ['read_wiki', { wiki_access_level: 'private' }, 10],
+    ['read_snippet', { snippets_access_level: 'private' }, 10],
+    ['read_label', { issues_access_level: 'private', merge_requests_access_level: 'private' }, 10],
+    ['read_release', { repository_access_level: 'private' }, 10],
+  ])('%s begins at the role of a private project where a public one keeps %o to members', (ability, parts, role) => {
+    for (const access_level of [0, 10, 15, 20, 30]) {
+      const project = { ...base, ...parts, visibility_level: 20, access_level };
+      expect([access_level, can({ actor: user }, project, ability)]).toEqual([access_level, access_level >= role]);
+    }
+  });
+
   it('lets nobody write into the archive', () => {
     const archived = { ...base, archived: true, access_level: 50 };
     for (const ability of ['push_code', 'create_issue', 'admin_label', 'create_note'] as const) {

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
+import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import { nextIid } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
@@ -277,5 +277,5 @@ const about = (project: ProjectRow) => ({ ...projectScope(project), min_access_l
 /** The least role that sees pipelines, null where whoever sees the project does. */
 const pipelineAudience = (project: ProjectRow): number | null => {
   if (project.visibility_level === PRIVATE || !project.public_jobs) return REPORTER;
-  return project.builds_access_level === 'enabled' && project.repository_access_level === 'enabled' ? null : GUEST;
+  return project.builds_access_level === 'enabled' && project.repository_access_level === 'enabled' ? null : REPORTER;
 };

@@ -1,4 +1,4 @@
-import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
+import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import { issueAudience, snapshotOf } from '#domains/issues/commands.ts';
 import { type IssueRow, issueWebUrl } from '#domains/issues/model.ts';
 import { getIssue, issuesByIds } from '#domains/issues/queries.ts';
@@ -85,6 +85,6 @@ export const noteAudience = async (tx: Tx, { kind, project, issue }: Commentable
   if (isInternal) return { ...projectScope(project), min_access_level: REPORTER, user_ids: [] };
   if (issue) return issueAudience(tx, project, await snapshotOf(tx, issue));
   const isOpen = project.merge_requests_access_level === 'enabled' && project.repository_access_level === 'enabled';
-  const least = project.visibility_level === PRIVATE ? REPORTER : isOpen ? null : GUEST;
+  const least = project.visibility_level > PRIVATE && isOpen ? null : REPORTER;
   return { ...projectScope(project), min_access_level: least, user_ids: [] };
 };

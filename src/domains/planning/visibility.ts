@@ -37,7 +37,7 @@ export const mergeRequestIsVisible = (actor: Actor): RawBuilder<boolean> => {
   const isOpen = sql<boolean>`(${projectIsOpen(actor)} and not projects.hidden and not projects.pending_delete)`;
   const { userId } = actor;
   if (userId === null) return sql<boolean>`(${isOpen} and ${areOpen})`;
-  return sql<boolean>`(${areThere} and ((${isOpen} and (${areOpen} or ${projectIsMine(actor, GUEST)}))
+  return sql<boolean>`(${areThere} and ((${isOpen} and ${areOpen})
     or (${projectIsVisible(actor)} and ${projectIsMine(actor, REPORTER)})))`;
 };
 

@@ -349,12 +349,15 @@ const isWrittenIn = (lookup: LanguageLookup): RawBuilder<unknown> => {
     : sql`projects.id in (select l.project_id from project_languages l where ${isNamed})`;
 };
 
+/** The role that members need for a part that is for them alone, as policy.ts has it. */
+const FEATURE_ROLES = { issues_access_level: GUEST, merge_requests_access_level: REPORTER } as const;
+
 /** The part of the project is there for the caller, as policy.ts has it. */
-const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_requests_access_level') => {
+const featureCondition = (actor: Actor, column: keyof typeof FEATURE_ROLES) => {
   const level = sql.ref(`projects.${column}`);
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
   if (actor.userId === null) return sql`${level} = 'enabled'`;
-  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor)})`;
+  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor, FEATURE_ROLES[column])})`;
 };
 
 /** The caller may read the code, as policy.ts has it of `read_code`. */
@@ -364,6 +367,5 @@ const codeCondition = (actor: Actor): RawBuilder<unknown> => {
   // What strangers see is open to them: said twice, it would lead the planner to read all that is open.
   if (actor.userId === null) return sql`${level} = 'enabled'`;
   const open = projectIsOpen(actor);
-  return sql`(${level} <> 'disabled' and (${open} and (${level} = 'enabled' or ${projectIsMine(actor)})
-    or ${projectIsMine(actor, REPORTER)}))`;
+  return sql`(${level} = 'enabled' and ${open} or ${level} <> 'disabled' and ${projectIsMine(actor, REPORTER)})`;
 };

@@ -120,6 +120,8 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   if (rule.writes && (project.archived || project.marked_for_deletion_on !== null)) return false;
   if (project.access_level >= rule.role) return true;
   if (rule.open === undefined || project.visibility_level < openFrom(actor)) return false;
+  // A part for members alone asks for the role that it asks for in a private project.
+  if (!hasOpenFeatures(project, rule)) return false;
   // Jobs of open projects may be kept to those who can read the code as members.
   if (ability === 'read_pipeline' && !project.public_jobs) return false;
   return rule.open === 'anyone' || actor.userId !== null;
@@ -141,7 +143,12 @@ const hasFeatures = (project: JudgedProject, rule: Rule): boolean =>
   (rule.features ?? []).every((feature) => isThere(project, feature)) &&
   (rule.anyFeature === undefined || rule.anyFeature.some((feature) => isThere(project, feature)));
 
-/** Nobody sees a disabled part, members alone see a private one. */
+/** Whether non-members may use the parts that the rule asks for. */
+const hasOpenFeatures = (project: JudgedProject, rule: Rule): boolean =>
+  (rule.features ?? []).every((feature) => project[feature] === 'enabled') &&
+  (rule.anyFeature === undefined || rule.anyFeature.some((feature) => project[feature] === 'enabled'));
+
+/** Whether the caller may know of the part: nobody of a disabled one, only members of a private one. */
 const isThere = (project: JudgedProject, feature: Feature): boolean => {
   const level = project[feature];
   return level !== 'disabled' && (level !== 'private' || project.access_level >= GUEST);

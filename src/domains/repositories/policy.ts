@@ -1,4 +1,4 @@
-import { GUEST, PRIVATE, REPORTER } from '#domains/access/model.ts';
+import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import { defaultProtection } from '#domains/projects/protection.ts';
@@ -127,6 +127,6 @@ const developersMayBegin = async (ctx: Context, project: ProjectRow): Promise<bo
 export const codeAudience = (
   project: Pick<ProjectRow, 'visibility_level' | 'repository_access_level'>,
 ): number | null => {
-  if (project.visibility_level === PRIVATE) return REPORTER;
-  return project.repository_access_level === 'enabled' ? null : GUEST;
+  const isOpen = project.visibility_level > PRIVATE && project.repository_access_level === 'enabled';
+  return isOpen ? null : REPORTER;
 };
