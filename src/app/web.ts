@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Registry, register } from 'prom-client';
+import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
@@ -10,6 +11,7 @@ import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import type { CreateContext } from '#platform/create-context.ts';
 import { csrfToken } from '#platform/csrf.ts';
+import { readChainId } from '#platform/event-chain.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
@@ -103,17 +105,24 @@ const graphqlMount =
           throw error;
         }
         await count(actor);
-        return createContext({ actor, requestId, client, signal });
+        const chainId = readChainId(services.secretKey, headers['x-gitlab-event-uuid']);
+        return createContext({ actor, requestId, client, chainId, signal });
       },
-      contextFor: (actor) => createContext({ actor }),
+      contextFor: async (viewer) => {
+        const [actor = viewer] = await withClosedGroups(services, [viewer]);
+        return createContext({ actor });
+      },
       feed: eventLog.feed,
       mayStillSee: async (viewers: readonly Actor[], event: EventRow) => {
         const valid = await stillValid(services, viewers);
-        const seeing = await audienceOf(ownContext, viewers, event);
+        const seeing = await audienceOf(ownContext, await withClosedGroups(services, viewers), event);
         return new Set([...seeing].filter((index) => valid.has(index)));
       },
-      seenBy: async (viewer, events) =>
-        (await stillValid(services, [viewer])).has(0) ? eventsSeenBy(ownContext, viewer, events) : new Set(),
+      seenBy: async (viewer, events) => {
+        if (!(await stillValid(services, [viewer])).has(0)) return new Set();
+        const [actor = viewer] = await withClosedGroups(services, [viewer]);
+        return eventsSeenBy(ownContext, actor, events);
+      },
       stillValid: (viewers) => stillValid(services, viewers),
       csrfTokenOf: (headers) => {
         const session = readCookie(headers, sessionCookieName(services.urls));

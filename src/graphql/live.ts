@@ -48,7 +48,7 @@ export interface LiveOptions {
   /** Which of the viewers (their indexes) could still come in: not with a token that was revoked meanwhile. */
   readonly stillValid: (viewers: readonly Actor[]) => Promise<ReadonlySet<number>>;
   /** A fresh context for a viewer, made for each execution. */
-  readonly contextFor: (actor: Actor) => Context;
+  readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly log: Logger;
 }
 
@@ -111,7 +111,7 @@ export class LiveHub {
     this.#options = options;
     this.#doubts = new Doubts({
       stillValid: options.stillValid,
-      open: async (group, { actor }) => group.field.open(options.contextFor(actor), group.args),
+      open: async (group, { actor }) => group.field.open(await options.contextFor(actor), group.args),
       expel: (group, viewer, over) => this.#expel(group, viewer, over),
       log: options.log,
     });
@@ -248,7 +248,7 @@ export class LiveHub {
   }
 
   async #execute(group: Group, actor: Actor, event: EventRow): Promise<Frame | null> {
-    const ctx = this.#options.contextFor(actor);
+    const ctx = await this.#options.contextFor(actor);
     let result: ExecutionResult;
     try {
       const payload = await group.field.resolve(event, group.args, ctx);
@@ -344,8 +344,10 @@ export class LiveHub {
   }
 
   #viewerOf(actor: Actor): Viewer {
-    const { userId, credential, isAdmin, isExternal, isSystem, scopes } = actor;
-    const key = JSON.stringify([userId, credential, isAdmin, isExternal, isSystem, scopes && [...scopes].sort()]);
+    const { userId, credential, isAdmin, isExternal, isSystem, address = null } = actor;
+    const scopes = actor.scopes && [...actor.scopes].sort();
+    // With the address: networks of groups may admit one of a person's and keep out another.
+    const key = JSON.stringify([userId, credential, isAdmin, isExternal, isSystem, scopes, address]);
     let viewer = this.#viewers.get(key);
     if (!viewer) {
       viewer = { key, actor, members: 0 };

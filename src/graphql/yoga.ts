@@ -25,7 +25,7 @@ export interface GraphqlOptions {
   /** Authenticates a caller; see caller.ts for what it may throw. */
   readonly contextOf: ContextOf;
   /** A context for a subscriber, while one event is resolved for it. */
-  readonly contextFor: (actor: Actor) => Context;
+  readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly feed: EventFeed;
   /** Who of the viewers may see an event. */
   readonly mayStillSee: RightsCheck;

@@ -22,7 +22,9 @@ export interface Actor {
   readonly isSystem: boolean;
   /** Null means unrestricted (password, session, the hub itself). */
   readonly scopes: ReadonlySet<string> | null;
-  /** Top-level groups that keep out the network which the request came from; administrators are kept out of none. */
+  /** The address that the request came from; absent for the hub itself. */
+  readonly address?: string | null;
+  /** Top-level groups that keep out `address`; administrators are kept out of none. */
   readonly closedGroups?: readonly number[];
   /** What the request came with; null for a password, a job of the hub, or nothing. */
   readonly credential: ActorCredential | null;
@@ -86,7 +88,7 @@ export interface Context {
   readonly signal: AbortSignal;
   readonly requestId: string;
   readonly client: Client;
-  /** The `X-Gitlab-Event-UUID` the request carried, if any: events caused by it continue that chain. */
+  /** The `X-Gitlab-Event-UUID` of the request where this hub issued it: events caused by the request continue that chain. */
   readonly chainId: string | null;
   /** Where the actor is still to be confirmed. */
   readonly presumption?: Presumption | undefined;

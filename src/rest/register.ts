@@ -3,6 +3,7 @@ import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
 import { drainBody } from '#platform/drain.ts';
+import { readChainId } from '#platform/event-chain.ts';
 import type { Presumption } from '#platform/presumption.ts';
 import {
   type Authenticate,
@@ -169,7 +170,7 @@ const count = (request: FastifyRequest, { throttle }: ContextDependencies, actor
 
 const contextOf = (
   request: FastifyRequest,
-  { createContext }: ContextDependencies,
+  { createContext, services }: ContextDependencies,
   actor: Actor,
   presumption?: Presumption,
 ): Context => {
@@ -179,7 +180,7 @@ const contextOf = (
     actor,
     requestId: request.id,
     client: { ip: request.ip, userAgent: request.headers['user-agent'] ?? null },
-    chainId: readChainId(request.headers['x-gitlab-event-uuid']),
+    chainId: readChainId(services.secretKey, request.headers['x-gitlab-event-uuid']),
     signal: request.abortController.signal,
     presumption,
   });
@@ -329,10 +330,6 @@ class FastifyExchange implements Exchange {
     this.status = status;
   }
 }
-
-/** The id of a chain of hooks and the requests they cause; others' ideas of one start a new chain. */
-const readChainId = (header: string | string[] | undefined): string | null =>
-  typeof header === 'string' && /^[\w-]{1,64}$/.test(header) ? header : null;
 
 const checkOutcome = (route: Route, outcome: Outcome): void => {
   if (!route.response || !('body' in outcome)) return;

@@ -131,7 +131,7 @@ export const startServer = async () => {
   const mount = await mountGraphql(app, {
     schema: builder.toSchema(),
     contextOf,
-    contextFor: (actor) => kitContext(actor),
+    contextFor: async (actor) => kitContext(actor),
     feed,
     mayStillSee: async (viewers) => {
       live.rightsChecks.push(viewers.length);

@@ -1,9 +1,12 @@
+import { request } from 'node:http';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { forgetRestrictions } from '#domains/access/restrictions.ts';
-import { useApp } from '../support/app.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
 
 const app = useApp();
+const [INSIDE, OUTSIDE] = ['127.0.0.1', '127.0.0.2'];
 const ELSEWHERE = '203.0.113.0/24, 2001:db8::/32';
 
 /** Sets networks past the rule that Owners name their own: from then on the tests come from elsewhere. */
@@ -12,7 +15,83 @@ const restrict = async (id: number, ranges: string | null) => {
   forgetRestrictions(app().hub.services);
 };
 
+/** Follows events as the user, from an address of this machine. */
+const follow = async (user: TestUser, localAddress: string, scope = '') => {
+  const stream = { text: '', ended: false, close: () => {} };
+  const sent = request(`${app().url}/api/graphql`, {
+    method: 'POST',
+    localAddress,
+    headers: {
+      'content-type': 'application/json',
+      accept: 'text/event-stream',
+      'private-token': await app().tokenOf(user),
+    },
+  });
+  stream.close = () => sent.destroy();
+  sent.on('error', () => undefined);
+  sent.on('response', (response) => {
+    response.setEncoding('utf8').on('data', (chunk: string) => {
+      stream.text += chunk;
+      if (chunk.includes('event: complete')) stream.ended = true;
+    });
+    response
+      .on('error', () => undefined)
+      .on('close', () => {
+        stream.ended = true;
+      });
+  });
+  sent.end(JSON.stringify({ query: `subscription { events${scope} { kind payload } }` }));
+  return stream;
+};
+
 describe('ip_restriction_ranges', () => {
+  it.each([[[INSIDE, OUTSIDE]], [[OUTSIDE, INSIDE]]])(
+    'judges each address of one person for itself: subscribed from %j',
+    async (addresses) => {
+      const owner = await app().make.user();
+      const [group, open] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+      const client = app().as(owner);
+      const put = await client.put(`/groups/${group.id}`, { ip_restriction_ranges: `${INSIDE}/32` });
+      expect(put.status).toBe(200);
+      const streams = [];
+      for (const address of addresses) {
+        const stream = await follow(owner, address);
+        streams.push({ address, stream });
+        await until('the stream is open', async () => {
+          await client.put(`/groups/${open.id}`, { description: `open ${performance.now()}` });
+          return stream.text.includes('open ');
+        });
+      }
+      await client.put(`/groups/${group.id}`, { description: 'for the network alone' });
+      await client.put(`/groups/${open.id}`, { description: 'the last one' });
+      await until('the last event has come', () => streams.every(({ stream }) => stream.text.includes('the last one')));
+      const told = streams.filter(({ stream }) => stream.text.includes('for the network alone'));
+      expect(told.map(({ address }) => address)).toEqual([INSIDE]);
+      for (const { stream } of streams) stream.close();
+    },
+  );
+
+  it('ends what an open stream is told once a rule keeps its address out', async () => {
+    const owner = await app().make.user();
+    const [group, open] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+    const client = app().as(owner);
+    const inside = await follow(owner, INSIDE);
+    const outside = await follow(owner, OUTSIDE);
+    const scoped = await follow(owner, OUTSIDE, `(scope: { groupPath: "${group.full_path}" })`);
+    await until('all streams are open', async () => {
+      await client.put(`/groups/${group.id}`, { description: `before ${performance.now()}` });
+      return [inside, outside, scoped].every(({ text }) => text.includes('before '));
+    });
+    await client.put(`/groups/${group.id}`, { ip_restriction_ranges: `${INSIDE}/32` });
+    await client.put(`/groups/${group.id}`, { description: 'for the network alone' });
+    await client.put(`/groups/${open.id}`, { description: 'the last one' });
+    await until('the last event has come', () => [inside, outside].every(({ text }) => text.includes('the last one')));
+    await until('the stream of the group has ended', () => scoped.ended);
+    expect(inside.text).toContain('for the network alone');
+    for (const { text } of [outside, scoped]) expect(text).not.toContain('for the network alone');
+    for (const stream of [inside, outside, scoped]) stream.close();
+  });
+
   it('hides what is not public from everywhere else, over REST, GraphQL and git', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);

@@ -1,4 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -179,6 +180,9 @@ describe('what happens in a group', () => {
     const chain = String(only().headers['x-gitlab-event-uuid']);
     const caused = { name: 'Caused', path: 'caused', parent_id: group.id };
     expect((await root().post('/groups', caused, { 'x-gitlab-event-uuid': chain })).status).toBe(201);
+    const query = `mutation { groupCreate(input: { name: "Too", path: "too", parentPath: "${group.full_path}" }) { errors } }`;
+    const byGraphql = await root().post('/api/graphql', { query }, { 'x-gitlab-event-uuid': chain });
+    expect(byGraphql.body.data.groupCreate.errors).toEqual([]);
     await addHook(group, { url: `${receiver.url}/second`, subgroup_events: true });
     await app().settle();
     // Whoever was not in the chain hears of it; hooks made since are none of those that listened.
@@ -189,7 +193,28 @@ describe('what happens in a group', () => {
       .where('webhook_id', '=', hook.id)
       .where('state', '=', 'dropped')
       .execute();
-    expect(rows).toEqual([{ state: 'dropped', last_error: expect.stringContaining('caused itself') }]);
+    const dropped = { state: 'dropped', last_error: expect.stringContaining('caused itself') };
+    expect(rows).toEqual([dropped, dropped]);
+  });
+
+  it('is told whatever chain a caller makes up, over REST and GraphQL', async () => {
+    const group = await app().make.group();
+    await addHook(group, { subgroup_events: true });
+    const chain = randomUUID();
+    const headers = { 'x-gitlab-event-uuid': chain };
+    for (const path of ['one', 'two']) {
+      const made = await root().post('/groups', { name: path, path, parent_id: group.id }, headers);
+      expect(made.status).toBe(201);
+      await app().settle();
+    }
+    for (const path of ['three', 'four']) {
+      const mutation = `mutation { groupCreate(input: { name: "${path}", path: "${path}", parentPath: "${group.full_path}" }) { errors } }`;
+      const made = await root().post('/api/graphql', { query: mutation }, headers);
+      expect(made.body.data.groupCreate.errors).toEqual([]);
+      await app().settle();
+    }
+    expect(receiver.received.map(({ body }) => body.path)).toEqual(['one', 'two', 'three', 'four']);
+    expect(receiver.received.map((each) => each.headers['x-gitlab-event-uuid'])).not.toContain(chain);
   });
 
   it('is recorded as dropped where its body cannot be built, and holds up nothing', async () => {

@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,6 +21,7 @@ import {
   unauthenticated,
   unprocessable,
 } from '#platform/errors.ts';
+import { newChainId } from '#platform/event-chain.ts';
 import { boolean, hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route, streamRoute } from '#rest/route.ts';
 import { createTinyApp, form, json, multipart, type TinyApp } from './harness.ts';
@@ -170,11 +172,13 @@ const routes = [
 
 const lines: string[] = [];
 let app: TinyApp;
+let key: Buffer;
 let failing = false;
 beforeAll(async () => {
   const log = pino({ level: 'debug', base: null }, { write: (line: string) => void lines.push(line) });
   const made = await createTinyApp(routes);
   const services = { ...made.services, log };
+  key = services.secretKey;
   await made[Symbol.asyncDispose]();
   app = await createTinyApp(routes, {
     services,
@@ -489,15 +493,19 @@ describe('headers', () => {
     });
   });
 
-  it('adopt a request id that is harmless, and pass a chain on', async () => {
-    const good = await app.ask(`${API}/context`, {
-      headers: { 'x-request-id': 'run-1:2', 'x-gitlab-event-uuid': 'c-1' },
-    });
+  it('adopt a request id that is harmless, and continue a chain that this hub began', async () => {
+    const ask = (id: string, chain: string) =>
+      app.ask(`${API}/context`, { headers: { 'x-request-id': id, 'x-gitlab-event-uuid': chain } });
+    const ours = newChainId(key);
+    const good = await ask('run-1:2', ours);
     expect(good.headers['x-request-id']).toBe('run-1:2');
-    expect(good.json()).toEqual({ request: 'run-1:2', chain: 'c-1' });
-    const bad = await app.ask(`${API}/context`, { headers: { 'x-request-id': 'a b"<', 'x-gitlab-event-uuid': '!' } });
-    expect(bad.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
-    expect(bad.json()).toMatchObject({ chain: null });
+    expect(good.json()).toEqual({ request: 'run-1:2', chain: ours });
+    const altered = `${ours.slice(0, -1)}${ours.endsWith('0') ? '1' : '0'}`;
+    for (const theirs of ['!', 'c-1', randomUUID(), newChainId(randomBytes(32)), altered, ours.toUpperCase()]) {
+      const bad = await ask('a b"<', theirs);
+      expect(bad.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+      expect([theirs, bad.json()]).toEqual([theirs, expect.objectContaining({ chain: null })]);
+    }
   });
 
   it('answer a conditional GET with 304', async () => {

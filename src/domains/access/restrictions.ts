@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import { sql } from 'kysely';
-import type { Services, Tx } from '#platform/context.ts';
+import type { Actor, Services, Tx } from '#platform/context.ts';
 import { isAddressRange } from '#platform/trusted-proxies.ts';
 
 // Top-level groups may say from which networks they are reached (specification 3 §2.1, ip_restriction_ranges). Few do:
@@ -24,12 +24,21 @@ interface Cached {
 
 const caches = new WeakMap<Services, Cached>();
 
-/** Ids of the top-level groups that cannot be reached from this address; null is the hub itself, to which all are open. */
-export const closedGroups = async (services: Services, ip: string | null): Promise<readonly number[]> => {
-  if (ip === null) return NONE;
+/**
+ * The actors with the groups that keep out their addresses by the rules of this moment. Whatever judges an actor again
+ * later, such as a subscriber, judges the one that this returns.
+ */
+export const withClosedGroups = async (services: Services, actors: readonly Actor[]): Promise<readonly Actor[]> => {
   const restrictions = await restrictionsOf(services);
-  if (restrictions.length === 0) return NONE;
-  return restrictions.filter(({ admits }) => !admits(ip)).map(({ id }) => id);
+  return actors.map((actor) => {
+    const closed = closedTo(restrictions, actor);
+    return closed.length === 0 && !actor.closedGroups?.length ? actor : { ...actor, closedGroups: closed };
+  });
+};
+
+const closedTo = (restrictions: readonly Restriction[], { address, isAdmin }: Actor): readonly number[] => {
+  if (restrictions.length === 0 || isAdmin || address === undefined || address === null) return NONE;
+  return restrictions.filter(({ admits }) => !admits(address)).map(({ id }) => id);
 };
 
 /** Drops what this process remembers: the next request sees the table. */
@@ -52,7 +61,9 @@ export const networksIn = (ranges: string): readonly string[] | null => {
 };
 
 /** Whether an address is in one of the networks. */
-export const isWithin = (networks: readonly string[], ip: string): boolean => {
+export const isWithin = (networks: readonly string[], ip: string): boolean => admitting(networks)(ip);
+
+const admitting = (networks: readonly string[]): ((ip: string) => boolean) => {
   const list = new BlockList();
   for (const network of networks) {
     const [address = '', prefix] = network.split('/');
@@ -60,7 +71,7 @@ export const isWithin = (networks: readonly string[], ip: string): boolean => {
     if (prefix === undefined) list.addAddress(address, kind);
     else list.addSubnet(address, Number(prefix), kind);
   }
-  return isIP(ip) !== 0 && list.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
+  return (ip) => isIP(ip) !== 0 && list.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
 };
 
 const restrictionsOf = (services: Services): Promise<readonly Restriction[]> => {
@@ -85,6 +96,6 @@ const readRestrictions = async ({ db }: Services): Promise<readonly Restriction[
     const networks = networksIn(ip_restriction_ranges ?? '');
     // An empty list restricts nothing.
     if (networks !== null && networks.length === 0) return [];
-    return { id, admits: (ip: string) => networks !== null && isWithin(networks, ip) };
+    return { id, admits: networks === null ? () => false : admitting(networks) };
   });
 };

@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import { newChainId } from '#platform/event-chain.ts';
 import { defineFollower, type Follower } from '#platform/event-log/followers.ts';
 import { isUnavailable } from '#platform/event-log/unavailable.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
@@ -58,7 +58,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         if (built === null) continue;
         const hearing = trigger === 'push_events' ? listening.filter((hook) => wantsPush(hook, built.ref)) : listening;
         if (hearing.length === 0) continue;
-        const chain_id = event.chain_id ?? randomUUID();
+        const chain_id = event.chain_id ?? newChainId(tx.services.secretKey);
         wanted.push({
           root: event.namespace_ids[0] ?? null,
           event_id: event.id,

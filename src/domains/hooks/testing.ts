@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
+import { newChainId } from '#platform/event-chain.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
 import { TEST_KIND, type TestTrigger } from './model.ts';
 import { getHookPlace, type HookPlace } from './policy.ts';
@@ -40,7 +41,7 @@ export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger:
   await limitManual(ctx, place, 'test');
   const body = JSON.stringify(await SAMPLES[trigger](await sceneOf(ctx, place)));
   const deliveryId = randomUUID();
-  const chainId = randomUUID();
+  const chainId = newChainId(ctx.services.secretKey);
   const sent = { id: deliveryId, attempt: 1, trigger, chainId, body: Buffer.from(body) };
   const outcome = await sendNow(ctx, hook, sent);
   const attemptId = await ctx.transaction(async (tx) => {

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { findAliasedProject } from '#domains/aliases/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type ProjectAbility } from '#domains/projects/policy.ts';
@@ -206,7 +207,8 @@ const judgeAgain = async (
 ): Promise<readonly RefRefusal[]> => {
   const refuseAll = (reason: string) => updates.map(({ ref }) => ({ ref, reason }));
   if (!(await stillValid(ctx.services, [ctx.actor])).has(0)) return refuseAll('the credential is no longer valid');
-  const now = await findProject(ctx, { id: project.id });
+  const [actor = ctx.actor] = await withClosedGroups(ctx.services, [ctx.actor]);
+  const now = await findProject({ ...ctx, actor }, { id: project.id });
   if (!now || !can(ctx, now, 'push_code')) return refuseAll('you are no longer allowed to push to this project');
   return (await judgePush(ctx, now, updates, objects)).refused ?? [];
 };

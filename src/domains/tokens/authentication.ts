@@ -1,4 +1,4 @@
-import { closedGroups } from '#domains/access/restrictions.ts';
+import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { checkPassword } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
@@ -57,7 +57,7 @@ export const authenticate = async (
   services: Services,
   credential: Credential,
   request: AuthenticationRequest,
-): Promise<Actor> => withClosedGroups(services, await identify(services, credential, request), request.ip ?? null);
+): Promise<Actor> => comingFrom(services, await identify(services, credential, request), request.ip ?? null);
 
 const identify = async (
   services: Services,
@@ -92,7 +92,7 @@ export const authenticateGit = async (
   services: Services,
   { username, password }: { readonly username: string; readonly password: string },
   client: Client,
-): Promise<Actor> => withClosedGroups(services, await identifyGit(services, { username, password }, client), client.ip);
+): Promise<Actor> => comingFrom(services, await identifyGit(services, { username, password }, client), client.ip);
 
 const identifyGit = async (
   services: Services,
@@ -117,11 +117,11 @@ const identifyGit = async (
 /** Specification 2 §5. */
 const TOKEN_USERNAME = 'oauth2';
 
-/** What the networks of groups keep the caller out of, from where he is. Administrators can always set it right. */
-const withClosedGroups = async (services: Services, actor: Actor, ip: string | null): Promise<Actor> => {
-  if (actor.isAdmin) return actor;
-  const closed = await closedGroups(services, ip);
-  return closed.length === 0 ? actor : { ...actor, closedGroups: closed };
+/** The caller at an address, and what the networks of groups keep them out of there. */
+const comingFrom = async (services: Services, actor: Actor, address: string | null): Promise<Actor> => {
+  const located = { ...actor, address };
+  const [judged] = await withClosedGroups(services, [located]);
+  return judged ?? located;
 };
 
 /** The user as an actor without a token, or null when the account is closed or gone. */
@@ -303,7 +303,7 @@ export const presume = async (
   if (!token || (await refusalBySettings(services, token))) return null;
   const text = UNCHANGED[token.kind];
   const check = { name: statementName(text), text, values: [token.id, token.user_id, ...token.version] };
-  const actor = await withClosedGroups(services, actorOfRow(services, token), ip ?? null);
+  const actor = await comingFrom(services, actorOfRow(services, token), ip ?? null);
   return { actor, presumption: new Presumption(check) };
 };
 
