@@ -272,8 +272,53 @@ describe('PUT /groups/:id', () => {
         ['public has been restricted by your administrator'],
       ]);
       expect((await as(root).put(`/groups/${group.id}`, { visibility: 'public' })).status).toBe(200);
+      // It may stay as it is.
+      expect((await as(owner).put(`/groups/${group.id}`, { visibility: 'public', name: 'Other' })).status).toBe(200);
     } finally {
       await as(root).put('/application/settings', { restricted_visibility_levels: [] });
+    }
+  });
+});
+
+describe('restricted visibilities', () => {
+  it('do not move with a group, whatever lies deep in it has them', async () => {
+    const { make, as, root } = app();
+    const owner = await make.user();
+    const [group, target] = [
+      await make.group({ visibility: 'public' }, owner),
+      await make.group({ visibility: 'public' }, owner),
+    ];
+    const child = await make.group({ parent_id: group.id, visibility: 'public' }, owner);
+    await make.project({ namespace_id: child.id, visibility: 'internal' }, owner);
+    const move = (user: TestUser) => as(user).post(`/groups/${group.id}/transfer`, { group_id: target.id });
+    await as(root).put('/application/settings', { restricted_visibility_levels: ['internal'] });
+    try {
+      const refused = await move(owner);
+      expect([refused.status, refused.body.message.visibility_level]).toEqual([
+        400,
+        ['internal has been restricted by your administrator'],
+      ]);
+      expect((await as(owner).get(`/groups/${group.id}`)).body.parent_id).toBeNull();
+      expect((await move(root)).status).toBe(201);
+    } finally {
+      await as(root).put('/application/settings', { restricted_visibility_levels: [] });
+    }
+  });
+
+  it('are no default of a new group', async () => {
+    const { make, as, root } = app();
+    const owner = await make.user();
+    const settings = { default_group_visibility: 'public', restricted_visibility_levels: ['public', 'internal'] };
+    await as(root).put('/application/settings', settings);
+    try {
+      const path = `restricted-${owner.username}`;
+      const made = await as(owner).post('/groups', { name: path, path });
+      expect([made.status, made.body.visibility]).toEqual([201, 'private']);
+    } finally {
+      await as(root).put('/application/settings', {
+        default_group_visibility: 'private',
+        restricted_visibility_levels: [],
+      });
     }
   });
 });

@@ -53,7 +53,7 @@ describe('ip_restriction_ranges', () => {
       const client = app().as(owner);
       const put = await client.put(`/groups/${group.id}`, { ip_restriction_ranges: `${INSIDE}/32` });
       expect(put.status).toBe(200);
-      const streams = [];
+      const streams: { address: string; stream: Awaited<ReturnType<typeof follow>> }[] = [];
       for (const address of addresses) {
         const stream = await follow(owner, address);
         streams.push({ address, stream });

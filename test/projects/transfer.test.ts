@@ -87,4 +87,32 @@ describe('PUT /projects/:id/transfer', () => {
     const { body } = await app().as(owner).get(`/projects/${project.id}`);
     expect(body.path_with_namespace).toBe(project.path_with_namespace);
   });
+
+  it('keeps restricted visibilities to administrators, over REST and GraphQL', async () => {
+    const { make, as, root } = app();
+    const owner = await make.user();
+    const group = await make.group({ visibility: 'public' }, owner);
+    const project = await make.project({ visibility: 'public' }, owner);
+    const quiet = await make.project({ visibility: 'private' }, owner);
+    const transfer = (id: number) => as(owner).put(`/projects/${id}/transfer`, { namespace: group.id });
+    await as(root).put('/application/settings', { restricted_visibility_levels: ['public'] });
+    try {
+      const problem = 'public has been restricted by your administrator';
+      expect(await transfer(project.id)).toMatchObject({
+        status: 400,
+        body: { message: { visibility_level: [problem] } },
+      });
+      const { data } = await as(owner).graphql(
+        `mutation { projectTransfer(input: { fullPath: "${project.path_with_namespace}", namespacePath: "${group.full_path}" }) { errors } }`,
+      );
+      expect(data.projectTransfer.errors).toEqual([`Visibility level ${problem}`]);
+      const { body } = await as(owner).get(`/projects/${project.id}`);
+      expect(body.path_with_namespace).toBe(project.path_with_namespace);
+      expect((await transfer(quiet.id)).status).toBe(200);
+      const byRoot = await as(root).put(`/projects/${project.id}/transfer`, { namespace: group.id });
+      expect(byRoot.status).toBe(200);
+    } finally {
+      await as(root).put('/application/settings', { restricted_visibility_levels: [] });
+    }
+  });
 });

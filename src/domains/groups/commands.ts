@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
-import { OWNER, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { OWNER, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
@@ -33,6 +33,7 @@ import {
   relocateTree,
   requireUnmarked,
 } from './tree.ts';
+import { highestUnrestricted, requireUnrestricted } from './visibility.ts';
 
 interface Picture {
   /** Null takes it away. */
@@ -65,7 +66,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
   const errors = attributeErrors(attributes, { topLevel: parent === null });
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const settings = await getSettings(ctx);
-  if (attributes.visibility) await checkRestricted(ctx, attributes.visibility);
+  if (attributes.visibility) await requireUnrestricted(ctx, visibilityLevel(attributes.visibility));
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : null;
 
   return sayingTaken(() =>
@@ -76,7 +77,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
       const least = place?.visibility_level ?? Number.POSITIVE_INFINITY;
       const level = attributes.visibility
         ? visibilityLevel(attributes.visibility)
-        : Math.min(visibilityLevel(settings.default_group_visibility), least);
+        : await highestUnrestricted(tx, Math.min(visibilityLevel(settings.default_group_visibility), least));
       if (level > least) throw aboveParent(level, least);
       const { name, path } = attributes;
       const full_path = place ? `${place.full_path}/${path}` : path;
@@ -133,7 +134,6 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const { visibility } = changes;
   const settings = await getSettings(ctx);
-  if (visibility && visibilityLevel(visibility) !== found.visibility_level) await checkRestricted(ctx, visibility);
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : avatar;
 
   const updated = await sayingTaken(() =>
@@ -209,6 +209,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       if (place && before.visibility_level > place.visibility_level) {
         throw aboveParent(before.visibility_level, place.visibility_level);
       }
+      await requireUnrestricted(tx, ...(await levelsIn(tx, ids)));
       const { name, path } = before;
       const full_path = place ? `${place.full_path}/${path}` : path;
       if (await isPathTaken(tx, full_path, before.id)) throw invalid({ path: TAKEN });
@@ -263,11 +264,14 @@ const requireTopLevel = async (ctx: Context): Promise<void> => {
   if (!user.can_create_group || user.external) throw forbidden();
 };
 
-const checkRestricted = async (ctx: Context, visibility: Visibility): Promise<void> => {
-  if (ctx.actor.isAdmin) return;
-  const { restricted_visibility_levels } = await getSettings(ctx);
-  if (!restricted_visibility_levels.includes(visibility)) return;
-  throw invalid({ visibility_level: [`${visibility} has been restricted by your administrator`] });
+/** The levels of the groups and of the projects in them. */
+const levelsIn = async (tx: Tx, ids: readonly number[]): Promise<readonly number[]> => {
+  const { rows } = await sql<{ level: number }>`
+    select visibility_level as level from namespaces where id = any (${ids}::bigint[])
+    union select visibility_level from projects where namespace_id = any (${ids}::bigint[]) order by level`.execute(
+    tx.db,
+  );
+  return rows.map(({ level }) => level);
 };
 
 const aboveParent = (level: number, parentLevel: number) =>
@@ -279,8 +283,10 @@ const aboveParent = (level: number, parentLevel: number) =>
 
 /** Nothing may be more visible than what it lies in. What lies directly in the group stands for all below. */
 const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: Place | null): Promise<void> => {
+  if (level === group.visibility_level) return;
+  await requireUnrestricted(tx, level);
   if (parent && level > parent.visibility_level) throw aboveParent(level, parent.visibility_level);
-  if (level >= group.visibility_level) return;
+  if (level > group.visibility_level) return;
   const { rows } = await sql<{ groups: boolean; projects: boolean }>`
     select exists (select 1 from namespaces where parent_id = ${group.id} and visibility_level > ${level}) as groups,
            exists (select 1 from projects where namespace_id = ${group.id} and visibility_level > ${level}) as projects`.execute(

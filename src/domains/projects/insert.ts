@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
-import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPath, lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
+import { highestUnrestricted, requireUnrestricted } from '#domains/groups/visibility.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
@@ -120,24 +121,16 @@ export const allowedVisibility = async (
   wanted: Visibility | null,
   { cap = false }: { readonly cap?: boolean } = {},
 ): Promise<number> => {
-  const { default_project_visibility, restricted_visibility_levels } = await getSettings(ctx);
-  const isRestricted = (level: number) =>
-    !ctx.actor.isAdmin && restricted_visibility_levels.includes(visibilityName(level));
   // Personal namespaces are open: each project decides for itself.
   const highest = namespace.kind === 'user' ? visibilityLevel('public') : namespace.visibility_level;
-  let level = visibilityLevel(wanted ?? default_project_visibility);
-  if (wanted === null || cap) {
-    level = Math.min(level, highest);
-    while (level > PRIVATE && isRestricted(level)) level -= 10;
-  }
+  const level = visibilityLevel(wanted ?? (await getSettings(ctx)).default_project_visibility);
+  if (wanted === null || cap) return highestUnrestricted(ctx, Math.min(level, highest));
   if (level > highest) {
     throw invalid({
       visibility_level: [aboveGroup(visibilityName(level), namespace)],
     });
   }
-  if (wanted !== null && !cap && isRestricted(level)) {
-    throw invalid({ visibility_level: [`${wanted} has been restricted by the administrator`] });
-  }
+  await requireUnrestricted(ctx, level);
   return level;
 };
 

@@ -8,7 +8,7 @@ import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { checkLimit, lockProject, payloadOf, redirect } from './commands.ts';
 import { projectTransferred } from './events.ts';
-import { asTaken, checkFree } from './insert.ts';
+import { allowedVisibility, asTaken, checkFree } from './insert.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
@@ -18,7 +18,7 @@ import { getProject } from './queries.ts';
  * its old path leads on to it.
  *
  * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid` when it is there already, its name or path is taken,
- * or it is more visible than the group
+ * or it is more visible than the group or the instance allows
  */
 export const transferProject = async (ctx: Context, given: ProjectRow, target: IdOrPath): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'transfer_project');
@@ -34,10 +34,7 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
     const before = await lockProject(tx, given.id);
     if (before.namespace_id !== given.namespace_id) throw conflict('The project was moved meanwhile');
     if (before.namespace_id === place.id) throw invalid({ new_namespace: ['Project is already in this namespace.'] });
-    if (place.kind === 'group' && before.visibility_level > place.visibility_level) {
-      const problem = `${visibilityName(before.visibility_level)} is not allowed since the group is ${visibilityName(place.visibility_level)}.`;
-      throw invalid({ visibility_level: [problem] });
-    }
+    await allowedVisibility(tx, place, visibilityName(before.visibility_level));
     await checkLimit(tx, namespace);
     const full_path = `${place.full_path}/${before.path}`;
     await checkFree(tx, { id: before.id, namespace_id: place.id, name: before.name, full_path });
