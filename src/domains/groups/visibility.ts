@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 
 /** Which levels `restricted_visibility_levels` keeps from the caller; none from administrators. */
-export const restrictedLevels = async (ctx: Context): Promise<(level: number) => boolean> => {
+const restrictedLevels = async (ctx: Context): Promise<(level: number) => boolean> => {
   const { restricted_visibility_levels } = await getSettings(ctx);
   return (level) => !ctx.actor.isAdmin && restricted_visibility_levels.includes(visibilityName(level));
 };
