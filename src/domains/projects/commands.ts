@@ -23,6 +23,7 @@ import {
 import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
 import { type CheckedSource, checkSource } from './importing.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
+import { closeForks, lockForks, raiseCeilings, requireWithin, visibilityLimit } from './lineage.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { withNewRepository } from './new-repository.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
@@ -115,17 +116,22 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
   checkStorage(ctx, input.repository_storage);
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : input.avatar;
   return ctx.transaction(async (tx) => {
+    const level = input.visibility === undefined ? given.visibility_level : visibilityLevel(input.visibility);
+    if (level !== given.visibility_level) await lockForks(tx);
     // The namespace first, as everybody does: the project's path hangs on it.
     const place = await lockPlace(tx, given.namespace_id);
     const before = await lockProject(tx, given.id);
     if (!place || place.id !== before.namespace_id) throw conflict();
+    requireAbility(tx, before, 'update_settings');
     const { namespace } = before;
     const wanted: Record<string, unknown> = { ...columnsOf(settingsOf(tx, before, input)) };
     if (avatar_key !== undefined) wanted.avatar_key = avatar_key;
     if (input.name !== undefined) wanted.name = input.name;
-    if (input.visibility !== undefined && visibilityLevel(input.visibility) !== before.visibility_level) {
-      requireAbility(ctx, before, 'change_visibility');
-      wanted.visibility_level = await allowedVisibility(tx, namespace, input.visibility);
+    if (input.visibility !== undefined && level !== before.visibility_level) {
+      requireAbility(tx, before, 'change_visibility');
+      if (before.visibility_level !== given.visibility_level) throw conflict('The visibility was changed meanwhile');
+      requireWithin(await visibilityLimit(tx, before), level);
+      wanted.visibility_level = await allowedVisibility(tx, place, input.visibility);
     }
     if (input.path !== undefined && input.path !== before.path) {
       wanted.path = input.path;
@@ -153,6 +159,8 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
       .execute()
       .catch(asTaken);
     if (wanted.full_path !== undefined) await redirect(tx, before, String(wanted.full_path));
+    if (level > before.visibility_level) await raiseCeilings(tx, before, level);
+    if (level < before.visibility_level) await closeForks(tx, before, level);
     const after = await getProject(tx, { id: before.id });
     tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes } });
     // Last, because it cannot be undone: should the commit fail, the row's branch comes back with the next change.

@@ -6,6 +6,14 @@ import { attributeNames, type ProjectAttributes, projectAttributes } from '#doma
 import { checkLimit, insertProject, lockProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { projectCreated, projectForked, projectUpdated } from '#domains/projects/events.ts';
 import { allowedVisibility } from '#domains/projects/insert.ts';
+import {
+  ceilingBelow,
+  closeForks,
+  forkLimit,
+  lockForks,
+  requireWithin,
+  visibilityLimit,
+} from '#domains/projects/lineage.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';
@@ -74,23 +82,24 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
   if (branch !== null) await requireBranch(ctx, given, branch);
   return withNewRepository(ctx, async (tx, init) => {
     // The network it joins must not be split meanwhile.
-    await lockRelations(tx, 'shared');
+    await lockForks(tx, 'shared');
     const source = await lockProject(tx, given.id);
     requireAbility(tx, source, 'fork_project');
     if (source.import_status === 'scheduled' || source.import_status === 'started')
       throw conflict('409 Conflict - the project is still being imported or forked itself');
     await checkLimit(tx, namespace);
+    const ceiling = await ceilingBelow(tx, source);
     const default_branch = branch ?? source.default_branch ?? 'main';
     const { id, disk_path } = await insertProject(tx, {
       ...named,
       namespace,
       creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
-      visibility_level: await visibilityOf(tx, source, namespace, options.visibility ?? null),
+      visibility_level: await visibilityOf(tx, ceiling, namespace, options.visibility ?? null),
       default_branch,
       attributes: inherited(source, options),
     }).catch(asConflict);
     await init(disk_path, default_branch);
-    await relate(tx, id, source, await networkOf(tx, source));
+    await relate(tx, id, source, await networkOf(tx, source), ceiling);
     const created = await getProject(tx, { id });
     tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
     await tellOfFork(tx, source, created);
@@ -103,21 +112,28 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
  * Says that a project is a fork of another, both of which are there.
  *
  * @throws DomainError `forbidden`, `not_found` where the other cannot be forked by the caller, `conflict` when it is a
- * fork already, `bad_request` when that would make it a fork of its own forks
+ * fork already, `bad_request` when that would make it a fork of its own forks, `invalid` when it is more visible than the
+ * caller may make a fork of the other
  */
 export const linkFork = async (ctx: Context, given: ProjectRow, from: ProjectRow): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'admin_fork_relation');
   requireAbility(ctx, from, 'fork_project');
   return ctx.transaction(async (tx) => {
-    await lockRelations(tx);
+    await lockForks(tx);
     const source = await lockProject(tx, from.id);
     const project = await lockProject(tx, given.id);
+    requireAbility(tx, project, 'admin_fork_relation');
+    requireAbility(tx, source, 'fork_project');
     if (project.forked_from_id !== null) throw conflict('Project already forked');
     if (await descendsFrom(tx, source.id, project.id))
       throw badRequest('a project cannot be a fork of itself or of its forks');
+    requireWithin(await forkLimit(tx, source), project.visibility_level);
     const network = await networkOf(tx, source);
     await moveTree(tx, project, network);
-    await relate(tx, project.id, source, network);
+    const ceiling = Math.max(await ceilingBelow(tx, source), project.visibility_level);
+    await relate(tx, project.id, source, network, ceiling);
+    // They may take over what it takes over.
+    await closeForks(tx, project, ceiling);
     const fork = await changed(tx, project, source.id);
     await tellOfFork(tx, source, fork);
     return fork;
@@ -131,10 +147,17 @@ export const unlinkFork = async (
 ): Promise<{ readonly project: ProjectRow; readonly changed: boolean }> => {
   requireAbility(ctx, given, 'admin_fork_relation');
   return ctx.transaction(async (tx) => {
-    await lockRelations(tx);
+    await lockForks(tx);
     const project = await lockProject(tx, given.id);
+    requireAbility(tx, project, 'admin_fork_relation');
     if (project.forked_from_id === null) return { project, changed: false };
-    await tx.db.updateTable('projects').set({ forked_from_id: null }).where('id', '=', project.id).execute();
+    // It holds the same as before: it may be opened as far as the caller might have opened the fork.
+    const visibility_ceiling = await visibilityLimit(tx, project);
+    await tx.db
+      .updateTable('projects')
+      .set({ forked_from_id: null, visibility_ceiling })
+      .where('id', '=', project.id)
+      .execute();
     const hasForks = await tx.db
       .selectFrom('projects')
       .select('id')
@@ -160,15 +183,12 @@ const requireBranch = async (ctx: Context, source: ProjectRow, branch: string): 
 /** @throws DomainError `invalid` for a visibility that was asked for and cannot be */
 const visibilityOf = async (
   tx: Tx,
-  source: ProjectRow,
+  ceiling: number,
   namespace: NamespaceRow,
   wanted: Visibility | null,
 ): Promise<number> => {
-  if (wanted === null) return allowedVisibility(tx, namespace, visibilityName(source.visibility_level), { cap: true });
-  if (visibilityLevel(wanted) > source.visibility_level)
-    throw invalid({
-      visibility_level: [`${wanted} is not allowed since the fork source project has lower visibility.`],
-    });
+  if (wanted === null) return allowedVisibility(tx, namespace, visibilityName(ceiling), { cap: true });
+  requireWithin(ceiling, visibilityLevel(wanted));
   return allowedVisibility(tx, namespace, wanted);
 };
 
@@ -190,12 +210,6 @@ const asConflict = (error: unknown): never => {
     if (isTaken) throw conflict(error.message, error.details.fields);
   }
   throw error;
-};
-
-/** Who links and unlinks looks at more than one project: one at a time, and while nobody forks. */
-const lockRelations = async (tx: Tx, mode: 'alone' | 'shared' = 'alone'): Promise<void> => {
-  const lock = mode === 'alone' ? sql`pg_advisory_xact_lock` : sql`pg_advisory_xact_lock_shared`;
-  await sql`select ${lock}(hashtextextended('millrace:forks', 0))`.execute(tx.db);
 };
 
 const networkOf = async (tx: Tx, source: ProjectRow): Promise<number> => {
@@ -220,10 +234,20 @@ const addNetwork = async (tx: Tx, root_project_id: number): Promise<number> => {
   return id;
 };
 
-const relate = async (tx: Tx, id: number, source: ProjectRow, fork_network_id: number): Promise<void> => {
+const relate = async (
+  tx: Tx,
+  id: number,
+  source: ProjectRow,
+  fork_network_id: number,
+  ceiling: number,
+): Promise<void> => {
   await tx.db
     .updateTable('projects')
-    .set({ forked_from_id: source.id, fork_network_id })
+    .set({
+      forked_from_id: source.id,
+      fork_network_id,
+      visibility_ceiling: sql`least(visibility_ceiling, ${ceiling})`,
+    })
     .where('id', '=', id)
     .execute();
 };

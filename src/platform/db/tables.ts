@@ -906,6 +906,7 @@ export interface Projects {
   suggestion_commit_message: string | null;
   topics: Generated<string[]>;
   updated_at: Generated<string>;
+  visibility_ceiling: Generated<number>;
   visibility_level: number;
   warn_about_potentially_unwanted_characters: Generated<boolean>;
   wiki_access_level: Generated<string>;

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { visibilityName } from '#domains/access/model.ts';
+import { PUBLIC, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { lockPlace } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
@@ -7,6 +7,7 @@ import { projectAttributes } from '#domains/projects/attributes.ts';
 import { raiseIid } from '#domains/projects/commands.ts';
 import { removeProject } from '#domains/projects/deletion.ts';
 import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
+import { lockForks, visibilityLimit } from '#domains/projects/lineage.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Actor, Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
@@ -43,6 +44,7 @@ export const finishImport = async (
   const settings = await readSettings(archive);
   try {
     await ctx.transaction(async (tx) => {
+      if (row.replaces_project_id !== null) await lockForks(tx, 'shared');
       const place = await lockPlace(tx, project.namespace_id);
       if (!place) throw new Superseded();
       const done = await updateStartedImport(tx, row, {
@@ -54,9 +56,11 @@ export const finishImport = async (
         checkpoint: '{}',
       });
       const asImporter: Tx = { ...tx, actor: importer };
-      await applySettings(asImporter, done, project, archive.project, settings);
+      const replaced = await findReplaced(asImporter, row);
+      const ceiling = replaced === null ? PUBLIC : await visibilityLimit(asImporter, replaced);
+      await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
       await countUp(tx, project.id);
-      if (row.target_path !== null) await takePlace(asImporter, row, project, place.full_path);
+      if (row.target_path !== null) await takePlace(asImporter, row, project, { replaced, path: place.full_path });
       if (row.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [row.storage_key] });
       const namespace = (await getProject(tx, { id: project.id })).namespace;
       await emitImport(tx, { id: project.id, namespace }, done, importFinished);
@@ -87,12 +91,19 @@ const readSettings = async (archive: Unpacked) => {
   return found;
 };
 
+interface Applied {
+  /** The line of the archive that tells of the project. */
+  readonly archive: Json;
+  readonly settings: Awaited<ReturnType<typeof readSettings>>;
+  /** How visible the project may be. */
+  readonly ceiling: number;
+}
+
 const applySettings = async (
   tx: Tx,
   row: ImportRow,
   project: ProjectRow,
-  line: Json,
-  fromArchive: Awaited<ReturnType<typeof readSettings>>,
+  { archive: line, settings, ceiling }: Applied,
 ): Promise<void> => {
   const given: Readonly<Record<string, unknown>> =
     typeof row.override_params === 'object' && row.override_params !== null && !Array.isArray(row.override_params)
@@ -101,12 +112,14 @@ const applySettings = async (
   const overrides = projectAttributes.parse(given);
   const level = LEVELS.has(given.visibility_level) ? given.visibility_level : line.visibility_level;
   const wanted = LEVELS.has(level) ? visibilityName(Number(level)) : 'private';
-  const visibility_level = await allowedVisibility(tx, project.namespace, wanted, { cap: true });
+  const within = visibilityName(Math.min(visibilityLevel(wanted), ceiling));
+  const visibility_level = await allowedVisibility(tx, project.namespace, within, { cap: true });
   await tx.db
     .updateTable('projects')
     .set({
-      ...columnsOf({ ...fromArchive, ...overrides }),
+      ...columnsOf({ ...settings, ...overrides }),
       visibility_level,
+      visibility_ceiling: ceiling,
       archived: (given.archived ?? line.archived) === true,
       last_activity_at: sql`now()`,
       updated_at: sql`now()`,
@@ -125,13 +138,21 @@ const countUp = async (tx: Tx, projectId: number): Promise<void> => {
   await recountOpenIssues(tx, projectId);
 };
 
+/** The project that the import replaces, as far as the importer may know of it. */
+const findReplaced = async (tx: Tx, { replaces_project_id: id }: ImportRow): Promise<ProjectRow | null> =>
+  id === null ? null : findProject(tx, { id });
+
 /** The project it replaces goes, and it takes that one's name and path. */
-const takePlace = async (tx: Tx, row: ImportRow, project: ProjectRow, namespacePath: string): Promise<void> => {
+const takePlace = async (
+  tx: Tx,
+  row: ImportRow,
+  project: ProjectRow,
+  { replaced, path: namespacePath }: { readonly replaced: ProjectRow | null; readonly path: string },
+): Promise<void> => {
   const path = row.target_path ?? project.path;
   const name = row.target_name ?? project.name;
   const full_path = `${namespacePath}/${path}`;
-  const old = row.replaces_project_id === null ? null : await findProject(tx, { id: row.replaces_project_id });
-  if (old) await removeProject(tx, old);
+  if (replaced) await removeProject(tx, replaced);
   await checkFree(tx, { id: project.id, namespace_id: project.namespace_id, full_path, name });
   await forgetRedirect(tx, full_path);
   await tx.db.updateTable('projects').set({ name, path, full_path }).where('id', '=', project.id).execute();

@@ -1,0 +1,40 @@
+import { type Kysely, sql } from 'kysely';
+
+/**
+ * Forks hold what their source holds, so others than those who own the source may not make them more visible: each
+ * project knows how far it may be opened without them. It keeps that when it is no fork any more.
+ */
+export const up = async (db: Kysely<unknown>): Promise<void> => {
+  await sql`
+    alter table projects add column visibility_ceiling smallint not null default 20;
+
+    with recursive forks as (
+      select f.id, least(f.visibility_level, s.visibility_level) as open, s.visibility_level as ceiling
+        from projects f join projects s on s.id = f.forked_from_id where s.forked_from_id is null
+      union all
+      select f.id, least(f.visibility_level, forks.open), forks.open
+        from projects f join forks on forks.id = f.forked_from_id
+    )
+    update projects p set visibility_ceiling = forks.ceiling from forks where p.id = forks.id and forks.ceiling < 20;
+
+    -- The source is written to only where the count changes: its forks may be closed with it by the thousands.
+    create or replace function forks_counted() returns trigger language plpgsql as $$
+    begin
+      if tg_op = 'UPDATE' and new.forked_from_id is not distinct from old.forked_from_id then
+        update projects set forks_count = forks_count + case when new.visibility_level >= visibility_level then 1 else -1 end
+          where id = new.forked_from_id
+            and (new.visibility_level >= visibility_level) <> (old.visibility_level >= visibility_level);
+        return null;
+      end if;
+      if tg_op <> 'INSERT' and old.forked_from_id is not null then
+        update projects set forks_count = forks_count - 1
+          where id = old.forked_from_id and old.visibility_level >= visibility_level;
+      end if;
+      if tg_op <> 'DELETE' and new.forked_from_id is not null then
+        update projects set forks_count = forks_count + 1
+          where id = new.forked_from_id and new.visibility_level >= visibility_level;
+      end if;
+      return null;
+    end $$;
+  `.execute(db);
+};
