@@ -98,7 +98,8 @@ describe('can', () => {
     ['read_merge_request', { repository_access_level: 'private' }, 20],
     ['create_merge_request_in', { merge_requests_access_level: 'private' }, 20],
     ['read_code', { repository_access_level: 'private' }, 20],
-    ['fork_project', { forking_access_level: 'private' }, 20],
+    ['fork_project', { forking_access_level: 'private' }, 10],
+    ['fork_project', { repository_access_level: 'private' }, 20],
     ['read_pipeline', { builds_access_level: 'private' }, 20],
     ['read_issue', { issues_access_level: 'private' }, 10],
     ['create_issue', { issues_access_level: 'private' }, 10],
@@ -106,7 +107,7 @@ describe('can', () => {
     ['read_snippet', { snippets_access_level: 'private' }, 10],
     ['read_label', { issues_access_level: 'private', merge_requests_access_level: 'private' }, 10],
     ['read_release', { repository_access_level: 'private' }, 10],
-  ])('%s begins at the role of a private project where a public one keeps %o to members', (ability, parts, role) => {
+  ])('%s where a public project keeps %o to members begins at %i', (ability, parts, role) => {
     for (const access_level of [0, 10, 15, 20, 30]) {
       const project = { ...base, ...parts, visibility_level: 20, access_level };
       expect([access_level, can({ actor: user }, project, ability)]).toEqual([access_level, access_level >= role]);

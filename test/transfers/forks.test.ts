@@ -349,16 +349,19 @@ describe('what shows of a fork', () => {
     expect((await app().anonymous.get(`/projects/${project.id}/forks`)).body[0]).not.toHaveProperty('visibility');
     expect((await read(stranger, project)).forks_count).toBe(1);
 
-    // The source is closed: nothing of it shows in the forks, and their counts follow.
+    // The source is closed, and its forks with it: nothing of it shows, and their counts follow.
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'private' });
-    expect(await read(stranger, open)).not.toHaveProperty('forked_from_project');
+    expect((await app().as(stranger).get(`/projects/${open.id}`)).status).toBe(404);
+    expect(await read(forker, open)).not.toHaveProperty('forked_from_project');
     expect(JSON.stringify((await app().as(stranger).get(`/projects?search=${project.path}`)).body)).not.toContain(
       project.path_with_namespace,
     );
     expect((await app().as(stranger).get(`/projects/${project.id}/forks`)).status).toBe(404);
-    expect((await read(owner, open)).forked_from_project.id).toBe(project.id);
+    expect((await read(app().root, open)).forked_from_project.id).toBe(project.id);
     expect((await read(owner, project)).forks_count).toBe(2);
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'public' });
+    expect((await read(stranger, project)).forks_count).toBe(0);
+    await app().as(forker).put(`/projects/${open.id}`, { visibility: 'public' });
     expect((await read(stranger, project)).forks_count).toBe(1);
     await app().as(forker).put(`/projects/${closed.id}`, { visibility: 'public' });
     expect((await read(stranger, project)).forks_count).toBe(2);

@@ -5,6 +5,7 @@ import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { MEMBERS_ROLES } from './policy.ts';
 import { lacksTrigrams, searchCondition, searchPattern } from './search.ts';
 
 export const PROJECT_ORDERS = [
@@ -349,15 +350,12 @@ const isWrittenIn = (lookup: LanguageLookup): RawBuilder<unknown> => {
     : sql`projects.id in (select l.project_id from project_languages l where ${isNamed})`;
 };
 
-/** The role that members need for a part that is for them alone, as policy.ts has it. */
-const FEATURE_ROLES = { issues_access_level: GUEST, merge_requests_access_level: REPORTER } as const;
-
 /** The part of the project is there for the caller, as policy.ts has it. */
-const featureCondition = (actor: Actor, column: keyof typeof FEATURE_ROLES) => {
+const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_requests_access_level') => {
   const level = sql.ref(`projects.${column}`);
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
   if (actor.userId === null) return sql`${level} = 'enabled'`;
-  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor, FEATURE_ROLES[column])})`;
+  return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor, MEMBERS_ROLES[column])})`;
 };
 
 /** The caller may read the code, as policy.ts has it of `read_code`. */

@@ -36,6 +36,17 @@ const REVIEW = ['merge_requests_access_level', 'repository_access_level'] as con
 const BUILDS = ['builds_access_level', 'repository_access_level'] as const;
 const PLANNING = ['issues_access_level', 'merge_requests_access_level'] as const;
 
+/** The least role for a part that is for members alone. */
+export const MEMBERS_ROLES = {
+  issues_access_level: GUEST,
+  repository_access_level: REPORTER,
+  merge_requests_access_level: REPORTER,
+  builds_access_level: REPORTER,
+  snippets_access_level: GUEST,
+  wiki_access_level: GUEST,
+  forking_access_level: GUEST,
+} as const satisfies Record<Feature, number>;
+
 /** Who may do what in a project (reference: conventions §6, §7). */
 const rules = {
   read_project: { role: GUEST, open: 'anyone' },
@@ -120,7 +131,6 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   if (rule.writes && (project.archived || project.marked_for_deletion_on !== null)) return false;
   if (project.access_level >= rule.role) return true;
   if (rule.open === undefined || project.visibility_level < openFrom(actor)) return false;
-  // A part for members alone asks for the role that it asks for in a private project.
   if (!hasOpenFeatures(project, rule)) return false;
   // Jobs of open projects may be kept to those who can read the code as members.
   if (ability === 'read_pipeline' && !project.public_jobs) return false;
@@ -143,10 +153,13 @@ const hasFeatures = (project: JudgedProject, rule: Rule): boolean =>
   (rule.features ?? []).every((feature) => isThere(project, feature)) &&
   (rule.anyFeature === undefined || rule.anyFeature.some((feature) => isThere(project, feature)));
 
-/** Whether non-members may use the parts that the rule asks for. */
+/** Whether the parts that the rule asks for are open to the caller as the project itself is. */
 const hasOpenFeatures = (project: JudgedProject, rule: Rule): boolean =>
-  (rule.features ?? []).every((feature) => project[feature] === 'enabled') &&
-  (rule.anyFeature === undefined || rule.anyFeature.some((feature) => project[feature] === 'enabled'));
+  (rule.features ?? []).every((feature) => isOpen(project, feature)) &&
+  (rule.anyFeature === undefined || rule.anyFeature.some((feature) => isOpen(project, feature)));
+
+const isOpen = (project: JudgedProject, feature: Feature): boolean =>
+  project[feature] === 'enabled' || project.access_level >= MEMBERS_ROLES[feature];
 
 /** Whether the caller may know of the part: nobody of a disabled one, only members of a private one. */
 const isThere = (project: JudgedProject, feature: Feature): boolean => {
