@@ -32,7 +32,10 @@ export class RecentEvents {
    * event, or the newest position. The cursor itself where the events after it are no longer held.
    */
   async skip(cursor: number, wants: (event: EventSummary) => boolean): Promise<number> {
-    while (this.#head < this.#sequencer.position) await (this.#reading ??= this.#read());
+    while (this.#head < this.#sequencer.position) {
+      this.#reading ??= this.#read();
+      await this.#reading;
+    }
     if (cursor < this.#tail) return cursor;
     const next = this.#events.find((event) => event.position > cursor && wants(event));
     return next ? next.position - 1 : Math.max(cursor, this.#head);
