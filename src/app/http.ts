@@ -5,6 +5,7 @@ import { Histogram, type Registry } from 'prom-client';
 import type { Context, Services } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
 import { trustOf } from '#platform/trusted-proxies.ts';
+import { splitTarget } from '#platform/urls.ts';
 import { mountApiDocs } from '#rest/api-docs.ts';
 import type { Credential } from '#rest/auth.ts';
 import { methodNotAllowed, NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
@@ -21,6 +22,8 @@ export interface HttpOptions extends RestDependencies {
   readonly metrics: Registry;
   /** Each resolves when its part is ready, for `/-/readiness`. */
   readonly readiness: Readonly<Record<string, () => Promise<void>>>;
+  /** Which requests may leave HTTP; none by default. The `Upgrade` of others is ignored (RFC 9110 §7.8). */
+  readonly mayUpgrade?: (request: IncomingMessage) => boolean;
   /** The OpenAPI document, made when first asked for. */
   readonly openApi: () => object;
 }
@@ -53,7 +56,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
     trustProxy: services.config.trustedProxies.length > 0 ? trustOf(services.config.trustedProxies) : false,
-    http: { maxHeaderSize: MAX_HEADER_BYTES },
+    http: { maxHeaderSize: MAX_HEADER_BYTES, shouldUpgradeCallback: options.mayUpgrade ?? (() => false) },
     routerOptions: { maxParamLength: MAX_URL_LENGTH, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => {
       reply.header('X-Request-Id', request.id);
@@ -79,6 +82,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     request.response = reply.raw;
     // On the raw response: it is there too when a mount answers past Fastify.
     reply.raw.setHeader('X-Request-Id', request.id);
+    // They expected something else than HTTP to follow: the answer is the last thing on this connection.
+    if (request.headers.upgrade !== undefined) reply.raw.setHeader('Connection', 'close');
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) request.abortController?.abort();
       record(request, reply);
@@ -136,7 +141,7 @@ const readRequestId = ({ headers }: IncomingMessage): string => {
 
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
 
-const pathOf = (url: string): string => url.split('?', 1)[0] ?? '';
+const pathOf = (url: string): string => splitTarget(url).path;
 
 const refuseUrl = (url: string): Error | undefined => {
   if (url.length > MAX_URL_LENGTH) return new RestError(414, { message: '414 Request-URI Too Large' });

@@ -6,6 +6,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
 import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
 import { authenticate, presume, stillValid } from '#domains/tokens/authentication.ts';
+import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
@@ -16,6 +17,7 @@ import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
 import { callerAddress, trustOf } from '#platform/trusted-proxies.ts';
+import { splitTarget } from '#platform/urls.ts';
 import { type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
@@ -63,6 +65,7 @@ export const serveWeb = ({
       worker: () => requireWorker(services),
       storage: () => services.storage.ready(),
     },
+    mayUpgrade: (request) => faces && asksForSocket(request),
     openApi: openApiDocument,
   });
 
@@ -87,7 +90,7 @@ const graphqlMount =
       schema,
       contextOf: async (caller) => {
         const { headers, method, ip, requestId, signal, setHeader } = caller;
-        const sent = Object.fromEntries(new URL(caller.url, 'http://local').searchParams);
+        const sent = Object.fromEntries(new URLSearchParams(splitTarget(caller.url).query));
         const client = { ip, userAgent: headers['user-agent'] ?? null };
         const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });
         let actor: Actor;

@@ -7,7 +7,9 @@ import { useServer } from 'graphql-ws/use/ws';
 import { type RawData, WebSocket, WebSocketServer } from 'ws';
 import type { Context } from '#platform/context.ts';
 import { checkJson, JsonLimitError } from '#platform/json.ts';
-import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
+import type { Logger } from '#platform/log.ts';
+import { splitTarget } from '#platform/urls.ts';
+import { type Caller, type ContextOf, type Rejection, rejectionOf } from './caller.ts';
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import type { Frame } from './frame.ts';
 import { LIMITS } from './limits.ts';
@@ -15,21 +17,32 @@ import type { LiveHub, LiveSink } from './live.ts';
 import { readParams } from './params.ts';
 
 export interface WebsocketOptions {
-  readonly path: string;
   readonly engine: Engine;
   readonly hub: LiveHub;
   readonly contextOf: ContextOf;
   /** Where a request came from, proxies of ours left out. */
   readonly addressOf: (request: IncomingMessage) => string;
+  readonly log: Logger;
 }
+
+export const GRAPHQL_PATH = '/api/graphql';
 
 /** Frames that may wait for a slow reader before its socket is cut. */
 const MAX_QUEUED = 1_000;
 const KEEP_ALIVE_MS = 12_000;
+/** By the HTTP status of the refusal; 4403 for the others. */
+const CLOSE_CODES: Readonly<Record<number, number>> = { 401: 4401, 500: 4500 };
 
-/** graphql-transport-ws on the server's `path`; other upgrades are left to others. Returns what ends all sockets. */
+/** Whether a request asks for the GraphQL socket. The server must let no other upgrade through. */
+export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =>
+  headers.upgrade?.toLowerCase() === 'websocket' && splitTarget(url).path === GRAPHQL_PATH;
+
+/**
+ * Speaks graphql-transport-ws on every upgrade that the server lets through: see `asksForSocket`. Returns a function that
+ * closes all sockets.
+ */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
-  const { path, engine, hub, contextOf, addressOf } = options;
+  const { engine, hub, contextOf, addressOf, log } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     WebSocket: BoundedSocket,
@@ -39,14 +52,31 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   });
 
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (new URL(request.url ?? '/', 'http://local').pathname !== path) return;
-    if (isForeign(request)) {
-      socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
-      return;
+    // Node has removed its own listener, and an error that nobody listens for ends the process.
+    socket.on('error', () => socket.destroy());
+    try {
+      if (isForeign(request)) {
+        socket.once('finish', () => socket.destroy());
+        socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+        return;
+      }
+      sockets.handleUpgrade(request, socket, head, (websocket) => sockets.emit('connection', websocket, request));
+    } catch (error) {
+      log.error({ err: error }, 'a WebSocket could not be opened');
+      socket.destroy();
     }
-    sockets.handleUpgrade(request, socket, head, (websocket) => sockets.emit('connection', websocket, request));
   };
   server.on('upgrade', onUpgrade);
+
+  /** What the library catches itself it prints past our log, and tells the client. */
+  const refusalOf = (error: unknown): Rejection => {
+    try {
+      return rejectionOf(error);
+    } catch {
+      log.error({ err: error }, 'a WebSocket request failed');
+      return { status: 500, message: 'Internal server error' };
+    }
+  };
 
   const operations = new WeakMap<ExecutionArgs, GraphqlParams>();
   /** One per socket, aborted when it closes. */
@@ -65,13 +95,16 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   const protocol = useServer(
     {
       schema: engine.schema,
+      isProd: true,
       onConnect: async ({ extra, connectionParams }) => {
         try {
           await contextOf(callerOf(extra.request, connectionParams, addressOf, signalOf(extra.socket)));
           return true;
         } catch (error) {
-          const { status, message } = rejectionOf(error);
-          extra.socket.close(status === 401 ? 4401 : 4403, message);
+          const { status, message } = refusalOf(error);
+          // A reason may have 123 bytes; a longer one makes `close` throw.
+          const reason = Buffer.byteLength(message) > 123 ? '' : message;
+          extra.socket.close(CLOSE_CODES[status] ?? 4403, reason);
           return false;
         }
       },
@@ -86,7 +119,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
         try {
           ctx = await contextOf(callerOf(extra.request, connectionParams, addressOf, signalOf(extra.socket)));
         } catch (error) {
-          return [new GraphQLError(rejectionOf(error).message)];
+          return [new GraphQLError(refusalOf(error).message)];
         }
         const prepared = engine.prepare(params);
         if (prepared instanceof Refused) return prepared.errors;

@@ -7,6 +7,7 @@ import type { Actor, Context } from '#platform/context.ts';
 import { drainBody } from '#platform/drain.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
+import { splitTarget } from '#platform/urls.ts';
 import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, type GraphqlParams, Refused } from './engine.ts';
 import { sendGraphiql } from './graphiql.ts';
@@ -15,9 +16,8 @@ import { LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { readBody, readParams, readQuery } from './params.ts';
 import { answerByEvents, EventStreams } from './sse.ts';
-import { attachWebsocket, type WebsocketOptions } from './websocket.ts';
+import { attachWebsocket, GRAPHQL_PATH, type WebsocketOptions } from './websocket.ts';
 
-const PATH = '/api/graphql';
 const EXPLORER_PATH = '/-/graphql-explorer';
 
 export interface GraphqlOptions {
@@ -71,7 +71,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
 
     scope.route({
       method: ['GET', 'POST'],
-      url: PATH,
+      url: GRAPHQL_PATH,
       handler: async (request, reply) => {
         const { headers } = request;
         if (request.method !== 'POST' && headers.accept?.includes('text/html') && (await graphiqlEnabled())) {
@@ -94,7 +94,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         const isJson =
           body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
         if (headers.accept?.includes('text/event-stream') && (isJson || body === null)) {
-          const params = isJson ? readBody(body) : readQuery(new URL(request.url, 'http://local').searchParams);
+          const params = isJson ? readBody(body) : readQuery(new URLSearchParams(splitTarget(request.url).query));
           if (Array.isArray(params)) return answer(reply, 400, ['A batch cannot be answered by an event stream']);
           if (params instanceof Refused)
             return answer(
@@ -118,7 +118,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
 
     scope.route({
       method: ['PUT', 'PATCH', 'DELETE'],
-      url: PATH,
+      url: GRAPHQL_PATH,
       handler: (_request, reply) =>
         answer(reply.header('allow', 'GET, POST'), 405, ['GraphQL takes GET and POST requests']),
     });
@@ -131,7 +131,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     );
   });
 
-  const detach = attachWebsocket(fastify.server, { path: PATH, engine, hub, contextOf, addressOf: options.addressOf });
+  const detach = attachWebsocket(fastify.server, { engine, hub, contextOf, addressOf: options.addressOf, log });
   fastify.addHook('preClose', async () => {
     hub.stop();
     streams.close();
@@ -207,7 +207,7 @@ const yogaOver = async (engine: Engine) => {
   };
   return createYoga<YogaContext>({
     schema: engine.schema,
-    graphqlEndpoint: PATH,
+    graphqlEndpoint: GRAPHQL_PATH,
     plugins: [useEngine],
     // What the engine does itself, or Fastify before it.
     parserAndValidationCache: false,
@@ -242,7 +242,7 @@ const answerByYoga = async (
   for (const [name, value] of Object.entries(request.headers))
     if (value !== undefined) headers.set(name, String(value));
   const response = await yoga.fetch(
-    new Request(new URL(request.url, 'http://local'), {
+    new Request(`http://local${GRAPHQL_PATH}?${splitTarget(request.url).query}`, {
       method: request.method,
       headers,
       ...(body ? { body: new Uint8Array(body) } : {}),

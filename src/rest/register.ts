@@ -5,6 +5,7 @@ import type { Actor, Client, Context, Services } from '#platform/context.ts';
 import { drainBody } from '#platform/drain.ts';
 import { readChainId } from '#platform/event-chain.ts';
 import type { Presumption } from '#platform/presumption.ts';
+import { splitTarget } from '#platform/urls.ts';
 import {
   type Authenticate,
   type Credential,
@@ -187,10 +188,7 @@ const contextOf = (
 };
 
 /** The query as parameters; 400 when it is malformed. */
-export const readQuery = ({ raw: { url = '' } }: FastifyRequest): Parameters => {
-  const mark = url.indexOf('?');
-  return parseForm(mark < 0 ? '' : url.slice(mark + 1));
-};
+export const readQuery = ({ raw: { url = '' } }: FastifyRequest): Parameters => parseForm(splitTarget(url).query);
 
 interface RestRequest {
   Params: Record<string, string>;

@@ -102,7 +102,7 @@ export const forgetHeaders = (reply: FastifyReply): void => {
   for (const name of Object.keys(reply.getHeaders())) if (!ABOUT_REQUEST.test(name)) reply.removeHeader(name);
 };
 
-const ABOUT_REQUEST = /^(x-request-id$|ratelimit-)/;
+const ABOUT_REQUEST = /^(connection$|x-request-id$|ratelimit-)/;
 
 const setCommonHeaders = (reply: FastifyReply): void => {
   reply.header('Cache-Control', CACHE_CONTROL);

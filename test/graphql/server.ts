@@ -3,6 +3,7 @@ import fastify from 'fastify';
 import { builder } from '#graphql/builder.ts';
 import type { ContextOf } from '#graphql/caller.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import { DomainError, invalidToken, notFound } from '#platform/errors.ts';
@@ -127,7 +128,7 @@ export const startServer = async () => {
   const feed = new FakeFeed();
   const settings = { graphiql: true };
   // Otherwise a connection that a client opened ahead of need holds up the end of a test.
-  const app = fastify({ forceCloseConnections: true });
+  const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
   const mount = await mountGraphql(app, {
     schema: builder.toSchema(),
     contextOf,

@@ -15,6 +15,7 @@ import { DomainError, forbidden, insufficientScope, notFound, unauthenticated } 
 import { GitError } from '#platform/git/git-error.ts';
 import { decodedBody } from '#platform/git/smart-http.ts';
 import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
+import { splitTarget } from '#platform/urls.ts';
 import { readCredential } from '#rest/auth.ts';
 import { FetchCounter } from './fetches.ts';
 import { judgePush } from './policy.ts';
@@ -70,15 +71,15 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
 };
 
 const advertise = async (services: Services, request: FastifyRequest, reply: FastifyReply, path: string) => {
-  const asked = new URL(request.raw.url ?? '', 'http://local').searchParams.get('service');
+  const { query } = splitTarget(request.raw.url ?? '');
+  const asked = new URLSearchParams(query).get('service');
   if (asked !== 'git-upload-pack' && asked !== 'git-receive-pack') {
     throw forbidden('only the smart HTTP protocol is spoken here; use a newer git');
   }
   const ctx = await openContext(services, request);
   const found = await findOrMoved(ctx, path, asked);
   if ('movedTo' in found) {
-    const { search } = new URL(request.raw.url ?? '', 'http://local');
-    return reply.redirect(`/${found.movedTo}.git/info/refs${search}`, 301);
+    return reply.redirect(`/${found.movedTo}.git/info/refs?service=${asked}`, 301);
   }
   const stream = services.git.advertise(found.project.disk_path, asked, {
     gitProtocol: headerOf(request, 'git-protocol'),

@@ -1,0 +1,29 @@
+import { connect, type Socket } from 'node:net';
+import { until } from './until.ts';
+
+export interface RawConnection {
+  readonly socket: Socket;
+  /** What the server has sent so far. */
+  text(): string;
+  /** All it sent, once both sides are closed or the connection was reset. Fails where the server keeps it open. */
+  over(): Promise<string>;
+}
+
+/** Opens a connection and writes bytes to it as they are; nothing is parsed. */
+export const openRaw = async (url: string, bytes: string | Buffer = ''): Promise<RawConnection> => {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+  const text = () => Buffer.concat(chunks).toString('latin1');
+  // A server may reset a connection whose bytes it has not read.
+  socket.on('error', () => socket.destroy());
+  socket.once('end', () => socket.end());
+  await new Promise<void>((connected) => socket.once('connect', connected).once('close', () => connected()));
+  if (bytes.length > 0) socket.write(bytes);
+  const over = async () => {
+    await until('the server to close the connection', () => socket.closed);
+    return text();
+  };
+  return { socket, text, over };
+};
