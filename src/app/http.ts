@@ -69,6 +69,11 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
       );
     },
   });
+  // Once it listens: until then Fastify tells whoever starts it. A connection that cannot be accepted, for want of a file
+  // descriptor say, is lost, and the server goes on.
+  fastify.addHook('onListen', async () => {
+    fastify.server.on('error', (error) => log.error({ err: error }, 'a connection could not be accepted'));
+  });
   fastify.decorateRequest('abortController', null);
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('userId', null);

@@ -4,6 +4,7 @@ import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { type Hub, startHub } from './build.ts';
+import { surviveStrayErrors } from './stray-errors.ts';
 
 const MAX_STOP_MS = 9_500;
 
@@ -19,6 +20,7 @@ export const serve = async (): Promise<void> => {
   const starting = startHub({ config, log, onAdministrator: showOnce });
   stopOnSignal(starting, log);
   const hub = await starting;
+  surviveStrayErrors(log);
   returnStartMemory();
   console.log(`Millrace serves at ${hub.url}`);
 };

@@ -156,7 +156,12 @@ export class LiveHub {
     const member: Member = { viewer, sink, from, waiting: after === null ? null : [], waitingLength: 0, closed: false };
     viewer.members++;
     group.members.add(member);
-    if (after !== null) void this.#replay(group, member, after);
+    if (after !== null) {
+      this.#replay(group, member, after).catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'a replay failed');
+        this.#drop(group, member);
+      });
+    }
     return () => this.#close(group, member);
   }
 

@@ -105,7 +105,14 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           if (body === null && isMutation(engine, params))
             return answer(reply.header('allow', 'POST'), 405, ['Mutations need a POST request']);
           reply.hijack();
-          await answerByEvents({ engine, hub }, ctx, params, streams.open(reply.raw, reply.getHeaders()));
+          const stream = streams.open(reply.raw, reply.getHeaders());
+          try {
+            await answerByEvents({ engine, hub }, ctx, params, stream);
+          } catch (error) {
+            // Its status is sent: what is left is to end it.
+            log.error({ err: error, request_id: request.id }, 'an event stream failed');
+            stream.drop();
+          }
           return reply;
         }
         if (isJson) return answerJson(engine, ctx, request, reply, body);

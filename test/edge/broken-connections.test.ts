@@ -142,6 +142,43 @@ describe('a broken connection costs itself alone', () => {
     await answersStill();
   });
 
+  it('by bodies that are not what they say, or end half-way', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({ visibility: 'public' }, owner);
+    const token = `PRIVATE-TOKEN: ${await app().tokenOf(owner)}`;
+    const git = `/${project.path_with_namespace}.git`;
+    const form = 'Content-Type: multipart/form-data; boundary=x';
+    const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nsome';
+    const posts: [path: string, headers: string[], body: string][] = [
+      ...['gzip', 'br'].flatMap((encoding): [string, string[], string][] =>
+        ['upload', 'receive'].map((service) => [
+          `${git}/git-${service}-pack`,
+          [token, `Content-Type: application/x-git-${service}-pack-request`, `Content-Encoding: ${encoding}`],
+          'neither of them',
+        ]),
+      ),
+      [`${git}/git-upload-pack`, ['Content-Type: application/x-git-upload-pack-request'], '0011command=ls-re'],
+      [`${git}/git-receive-pack`, [token, 'Content-Type: application/x-git-receive-pack-request'], '00'],
+      [`/api/v4/projects/${project.id}/uploads`, [token, form], part],
+      ['/api/v4/projects/import', [token, form], part],
+      ['/users/sign_in', [form], part],
+      ['/api/graphql', ['Content-Type: application/json', 'Content-Encoding: gzip'], '{"query"'],
+    ];
+    for (const [path, headers, body] of posts) {
+      for (const length of ['Transfer-Encoding: chunked', 'Content-Length: 1000']) {
+        const sent = length.startsWith('T') ? `${body.length.toString(16)}\r\n${body}\r\n` : body;
+        const bytes = request(`POST ${path} HTTP/1.1`, [...headers, length], sent);
+        const [left, ended, reset] = await Promise.all([1, 2, 3].map(() => openRaw(app().url, bytes)));
+        left?.socket.destroy();
+        ended?.socket.end();
+        // By now what came of the body has been looked at.
+        await ended?.over();
+        reset?.socket.resetAndDestroy();
+      }
+    }
+    await answersStill();
+  });
+
   it('hangs up at once on upgrades to anything but the GraphQL socket', async () => {
     const paths = [
       '/',

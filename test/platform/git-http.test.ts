@@ -303,6 +303,10 @@ describe('requests no git client sends', () => {
     expect(await text(decodedBody(Readable.from([gzipSync('body')]), 'gzip'))).toBe('body');
     expect(() => decodedBody(Readable.from([]), 'zstd')).toThrow('not supported');
     await expect(text(decodedBody(Readable.from([Buffer.from('no gzip')]), 'gzip'))).rejects.toThrow();
+    // Before anybody reads it, where an `error` event without a listener would end the process.
+    const unread = decodedBody(Readable.from([Buffer.from('no gzip')]), 'gzip');
+    await until(() => unread.closed);
+    await expect(text(unread)).rejects.toThrow('incorrect header check');
   });
 });
 

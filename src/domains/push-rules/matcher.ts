@@ -25,11 +25,17 @@ export const createMatcher = (rule: PushRule, timeLeftMs: () => number): Matcher
   );
   let worker: Worker | null = null;
 
-  const ask = async (name: Pattern, subject: string): Promise<boolean> => {
-    worker ??= new Worker(new URL('./pattern-worker.ts', import.meta.url), {
+  const start = (): Worker => {
+    const started = new Worker(new URL('./pattern-worker.ts', import.meta.url), {
       workerData: [...tests.keys()].map((each) => ({ name: each, text: rule[each], flags: flagsOf(each) })),
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MEBIBYTES },
     });
+    // It may run out of memory after its answer was given up: nobody else listens then.
+    return started.on('error', () => {});
+  };
+
+  const ask = async (name: Pattern, subject: string): Promise<boolean> => {
+    worker ??= start();
     const signal = AbortSignal.timeout(timeLeftMs());
     const answer = once(worker, 'message', { signal });
     worker.postMessage({ name, subject });

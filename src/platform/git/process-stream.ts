@@ -46,6 +46,8 @@ export const streamOf = (launched: Promise<GitProcess>, options: StreamOptions =
     }
   };
   const stream = Readable.from(output(), { objectMode: false });
+  // Its reader is told, also one who comes late. Without a listener, a failure that nobody is reading would end the hub.
+  stream.on('error', () => {});
   if (idleTimeoutMs !== undefined) {
     let taken = -1;
     const timer = setInterval(() => {

@@ -191,6 +191,8 @@ export const decodedBody = (body: Readable, contentEncoding: string | undefined)
     throw new GitError('invalid', 'The content encoding is not supported');
   }
   const decoder = decoders[encoding]();
+  // Bytes that are not compressed, or a client that leaves, fail it before it is read, or after: nobody may be listening.
+  decoder.on('error', () => {});
   body.once('error', (error) => decoder.destroy(error));
   body.once('close', () => {
     if (!body.readableEnded) decoder.destroy(new Error('The request was cut off'));

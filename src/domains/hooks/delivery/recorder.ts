@@ -66,10 +66,12 @@ export class Recorder {
     this.#timer = undefined;
     if (this.#writing || this.#waiting.length === 0) return;
     const group = this.#waiting.splice(0, MAX_GROUP);
-    this.#writing = this.#record(group).finally(() => {
-      this.#writing = null;
-      this.#write();
-    });
+    this.#writing = this.#record(group)
+      .catch((error: unknown) => this.#options.ctx.log.error({ err: error }, 'a group of attempts failed'))
+      .finally(() => {
+        this.#writing = null;
+        this.#write();
+      });
   }
 
   async #record(group: readonly Recorded[]): Promise<void> {
