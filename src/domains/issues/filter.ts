@@ -53,8 +53,10 @@ export const withFilter = <Row>(
 ): SelectQueryBuilder<DB, 'issues', Row> => {
   let issues = query;
   for (const condition of conditionsOf(ctx, filter)) issues = issues.where(condition);
+  if (filter.labels) for (const condition of allLabels(filter.labels)) issues = issues.where(condition);
   // Refusing several things refuses each of them.
   for (const condition of conditionsOf(ctx, filter.not ?? {})) issues = issues.where(sql<boolean>`not ${condition}`);
+  if (filter.not?.labels) issues = issues.where(sql<boolean>`not ${oneLabel(filter.not.labels)}`);
   const { userId } = ctx.actor;
   if (filter.state) issues = issues.where('issues.state', '=', filter.state);
   if (filter.milestone_id != null) issues = issues.where('issues.milestone_id', '=', filter.milestone_id);
@@ -85,7 +87,6 @@ export const withFilter = <Row>(
 const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): RawBuilder<boolean>[] => {
   const all: RawBuilder<boolean>[] = [];
   if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
-  if (filter.labels) all.push(...labelConditions(filter.labels));
   if (filter.milestones) all.push(milestoneCondition(filter.milestones));
   // Coalesced, so that what has no author is not of another author either way.
   if (filter.author_id != null) all.push(sql<boolean>`coalesce(issues.author_id = ${filter.author_id}, false)`);
@@ -120,14 +121,30 @@ const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): Ra
 const assignedTo = (condition: RawBuilder<boolean>): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from issue_assignees a where a.issue_id = issues.id and ${condition})`;
 
-const labelConditions = (labels: Named): RawBuilder<boolean>[] => {
-  const any = sql<boolean>`exists (select 1 from label_links k where k.issue_id = issues.id)`;
-  if (labels === 'any') return [any];
-  if (labels === 'none') return [sql<boolean>`(not ${any})`];
-  return labels.map(
-    (title) => sql<boolean>`exists (select 1 from label_links k join labels l on l.id = k.label_id
-      where k.issue_id = issues.id and l.title = ${title})`,
-  );
+/** One of the titles, or whether there is any label. */
+const oneLabel = (labels: Named): RawBuilder<boolean> => {
+  const any = sql`exists (select 1 from label_links k where k.issue_id = issues.id)`;
+  if (labels === 'any') return sql<boolean>`${any}`;
+  if (labels === 'none') return sql<boolean>`(not ${any})`;
+  return sql<boolean>`exists (select 1 from label_links k join labels l on l.id = k.label_id
+    where k.issue_id = issues.id and l.title = any (${labels}::text[]))`;
+};
+
+/** The first title leads to the rows. However many there are, there are two conditions: planning one for each takes long. */
+const allLabels = (labels: Named): RawBuilder<boolean>[] => {
+  if (typeof labels === 'string') return [oneLabel(labels)];
+  const [first, ...others] = new Set(labels);
+  if (first === undefined) return [];
+  const titles = [first, ...others];
+  return [
+    oneLabel([first]),
+    ...(others.length === 0
+      ? []
+      : [
+          sql<boolean>`(select count(distinct l.title) from label_links k join labels l on l.id = k.label_id
+            where k.issue_id = issues.id and l.title = any (${titles}::text[])) = ${titles.length}`,
+        ]),
+  ];
 };
 
 const milestoneCondition = (milestones: Named): RawBuilder<boolean> => {

@@ -64,7 +64,7 @@ type Condition = RawBuilder<boolean>;
 
 /** The conditions of the filter on the row `merge_requests`. Rights are not among them. */
 export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[] => {
-  const all = criteria(actor, filter);
+  const all = [...criteria(actor, filter), ...(filter.labels ? allLabels(filter.labels) : [])];
   const add = (condition: Condition) => all.push(condition);
   if (filter.nothing) add(sql`false`);
   if (filter.iids) add(sql`merge_requests.iid = any (${filter.iids}::bigint[])`);
@@ -112,21 +112,13 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   }
   // Each by itself: neither this author nor that label.
   for (const condition of filter.not ? criteria(actor, filter.not) : []) add(sql`(${condition}) is not true`);
+  if (filter.not?.labels) add(sql`not ${oneLabel(filter.not.labels)}`);
   return all;
 };
 
 const criteria = (actor: Actor, filter: Criteria): Condition[] => {
   const all: Condition[] = [];
-  const { labels, milestone, author, assignee, reviewer, my_reaction_emoji: emoji } = filter;
-  if (labels) {
-    const links = sql`from label_links k join labels l on l.id = k.label_id where k.merge_request_id = merge_requests.id`;
-    if (typeof labels === 'string') all.push(anyOrNone(labels, sql`select 1 ${links}`));
-    else {
-      for (const title of new Set(labels.map((each) => each.toLowerCase()))) {
-        all.push(sql`exists (select 1 ${links} and lower(l.title) = ${title})`);
-      }
-    }
-  }
+  const { milestone, author, assignee, reviewer, my_reaction_emoji: emoji } = filter;
   if (milestone) {
     all.push(
       typeof milestone === 'string'
@@ -145,6 +137,27 @@ const criteria = (actor: Actor, filter: Criteria): Condition[] => {
   }
   return all;
 };
+
+const LABELS = sql`from label_links k join labels l on l.id = k.label_id where k.merge_request_id = merge_requests.id`;
+
+/** One of the titles, or whether there is any label. */
+const oneLabel = (labels: Choice<string>): Condition =>
+  typeof labels === 'string'
+    ? sql`(${anyOrNone(labels, sql`select 1 ${LABELS}`)})`
+    : sql`exists (select 1 ${LABELS} and lower(l.title) = any (${lowered(labels)}::text[]))`;
+
+/** The first title leads to the rows. However many there are, there are two conditions: planning one for each takes long. */
+const allLabels = (labels: Choice<string>): Condition[] => {
+  if (typeof labels === 'string') return [oneLabel(labels)];
+  const titles = lowered(labels);
+  if (titles.length <= 1) return titles.map((title) => oneLabel([title]));
+  return [
+    oneLabel(titles.slice(0, 1)),
+    sql`(select count(distinct lower(l.title)) ${LABELS} and lower(l.title) = any (${titles}::text[])) = ${titles.length}`,
+  ];
+};
+
+const lowered = (titles: readonly string[]): string[] => [...new Set(titles.map((title) => title.toLowerCase()))];
 
 const anyOrNone = (choice: 'None' | 'Any', rows: RawBuilder<unknown>): Condition =>
   choice === 'Any' ? sql`exists (${rows})` : sql`not exists (${rows})`;
