@@ -3,7 +3,16 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createGit, type Git } from '#platform/git/git.ts';
 import { createLogger } from '#platform/log.ts';
-import { bundleOf, commitOfLargeDelta, pushOf } from '../support/packs.ts';
+import {
+  bundleOf,
+  commitOf,
+  commitOfLargeDelta,
+  commitOfManyFiles,
+  packed,
+  packOf,
+  pushOf,
+  treeEntry,
+} from '../support/packs.ts';
 import { type GitBench, openBench } from './git-support.ts';
 
 let bench: GitBench;
@@ -30,7 +39,7 @@ const push = async (path: string, body: Buffer) => {
 describe('a file that unpacks to more than git may hold', () => {
   it('is refused in a push, with the reason', async () => {
     const path = await fresh();
-    const { oid, pack } = commitOfLargeDelta(500);
+    const { oid, pack } = commitOfLargeDelta(250);
     expect(pack.length).toBeLessThan(1_000);
     const { answer, result } = await push(path, pushOf('refs/heads/main', oid, pack));
     expect(answer).toContain('takes more memory than the hub gives to git');
@@ -39,7 +48,7 @@ describe('a file that unpacks to more than git may hold', () => {
   });
 
   it('is refused in a bundle, which leaves no repository', async () => {
-    const { oid, pack } = commitOfLargeDelta(500);
+    const { oid, pack } = commitOfLargeDelta(250);
     const bundle = Readable.from([bundleOf(oid, pack)]);
     const fetched = bench.git.fetchBundle('limits-bundle.git', bundle);
     await expect(fetched).rejects.toMatchObject({ reason: 'too_large', message: expect.stringContaining('memory') });
@@ -61,4 +70,51 @@ describe('a file that unpacks to more than git may hold', () => {
     await expect(fetched).rejects.toMatchObject({ reason: 'too_large' });
     await git.close();
   });
+});
+
+describe('a commit of a million files in 550 bytes', () => {
+  const many = commitOfManyFiles(6);
+  const stored = async () => {
+    const path = await fresh();
+    await bench.git.fetchBundle(path, Readable.from([bundleOf(many.oid, many.pack)]));
+    return path;
+  };
+
+  it('is counted without being walked', async () => {
+    expect(many.pack.length).toBeLessThan(600);
+    const objects = bench.git.newObjects(await stored());
+    expect(await objects.tipBeyond([many.oid], 1_111_109)).toBe(many.oid);
+    expect(await objects.tipBeyond([many.oid], 1_111_110)).toBeNull();
+    expect(await objects.tipBeyond([many.tree], 1_000)).toBe(many.tree);
+  });
+
+  it('is refused in a bundle where so many are not allowed, which leaves no repository', async () => {
+    const bundle = Readable.from([bundleOf(many.oid, many.pack)]);
+    const fetched = bench.git.fetchBundle('limits-many.git', bundle, { maxFiles: 500_000 });
+    await expect(fetched).rejects.toMatchObject({
+      reason: 'too_large',
+      message: 'The repository bundle is too large: a branch or tag holds more than 500000 files',
+    });
+    expect(await bench.git.exists('limits-many.git')).toBe(false);
+  });
+
+  it('has the files that it changes listed as far as git gets, where it stands in a history', async () => {
+    const path = await stored();
+    const changed = (await bench.git.changedFiles(path, [many.oid])).get(many.oid);
+    expect(changed?.added.length ?? 0).toBeLessThanOrEqual(5_000);
+    await expect(bench.git.commitStats(path, [many.oid])).rejects.toMatchObject({ reason: 'too_large' });
+    await expect(bench.git.diff(path, null, many.oid)).rejects.toMatchObject({ reason: 'too_large' });
+  });
+});
+
+it('the files and folders of a history are counted as they are, also when most of it was there before', async () => {
+  const path = await fresh();
+  const { oid, pack, tree } = commitOfManyFiles(3);
+  await push(path, pushOf('refs/heads/main', oid, pack));
+  const root = packed('tree', Buffer.concat(['a', 'b', 'c'].map((name) => treeEntry('40000', name, tree))));
+  const commit = commitOf(root.oid, oid);
+  await push(path, pushOf('refs/heads/next', commit.oid, packOf([root, commit])));
+  const objects = bench.git.newObjects(path);
+  expect(await objects.tipBeyond([oid, commit.oid], 3 * 1_110 + 3)).toBeNull();
+  expect(await objects.tipBeyond([oid, commit.oid], 3 * 1_110 + 2)).toBe(commit.oid);
 });

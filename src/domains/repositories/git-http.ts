@@ -211,7 +211,22 @@ const judgeAgain = async (
   const [actor = ctx.actor] = await withClosedGroups(ctx.services, [ctx.actor]);
   const now = await findProject({ ...ctx, actor }, { id: project.id });
   if (!now || !can(ctx, now, 'push_code')) return refuseAll('you are no longer allowed to push to this project');
-  return (await judgePush(ctx, now, updates, objects)).refused ?? [];
+  const refused = (await judgePush(ctx, now, updates, objects)).refused ?? [];
+  return refused.length > 0 ? refused : refusalsOfSize(ctx, updates, objects);
+};
+
+/** What is cheap to push is not cheap to read where the same folder is used over and over. */
+const refusalsOfSize = async (
+  ctx: Context,
+  updates: readonly RefUpdate[],
+  objects: NewObjects,
+): Promise<readonly RefRefusal[]> => {
+  const { push_max_files: atMost } = await getSettings(ctx);
+  const tips = updates.flatMap(({ newOid }) => newOid ?? []);
+  const beyond = atMost === 0 || tips.length === 0 ? null : await objects.tipBeyond(tips, atMost);
+  return updates.flatMap(({ ref, newOid }) =>
+    newOid !== null && newOid === beyond ? [{ ref, reason: `it holds more than ${atMost} files and folders` }] : [],
+  );
 };
 
 /**

@@ -350,6 +350,11 @@ export const settingsSchema = z.object({
   receive_max_input_size: count(1_000_000)
     .default(0)
     .describe('Largest pack a push may bring, in MiB; 0 is unlimited.'),
+  push_max_files: count(100_000_000)
+    .default(500_000)
+    .describe(
+      'Own setting: how many files and folders a branch or tag may hold that is pushed or imported; 0 is unlimited.',
+    ),
   diff_max_files: z
     .int()
     .min(1)

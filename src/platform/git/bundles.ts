@@ -32,7 +32,7 @@ export const createBundles = (
     },
 
     async fetchBundle(path, bundle, options = {}) {
-      const { signal, timeoutMs = TIMEOUT_MS, maxInputBytes = 0, replace = false, onProgress } = options;
+      const { signal, timeoutMs = TIMEOUT_MS, maxInputBytes = 0, maxFiles, replace = false, onProgress } = options;
       if (!replace && (await git.exists(path)) && !(await git.isEmpty(path))) {
         throw new GitError('conflict', 'The repository has content already');
       }
@@ -42,7 +42,7 @@ export const createBundles = (
           const header = await readBundleHeader(counted(source, onProgress));
           const chosen = chooseRefs(header.refs);
           await git.init(fresh, chosen.defaultBranch ?? 'main');
-          const limits = { maxBytes: maxInputBytes, signal, timeoutMs };
+          const limits = { maxBytes: maxInputBytes, maxFiles, signal, timeoutMs };
           await takePack(runner, fresh, header.pack, chosen.refs, limits, 'The repository bundle');
           return chosen.summary;
         });

@@ -7,6 +7,7 @@ import { shortName, validRefName } from './ref-names.ts';
 import { transaction } from './refs.ts';
 import { incomingPath, removeIncoming } from './repositories.ts';
 import { STRICT } from './smart-http.ts';
+import { tipBeyond } from './tree-sizes.ts';
 import type { CallOptions, FetchedBundle } from './types.ts';
 
 // Repositories that come as a whole: from a bundle, from another server, from a fork's source. Each is made aside and put
@@ -38,6 +39,8 @@ export const buildAside = async <T>(
 export interface PackLimits extends CallOptions {
   /** 0 is unlimited. */
   readonly maxBytes: number;
+  /** Most files and folders of a branch or tag; 0 is unlimited. */
+  readonly maxFiles?: number | undefined;
 }
 
 /**
@@ -49,7 +52,7 @@ export const takePack = async (
   path: string,
   pack: AsyncIterable<Buffer>,
   refs: readonly NamedObject[],
-  { maxBytes, signal, timeoutMs }: PackLimits,
+  { maxBytes, maxFiles = 0, signal, timeoutMs }: PackLimits,
   what: string,
 ): Promise<void> => {
   // `git fetch` from a bundle checks objects only since git 2.46; index-pack always has, and finds what is missing too.
@@ -58,6 +61,12 @@ export const takePack = async (
     what,
     runner.run(path, ['index-pack', '--stdin', STRICT, ...limit], { input: pack, signal, timeoutMs }),
   );
+  if (maxFiles > 0) {
+    const tips = refs.map(({ oid }) => oid);
+    if ((await tipBeyond(runner, path, {}, tips, maxFiles, { signal })) !== null) {
+      throw new GitError('too_large', `${what} is too large: a branch or tag holds more than ${maxFiles} files`);
+    }
+  }
   await asBroken(what, setRefs(runner, path, refs, signal));
 };
 

@@ -24,6 +24,8 @@ type HistoryFunctions = Pick<
 
 const PUSHED_COMMITS = 20;
 const MAX_FILES = 5_000;
+/** Of what is changed in all: each path is two records. */
+const MAX_RECORDS = 1_000_000;
 
 export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFunctions => {
   const readCommits = async (path: string, oids: readonly string[]): Promise<Commit[]> => {
@@ -77,6 +79,7 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
 
     async changedFiles(path, oids) {
       const valid = oids.filter(validOid);
+      if (valid.length === 0) return new Map();
       const args = [
         'diff-tree',
         '--stdin',
@@ -87,11 +90,8 @@ export const createHistory = (runner: Runner, objects: ObjectReader): HistoryFun
         '--diff-merges=first-parent',
         '--name-status',
       ];
-      const { stdout } =
-        valid.length === 0
-          ? { stdout: Buffer.alloc(0) }
-          : await runner.run(path, args, { input: `${valid.join('\n')}\n` });
-      return parseNameStatus(stdout, valid);
+      const records = splitRecords(runner.stream(path, args, { input: `${valid.join('\n')}\n` }), 0);
+      return readNameStatus(records, valid);
     },
 
     async commitStats(path, oids, call = {}) {
@@ -151,24 +151,40 @@ const rangeFlags = ({ since, until, author, firstParent, topological, all }: Rev
 ];
 
 /** NUL-separated: a commit id, then status and path in turn until the next id. */
-const parseNameStatus = (output: Buffer, oids: readonly string[]): Map<string, ChangedFiles> => {
+const readNameStatus = async (
+  records: AsyncIterable<Buffer>,
+  oids: readonly string[],
+): Promise<Map<string, ChangedFiles>> => {
   const lists = () => ({ added: [] as string[], modified: [] as string[], removed: [] as string[] });
   const changes = new Map(oids.map((oid) => [oid, lists()]));
-  const tokens = output.toString('utf8').split('\0');
   let current = lists();
   let count = 0;
-  for (let at = 0; at < tokens.length; at += 1) {
-    const token = tokens[at] ?? '';
-    if (validOid(token)) {
-      current = changes.get(token) ?? lists();
-      count = 0;
-    } else if (token !== '') {
-      at += 1; // the path
+  let read = 0;
+  let status: string | null = null;
+  try {
+    for await (const record of records) {
+      read += 1;
+      if (read > MAX_RECORDS) break;
+      if (status === null) {
+        const text = record.toString('latin1');
+        const found = changes.get(text);
+        if (!found) status = text;
+        else {
+          current = found;
+          count = 0;
+        }
+        continue;
+      }
       count += 1;
-      if (count > MAX_FILES) continue;
-      const list = token === 'A' ? current.added : token === 'D' ? current.removed : current.modified;
-      list.push(tokens[at] ?? '');
+      if (count <= MAX_FILES) {
+        const list = status === 'A' ? current.added : status === 'D' ? current.removed : current.modified;
+        list.push(record.toString('utf8'));
+      }
+      status = null;
     }
+  } catch (error) {
+    // What git cannot list within its limits is left out, as what comes behind a bound is.
+    if (!(error instanceof GitError) || (error.reason !== 'too_large' && error.reason !== 'timeout')) throw error;
   }
   return changes;
 };

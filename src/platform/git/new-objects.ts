@@ -5,6 +5,7 @@ import type { ObjectReader } from './object-reader.ts';
 import type { GitProcess, Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import { validOid } from './ref-names.ts';
+import { tipBeyond } from './tree-sizes.ts';
 import type { CallOptions, NewBlob, NewCommit, NewFile, NewObjects } from './types.ts';
 
 /** What is kept of one commit; a longer one is told of without its content. */
@@ -74,6 +75,8 @@ export const createNewObjects = (
       }
       return null;
     },
+
+    tipBeyond: (tips, atMost, call = {}) => tipBeyond(runner, path, env, tips, atMost, call),
 
     async commitWith(tips, oid, call = {}) {
       if (![oid, ...tips].every(validOid)) throw new GitError('invalid', 'The object id is not valid');

@@ -62,7 +62,7 @@ export const createObjectReader = (runner: Runner): ObjectReader => {
   };
 };
 
-interface Session {
+export interface Session {
   busy(): boolean;
   request(command: 'contents' | 'info', name: string): Promise<GitObject | null>;
   /** Lets it finish what it was asked. */
@@ -77,7 +77,19 @@ interface Pending {
 
 const HEADER = /^([0-9a-f]{40,64}) (commit|tree|blob|tag) (\d+)$/;
 
-const openSession = (runner: Runner, path: string, onEnd: () => void): Session => {
+interface SessionOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Content is cut here. */
+  readonly maxKeptBytes?: number;
+}
+
+/** One process that reads objects of one repository, for as long as it is asked. */
+export const openSession = (
+  runner: Runner,
+  path: string,
+  onEnd: () => void,
+  { env = {}, maxKeptBytes = MAX_KEPT_BYTES }: SessionOptions = {},
+): Session => {
   let git: GitProcess | null = null;
   const queue: Pending[] = [];
   let timer = setTimeout(() => {}, 0);
@@ -111,7 +123,7 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
         const part = chunk.subarray(at, at + object.left);
         const read = object.size + 1 - object.left;
         // The line break after the content is not part of it.
-        const wanted = Math.min(part.length, Math.min(object.size, MAX_KEPT_BYTES) - read);
+        const wanted = Math.min(part.length, Math.min(object.size, maxKeptBytes) - read);
         if (wanted > 0) object.kept.push(part.subarray(0, wanted));
         object.left -= part.length;
         at += part.length;
@@ -139,7 +151,7 @@ const openSession = (runner: Runner, path: string, onEnd: () => void): Session =
     unsent = '';
   };
 
-  const starting = runner.launch(path, ['cat-file', '--batch-command', '--buffer']).then((started) => {
+  const starting = runner.launch(path, ['cat-file', '--batch-command', '--buffer'], { env }).then((started) => {
     git = started;
     started.stdout.on('data', onData);
     send();

@@ -74,7 +74,7 @@ export interface Runner {
 }
 
 const MAX_STDERR_BYTES = 16 * 1024;
-const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_MS = 60_000;
 const KILL_GRACE_MS = 3_000;
 /** Short calls at one time; more wait their turn, so that a flood of requests does not become a flood of processes. */

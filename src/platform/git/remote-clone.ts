@@ -25,7 +25,14 @@ export const createRemoteClone = (
   git: Pick<Git, 'init'>,
 ): Pick<Git, 'cloneRemote'> => ({
   async cloneRemote(path, remote, options = {}) {
-    const { signal, timeoutMs = TIMEOUT_MS, idleTimeoutMs = IDLE_MS, maxInputBytes = 0, onProgress } = options;
+    const {
+      signal,
+      timeoutMs = TIMEOUT_MS,
+      idleTimeoutMs = IDLE_MS,
+      maxInputBytes = 0,
+      maxFiles,
+      onProgress,
+    } = options;
     return buildAside(runner, objects, path, async (fresh) => {
       const offered = await readAdvertisement(watched(await remote.advertisement(), idleTimeoutMs));
       const chosen = chooseRefs(offered.refs, offered.head);
@@ -33,7 +40,7 @@ export const createRemoteClone = (
       if (chosen.refs.length === 0) return chosen.summary;
       const answer = await remote.request(wants(chosen.refs, offered.capabilities));
       const pack = unpackAnswer(watched(answer, idleTimeoutMs), onProgress);
-      const limits = { maxBytes: maxInputBytes, signal, timeoutMs };
+      const limits = { maxBytes: maxInputBytes, maxFiles, signal, timeoutMs };
       await takePack(runner, fresh, pack, chosen.refs, limits, 'The repository');
       return chosen.summary;
     });

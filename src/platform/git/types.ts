@@ -73,7 +73,10 @@ export interface Git extends GitReading {
   countCommits(path: string, range: RevisionRange & CallOptions): Promise<number>;
   /** What a push brought to a branch: everything since `oldOid`, or for a created branch what no other branch holds. */
   newCommits(path: string, newOid: string, oldOid: string | null, options?: NewCommitsOptions): Promise<NewCommits>;
-  /** Paths each commit touched against its first parent, at most 5,000 for each commit. */
+  /**
+   * Paths each commit touched against its first parent, at most 5,000 for each commit. Of commits that touch hundreds of
+   * thousands, and those behind them, fewer or none.
+   */
   changedFiles(path: string, oids: readonly string[]): Promise<ReadonlyMap<string, ChangedFiles>>;
   /** What commits of the repository bring that none of its refs reaches: nothing, mostly. For a push see `onReceived`. */
   newObjects(path: string): NewObjects;
@@ -238,6 +241,8 @@ export interface NewObjects {
   blobsOver(tips: readonly string[], bytes: number, options?: CallOptions): AsyncIterable<NewBlob>;
   /** The first of the tips that the commit is contained in, or null. */
   holderOf(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
+  /** The first of the tips (a hundred are looked at) that holds more files and folders than that, or null. */
+  tipBeyond(tips: readonly string[], atMost: number, options?: Pick<CallOptions, 'signal'>): Promise<string | null>;
   /** The oldest commit that brings the object, or null. */
   commitWith(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
 }
@@ -418,6 +423,8 @@ export interface Served {
 
 export interface FetchBundleOptions extends CallOptions {
   readonly maxInputBytes?: number | undefined;
+  /** Most files and folders of a branch or tag; 0 is unlimited. */
+  readonly maxFiles?: number | undefined;
   /** Replaces a repository with content; otherwise only an absent or empty one may stand at the path. */
   readonly replace?: boolean | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
@@ -465,6 +472,8 @@ export interface Remote {
 export interface CloneOptions extends CallOptions {
   /** Largest pack; 0 is unlimited. */
   readonly maxInputBytes?: number | undefined;
+  /** Most files and folders of a branch or tag; 0 is unlimited. */
+  readonly maxFiles?: number | undefined;
   /** Gives up when the server sent nothing for so long. */
   readonly idleTimeoutMs?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;

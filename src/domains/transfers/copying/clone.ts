@@ -32,6 +32,7 @@ export const cloneRepository = async (ctx: Context, row: ImportRow, project: Pro
     });
     const { branches, defaultBranch } = await ctx.services.git.cloneRemote(project.disk_path, remote, {
       maxInputBytes: maxBytes,
+      maxFiles: settings.push_max_files,
       timeoutMs: TIMEOUT_MS,
       signal: ctx.signal,
       onProgress: (bytes) => progress.come(bytes),

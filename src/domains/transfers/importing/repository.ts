@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { refreshStatistics } from '#domains/repositories/jobs.ts';
 import { findReadme } from '#domains/repositories/readme.ts';
+import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import type { FetchedBundle } from '#platform/git/types.ts';
@@ -56,7 +57,13 @@ const fetch = async (
   if (!archive.bundle) throw new Error('there is no bundle');
   const bundle = Readable.from(archive.bundle.chunks(), { objectMode: false });
   try {
-    return await ctx.services.git.fetchBundle(path, bundle, { replace: true, signal: ctx.signal, onProgress });
+    const { push_max_files: maxFiles } = await getSettings(ctx);
+    return await ctx.services.git.fetchBundle(path, bundle, {
+      replace: true,
+      maxFiles,
+      signal: ctx.signal,
+      onProgress,
+    });
   } catch (error) {
     if (error instanceof GitError && (error.reason === 'invalid' || error.reason === 'too_large'))
       throw new TransferError(`${error.message}.`);

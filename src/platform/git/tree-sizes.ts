@@ -1,0 +1,123 @@
+import { GitError } from './git-error.ts';
+import { openSession } from './object-reader.ts';
+import type { Runner } from './process.ts';
+import { validOid } from './ref-names.ts';
+import type { CallOptions } from './types.ts';
+
+/** A longer listing is not read: it holds more than anybody may ask for. */
+const MAX_LISTING_BYTES = 4 * 1024 * 1024;
+/** The shortest entry: mode, space, a name of one byte, NUL, id. */
+const MIN_ENTRY_BYTES = 28;
+const AT_ONCE = 16;
+const MAX_REMEMBERED = 50_000;
+/** Of what comes with many branches and tags, so many are looked at. */
+const MAX_TIPS = 100;
+const TREE_MODE = 0x34; // the mode of a folder, `40000`, alone begins with a 4
+
+/** How many paths lie below trees. What an id stands for never changes, so it holds for every repository. */
+const remembered = new Map<string, number>();
+
+const remember = (oid: string, count: number): void => {
+  const [oldest] = remembered.keys();
+  if (oldest !== undefined && remembered.size >= MAX_REMEMBERED) remembered.delete(oldest);
+  remembered.set(oid, count);
+};
+
+interface Listing {
+  readonly entries: number;
+  readonly folders: readonly string[];
+}
+
+/**
+ * The first of the tips with more than `atMost` files and folders, or null. Each tree is read once, however often it is
+ * used: ten folders of ten that are the same make a million files of a few hundred bytes. `env` lets git see objects in
+ * quarantine. Tips that lead to no tree are passed over.
+ */
+export const tipBeyond = async (
+  runner: Runner,
+  path: string,
+  env: Readonly<Record<string, string>>,
+  tips: readonly string[],
+  atMost: number,
+  { signal }: Pick<CallOptions, 'signal'> = {},
+): Promise<string | null> => {
+  if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+  const session = openSession(runner, path, () => {}, { env, maxKeptBytes: MAX_LISTING_BYTES });
+  const read = async (name: string): Promise<{ readonly oid: string; readonly listing: Listing } | null> => {
+    const object = await session.request('contents', name);
+    if (object?.type !== 'tree') return null;
+    const isWhole = object.size <= MAX_LISTING_BYTES;
+    return {
+      oid: object.oid,
+      listing: isWhole ? parse(object.content) : { entries: Math.floor(object.size / MIN_ENTRY_BYTES), folders: [] },
+    };
+  };
+
+  /** False when there are more distinct folders than there may be paths. */
+  const gather = async (root: string, listings: Map<string, Listing>): Promise<boolean> => {
+    const wanted = [root];
+    const seen = new Set(wanted);
+    while (wanted.length > 0) {
+      signal?.throwIfAborted();
+      for (const found of await Promise.all(wanted.splice(-AT_ONCE).map(read))) {
+        if (found === null) continue;
+        listings.set(found.oid, found.listing);
+        for (const folder of found.listing.folders) {
+          if (seen.has(folder) || remembered.has(folder)) continue;
+          seen.add(folder);
+          wanted.push(folder);
+        }
+      }
+      if (seen.size > atMost) return false;
+    }
+    return true;
+  };
+
+  try {
+    for (const tip of tips.slice(0, MAX_TIPS)) {
+      const tree = await session.request('info', `${tip}^{tree}`);
+      if (tree === null) continue;
+      const listings = new Map<string, Listing>();
+      const isGathered = remembered.has(tree.oid) || (await gather(tree.oid, listings));
+      if (!isGathered || count(tree.oid, listings) > atMost) return tip;
+    }
+    return null;
+  } finally {
+    void session.end();
+  }
+};
+
+/** The paths below a tree. Not recursive: folders may nest as deep as somebody likes. */
+const count = (root: string, listings: ReadonlyMap<string, Listing>): number => {
+  const counts = new Map<string, number>();
+  const known = (oid: string) => counts.get(oid) ?? remembered.get(oid) ?? (listings.has(oid) ? undefined : 0);
+  const stack = [root];
+  for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+    const listing = listings.get(top);
+    const missing = listing?.folders.filter((folder) => known(folder) === undefined) ?? [];
+    if (missing.length > 0 && !counts.has(top)) {
+      stack.push(...new Set(missing));
+      continue;
+    }
+    stack.pop();
+    if (!listing || counts.has(top)) continue;
+    const below = listing.folders.reduce((sum, folder) => sum + (known(folder) ?? 0), listing.entries);
+    counts.set(top, below);
+  }
+  for (const [oid, below] of counts) remember(oid, below);
+  return known(root) ?? 0;
+};
+
+/** Entries of a tree: mode, space, name, NUL and the bytes of the id. */
+const parse = (content: Buffer): Listing => {
+  const folders: string[] = [];
+  let entries = 0;
+  for (let at = 0; at < content.length; ) {
+    const end = content.indexOf(0, at);
+    if (end === -1) break;
+    if (content[at] === TREE_MODE) folders.push(content.toString('hex', end + 1, end + 21));
+    entries += 1;
+    at = end + 21;
+  }
+  return { entries, folders };
+};
