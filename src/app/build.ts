@@ -105,7 +105,7 @@ export const startHub = async ({
           ? { kind: 's3', bucket: config.s3Bucket }
           : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage'), writer: processId },
       ),
-      git: createGit({ root: repositories, log, memoryMiB: config.gitMemory }),
+      git: createGit({ root: repositories, log, memoryMiB: config.gitMemory, processes: config.gitProcesses }),
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
       processId,
     };

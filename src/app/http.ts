@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
+import { forRequest } from '#platform/caller.ts';
 import type { Context, Services } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
 import { trustOf } from '#platform/trusted-proxies.ts';
@@ -96,6 +97,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     // An unknown path is refused before its body is parsed: what is wrong with the body does not matter.
     done(refuseUrl(request.raw.url ?? '') ?? (request.is404 ? noSuchRoute(request, methodsOf) : undefined));
   });
+  fastify.addHook('preHandler', (_request, _reply, done) => forRequest(done));
   fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
   fastify.setErrorHandler((error, request, reply) => {
     if (request.abortController?.signal.aborted) {

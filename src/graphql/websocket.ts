@@ -5,6 +5,7 @@ import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql'
 import { CloseCode, handleProtocols } from 'graphql-ws';
 import { useServer } from 'graphql-ws/use/ws';
 import { type RawData, WebSocket, WebSocketServer } from 'ws';
+import { forRequest, nameCaller } from '#platform/caller.ts';
 import type { Context } from '#platform/context.ts';
 import { checkJson, JsonLimitError } from '#platform/json.ts';
 import type { Logger } from '#platform/log.ts';
@@ -147,7 +148,12 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     if (prepared instanceof Refused) return { errors: prepared.errors };
     const bound = engine.bind(ctx, prepared, params.variables);
     if (bound instanceof Refused) return { errors: bound.errors };
-    if (prepared.operation.operation !== 'subscription') return engine.run(ctx, prepared, bound);
+    if (prepared.operation.operation !== 'subscription') {
+      return forRequest(() => {
+        nameCaller(ctx.actor, ctx.client);
+        return engine.run(ctx, prepared, bound);
+      });
+    }
     const queue = new FrameQueue();
     const end = await hub.subscribe(ctx, prepared, bound, queue);
     if (end instanceof Refused) return { errors: end.errors };

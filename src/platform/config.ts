@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { identitySettings } from './config-identity.ts';
 import { DEFAULT_MEMORY_MIB } from './git/memory-limit.ts';
+import { DEFAULT_PROCESSES } from './git/process-bounds.ts';
 import { LOG_LEVELS } from './log.ts';
 import { infos, type SettingInfo } from './setting-infos.ts';
 import { isAddressRange } from './trusted-proxies.ts';
@@ -170,6 +171,21 @@ const Settings = z.object({
         'Memory of a git process, beside a part that grows with its repository: how large a file may be that arrives as a difference from another',
       allowed: 'a whole number from 64 to 999999',
       defaultText: String(DEFAULT_MEMORY_MIB),
+    }),
+  gitProcesses: z
+    .string()
+    .regex(/^\d{1,4}$/)
+    .transform(Number)
+    .pipe(z.number().min(3))
+    .default(DEFAULT_PROCESSES)
+    .register(infos, {
+      variable: 'MILLRACE_GIT_PROCESSES',
+      flag: 'git-processes',
+      value: 'NUMBER',
+      description:
+        'Git processes at a time that answer questions, and as many again for fetches and for pushes; one caller has a third of each',
+      allowed: 'a whole number from 3 to 9999',
+      defaultText: String(DEFAULT_PROCESSES),
     }),
   logLevel: z
     .enum(LOG_LEVELS)

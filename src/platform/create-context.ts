@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
+import { nameCaller } from './caller.ts';
 import { type Actor, type Client, type Context, noClient, type Services, type Tx } from './context.ts';
 import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
@@ -35,6 +36,7 @@ export const createContextFactory =
     log,
     presumption,
   }) => {
+    nameCaller(actor, client);
     const context: Context = {
       actor,
       db: services.db,

@@ -1,6 +1,8 @@
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { forRequest, nameCaller } from '#platform/caller.ts';
 import { createGit, type Git } from '#platform/git/git.ts';
 import { createLogger } from '#platform/log.ts';
 import {
@@ -13,7 +15,7 @@ import {
   pushOf,
   treeEntry,
 } from '../support/packs.ts';
-import { type GitBench, openBench } from './git-support.ts';
+import { type GitBench, openBench, until } from './git-support.ts';
 
 let bench: GitBench;
 let repositories = 0;
@@ -117,4 +119,79 @@ it('the files and folders of a history are counted as they are, also when most o
   const objects = bench.git.newObjects(path);
   expect(await objects.tipBeyond([oid, commit.oid], 3 * 1_110 + 3)).toBeNull();
   expect(await objects.tipBeyond([oid, commit.oid], 3 * 1_110 + 2)).toBe(commit.oid);
+});
+
+describe('a process of git', () => {
+  /** A git that writes down what it is started for, and when it ends. */
+  const counting = async () => {
+    const folder = join(bench.folder, `counting-${repositories}`);
+    const log = `${folder}.log`;
+    const gitBinary = `${folder}.sh`;
+    await writeFile(log, '');
+    const script = `#!/bin/sh\necho "+ $*" >> '${log}'\ngit "$@"\nstatus=$?\necho "- $*" >> '${log}'\nexit $status\n`;
+    await writeFile(gitBinary, script, { mode: 0o755 });
+    const git = createGit({ root: folder, log: createLogger('silent'), gitBinary, processes: 3 });
+    /** How many there were, and how many at most at one time. */
+    const counted = async (command: string) => {
+      const lines = (await readFile(log, 'utf8')).split('\n').filter((line) => line.includes(` ${command} `));
+      let [running, started, most] = [0, 0, 0];
+      for (const line of lines) {
+        running += line.startsWith('+') ? 1 : -1;
+        started += line.startsWith('+') ? 1 : 0;
+        most = Math.max(most, running);
+      }
+      return { started, most };
+    };
+    return { git, counted };
+  };
+  const silent = () => new Readable({ read() {} });
+  const FETCH = '0014command=ls-refs\n0000';
+
+  it('starts for a fetch once the request has come, and one for a caller at a time', async () => {
+    const { git, counted } = await counting();
+    const path = await fresh(git);
+    const bodies = Array.from({ length: 20 }, silent);
+    const answers = forRequest(() => {
+      nameCaller({ userId: null, isSystem: false }, { ip: '192.0.2.1', userAgent: null });
+      return bodies.map((body) => git.serve(path, 'git-upload-pack', body, { gitProtocol: 'version=2' }));
+    });
+    for (const body of bodies.slice(1)) body.push(FETCH);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(await counted('upload-pack')).toEqual({ started: 0, most: 0 });
+    for (const body of bodies.slice(1)) body.push(null);
+    await Promise.all(
+      answers.slice(1).map(async (answer) => {
+        const { stream, done } = await answer;
+        stream.resume();
+        await done;
+      }),
+    );
+    expect(await counted('upload-pack')).toEqual({ started: 19, most: 1 });
+    bodies[0]?.destroy();
+    await expect(answers[0]).rejects.toThrow();
+    await git.close();
+  });
+
+  it('starts for a push once the pack has begun to come', async () => {
+    const { git, counted } = await counting();
+    const path = await fresh(git);
+    const { oid, pack } = commitOfManyFiles(1);
+    const body = silent();
+    let judged = false;
+    const onRefUpdates = async () => {
+      judged = true;
+      return {};
+    };
+    const served = git.serve(path, 'git-receive-pack', body, { onRefUpdates });
+    body.push(pushOf('refs/heads/main', oid, Buffer.alloc(0)));
+    await until(() => judged);
+    expect(await counted('receive-pack')).toEqual({ started: 0, most: 0 });
+    body.push(pack);
+    body.push(null);
+    const { stream, done } = await served;
+    stream.resume();
+    expect((await done).updates).toHaveLength(1);
+    expect(await counted('receive-pack')).toEqual({ started: 1, most: 1 });
+    await git.close();
+  });
 });

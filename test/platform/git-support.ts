@@ -118,7 +118,7 @@ export const startServer = async (git: Git): Promise<GitServer> => {
       if (rest === 'info/refs') {
         const name = service(url.searchParams.get('service'));
         response.setHeader('content-type', `application/x-${name}-advertisement`);
-        await pipeline(git.advertise(path, name, { gitProtocol: gitProtocol(request) }), response);
+        await pipeline(await git.advertise(path, name, { gitProtocol: gitProtocol(request) }), response);
         return;
       }
       const gone = new AbortController();

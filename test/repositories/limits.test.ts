@@ -16,7 +16,7 @@ const setUp = async () => {
         'content-type': 'application/x-git-receive-pack-request',
         authorization: `Basic ${Buffer.from(`x:${token}`).toString('base64')}`,
       },
-      body,
+      body: new Uint8Array(body),
     });
     return { status: answer.status, text: Buffer.from(await answer.arrayBuffer()).toString('latin1') };
   };
@@ -54,4 +54,19 @@ describe('a push that is small and unpacks to much', () => {
     expect(await kinds()).toContain('push.received');
     await app().as(app().root).put('/application/settings', { push_max_files: 500_000 });
   });
+});
+
+it('a commit of a million files in a history is refused to readers where git cannot read it within its memory', async () => {
+  const { project, push } = await setUp();
+  const { oid, pack } = commitOfManyFiles(6);
+  await app().as(app().root).put('/application/settings', { push_max_files: 0 });
+  expect((await push(pushOf('refs/heads/main', oid, pack))).text).toContain('ok refs/heads/main');
+  await app().as(app().root).put('/application/settings', { push_max_files: 500_000 });
+
+  const statusOf = async (path: string) =>
+    (await app().anonymous.get(`/projects/${project.id}/repository/${path}`)).status;
+  expect(await statusOf(`commits/${oid}/diff`)).toBe(413);
+  expect(await statusOf(`commits/${oid}?stats=true`)).toBe(413);
+  expect(await statusOf(`commits/${oid}?stats=false`)).toBe(200);
+  expect(await statusOf('tree?recursive=true&per_page=20')).toBe(200);
 });

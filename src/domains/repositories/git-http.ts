@@ -81,7 +81,7 @@ const advertise = async (services: Services, request: FastifyRequest, reply: Fas
   if ('movedTo' in found) {
     return reply.redirect(`/${found.movedTo}.git/info/refs?service=${asked}`, 301);
   }
-  const stream = services.git.advertise(found.project.disk_path, asked, {
+  const stream = await services.git.advertise(found.project.disk_path, asked, {
     gitProtocol: headerOf(request, 'git-protocol'),
     signal: ctx.signal,
   });

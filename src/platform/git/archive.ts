@@ -31,8 +31,10 @@ export const createArchives = (runner: Runner): ArchiveFunctions => {
       const packed = format === 'tar.bz2';
       const args = ['archive', `--format=${packed ? 'tar' : format}`, `--prefix=${prefix}`, commit];
       if (folder !== undefined) args.push('--', folder);
+      const release = runner.bounds.archives.takeNow();
       const git = runner.launch(path, args, { config: CONFIG, input: '' });
       const stream = streamOf(git, { signal, timeoutMs });
+      stream.once('close', release);
       if (!packed) return stream;
       const output = Readable.from(bzip2(stream), { objectMode: false });
       // A reader that leaves before the first read never enters the generator.

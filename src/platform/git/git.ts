@@ -17,6 +17,7 @@ import { createMergedCommits } from './merged-commits.ts';
 import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
 import { createRunner, type RunnerOptions } from './process.ts';
+import { DEFAULT_PROCESSES } from './process-bounds.ts';
 import { createRefs } from './refs.ts';
 import { createRemoteClone } from './remote-clone.ts';
 import { createRepositories } from './repositories.ts';
@@ -30,6 +31,7 @@ export type { Git } from './types.ts';
 export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
   readonly gitBinary?: string;
   readonly memoryMiB?: number;
+  readonly processes?: number;
 }
 
 /** Opens the repositories below `root`, which is created when it is missing. */
@@ -41,6 +43,7 @@ export const createGit = (options: GitOptions): Git => {
     log: options.log,
     gitBinary: options.gitBinary ?? 'git',
     memoryMiB: options.memoryMiB ?? DEFAULT_MEMORY_MIB,
+    processes: options.processes ?? DEFAULT_PROCESSES,
   });
   const objects = createObjectReader(runner);
   const repositories = createRepositories(runner, objects);

@@ -18,7 +18,8 @@ export interface ObjectReader {
   close(): Promise<void>;
 }
 
-const MAX_SESSIONS = 16;
+/** Repositories that are read at one time; who asks for another waits until one of them is idle. */
+const MAX_SESSIONS = 32;
 const IDLE_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 60_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
@@ -26,22 +27,32 @@ const MAX_KEPT_BYTES = 1024 * 1024;
 export const createObjectReader = (runner: Runner): ObjectReader => {
   const sessions = new Map<string, Session>();
 
-  const sessionFor = (path: string): Session => {
-    const known = sessions.get(path);
-    if (known) {
-      sessions.delete(path); // to the end: the map is kept in order of use
-      sessions.set(path, known);
-      return known;
-    }
+  const waiting: (() => void)[] = [];
+
+  /** False when all are at work. */
+  const makeRoom = (): boolean => {
     for (const [other, session] of sessions) {
       if (sessions.size < MAX_SESSIONS) break;
       if (session.busy()) continue;
       session.end();
       sessions.delete(other);
     }
-    const session = openSession(runner, path, () => {
+    return sessions.size < MAX_SESSIONS;
+  };
+
+  const sessionFor = (path: string): Session | null => {
+    const known = sessions.get(path);
+    if (known) {
+      sessions.delete(path); // to the end: the map is kept in order of use
+      sessions.set(path, known);
+      return known;
+    }
+    if (!makeRoom()) return null;
+    const onEnd = () => {
       if (sessions.get(path) === session) sessions.delete(path);
-    });
+      waiting.shift()?.();
+    };
+    const session = openSession(runner, path, onEnd, { onIdle: () => waiting.shift()?.() });
     sessions.set(path, session);
     return session;
   };
@@ -52,7 +63,11 @@ export const createObjectReader = (runner: Runner): ObjectReader => {
   };
 
   return {
-    read: (path, command, name) => sessionFor(path).request(command, name),
+    async read(path, command, name) {
+      let session = sessionFor(path);
+      for (; session === null; session = sessionFor(path)) await new Promise<void>((resolve) => waiting.push(resolve));
+      return session.request(command, name);
+    },
     forget,
     close: async () => {
       const open = [...sessions.values()];
@@ -81,6 +96,8 @@ interface SessionOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Content is cut here. */
   readonly maxKeptBytes?: number;
+  /** All that it was asked is answered. */
+  readonly onIdle?: () => void;
 }
 
 /** One process that reads objects of one repository, for as long as it is asked. */
@@ -88,7 +105,7 @@ export const openSession = (
   runner: Runner,
   path: string,
   onEnd: () => void,
-  { env = {}, maxKeptBytes = MAX_KEPT_BYTES }: SessionOptions = {},
+  { env = {}, maxKeptBytes = MAX_KEPT_BYTES, onIdle }: SessionOptions = {},
 ): Session => {
   let git: GitProcess | null = null;
   const queue: Pending[] = [];
@@ -105,6 +122,7 @@ export const openSession = (
   const answer = (result: GitObject | null) => {
     queue.shift()?.resolve(result);
     rearm();
+    if (queue.length === 0) onIdle?.();
   };
 
   const takeHeader = (line: string) => {

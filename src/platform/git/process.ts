@@ -6,6 +6,7 @@ import type { Logger } from '../log.ts';
 import { GitError, type GitErrorReason } from './git-error.ts';
 import { createLauncher } from './launcher.ts';
 import { createAllowance, FRUGAL, isOutOfMemory, limited } from './memory-limit.ts';
+import { createProcessBounds, type ProcessBounds } from './process-bounds.ts';
 import { streamOf } from './process-stream.ts';
 import { storageDirectory } from './storage-path.ts';
 import type { CallOptions } from './types.ts';
@@ -63,6 +64,8 @@ export interface GitProcess {
 export interface Runner {
   readonly root: string;
   readonly log: Logger;
+  /** What a process that `launch` starts has to be taken from first. */
+  readonly bounds: ProcessBounds;
   directory(path: string): string;
   /** Starts a process that the caller reads, writes and waits for. Throws `failed` when git cannot be started. */
   launch(path: string | null, args: readonly string[], options?: ProcessOptions): Promise<GitProcess>;
@@ -77,8 +80,6 @@ const MAX_STDERR_BYTES = 16 * 1024;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_MS = 60_000;
 const KILL_GRACE_MS = 3_000;
-/** Short calls at one time; more wait their turn, so that a flood of requests does not become a flood of processes. */
-const MAX_RUNNING = 24;
 
 const ALWAYS: readonly string[] = [
   'core.hooksPath=/dev/null',
@@ -114,6 +115,8 @@ export interface RunnerOptions {
   readonly gitBinary: string;
   /** What one process may take, beside the part that grows with its repository. */
   readonly memoryMiB: number;
+  /** How many run at a time (process-bounds.ts). */
+  readonly processes: number;
 }
 
 export const createRunner = (options: RunnerOptions): Runner => {
@@ -134,7 +137,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
     GIT_NO_LAZY_FETCH: '1',
   };
   const directory = (path: string) => storageDirectory(root, path);
-  const slots = createSlots(MAX_RUNNING);
+  const bounds = createProcessBounds(options.processes);
   const allowance = createAllowance(options.memoryMiB);
   const launcher = createLauncher(log);
 
@@ -215,7 +218,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
 
   const run: Runner['run'] = async (path, args, options = {}) => {
     const { signal, timeoutMs = TIMEOUT_MS, maxOutputBytes = MAX_OUTPUT_BYTES, allow = [], input } = options;
-    const release = await slots.take();
+    const release = await bounds.questions.take(signal);
     const startedAt = performance.now();
     try {
       if (signal?.aborted) throw new GitError('aborted', MESSAGES.aborted, { command: args[0] ?? '' });
@@ -249,7 +252,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
 
   const stream: Runner['stream'] = async function* (path, args, options = {}) {
     const { signal, timeoutMs = TIMEOUT_MS, input } = options;
-    const release = await slots.take();
+    const release = await bounds.questions.take(signal);
     try {
       if (signal?.aborted) throw new GitError('aborted', MESSAGES.aborted, { command: args[0] ?? '' });
       const git = launch(path, args, { ...options, input: input ?? '' });
@@ -259,7 +262,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
     }
   };
 
-  return { root, log, directory, launch, run, stream, close: () => launcher.close() };
+  return { root, log, bounds, directory, launch, run, stream, close: () => launcher.close() };
 };
 
 const reasonOf = (stderr: string): GitErrorReason => {
@@ -329,20 +332,3 @@ const closed = (stream: Readable): Promise<void> =>
     if (stream.closed) resolve();
     else stream.once('close', resolve);
   });
-
-const createSlots = (count: number) => {
-  let free = count;
-  const waiting: (() => void)[] = [];
-  const release = () => {
-    const next = waiting.shift();
-    if (next) next();
-    else free += 1;
-  };
-  return {
-    async take(): Promise<() => void> {
-      if (free > 0) free -= 1;
-      else await new Promise<void>((resolve) => waiting.push(resolve));
-      return release;
-    },
-  };
-};

@@ -5,6 +5,8 @@ import type { CallOptions, RevisionRange, TreeEntry } from './types.ts';
 export interface GitReading {
   /** The bytes of a blob of at most `maxBytes`; null when there is no such blob. Throws `too_large`. */
   readBytes(path: string, oid: string, maxBytes: number, options?: CallOptions): Promise<Buffer | null>;
+  /** The bytes of a blob that is there, for a reader that takes them at once. */
+  bytesOf(path: string, oid: string, options?: CallOptions): AsyncGenerator<Buffer>;
   /** Kind and size of an object by its full or abbreviated (7 or more) id, or null. */
   findObject(path: string, id: string): Promise<FoundObject | null>;
   /** The root tree of a commit, or null. */

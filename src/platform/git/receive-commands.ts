@@ -11,6 +11,8 @@ export interface ReceiveCommands {
   readonly pushOptions: readonly string[];
   /** Of many refs: git is asked to move all or none. */
   readonly isWhole: boolean;
+  /** Resolves when the pack has begun to come, or the request has ended. */
+  awaitPack(): Promise<void>;
   /** The whole request again, as git is to see it, without push options: the head, then the rest as it comes. */
   readonly body: AsyncIterable<Buffer>;
 }
@@ -66,7 +68,12 @@ export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promis
   }
   const isWhole = updates.length >= MANY_REFS && capabilities.size > 0 && !takesPlaces(updates);
   const first = inOptions || isWhole ? [...asForGit(lines, isWhole), FLUSH, splitter.rest()] : head;
-  return { updates, capabilities, pushOptions, isWhole, body: replay(first, source) };
+  const awaitPack = async () => {
+    if (splitter.rest().length > 0 || updates.every(({ newOid }) => newOid === null)) return;
+    const step = await source.next();
+    if (!step.done) first.push(step.value);
+  };
+  return { updates, capabilities, pushOptions, isWhole, awaitPack, body: replay(first, source) };
 };
 
 const readPushOption = (payload: Buffer): string => {
@@ -133,7 +140,8 @@ const parseCommand = (line: string): RefUpdate => {
 
 const orNull = (oid: string): string | null => (/^0+$/.test(oid) ? null : oid);
 
-async function* replay(head: readonly Buffer[], source: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+/** What was read already, then the rest. */
+export async function* replay(head: readonly Buffer[], source: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
   yield* head;
   for (let step = await source.next(); !step.done; step = await source.next()) yield step.value;
 }

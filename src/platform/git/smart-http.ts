@@ -7,17 +7,23 @@ import type { ObjectReader } from './object-reader.ts';
 import { createPackWatch } from './pack-seen.ts';
 import { FLUSH, packet, sideBand } from './pkt-line.ts';
 import { feed, type GitProcess, type Runner, writable } from './process.ts';
+import type { Release } from './process-bounds.ts';
 import { streamOf } from './process-stream.ts';
-import { type ReceiveCommands, readReceiveCommands, refuseForeignRefs } from './receive-commands.ts';
+import { type ReceiveCommands, readReceiveCommands, refuseForeignRefs, replay } from './receive-commands.ts';
 import { createReportReader, refusalReport, terminalLines, updatesSeen } from './receive-report.ts';
 import type { Git, PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from './types.ts';
 
 type SmartHttp = Pick<Git, 'advertise' | 'serve'>;
 
-const IDLE_TIMEOUT_MS = 10 * 60_000;
+/** A client takes or sends nothing for so long; git itself says something every five seconds. */
+const FETCH_IDLE_MS = 2 * 60_000;
+/** Longer: clients make their packs meanwhile. */
+const PUSH_IDLE_MS = 10 * 60_000;
 const ADVERTISE_TIMEOUT_MS = 5 * 60_000;
 /** Wants and haves: 50 bytes for each, so this is a million of them and more. */
 const MAX_FETCH_REQUEST_BYTES = 64 * 1024 * 1024;
+/** So much of a request for a fetch is held until it is whole, and no process waits for it: all but those with many thousands of refs. */
+const MAX_HELD_BYTES = 256 * 1024;
 /** What is read of a push after it has been refused, so that the client comes to reading the answer. */
 const MAX_DRAINED_BYTES = 256 * 1024 * 1024;
 const DRAIN_TIMEOUT_MS = 60_000;
@@ -51,16 +57,28 @@ export const createSmartHttp = (
   refs: Pick<Git, 'resolve'>,
 ): SmartHttp => {
   const serveFetch = async (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Promise<Served> => {
+    const request = await hold(source, options.idleTimeoutMs ?? FETCH_IDLE_MS);
+    return releasedOnFailure(await runner.bounds.fetches.take(options.signal), (release) =>
+      uploadPack(path, request, options, release),
+    );
+  };
+
+  const uploadPack = async (
+    path: string,
+    request: AsyncIterator<Buffer>,
+    options: ServeOptions,
+    release: Release,
+  ): Promise<Served> => {
     const git = await runner.launch(path, ['upload-pack', '--strict', '--stateless-rpc', runner.directory(path)], {
       config: UPLOAD_CONFIG,
       env: protocolEnv(options.gitProtocol),
     });
     const stream = new PassThrough();
-    const watch = watchIdle(git, stream, options);
+    const watch = watchIdle(git, stream, options.idleTimeoutMs ?? FETCH_IDLE_MS);
     options.signal?.addEventListener('abort', () => git.kill('aborted'), { once: true });
     if (options.signal?.aborted) git.kill('aborted');
     stream.once('close', () => git.kill('aborted'));
-    const fed = feed(git, limited(watch.through(source), MAX_FETCH_REQUEST_BYTES));
+    const fed = feed(git, limited(watch.through(request), MAX_FETCH_REQUEST_BYTES));
     const done = (async (): Promise<ServeResult> => {
       try {
         const pack = createPackWatch();
@@ -78,6 +96,7 @@ export const createSmartHttp = (
         throw error;
       } finally {
         watch.stop();
+        release();
       }
     })();
     return { stream, done: observed(done) };
@@ -93,7 +112,11 @@ export const createSmartHttp = (
       await drain(push.body, options);
       return answered(refusalReport(push, refused, verdict.messages ?? []), { updates: [], refused });
     }
-    return receive(path, push, verdict, options);
+    // A process would only wait for the pack.
+    await unlessIdle(push.awaitPack(), options.idleTimeoutMs ?? PUSH_IDLE_MS);
+    return releasedOnFailure(await runner.bounds.pushes.take(options.signal), (release) =>
+      receive(path, push, verdict, options, release),
+    );
   };
 
   const receive = async (
@@ -101,6 +124,7 @@ export const createSmartHttp = (
     push: ReceiveCommands,
     verdict: PushVerdict,
     options: ServeOptions,
+    release: Release,
   ): Promise<Served> => {
     const held = new Set(verdict.fastForwardOnly);
     const rewritable = push.updates.filter(
@@ -123,7 +147,7 @@ export const createSmartHttp = (
       });
     }
     const stream = new PassThrough();
-    const watch = watchIdle(git, stream, options);
+    const watch = watchIdle(git, stream, options.idleTimeoutMs ?? PUSH_IDLE_MS);
     const report = createReportReader(push.capabilities);
     if (verdict.messages && push.capabilities.has('side-band-64k')) {
       stream.write(sideBand(2, Buffer.from(terminalLines([], verdict.messages))));
@@ -152,6 +176,7 @@ export const createSmartHttp = (
       } finally {
         stream.end();
         watch.stop();
+        release();
         // Not waited for: whether refs moved is known, and must be recorded.
         void drain(push.body, options);
       }
@@ -160,17 +185,25 @@ export const createSmartHttp = (
   };
 
   return {
-    advertise(path, service, { gitProtocol, ...call } = {}) {
+    async advertise(path, service, { gitProtocol, ...call } = {}) {
       const upload = service === 'git-upload-pack';
       // They are read here, and git does not get to see them.
       const config = upload ? UPLOAD_CONFIG : [...RECEIVE_CONFIG, 'receive.advertisePushOptions=true'];
       // Pushes know no version 2.
       const env = upload ? protocolEnv(gitProtocol) : {};
       const args = [service.slice(4), '--stateless-rpc', '--http-backend-info-refs', runner.directory(path)];
+      const release = await runner.bounds.fetches.take(call.signal);
       const git = runner.launch(path, args, { config, env, input: '' });
       // git's own http-backend leaves the service header out in version 2.
       const before = env.GIT_PROTOCOL === 'version=2' ? [] : [packet(`# service=${service}\n`), FLUSH];
-      return streamOf(git, { timeoutMs: ADVERTISE_TIMEOUT_MS, ...call, before: Buffer.concat(before) });
+      const stream = streamOf(git, {
+        timeoutMs: ADVERTISE_TIMEOUT_MS,
+        idleTimeoutMs: FETCH_IDLE_MS,
+        ...call,
+        before: Buffer.concat(before),
+      });
+      stream.once('close', release);
+      return stream;
     },
 
     async serve(path, service, body, options = {}) {
@@ -244,7 +277,7 @@ const forward = async (
   }
 };
 
-const watchIdle = (git: GitProcess, stream: PassThrough, { idleTimeoutMs = IDLE_TIMEOUT_MS }: ServeOptions) => {
+const watchIdle = (git: GitProcess, stream: PassThrough, idleTimeoutMs: number) => {
   let timer: NodeJS.Timeout | undefined;
   let over = false;
   const giveUp = () => {
@@ -268,6 +301,43 @@ const watchIdle = (git: GitProcess, stream: PassThrough, { idleTimeoutMs = IDLE_
       }
     },
   };
+};
+
+/** `start` lets go of what was taken when its work is done. */
+const releasedOnFailure = async <T>(release: Release, start: (release: Release) => Promise<T>): Promise<T> => {
+  try {
+    return await start(release);
+  } catch (error) {
+    release();
+    throw error;
+  }
+};
+
+/** Waits for the request to be whole, or long; gives it again, with what is still to come. */
+const hold = async (source: AsyncIterator<Buffer>, idleTimeoutMs: number): Promise<AsyncGenerator<Buffer>> => {
+  const held: Buffer[] = [];
+  let size = 0;
+  let isWhole = false;
+  while (!isWhole && size < MAX_HELD_BYTES) {
+    const step = await unlessIdle(source.next(), idleTimeoutMs);
+    if (step.done) isWhole = true;
+    else {
+      held.push(step.value);
+      size += step.value.length;
+    }
+  }
+  return replay(held, source);
+};
+
+/** @throws GitError `timeout` when nothing came for so long */
+const unlessIdle = async <T>(next: Promise<T>, idleTimeoutMs: number): Promise<T> => {
+  const { promise: idle, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new GitError('timeout', 'The request did not come')), idleTimeoutMs);
+  try {
+    return await Promise.race([next, idle]);
+  } finally {
+    clearTimeout(timer);
+  }
 };
 
 /**

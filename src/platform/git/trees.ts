@@ -8,7 +8,7 @@ import type { Git, TreeEntry } from './types.ts';
 
 type TreeFunctions = Pick<
   Git,
-  'readBlob' | 'readBytes' | 'findObject' | 'treeOf' | 'findFile' | 'findFiles' | 'listTree' | 'walkTree'
+  'readBlob' | 'bytesOf' | 'readBytes' | 'findObject' | 'treeOf' | 'findFile' | 'findFiles' | 'listTree' | 'walkTree'
 >;
 
 /** What the kept-open processes hand over of one object (object-reader.ts). */
@@ -51,12 +51,21 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
     const info = validOid(oid) ? await objects.read(path, 'info', oid) : null;
     if (info?.type !== 'blob') return null;
     // A process of its own: a big blob must not hold up everybody else's reads.
+    const release = runner.bounds.files.takeNow();
     const git = runner.launch(path, ['cat-file', 'blob', info.oid], { input: '' });
-    return { size: info.size, stream: streamOf(git, { signal, timeoutMs, idleTimeoutMs }) };
+    const stream = streamOf(git, { signal, timeoutMs, idleTimeoutMs });
+    stream.once('close', release);
+    return { size: info.size, stream };
+  };
+
+  const bytesOf: TreeFunctions['bytesOf'] = (path, oid, call = {}) => {
+    if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+    return runner.stream(path, ['cat-file', 'blob', oid], call);
   };
 
   return {
     readBlob,
+    bytesOf,
 
     async readBytes(path, oid, maxBytes, call = {}) {
       const info = validOid(oid) ? await objects.read(path, 'info', oid) : null;
@@ -64,7 +73,7 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
       if (info.size > maxBytes) throw new GitError('too_large', 'The file is too large');
       if (info.size <= MAX_QUICK_BYTES) return (await objects.read(path, 'contents', info.oid))?.content ?? null;
       const chunks: Buffer[] = [];
-      for await (const chunk of runner.stream(path, ['cat-file', 'blob', info.oid], call)) chunks.push(chunk);
+      for await (const chunk of bytesOf(path, info.oid, call)) chunks.push(chunk);
       return Buffer.concat(chunks);
     },
 

@@ -95,7 +95,7 @@ export interface Git extends GitReading {
   readTagObjects(path: string, oids: readonly string[]): Promise<TagObject[]>;
 
   /** The body of `GET /info/refs?service=...` (`application/x-<service>-advertisement`). */
-  advertise(path: string, service: Service, options?: ProtocolOptions & CallOptions): Readable;
+  advertise(path: string, service: Service, options?: ProtocolOptions & CallOptions): Promise<Readable>;
   /**
    * Answers `POST /<service>`. `body` is already decompressed (`decodedBody`). Rejects with `invalid` for a malformed
    * request (nothing has been sent then); resolves once a push's commands are read and judged.

@@ -5,10 +5,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { ArchiveFormat } from '#platform/git/reading.ts';
-import { boundProcesses } from './held-processes.ts';
 import { requireRevision } from './revisions.ts';
-
-const begin = boundProcesses(4, 16);
 
 const FORMATS: Readonly<Record<string, ArchiveFormat>> = {
   zip: 'zip',
@@ -62,17 +59,13 @@ export const getArchive = async (ctx: Context, project: ProjectRow, input: Archi
     filename,
     contentType: format === 'zip' ? 'application/zip' : 'application/octet-stream',
     etag: `"${createHash('sha256').update(filename).digest('base64url')}"`,
-    open: () => {
-      const release = begin(ctx);
-      const stream = git.archive(project.disk_path, {
+    open: () =>
+      git.archive(project.disk_path, {
         commit,
         format,
         prefix: `${name}/`,
         folder: folder === '' ? undefined : folder,
         signal: ctx.signal,
-      });
-      stream.once('close', release);
-      return stream;
-    },
+      }),
   };
 };

@@ -7,7 +7,6 @@ import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { FoundObject } from '#platform/git/reading.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
 import type { Commit } from '../model.ts';
-import { boundProcesses } from './held-processes.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
 /** Content of more bytes is not held in memory: it comes as a stream, from `raw`, and without a checksum. */
@@ -84,18 +83,20 @@ export const checksumOf = async (
   { blob_id, size }: Pick<RepositoryFile, 'blob_id' | 'size'>,
 ): Promise<string | null> => {
   if (size > MAX_WHOLE_BYTES) return null;
-  const blob = await ctx.services.git.readBlob(project.disk_path, blob_id, { signal: ctx.signal });
-  if (blob === null) throw notFound('File');
+  const { git } = ctx.services;
+  if (size <= MAX_HELD_BYTES) {
+    const content = await git.readBytes(project.disk_path, blob_id, MAX_HELD_BYTES);
+    if (content === null) throw notFound('File');
+    return sha256(content);
+  }
   const hash = createHash('sha256');
-  for await (const chunk of blob.stream) hash.update(chunk);
+  for await (const chunk of git.bytesOf(project.disk_path, blob_id, { signal: ctx.signal })) hash.update(chunk);
   return hash.digest('hex');
 };
 
-const holdReader = boundProcesses(10, 40);
-
 /**
  * The content as a stream, of whatever size, or a part of it: its first and last byte. @throws DomainError
- * `too_many_requests` while the caller, or all together, read many large ones
+ * `too_many_requests` or `unavailable` while the caller, or all together, read many large ones
  */
 export const openBlob = async (
   ctx: Context,
@@ -109,16 +110,9 @@ export const openBlob = async (
     if (content === null) throw notFound('File');
     return Readable.from([content.subarray(part.start, part.end + 1)], { objectMode: false });
   }
-  const release = holdReader(ctx);
-  try {
-    const blob = await git.readBlob(project.disk_path, oid, { signal: ctx.signal, idleTimeoutMs: READER_IDLE_MS });
-    if (blob === null) throw notFound('File');
-    blob.stream.once('close', release);
-    return blobPart(blob.stream, size, part);
-  } catch (error) {
-    release();
-    throw error;
-  }
+  const blob = await git.readBlob(project.disk_path, oid, { signal: ctx.signal, idleTimeoutMs: READER_IDLE_MS });
+  if (blob === null) throw notFound('File');
+  return blobPart(blob.stream, size, part);
 };
 
 const blobPart = (whole: Readable, size: number, part: BytesWanted): Readable =>

@@ -1,0 +1,96 @@
+import { expect, it } from 'vitest';
+import { forRequest, nameCaller } from '#platform/caller.ts';
+import { type BoundOptions, createBound, type Release } from '#platform/git/process-bounds.ts';
+
+const as = <T>(ip: string, work: () => T): T =>
+  forRequest(() => {
+    nameCaller({ userId: null, isSystem: false }, { ip, userAgent: null });
+    return work();
+  });
+
+const setUp = (options: BoundOptions) => {
+  const bound = createBound(options);
+  const turns: string[] = [];
+  const releases: Release[] = [];
+  const ask = (ip: string, signal?: AbortSignal) =>
+    as(ip, () => bound.take(signal)).then((release) => {
+      turns.push(ip);
+      releases.push(release);
+    });
+  return { bound, turns, releases, ask };
+};
+const TOO_MANY = { code: 'too_many_requests', details: { retryAfterSeconds: 10 } };
+const BUSY = { code: 'unavailable', details: { retryAfterSeconds: 10 } };
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+it('a caller has their share at a time, and whoever else asks has theirs', async () => {
+  const { bound, turns, releases, ask } = setUp({ ofCaller: 2, ofAll: 4, waiting: { ofCaller: 9, ofAll: 9 } });
+  const all = ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'c'].map((ip) => ask(ip));
+  await settled();
+  expect(turns).toEqual(['a', 'a', 'b', 'b']);
+  expect(bound.taken()).toBe(4);
+  releases[2]?.();
+  releases[2]?.();
+  await settled();
+  expect(turns.slice(4)).toEqual(['b']);
+  releases[0]?.();
+  await settled();
+  expect(turns.slice(5)).toEqual(['a']);
+  while (turns.length < 8) {
+    for (const release of [...releases]) release();
+    await settled();
+  }
+  await Promise.all(all);
+  for (const release of releases) release();
+  expect(bound.taken()).toBe(0);
+});
+
+it('turns go round the callers, however many of one wait', async () => {
+  const { turns, releases, ask } = setUp({ ofCaller: 1, ofAll: 1, waiting: { ofCaller: 9, ofAll: 9 } });
+  for (const ip of ['a', 'a', 'a', 'a', 'b', 'c']) void ask(ip);
+  for (let turn = 0; turn < 5; turn++) {
+    await settled();
+    releases[turn]?.();
+  }
+  await settled();
+  expect(turns).toEqual(['a', 'a', 'b', 'c', 'a', 'a']);
+});
+
+it('a caller with too much waiting is refused, and so is everyone when too many wait', async () => {
+  const { ask } = setUp({ ofCaller: 1, ofAll: 2, waiting: { ofCaller: 1, ofAll: 2 } });
+  for (const ip of ['a', 'a', 'b', 'b']) void ask(ip);
+  await expect(ask('a')).rejects.toMatchObject(TOO_MANY);
+  await expect(ask('c')).rejects.toMatchObject(BUSY);
+});
+
+it('what nobody may wait for is refused at once', () => {
+  const bound = createBound({ ofCaller: 1, ofAll: 2 });
+  const release = as('a', () => bound.takeNow());
+  expect(() => as('a', () => bound.takeNow())).toThrow(expect.objectContaining(TOO_MANY));
+  as('b', () => bound.takeNow());
+  expect(() => as('c', () => bound.takeNow())).toThrow(expect.objectContaining(BUSY));
+  release();
+  expect(as('c', () => bound.takeNow())).toBeTypeOf('function');
+});
+
+it('whoever goes away no longer waits', async () => {
+  const { turns, releases, ask } = setUp({ ofCaller: 1, ofAll: 1, waiting: { ofCaller: 9, ofAll: 9 } });
+  const gone = new AbortController();
+  await ask('a');
+  const waiting = ask('b', gone.signal);
+  void ask('c');
+  gone.abort();
+  await expect(waiting).rejects.toMatchObject({ reason: 'aborted' });
+  releases[0]?.();
+  await settled();
+  expect(turns).toEqual(['a', 'c']);
+});
+
+it('the hub itself waits for the whole alone, and is never refused', async () => {
+  const bound = createBound({ ofCaller: 1, ofAll: 2 });
+  const first = await bound.take();
+  await bound.take();
+  const third = bound.take();
+  first();
+  expect(await third).toBeTypeOf('function');
+});
