@@ -190,6 +190,28 @@ describe('a token that an application made', () => {
     }
   });
 
+  it('rotates itself without getting in the way of whoever shuts the application out', async () => {
+    const { application, client } = await letIn();
+    const { id, token } = await makeToken(client);
+    const { pool } = app().hub.services;
+    const busy = await pool.connect();
+    try {
+      await busy.query('begin');
+      await busy.query('update credential_origins set ended_at = now() where application_id = $1', [application.id]);
+      const late = clientWith(token).post('/personal_access_tokens/self/rotate');
+      await expect
+        .poll(async () => (await pool.query(`select from pg_stat_activity where wait_event_type = 'Lock'`)).rowCount)
+        .toBeGreaterThan(0);
+      // It waits for the authorization and holds nothing that whoever ends that needs.
+      await busy.query('select from personal_access_tokens where id = $1 for update nowait', [id]);
+      await busy.query('commit');
+      expect((await late).status).toBe(401);
+    } finally {
+      await busy.query('rollback');
+      busy.release();
+    }
+  });
+
   it('has no application where a person made it, also with a token of their own', async () => {
     const { body } = await app()
       .as(ada)

@@ -252,6 +252,8 @@ const rotate = async (
   if (problem !== null) throw invalid({ expires_at: [problem] });
   const value = settings.personal_access_token_prefix + randomToken();
   return ctx.transaction(async (tx) => {
+    // First: whoever ends the authorization locks it before its tokens.
+    await provenance(tx);
     const row = await lockToken(tx, id);
     const { credential, scopes } = ctx.actor;
     const isOwn = credential?.kind === 'token' && credential.id === id;
