@@ -14,7 +14,9 @@ import { methodsByPath } from '#rest/methods.ts';
 import { openContext, type RestDependencies, readQuery, registerRoutes } from '#rest/register.ts';
 import { sendError, sendJson } from '#rest/respond.ts';
 import type { Route } from '#rest/route.ts';
+import { Connections } from './connections.ts';
 import { mountMetrics } from './metrics.ts';
+import { rawAnswer } from './raw-answers.ts';
 
 export interface HttpOptions extends RestDependencies {
   readonly routes: readonly Route[];
@@ -43,12 +45,16 @@ export type Mount = (fastify: FastifyInstance, dependencies: MountDependencies) 
 const MAX_URL_LENGTH = 16 * 1024;
 const MAX_HEADER_BYTES = 64 * 1024;
 const KEEP_ALIVE_MS = 72_000;
+/** From the opening of the connection, or from the first byte of a later request, to the end of the headers. */
+const HEADERS_TIMEOUT_MS = 20_000;
+const CHECK_CONNECTIONS_MS = 2_000;
 const READINESS_TIMEOUT_MS = 3_000;
 
 /** The HTTP server with everything it serves, not yet listening. `close()` stops accepting and finishes what runs. */
 export const createHttp = async (options: HttpOptions): Promise<FastifyInstance> => {
   const { services } = options;
   const { log } = services;
+  const isProxy = trustOf(services.config.trustedProxies);
   const fastify = Fastify({
     logger: false,
     genReqId: readRequestId,
@@ -56,8 +62,13 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     exposeHeadRoutes: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
-    trustProxy: services.config.trustedProxies.length > 0 ? trustOf(services.config.trustedProxies) : false,
-    http: { maxHeaderSize: MAX_HEADER_BYTES, shouldUpgradeCallback: options.mayUpgrade ?? (() => false) },
+    trustProxy: services.config.trustedProxies.length > 0 ? isProxy : false,
+    http: {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_CONNECTIONS_MS,
+      shouldUpgradeCallback: options.mayUpgrade ?? (() => false),
+    },
     routerOptions: { maxParamLength: MAX_URL_LENGTH, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => {
       reply.header('X-Request-Id', request.id);
@@ -75,6 +86,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.addHook('onListen', async () => {
     fastify.server.on('error', (error) => log.error({ err: error }, 'a connection could not be accepted'));
   });
+  const connections = new Connections(services.config, isProxy, log);
+  connections.attach(fastify.server);
   fastify.decorateRequest('abortController', null);
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('userId', null);
@@ -86,6 +99,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now();
     request.response = reply.raw;
+    connections.watch(request.raw, reply.raw);
     // On the raw response: it is there too when a mount answers past Fastify.
     reply.raw.setHeader('X-Request-Id', request.id);
     // They expected something else than HTTP to follow: the answer is the last thing on this connection.
@@ -163,18 +177,6 @@ const noSuchRoute = (
   const methods = methodsOf(pathOf(url));
   const isKnown = methods.length === 0 || methods.includes(method);
   return isKnown ? new RestError(404, NO_SUCH_ROUTE) : methodNotAllowed(methods);
-};
-
-const REASONS: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  408: 'Request Timeout',
-  431: 'Request Header Fields Too Large',
-};
-
-/** For requests that never became one: the parser refused their bytes. */
-const rawAnswer = (status: number): string => {
-  const body = JSON.stringify({ error: `${status} ${REASONS[status]}` });
-  return `HTTP/1.1 ${status} ${REASONS[status]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`;
 };
 
 const CLIENT_CLOSED_REQUEST = 499;

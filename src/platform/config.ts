@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { edgeSettings } from './config-edge.ts';
 import { identitySettings } from './config-identity.ts';
 import { DEFAULT_MEMORY_MIB } from './git/memory-limit.ts';
 import { DEFAULT_PROCESSES } from './git/process-bounds.ts';
@@ -268,6 +269,7 @@ const Settings = z.object({
       allowed: 'an e-mail address',
       defaultText: "millrace at the external URL's host",
     }),
+  ...edgeSettings,
   ...identitySettings,
 });
 

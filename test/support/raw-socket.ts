@@ -9,10 +9,15 @@ export interface RawConnection {
   over(): Promise<string>;
 }
 
-/** Opens a connection and writes bytes to it as they are; nothing is parsed. */
-export const openRaw = async (url: string, bytes: string | Buffer = ''): Promise<RawConnection> => {
+/** Opens a connection, from `localAddress` where it is given, and writes bytes to it as they are; nothing is parsed. */
+export const openRaw = async (
+  url: string,
+  bytes: string | Buffer = '',
+  { localAddress }: { readonly localAddress?: string } = {},
+): Promise<RawConnection> => {
   const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const from = localAddress === undefined ? {} : { localAddress };
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true, ...from });
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
   const text = () => Buffer.concat(chunks).toString('latin1');

@@ -1,0 +1,140 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Logger } from '#platform/log.ts';
+import { networkOf } from '#platform/network.ts';
+import type { Trust } from '#platform/trusted-proxies.ts';
+import { rawAnswer } from './raw-answers.ts';
+
+export interface ConnectionLimits {
+  /** Open at once, in all and from one address. */
+  readonly connections: number;
+  readonly connectionsPerAddress: number;
+  /** Seconds that every request has to arrive in, and bytes a second that earn its body more. */
+  readonly requestGrace: number;
+  readonly requestMinimumRate: number;
+}
+
+/** How long a body may bring nothing, and how long an answer may wait for a client that reads nothing. */
+const STALL_MS = 60_000;
+const SWEEP_MS = 1_000;
+/** From here on, connections that are only kept alive make room for new ones. */
+const CROWDED = 0.9;
+
+interface Body {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly startedAt: number;
+  readonly startBytes: number;
+  bytes: number;
+  lastByteAt: number;
+  /** Time in which what had come waited to be read here: the client could not send more. */
+  waitedMs: number;
+}
+
+/** Bounds the connections of a server, and the time that clients may take to send a request or to read an answer. */
+export class Connections {
+  readonly #limits: ConnectionLimits;
+  readonly #isProxy: Trust;
+  readonly #log: Logger;
+  readonly #open = new Map<string, number>();
+  readonly #bodies = new Set<Body>();
+  #sweptAt = performance.now();
+  #size = 0;
+  #toldAt = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: ConnectionLimits, isProxy: Trust, log: Logger) {
+    this.#limits = limits;
+    this.#isProxy = isProxy;
+    this.#log = log;
+  }
+
+  /** Counts the server's connections until it closes. */
+  attach(server: Server): void {
+    server.on('connection', (socket: Socket) => this.#accept(socket));
+    const timer = setInterval(() => {
+      if (this.#size > this.#limits.connections * CROWDED) server.closeIdleConnections();
+      this.#sweep();
+    }, SWEEP_MS).unref();
+    server.once('close', () => clearInterval(timer));
+  }
+
+  /** Holds one request to its time. Costs nothing for those without a body but a timer. */
+  watch(request: IncomingMessage, response: ServerResponse): void {
+    // Set back by Node when the answer is finished.
+    response.setTimeout(STALL_MS, () => {
+      // Where nothing waits to be sent, it is the answer that takes its time.
+      if (request.socket.writableLength > 0) request.socket.destroy();
+    });
+    const { headers, socket } = request;
+    if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) return;
+    const now = performance.now();
+    const startBytes = socket.bytesRead;
+    this.#bodies.add({ request, response, startedAt: now, startBytes, bytes: 0, lastByteAt: now, waitedMs: 0 });
+  }
+
+  #accept(socket: Socket): void {
+    const { connections, connectionsPerAddress } = this.#limits;
+    const address = socket.remoteAddress ?? '';
+    const network = this.#isProxy(address) ? null : networkOf(address);
+    const ofNetwork = network === null ? 0 : (this.#open.get(network) ?? 0) + 1;
+    this.#size++;
+    if (network !== null) this.#open.set(network, ofNetwork);
+    socket.once('close', () => {
+      this.#size--;
+      if (network === null) return;
+      const left = (this.#open.get(network) ?? 1) - 1;
+      if (left === 0) this.#open.delete(network);
+      else this.#open.set(network, left);
+    });
+    if (ofNetwork > connectionsPerAddress) this.#refuse(socket, 429);
+    else if (this.#size > connections) this.#refuse(socket, 503);
+  }
+
+  #refuse(socket: Socket, status: 429 | 503): void {
+    socket.end(rawAnswer(status), () => socket.destroy());
+    const now = performance.now();
+    if (now - this.#toldAt < 60_000) return;
+    this.#toldAt = now;
+    this.#log.warn({ status, address: socket.remoteAddress, open: this.#size }, 'connections are refused');
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    const sinceMs = now - this.#sweptAt;
+    this.#sweptAt = now;
+    for (const body of this.#bodies) {
+      const { request } = body;
+      if (request.complete || request.socket.destroyed) this.#bodies.delete(body);
+      else if (this.#isTooSlow(body, now, sinceMs)) {
+        this.#bodies.delete(body);
+        this.#cut(body);
+      }
+    }
+  }
+
+  #isTooSlow(body: Body, now: number, sinceMs: number): boolean {
+    const { request, response, startedAt, startBytes } = body;
+    const bytes = request.socket.bytesRead - startBytes;
+    if (bytes > body.bytes) {
+      body.bytes = bytes;
+      body.lastByteAt = now;
+    }
+    // What follows a finished answer is read by nobody: it may run out, but is not waited for.
+    if (request.readableLength > 0 && !response.writableFinished) {
+      body.waitedMs += Math.min(sinceMs, now - startedAt);
+      body.lastByteAt = now;
+      return false;
+    }
+    const { requestGrace, requestMinimumRate } = this.#limits;
+    const allowedMs = (requestGrace + bytes / requestMinimumRate) * 1_000;
+    return now - startedAt - body.waitedMs > allowedMs || now - body.lastByteAt > STALL_MS;
+  }
+
+  #cut({ request, response }: Body): void {
+    const { socket } = request;
+    this.#log.info({ address: socket.remoteAddress, method: request.method }, 'a request arrived too slowly');
+    // An earlier answer may still be on its way on this connection, or a part of this one.
+    if (response.socket === socket && !response.headersSent) socket.end(rawAnswer(408), () => socket.destroy());
+    else socket.destroy();
+  }
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import { infos, type SettingInfo } from './setting-infos.ts';
+
+const wholeNumber = (
+  [min, max]: readonly [min: number, max: number],
+  defaultValue: number,
+  info: Pick<SettingInfo, 'variable' | 'flag' | 'value' | 'description'>,
+) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/)
+    .transform(Number)
+    .pipe(z.number().min(min).max(max))
+    .default(defaultValue)
+    .register(infos, {
+      ...info,
+      allowed: `a whole number from ${min} to ${max}`,
+      defaultText: String(defaultValue),
+    });
+
+/** What connections and subscribers may take of this process; docs/reliability.md lists the bounds. */
+export const edgeSettings = {
+  connections: wholeNumber([10, 1_000_000], 10_000, {
+    variable: 'MILLRACE_CONNECTIONS',
+    flag: 'connections',
+    value: 'NUMBER',
+    description: 'Connections that may be open at once',
+  }),
+  connectionsPerAddress: wholeNumber([1, 1_000_000], 6_000, {
+    variable: 'MILLRACE_CONNECTIONS_PER_ADDRESS',
+    flag: 'connections-per-address',
+    value: 'NUMBER',
+    description: 'The same from one address (of IPv6, from one /64); trusted proxies may have all',
+  }),
+  requestGrace: wholeNumber([1, 3_600], 30, {
+    variable: 'MILLRACE_REQUEST_GRACE',
+    flag: 'request-grace',
+    value: 'SECONDS',
+    description: 'Time that every request has to arrive in, beside what its bytes are given by the minimum rate',
+  }),
+  requestMinimumRate: wholeNumber([1, 1_000_000], 1_024, {
+    variable: 'MILLRACE_REQUEST_MINIMUM_RATE',
+    flag: 'request-minimum-rate',
+    value: 'BYTES',
+    description: 'Bytes a second that the body of a request must arrive with; slower ones are answered 408',
+  }),
+};
