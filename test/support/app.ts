@@ -1,22 +1,20 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
-import { forgetSettings } from '#domains/settings/queries.ts';
 import type { Clock } from '#platform/clock.ts';
 import { readConfig } from '#platform/config.ts';
 import { type Actor, anonymous, type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { createLogger } from '#platform/log.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { ADMIN_TOKEN, PASSWORD } from './administrator.ts';
 import { Client } from './client.ts';
-import { createTestDatabase } from './database.ts';
+import { createHubDatabase } from './database.ts';
 import { Factories } from './factories.ts';
 
-export const ADMIN_TOKEN = 'administrator-token-of-the-tests';
-export const PASSWORD = 'correct-horse-battery';
+export { ADMIN_TOKEN, PASSWORD };
 
 /** Whom a test acts as: a made user, or anyone with an id. */
 export interface TestUser {
@@ -52,7 +50,7 @@ export interface TestAppOptions {
 
 /** Starts a whole hub on a database of its own and a free port. Prefer `useApp`, which closes it too. */
 export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Promise<TestApp> => {
-  const database = await createTestDatabase();
+  const database = await createHubDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const config = readConfig([], {
     DATABASE_URL: database.url,
@@ -72,12 +70,6 @@ export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Pr
   });
   const createContext = createContextFactory(hub.services);
   const { db } = hub.services;
-  // Groups go when they are deleted, unless a test gives them time.
-  await db
-    .updateTable('application_settings')
-    .set({ attributes: sql`attributes || '{"deletion_adjourned_period": 0}'::jsonb` })
-    .execute();
-  forgetSettings(hub.services);
   const root = await db
     .selectFrom('users')
     .select(['id', 'username'])

@@ -17,6 +17,10 @@ const OBJECT_IN_USE = '55006';
 export const createTestDatabase = (): Promise<TestDatabase> =>
   create(`TEMPLATE ${inject('testDatabase').template} STRATEGY file_copy`);
 
+/** The same with the administrator of the tests, for whole hubs. */
+export const createHubDatabase = (): Promise<TestDatabase> =>
+  create(`TEMPLATE ${inject('testDatabase').hubTemplate} STRATEGY file_copy`);
+
 /** A database with nothing in it, for tests of the migrations themselves. */
 export const createEmptyDatabase = (options = ''): Promise<TestDatabase> => create(`TEMPLATE template0 ${options}`);
 

@@ -1,19 +1,27 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { sql } from 'kysely';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { seedAdministrator } from '#domains/tokens/seed.ts';
+import { systemActor } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
 import { removeEmbeddedPostgres, startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { isAlive, processKey } from '#platform/db/embedded-lock.ts';
 import { migrate } from '#platform/db/migrate.ts';
 import { createLogger } from '#platform/log.ts';
+import { ADMIN_TOKEN, PASSWORD } from './administrator.ts';
 import { withDatabase } from './database-url.ts';
+import { createTestServices } from './services.ts';
 import { temporaryRoot, temporaryRoots } from './temporary-root.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The migrated database that each test file clones, and an address of the server it is on. */
-    testDatabase: { adminUrl: string; template: string };
+    /**
+     * What tests clone: the migrated database, and one that a hub was started on. And an address of the server they are on.
+     */
+    testDatabase: { adminUrl: string; template: string; hubTemplate: string };
   }
 }
 
@@ -32,29 +40,55 @@ export default async function setup(project: TestProject): Promise<() => Promise
   process.env.TMPDIR = directory;
   const server = await startServer(directory);
   const template = `millrace_template_${randomBytes(4).toString('hex')}`;
+  const hubTemplate = `${template}_hub`;
   const teardown = async () => {
-    await query(server.url, `ALTER DATABASE ${template} IS_TEMPLATE false`).catch(() => {});
-    await query(server.url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`).catch(() => {});
+    for (const name of server.isOurs ? [] : [template, hubTemplate]) {
+      await query(server.url, `ALTER DATABASE ${name} IS_TEMPLATE false`).catch(() => {});
+      await query(server.url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`).catch(() => {});
+    }
     await server.stop();
     await rm(directory, { recursive: true, force: true, maxRetries: 10 });
   };
   try {
     await query(server.url, `CREATE DATABASE ${template}`);
     await migrate(withDatabase(server.url, template));
-    await query(server.url, `ALTER DATABASE ${template} IS_TEMPLATE true ALLOW_CONNECTIONS false`);
+    await query(server.url, `CREATE DATABASE ${hubTemplate} TEMPLATE ${template}`);
+    await seed(withDatabase(server.url, hubTemplate));
+    for (const name of [template, hubTemplate]) {
+      await query(server.url, `ALTER DATABASE ${name} IS_TEMPLATE true ALLOW_CONNECTIONS false`);
+    }
   } catch (error) {
     await teardown();
     throw error;
   }
-  project.provide('testDatabase', { adminUrl: server.url, template });
+  project.provide('testDatabase', { adminUrl: server.url, template, hubTemplate });
   return teardown;
 }
 
-const startServer = async (directory: string): Promise<{ url: string; stop(): Promise<void> }> => {
+/** What every hub of a test begins with: hashing the administrator's password for each would cost more than most tests. */
+const seed = async (url: string): Promise<void> => {
+  await using held = await createTestServices(url);
+  const ctx = createContextFactory(held.services)({ actor: systemActor });
+  await seedAdministrator(ctx, { password: PASSWORD, token: ADMIN_TOKEN });
+  // Groups go when they are deleted, unless a test gives them time.
+  await ctx.db
+    .updateTable('application_settings')
+    .set({ attributes: sql`attributes || '{"deletion_adjourned_period": 0}'::jsonb` })
+    .execute();
+};
+
+interface Server {
+  readonly url: string;
+  /** Whether it goes with the run, and all its databases with it. */
+  readonly isOurs: boolean;
+  stop(): Promise<void>;
+}
+
+const startServer = async (directory: string): Promise<Server> => {
   const given = process.env.TEST_DATABASE_URL;
-  if (given) return { url: given, stop: async () => {} };
+  if (given) return { url: given, isOurs: false, stop: async () => {} };
   const server = await startEmbeddedPostgres({ dataDir: directory, log: createLogger('warn'), durable: false });
-  return { url: server.connectionString, stop: () => server.destroy() };
+  return { url: server.connectionString, isOurs: true, stop: () => server.destroy() };
 };
 
 /** Ends the servers of test runs that were killed, and removes what they left. */
