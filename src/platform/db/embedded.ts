@@ -130,8 +130,8 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
     '--builtin-locale=C.UTF-8',
     '--locale=C',
     '--no-instructions',
-    // Connections of tests open and close all the time: deriving keys would cost more than the rest of them.
-    ...(durable ? [] : ['--no-sync', '--set=scram_iterations=1']),
+    // Tests open connections all the time: deriving keys would cost more than the rest of a connection.
+    ...(durable ? [] : ['--no-sync', '--no-data-checksums', '--set=scram_iterations=1']),
   ]);
   await writeFile(home.passwordFile, password, { mode: 0o600 });
   await rename(cluster, home.data);
