@@ -167,27 +167,42 @@ describe('invitations', () => {
     expect((await app().as(owner).get(`/groups/${group.id}/invitations`)).body).toEqual([]);
   });
 
-  it('are accepted when somebody with the confirmed address comes, and by no other address', async () => {
+  it('to an address that is not shown do not tell whose it is, over REST, GraphQL and events', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
-    for (const email of ['Comes@example.net', 'never-confirmed@example.net']) {
+    const addresses = ['Shown@example.net', 'private@example.net', 'second@example.net', 'never-confirmed@example.net'];
+    for (const email of addresses) {
       await app().as(owner).post(`/groups/${group.id}/invitations`, { email, access_level: 20 });
     }
-    const create = (email: string, username: string, skip_confirmation: boolean) =>
-      app().as(app().root).post('/users', {
-        email,
-        username,
-        name: username,
-        force_random_password: true,
-        skip_confirmation,
-      });
-    const comes = await create('comes@example.net', 'comes', true);
-    const waits = await create('never-confirmed@example.net', 'waits', false);
+    const create = async (email: string, attributes: Record<string, unknown> = {}) => {
+      const username = email.replace(/@.*/, '');
+      const user = { email, username, name: username, force_random_password: true, skip_confirmation: true };
+      const made = await app()
+        .as(app().root)
+        .post('/users', { ...user, ...attributes });
+      expect([username, made.status]).toEqual([username, 201]);
+      return made.body;
+    };
+    const shown = await create('shown@example.net', { public_email: 'shown@example.net' });
+    await create('private@example.net');
+    await create('never-confirmed@example.net', { skip_confirmation: false });
+    const more = await create('first@example.net');
+    await app()
+      .as(app().root)
+      .post(`/users/${more.id}/emails`, { email: 'second@example.net', skip_confirmation: true });
     await app().settle();
-    expect((await app().as(owner).get(`/groups/${group.id}/members/${comes.body.id}`)).body.access_level).toBe(20);
-    expect((await app().as(owner).get(`/groups/${group.id}/members/${waits.body.id}`)).status).toBe(404);
+    const members = (await app().as(owner).get(`/groups/${group.id}/members`)).body;
+    expect(members.map(({ id }: { id: number }) => id).toSorted()).toEqual([owner.id, shown.id].toSorted());
+    const { data } = await app()
+      .as(owner)
+      .graphql(`{ group(fullPath: "${group.full_path}") { groupMembers { nodes { user { username } } } } }`);
+    expect(data.group.groupMembers.nodes).toHaveLength(2);
     const left = (await app().as(owner).get(`/groups/${group.id}/invitations`)).body;
-    expect(left.map((each: { invite_email: string }) => each.invite_email)).toEqual(['never-confirmed@example.net']);
+    expect(left.map((each: { invite_email: string }) => each.invite_email)).toEqual(addresses.slice(1));
+    expect(left.map((each: { user_name: string }) => each.user_name)).toEqual(['', '', '']);
+    const { rows } = await sql<{ payload: unknown }>`
+      select payload from events where namespace_ids @> array[${group.id}::bigint]`.execute(app().hub.services.db);
+    for (const secret of ['private@', 'first', 'second@']) expect(JSON.stringify(rows)).not.toContain(secret);
   });
 
   it('works over GraphQL', async () => {

@@ -1,5 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { insertMergeRequest } from '../merge-requests/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
 import { privateWorld, type World } from './world.ts';
 
 const app = useApp();
@@ -37,6 +39,47 @@ describe('ids in bodies and queries', () => {
         .map(({ status }) => status)
         .every((status) => status === 404),
     ).toBe(true);
+  });
+
+  it('of parts of an open project that are for others are as ids of nothing', async () => {
+    const guest = await app().make.user();
+    const project = await app().make.project({ visibility: 'public', initialize_with_readme: true }, world.owner);
+    await app().make.projectMember(project, guest, 10);
+    const owner = app().as(world.owner);
+    await owner.put(`/projects/${project.id}`, { merge_requests_access_level: 'private' });
+    const mergeRequest = await insertMergeRequest(app().hub.services.db, { project_id: project.id });
+    const [branch] = (await owner.get(`/projects/${project.id}/protected_branches`)).body;
+    const asks = (client: Client, kind: string, id: number) =>
+      client.graphql(
+        kind === 'MergeRequest'
+          ? `mutation { createNote(input: { noteableId: "gid://gitlab/MergeRequest/${id}", body: "x" }) { errors } }`
+          : `mutation { branchRuleDelete(input: { id: "gid://gitlab/Projects::BranchRule/${id}" }) { errors } }`,
+      );
+    for (const client of [app().as(guest), app().as(stranger)]) {
+      for (const [kind, id] of Object.entries({ MergeRequest: mergeRequest.id, BranchRule: branch.id })) {
+        const [there, absent] = [await asks(client, kind, id), await asks(client, kind, 987_654_321)];
+        expect([kind, there.errors?.[0]?.extensions?.code]).toEqual([kind, 'NOT_FOUND']);
+        expect(there).toEqual(absent);
+      }
+    }
+  });
+
+  it('of milestones of others say the same in a release, and repeat nothing', async () => {
+    const mine = await app().make.project({ initialize_with_readme: true }, stranger);
+    const client = app().as(stranger);
+    const release = (milestones: Record<string, unknown>) =>
+      client.post(`/projects/${mine.id}/releases`, { tag_name: 'v1', ref: 'main', ...milestones });
+    const answers = [
+      await release({ milestone_ids: [world.ids.milestone_id] }),
+      await release({ milestone_ids: [world.ids.group_milestone] }),
+      await release({ milestone_ids: [987_654_321] }),
+      await release({ milestones: ['one'] }),
+      await release({ milestones: ['<b>none such</b>'] }),
+    ];
+    for (const { status, body } of answers) {
+      expect([status, body]).toEqual([400, { message: '400 Bad request - Milestone(s) not found' }]);
+    }
+    expect((await client.get(`/projects/${mine.id}/releases`)).body).toEqual([]);
   });
 
   it('tell nothing by counts and totals', async () => {

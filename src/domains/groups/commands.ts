@@ -143,6 +143,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
       const ids = mayRename ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
       // Only what is read under the lock counts: somebody else may have renamed or moved the group a moment ago.
       const before = await getGroup(tx, { id: found.id });
+      requireGroupAbility(tx, before, 'admin_group');
       if (before.parent_id !== found.parent_id) throw conflict('The group was moved meanwhile');
       const { name = before.name, path = before.path } = changes;
       const isRenamed = name !== before.name || path !== before.path;
@@ -206,6 +207,8 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       if (place) await requireUnmarked(tx, place);
       if (place?.traversal_ids.includes(found.id)) throw invalid({ base: ['A group cannot be moved below itself.'] });
       const before = await getGroup(tx, { id: found.id });
+      requireGroupAbility(tx, before, 'admin_group');
+      if (parent) requireGroupAbility(tx, await getGroup(tx, { id: parent.id }), 'create_subgroup');
       if (place && before.visibility_level > place.visibility_level) {
         throw aboveParent(before.visibility_level, place.visibility_level);
       }

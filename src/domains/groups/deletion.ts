@@ -65,7 +65,7 @@ export const restoreGroup = async (ctx: Context, id: IdOrPath): Promise<GroupRow
 export const removeGroup = async (ctx: Context, id: IdOrPath): Promise<void> => {
   const group = await getGroup(ctx, id);
   requireGroupAbility(ctx, group, 'remove_group');
-  await ctx.transaction((tx) => removeTree(tx, group));
+  await ctx.transaction(async (tx) => removeTree(tx, await lockMark(tx, group)));
 };
 
 /** Removes the groups whose days are over, each in a transaction of its own. For the job. */
@@ -97,7 +97,9 @@ export const removeDueGroups = async (ctx: Context): Promise<void> => {
 /** The group as it is now; nobody else marks, restores or removes it until the end of the transaction. */
 const lockMark = async (tx: Tx, { id }: GroupRow): Promise<GroupRow> => {
   await tx.db.selectFrom('namespaces').select('id').where('id', '=', id).forUpdate().execute();
-  return getGroup(tx, { id });
+  const group = await getGroup(tx, { id });
+  requireGroupAbility(tx, group, 'remove_group');
+  return group;
 };
 
 const setMark = async (tx: Tx, group: GroupRow, marked: boolean): Promise<void> => {

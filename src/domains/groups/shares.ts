@@ -3,7 +3,7 @@ import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, SHARED_ROLES } from '#domains/access/model.ts';
 import { namespaceIsVisible } from '#domains/access/policy.ts';
 import { today } from '#platform/clock.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { describedGroup } from './described.ts';
@@ -33,16 +33,17 @@ export interface ShareRow {
  * @throws DomainError `not_found` for either group, `forbidden`, `conflict` when it is shared with it already
  */
 export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, share: NewShare): Promise<GroupRow> => {
-  const group = await getGroup(ctx, id);
-  requireGroupAbility(ctx, group, 'share_group');
+  const given = await getGroup(ctx, id);
+  requireGroupAbility(ctx, given, 'share_group');
   checkShare(ctx, share);
   const other = await getGroup(ctx, withId);
-  if (other.id === group.id) throw invalid({ base: ['A group cannot be shared with itself.'] });
-  if (other.traversal_ids[0] !== group.traversal_ids[0] && (await isSharingLocked(ctx, group.traversal_ids))) {
-    throw forbidden('Sharing with groups outside of this hierarchy is locked');
-  }
+  if (other.id === given.id) throw invalid({ base: ['A group cannot be shared with itself.'] });
   const { group_access: access_level, expires_at = null } = share;
   return ctx.transaction(async (tx) => {
+    const group = await lockShared(tx, given);
+    if (other.traversal_ids[0] !== group.traversal_ids[0] && (await isSharingLocked(tx, group.traversal_ids))) {
+      throw forbidden('Sharing with groups outside of this hierarchy is locked');
+    }
     const inserted = await tx.db
       .insertInto('namespace_shares')
       .values({ namespace_id: group.id, shared_with_id: other.id, access_level, expires_at })
@@ -68,11 +69,26 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
   });
 };
 
+/** The group as it is under the lock: the caller may have lost their role since it was read. */
+const lockShared = async (tx: Tx, { id, traversal_ids }: GroupRow): Promise<GroupRow> => {
+  await tx.db
+    .selectFrom('namespaces')
+    .select('id')
+    .where(sql<boolean>`id = any (${traversal_ids}::bigint[])`)
+    .orderBy('id')
+    .forNoKeyUpdate()
+    .execute();
+  const group = await getGroup(tx, { id });
+  requireGroupAbility(tx, group, 'share_group');
+  return group;
+};
+
 /** Takes that back. @throws DomainError `not_found`, `forbidden` */
 export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath): Promise<void> => {
-  const group = await getGroup(ctx, id);
-  requireGroupAbility(ctx, group, 'share_group');
+  const given = await getGroup(ctx, id);
+  requireGroupAbility(ctx, given, 'share_group');
   await ctx.transaction(async (tx) => {
+    const group = await lockShared(tx, given);
     const removed = await tx.db
       .deleteFrom('namespace_shares')
       .using('namespaces')

@@ -11,6 +11,7 @@ import {
   eventOf,
   findRow,
   joinSource,
+  lockManaged,
   lockSource,
   type MemberTableRow,
   refresh,
@@ -43,14 +44,15 @@ export interface RemovalOptions {
  *
  * @throws DomainError `forbidden`, `not_found` (User), `conflict` when he is one already, `parameters`, `invalid`
  */
-export const addMember = async (ctx: Context, source: MemberSource, input: NewMember): Promise<MemberRow> => {
-  requireAdminMembers(ctx, source);
-  checkLevel(source, input.access_level);
-  requireLevel(ctx, source, input.access_level);
+export const addMember = async (ctx: Context, given: MemberSource, input: NewMember): Promise<MemberRow> => {
+  requireAdminMembers(ctx, given);
+  checkLevel(given, input.access_level);
+  requireLevel(ctx, given, input.access_level);
   checkExpiry(ctx, input.expires_at);
   const { user_id, access_level, expires_at = null } = input;
   return ctx.transaction(async (tx) => {
-    await lockSource(tx, source);
+    const source = await lockManaged(tx, given);
+    requireLevel(tx, source, access_level);
     await joinSource(tx, source, { user_id, access_level, expires_at, created_by_id: ctx.actor.userId });
     return getMember(tx, source, user_id);
   });
@@ -63,19 +65,19 @@ export const addMember = async (ctx: Context, source: MemberSource, input: NewMe
  */
 export const updateMember = async (
   ctx: Context,
-  source: MemberSource,
+  given: MemberSource,
   userId: number,
   changes: MemberChanges,
 ): Promise<MemberRow> => {
-  requireAdminMembers(ctx, source);
-  if (changes.access_level !== undefined) checkLevel(source, changes.access_level);
+  requireAdminMembers(ctx, given);
+  if (changes.access_level !== undefined) checkLevel(given, changes.access_level);
   checkExpiry(ctx, changes.expires_at);
   return ctx.transaction(async (tx) => {
-    await lockSource(tx, source);
+    const source = await lockManaged(tx, given);
     const before = await findRow(tx, source, userId);
     if (!before) throw notFound();
     const { access_level = before.access_level, expires_at = before.expires_at } = changes;
-    requireLevel(ctx, source, before.access_level, access_level);
+    requireLevel(tx, source, before.access_level, access_level);
     if (access_level !== before.access_level) await checkInherited(tx, source, userId, access_level);
     if (access_level < OWNER) await requireAnotherOwner(tx, source, before);
     const row = await tx.db
@@ -113,17 +115,18 @@ export const updateMember = async (
  */
 export const removeMember = async (
   ctx: Context,
-  source: MemberSource,
+  given: MemberSource,
   userId: number,
   options: RemovalOptions = {},
 ): Promise<void> => {
   const leaves = ctx.actor.userId === userId;
-  if (!leaves) requireAdminMembers(ctx, source);
+  if (!leaves) requireAdminMembers(ctx, given);
   await ctx.transaction(async (tx) => {
-    await lockSource(tx, source);
+    if (leaves) await lockSource(tx, given);
+    const source = leaves ? given : await lockManaged(tx, given);
     const row = await findRow(tx, source, userId);
     if (!row) throw notFound();
-    if (!leaves) requireLevel(ctx, source, row.access_level);
+    if (!leaves) requireLevel(tx, source, row.access_level);
     await requireAnotherOwner(tx, source, row);
     await tx.db.deleteFrom('members').where('id', '=', row.id).execute();
     const below =

@@ -1,9 +1,10 @@
 import { sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { joinSource, lockSource } from './membership.ts';
+import { joinSource, lockManaged } from './membership.ts';
 import { levelOn, projectSource } from './model.ts';
 import { requireAdminMembers } from './policy.ts';
 
@@ -14,11 +15,12 @@ import { requireAdminMembers } from './policy.ts';
  * @throws DomainError `forbidden`
  */
 export const copyMembers = async (ctx: Context, from: ProjectRow, to: ProjectRow): Promise<number> => {
-  const source = projectSource(to);
-  requireAdminMembers(ctx, source);
+  const given = projectSource(to);
+  requireAdminMembers(ctx, given);
   requireAbility(ctx, from, 'import_members');
   return ctx.transaction(async (tx) => {
-    await lockSource(tx, source);
+    const source = await lockManaged(tx, given);
+    requireAbility(tx, await getProject(tx, { id: from.id }), 'import_members');
     const people = await tx.db
       .selectFrom('members')
       .innerJoin('users', 'users.id', 'members.user_id')

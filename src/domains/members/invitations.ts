@@ -20,7 +20,7 @@ import {
   invitationUpdated,
 } from './events.ts';
 import { wantsMails } from './mails.ts';
-import { checkExpiry, checkLevel, joinSource, lockSource, placed } from './membership.ts';
+import { checkExpiry, checkLevel, joinSource, lockManaged, lockSource, placed } from './membership.ts';
 import { describedSource, groupSource, type MemberSource, projectSource, scopeOf } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 
@@ -76,22 +76,22 @@ const invitations = (ctx: Context, search: string | undefined) => {
 const BY_ID: readonly SortKey<InvitationRow>[] = [{ by: sql.ref('id'), of: (row) => row.id }];
 
 /**
- * Invites whoever has the address, by a mail with a link. Nothing tells whether somebody here has it: who does becomes a
- * member by the link, or when he next signs in; who does not, as soon as an account has the address confirmed.
+ * Invites whoever has the address, by a mail with a link. Nothing tells whose it is: they become a member by the link, and
+ * without it only where their profile shows the address to everyone.
  *
  * @throws DomainError `forbidden`, `parameters`, `invalid`, `conflict` when the address is invited already,
  * `too_many_requests`
  */
 export const invite = async (
   ctx: Context,
-  source: MemberSource,
-  { email: given, access_level, expires_at = null }: NewInvitation,
+  given: MemberSource,
+  { email: address, access_level, expires_at = null }: NewInvitation,
 ): Promise<InvitationRow> => {
-  requireAdminMembers(ctx, source);
-  checkLevel(source, access_level);
-  requireLevel(ctx, source, access_level);
+  requireAdminMembers(ctx, given);
+  checkLevel(given, access_level);
+  requireLevel(ctx, given, access_level);
   checkExpiry(ctx, expires_at);
-  const email = given.trim();
+  const email = address.trim();
   if (email.length > MAX_ADDRESS || !ADDRESS.test(email)) throw invalid({ email: ['is invalid'] });
   const { allowed, retryAfterSeconds } = await hit(ctx.services, `invitations:${ctx.actor.userId}`, PER_PERSON);
   if (!allowed) {
@@ -99,7 +99,8 @@ export const invite = async (
   }
   const token = randomToken(32);
   return ctx.transaction(async (tx) => {
-    await lockSource(tx, source);
+    const source = await lockManaged(tx, given);
+    requireLevel(tx, source, access_level);
     const row = await tx.db
       .insertInto('invitations')
       .values({
@@ -123,18 +124,19 @@ export const invite = async (
 /** Changes the level or expiry of an invitation. @throws DomainError `forbidden`, `not_found`, `parameters`, `invalid` */
 export const updateInvitation = async (
   ctx: Context,
-  source: MemberSource,
+  given: MemberSource,
   email: string,
   changes: { readonly access_level?: number | undefined; readonly expires_at?: string | null | undefined },
 ): Promise<InvitationRow> => {
-  requireAdminMembers(ctx, source);
-  if (changes.access_level !== undefined) checkLevel(source, changes.access_level);
+  requireAdminMembers(ctx, given);
+  if (changes.access_level !== undefined) checkLevel(given, changes.access_level);
   checkExpiry(ctx, changes.expires_at);
   return ctx.transaction(async (tx) => {
+    const source = await lockManaged(tx, given);
     const before = await find(tx, source, email).forUpdate().executeTakeFirst();
     if (!before) throw notFound();
     const { access_level = before.access_level, expires_at = before.expires_at } = changes;
-    requireLevel(ctx, source, before.access_level, access_level);
+    requireLevel(tx, source, before.access_level, access_level);
     const row = await tx.db
       .updateTable('invitations')
       .set({ access_level, expires_at })
@@ -147,12 +149,13 @@ export const updateInvitation = async (
 };
 
 /** Takes an invitation back: its link ends. @throws DomainError `forbidden`, `not_found` */
-export const deleteInvitation = async (ctx: Context, source: MemberSource, email: string): Promise<void> => {
-  requireAdminMembers(ctx, source);
+export const deleteInvitation = async (ctx: Context, given: MemberSource, email: string): Promise<void> => {
+  requireAdminMembers(ctx, given);
   await ctx.transaction(async (tx) => {
+    const source = await lockManaged(tx, given);
     const row = await find(tx, source, email).forUpdate().executeTakeFirst();
     if (!row) throw notFound();
-    requireLevel(ctx, source, row.access_level);
+    requireLevel(tx, source, row.access_level);
     await tx.db.deleteFrom('invitations').where('id', '=', row.id).execute();
     tx.emit(invitationDeleted, eventOf(source, row));
   });
@@ -189,17 +192,15 @@ export const acceptInvitation = async (ctx: Context, token: string): Promise<voi
   });
 };
 
-/** Accepts what these people are invited to by the addresses that they have confirmed. For the follower. */
+/**
+ * Accepts what these people are invited to by the address that they show on their profile. By another one they would tell
+ * the inviter that it is theirs: that is for them to decide, by the link. For the follower.
+ */
 export const acceptForUsers = async (tx: Tx, userIds: readonly number[]): Promise<void> => {
   const { rows } = await sql<InvitationRow & { user_id: number }>`
-    select ${sql.join(COLUMNS.map((name) => sql.ref(`i.${name}`)))}, mine.user_id from invitations i
-    join (
-      select id as user_id, email from users where confirmed_at is not null and state = 'active'
-      union all
-      select e.user_id, e.email from emails e join users u on u.id = e.user_id and u.state = 'active'
-        where e.confirmed_at is not null
-    ) mine on lower(mine.email) = lower(i.email)
-    where mine.user_id = any (${userIds}::bigint[])
+    select ${sql.join(COLUMNS.map((name) => sql.ref(`i.${name}`)))}, mine.id as user_id from invitations i
+    join users mine on lower(mine.public_email) = lower(i.email)
+    where mine.id = any (${userIds}::bigint[]) and mine.state = 'active' and mine.confirmed_at is not null
     order by i.id for update of i`.execute(tx.db);
   for (const row of rows) await accept(tx, row, row.user_id);
 };

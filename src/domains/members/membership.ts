@@ -1,6 +1,8 @@
 import { type Selectable, sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { GUEST, MINIMAL, ROLES, roleName } from '#domains/access/model.ts';
+import { getGroup } from '#domains/groups/queries.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { today } from '#platform/clock.ts';
@@ -9,7 +11,8 @@ import type { Members } from '#platform/db/tables.ts';
 import { badParameters, conflict, invalid, notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { type MemberPayload, memberAdded } from './events.ts';
-import { ancestorIds, describedSource, type MemberSource, scopeOf } from './model.ts';
+import { ancestorIds, describedSource, groupSource, type MemberSource, projectSource, scopeOf } from './model.ts';
+import { requireAdminMembers } from './policy.ts';
 
 // What every way into a group or project shares: by an Owner or Maintainer, by a request that was granted, by invitation.
 
@@ -77,6 +80,22 @@ export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> =>
   const { rows } = await sql`
     select 1 from ${sql.table(table)} where id = any (${ids}::bigint[]) order by id for no key update`.execute(tx.db);
   if (rows.length < ids.length) throw notFound(source.kind === 'group' ? 'Group' : 'Project');
+};
+
+/**
+ * The group or project whose members the caller is about to change, as it is under the lock: they may have lost their role
+ * since it was read.
+ *
+ * @throws DomainError `not_found`, `forbidden`
+ */
+export const lockManaged = async (tx: Tx, given: MemberSource): Promise<MemberSource> => {
+  await lockSource(tx, given);
+  const source =
+    given.kind === 'group'
+      ? groupSource(await getGroup(tx, { id: given.group.id }))
+      : projectSource(await getProject(tx, { id: given.project.id }));
+  requireAdminMembers(tx, source);
+  return source;
 };
 
 /** Memberships of projects are read where they are; those of groups are kept worked out. */

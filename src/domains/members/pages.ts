@@ -21,6 +21,7 @@ export const pages: readonly Page[] = [
         return visit.show(layout({ title: 'Invitation', visit, body }), { status: 404 });
       }
       const body = html`<p>You are invited to the ${found.kind} <strong>${found.name}</strong> as ${roleName(found.invitation.access_level)}.</p>
+<p>If you accept, those who manage its members learn that ${found.invitation.email} is your address.</p>
 !${form(visit, `${INVITE}/${encodeURIComponent(token)}`, button('Accept the invitation'))}`;
       return visit.show(layout({ title: 'Invitation', visit, body }));
     },

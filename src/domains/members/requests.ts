@@ -10,7 +10,7 @@ import { badRequest, forbidden, notFound, unauthenticated } from '#platform/erro
 import { isoTime } from '#platform/time.ts';
 import { accessDenied, accessRequested, accessWithdrawn, type MemberPayload } from './events.ts';
 import { tellManagers } from './mails.ts';
-import { checkLevel, findRow, isMember, joinSource, lockSource, placed } from './membership.ts';
+import { checkLevel, findRow, isMember, joinSource, lockManaged, lockSource, placed } from './membership.ts';
 import { describedSource, levelOn, type MemberSource, scopeOf } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 import { getMember, type MemberRow } from './queries.ts';
@@ -76,15 +76,16 @@ export const requestAccess = async (ctx: Context, source: MemberSource): Promise
  */
 export const approveRequest = async (
   ctx: Context,
-  source: MemberSource,
+  given: MemberSource,
   userId: number,
   access_level: number = DEVELOPER,
 ): Promise<MemberRow> => {
-  requireAdminMembers(ctx, source);
-  checkLevel(source, access_level);
-  requireLevel(ctx, source, access_level);
+  requireAdminMembers(ctx, given);
+  checkLevel(given, access_level);
+  requireLevel(ctx, given, access_level);
   return ctx.transaction(async (tx) => {
-    await lockSource(tx, source);
+    const source = await lockManaged(tx, given);
+    requireLevel(tx, source, access_level);
     await takeRequest(tx, source, userId);
     await joinSource(tx, source, { user_id: userId, access_level, expires_at: null, created_by_id: ctx.actor.userId });
     return getMember(tx, source, userId);
@@ -92,10 +93,11 @@ export const approveRequest = async (
 };
 
 /** Turns a request down; who asked may take it back. @throws DomainError `forbidden`, `not_found` */
-export const denyRequest = async (ctx: Context, source: MemberSource, userId: number): Promise<void> => {
+export const denyRequest = async (ctx: Context, given: MemberSource, userId: number): Promise<void> => {
   const withdraws = ctx.actor.userId === userId;
-  if (!withdraws) requireAdminMembers(ctx, source);
+  if (!withdraws) requireAdminMembers(ctx, given);
   await ctx.transaction(async (tx) => {
+    const source = withdraws ? given : await lockManaged(tx, given);
     const row = await takeRequest(tx, source, userId);
     tx.emit(withdraws ? accessWithdrawn : accessDenied, await eventOf(tx, source, row));
   });

@@ -2,9 +2,10 @@ import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { checkShare, isSharingLocked, type NewShare } from '#domains/groups/shares.ts';
+import { lockProject } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { projectShared, projectUnshared } from './events.ts';
@@ -26,16 +27,18 @@ export interface ProjectShareRow {
  */
 export const shareProject = async (
   ctx: Context,
-  project: ProjectRow,
+  given: ProjectRow,
   groupId: IdOrPath,
   share: NewShare,
 ): Promise<ProjectShareRow> => {
-  requireAbility(ctx, project, 'admin_share');
+  requireAbility(ctx, given, 'admin_share');
   checkShare(ctx, share);
-  requireLevel(ctx, projectSource(project), share.group_access);
+  requireLevel(ctx, projectSource(given), share.group_access);
   const group = await getGroup(ctx, groupId);
   const { group_access, expires_at = null } = share;
   return ctx.transaction(async (tx) => {
+    const project = await lockShared(tx, given);
+    requireLevel(tx, projectSource(project), group_access);
     if (await isSharingLocked(tx, project.namespace.traversal_ids)) {
       throw forbidden('Sharing projects of this group is locked');
     }
@@ -63,10 +66,18 @@ export const shareProject = async (
   });
 };
 
+/** The project as it is under the lock: the caller may have lost their role since it was read. */
+const lockShared = async (tx: Tx, { id }: ProjectRow): Promise<ProjectRow> => {
+  const project = await lockProject(tx, id);
+  requireAbility(tx, project, 'admin_share');
+  return project;
+};
+
 /** Takes that back. @throws DomainError `forbidden`, `not_found` */
-export const unshareProject = async (ctx: Context, project: ProjectRow, groupId: IdOrPath): Promise<void> => {
-  requireAbility(ctx, project, 'admin_share');
+export const unshareProject = async (ctx: Context, given: ProjectRow, groupId: IdOrPath): Promise<void> => {
+  requireAbility(ctx, given, 'admin_share');
   await ctx.transaction(async (tx) => {
+    const project = await lockShared(tx, given);
     const removed = await tx.db
       .deleteFrom('project_shares')
       .using('namespaces')

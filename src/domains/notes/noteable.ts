@@ -4,7 +4,8 @@ import { type IssueRow, issueWebUrl } from '#domains/issues/model.ts';
 import { getIssue, issuesByIds } from '#domains/issues/queries.ts';
 import { getMergeRequest } from '#domains/merge-requests/queries.ts';
 import { type ProjectRow, projectScope, projectWebUrl } from '#domains/projects/model.ts';
-import { getProject } from '#domains/projects/queries.ts';
+import { can } from '#domains/projects/policy.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import type { Commit } from '#domains/repositories/model.ts';
 import { codeAudience } from '#domains/repositories/policy.ts';
 import { getCommit } from '#domains/repositories/queries.ts';
@@ -62,8 +63,9 @@ export const getNoteableById = async (ctx: Context, kind: NoteableKind, id: numb
     kind === 'issue'
       ? (await issuesByIds(ctx, [id])).get(id)
       : await ctx.db.selectFrom('merge_requests').select(['project_id', 'iid']).where('id', '=', id).executeTakeFirst();
-  if (!found) throw notFound();
-  return getNoteable(ctx, await getProject(ctx, { id: found.project_id }), kind, found.iid);
+  const project = found && (await findProject(ctx, { id: found.project_id }));
+  if (!project || !can(ctx, project, kind === 'issue' ? 'read_issue' : 'read_merge_request')) throw notFound();
+  return getNoteable(ctx, project, kind, found.iid);
 };
 
 const TYPES = { issue: 'Issue', merge_request: 'MergeRequest', commit: 'Commit' } as const;

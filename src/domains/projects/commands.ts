@@ -175,6 +175,7 @@ export const setArchived = async (ctx: Context, given: ProjectRow, archived: boo
   requireAbility(ctx, given, 'archive_project');
   return ctx.transaction(async (tx) => {
     const before = await lockProject(tx, given.id);
+    requireAbility(tx, before, 'archive_project');
     if (before.archived === archived) return before;
     await tx.db.updateTable('projects').set({ archived, updated_at: sql`now()` }).where('id', '=', before.id).execute();
     const after = await getProject(tx, { id: before.id });

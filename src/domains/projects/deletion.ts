@@ -35,6 +35,7 @@ export const deleteProject = async (
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   return ctx.transaction(async (tx) => {
     const project = await lockProject(tx, given.id);
+    requireAbility(tx, project, 'remove_project');
     const isMarked = project.marked_for_deletion_on !== null;
     if (options.permanentlyRemove && !isMarked) throw badRequest('Project must be marked for deletion first.');
     if ((options.permanentlyRemove || options.fullPath !== undefined) && options.fullPath !== project.full_path) {
@@ -54,6 +55,7 @@ export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<P
   requireAbility(ctx, given, 'remove_project');
   return ctx.transaction(async (tx) => {
     const project = await lockProject(tx, given.id);
+    requireAbility(tx, project, 'remove_project');
     if (project.marked_for_deletion_on === null) throw badRequest('Project has not been marked for deletion');
     return setMark(tx, project, false);
   });
@@ -62,7 +64,11 @@ export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<P
 /** Removes a project at once, whatever the settings say. @throws DomainError `forbidden` */
 export const removeProject = async (ctx: Context, given: ProjectRow): Promise<void> => {
   requireAbility(ctx, given, 'remove_project');
-  await ctx.transaction(async (tx) => remove(tx, await lockProject(tx, given.id)));
+  await ctx.transaction(async (tx) => {
+    const project = await lockProject(tx, given.id);
+    requireAbility(tx, project, 'remove_project');
+    await remove(tx, project);
+  });
 };
 
 /** Removes the projects whose days are over, each in a transaction of its own. For the job. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { visibilityName } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
-import { getNamespace } from '#domains/groups/queries.ts';
+import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
@@ -23,8 +23,7 @@ import { getProject } from './queries.ts';
 export const transferProject = async (ctx: Context, given: ProjectRow, target: IdOrPath): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'transfer_project');
   const namespace = await getNamespace(ctx, target);
-  if (namespace.kind === 'group') requireGroupAbility(ctx, namespace, 'create_projects');
-  else if (namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();
+  requireTarget(ctx, namespace);
   return ctx.transaction(async (tx) => {
     // By id, as everybody does who takes two.
     for (const id of [given.namespace_id, namespace.id].toSorted((a, b) => a - b)) await lockPlace(tx, id);
@@ -32,6 +31,8 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
     if (!place) throw notFound('Namespace');
     await requireUnmarked(tx, place);
     const before = await lockProject(tx, given.id);
+    requireAbility(tx, before, 'transfer_project');
+    requireTarget(tx, await getNamespace(tx, { id: namespace.id }));
     if (before.namespace_id !== given.namespace_id) throw conflict('The project was moved meanwhile');
     if (before.namespace_id === place.id) throw invalid({ new_namespace: ['Project is already in this namespace.'] });
     await allowedVisibility(tx, place, visibilityName(before.visibility_level));
@@ -56,4 +57,10 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
     });
     return after;
   });
+};
+
+/** A group where the caller may create projects, or their own namespace. @throws DomainError `forbidden` */
+const requireTarget = (ctx: Pick<Context, 'actor'>, namespace: NamespaceRow): void => {
+  if (namespace.kind === 'group') requireGroupAbility(ctx, namespace, 'create_projects');
+  else if (namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();
 };

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import pg from 'pg';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { getProject } from '#domains/projects/queries.ts';
+import { can } from '#domains/projects/policy.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { invalid, notFound } from '#platform/errors.ts';
@@ -41,8 +42,8 @@ export const getLinkPlace = async (
     .select(['releases.project_id', 'releases.tag'])
     .where('release_links.id', '=', id)
     .executeTakeFirst();
-  if (!found) throw notFound();
-  const project = await getProject(ctx, { id: found.project_id });
+  const project = found && (await findProject(ctx, { id: found.project_id }));
+  if (!project || !can(ctx, project, 'read_release')) throw notFound();
   await getRelease(ctx, project, found.tag);
   return { project, tag: found.tag };
 };

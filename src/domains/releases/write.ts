@@ -43,7 +43,7 @@ export const chosenMilestones = async (
     titles?.filter((title) => !rows.some((row) => row.title === title)) ??
     ids?.filter((id) => !rows.some((row) => row.id === id)) ??
     [];
-  if (missing.length > 0) throw badRequest(`Milestone(s) not found: ${missing.join(', ')}`);
+  if (missing.length > 0) throw badRequest('Milestone(s) not found');
   return [...new Set(rows.map(({ id }) => id))];
 };
 

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
-import { getProject } from '#domains/projects/queries.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
@@ -96,8 +96,8 @@ export const getProtectedBranchById = async (
 ): Promise<{ readonly project: ProjectRow; readonly branch: ProtectedBranch }> => {
   const [branch] = await read(ctx, sql`b.id = ${id}`);
   if (!branch) throw notFound();
-  const project = await getProject(ctx, { id: branch.project_id });
-  requireAbility(ctx, project, 'read_protected_branch');
+  const project = await findProject(ctx, { id: branch.project_id });
+  if (!project || !can(ctx, project, 'read_protected_branch')) throw notFound();
   return { project, branch };
 };
 
