@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Actor, Client } from './context.ts';
+import { networkOf } from './network.ts';
 
 /**
  * On whose behalf work is done, for bounds deep below the domains: whatever a request starts counts as its caller's,
@@ -15,7 +16,7 @@ export const nameCaller = (actor: Pick<Actor, 'userId' | 'isSystem'>, client: Cl
   const request = storage.getStore();
   if (!request || actor.isSystem) return;
   if (actor.userId !== null) request.key = `user:${actor.userId}`;
-  else if (client.ip !== null) request.key = `ip:${client.ip}`;
+  else if (client.ip !== null) request.key = `ip:${networkOf(client.ip)}`;
 };
 
 /** Null for the hub itself: jobs, followers, and requests before it is known who asks. */

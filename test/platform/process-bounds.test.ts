@@ -73,6 +73,13 @@ it('what nobody may wait for is refused at once', () => {
   expect(as('c', () => bound.takeNow())).toBeTypeOf('function');
 });
 
+it('the addresses of one customer are one caller', () => {
+  const bound = createBound({ ofCaller: 1, ofAll: 2 });
+  as('2001:db8:1:2::1', () => bound.takeNow());
+  expect(() => as('2001:db8:1:2:ffff::2', () => bound.takeNow())).toThrow(expect.objectContaining(TOO_MANY));
+  expect(as('2001:db8:1:3::1', () => bound.takeNow())).toBeTypeOf('function');
+});
+
 it('whoever goes away no longer waits', async () => {
   const { turns, releases, ask } = setUp({ ofCaller: 1, ofAll: 1, waiting: { ofCaller: 9, ofAll: 9 } });
   const gone = new AbortController();
