@@ -131,6 +131,7 @@ const graphqlMount =
         const session = readCookie(headers, sessionCookieName(services.urls));
         return session === null ? null : csrfToken(services.secretKey, session);
       },
+      limits: services.config,
       addressOf: (request) => callerAddress(request, trusted),
       graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
       log: services.log,

@@ -22,6 +22,8 @@ import { type Engine, type Prepared, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
 import { walkFields } from './fields.ts';
 import { Frame } from './frame.ts';
+import { limitError } from './limits.ts';
+import type { Seat } from './live-bounds.ts';
 import { Doubts } from './live-doubts.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
 
@@ -30,6 +32,8 @@ export type RightsCheck = (viewers: readonly Actor[], event: EventRow) => Promis
 
 /** Where a subscriber's frames go. */
 export interface LiveSink {
+  /** What it holds is counted here. */
+  readonly seat: Seat;
   send(frame: Frame): void;
   /** Settles when more may be sent without piling up. */
   ready(): Promise<void>;
@@ -61,6 +65,8 @@ interface Viewer {
 interface Member {
   readonly viewer: Viewer;
   readonly sink: LiveSink;
+  /** Gives back its place among the subscriptions. */
+  readonly release: () => void;
   /** Live events up to this position are not for it: they came before, or by its replay. */
   readonly from: number;
   /** Live frames that wait for the replay to end; null once it is live. */
@@ -85,6 +91,10 @@ interface Group {
 
 /** How often those who may no longer come in at all are looked for. */
 const VALIDITY_MS = 5_000;
+/** What a document takes of memory, by its weight: measured, and rounded up. */
+const BYTES_PER_WEIGHT = 500;
+/** What any subscription takes. */
+const SUBSCRIPTION_BYTES = 4_096;
 /** Characters of frames kept for a subscriber during its replay. */
 const MAX_WAITING = 2_000_000;
 /** What was found about a page of history holds for as long: a slow reader may take minutes for it. */
@@ -124,12 +134,16 @@ export class LiveHub {
     return size;
   }
 
-  /** Begins a subscription. Returns what ends it, or why it was refused. `sink` may get frames before this returns. */
+  /**
+   * Begins a subscription. Returns what ends it, or why it was refused. `sink` may get frames before this returns.
+   * `keptBytes` is what its transport keeps for as long as it lasts.
+   */
   async subscribe(
     ctx: Context,
     prepared: Prepared,
     bound: ValidatedExecutionArgs,
     sink: LiveSink,
+    keptBytes = 0,
   ): Promise<(() => void) | Refused> {
     const { feed } = this.#options;
     const shape = this.#shapeOf(prepared);
@@ -147,13 +161,27 @@ export class LiveHub {
     } catch (error) {
       return new Refused([maskError(error, ctx)]);
     }
+    const release = sink.seat.subscribe({
+      document: prepared,
+      documentBytes: prepared.weight * BYTES_PER_WEIGHT,
+      ownBytes: SUBSCRIPTION_BYTES + keptBytes + JSON.stringify(bound.variableValues.coerced).length,
+    });
+    if (typeof release === 'string') return new Refused([limitError(release)]);
     // Nothing below waits: between reading the head and joining the group no event may pass.
     const viewer = this.#viewerOf(ctx.actor);
     const group = this.#groupOf({ prepared, shape, field, filter, args, bound, viewer });
     const head = feed.head();
     // Another process may have been a moment ahead of this one.
     const from = Math.max(head, after ?? 0);
-    const member: Member = { viewer, sink, from, waiting: after === null ? null : [], waitingLength: 0, closed: false };
+    const member: Member = {
+      viewer,
+      sink,
+      release,
+      from,
+      waiting: after === null ? null : [],
+      waitingLength: 0,
+      closed: false,
+    };
     viewer.members++;
     group.members.add(member);
     if (after !== null) {
@@ -291,7 +319,7 @@ export class LiveHub {
         }
       }
       const waiting = member.waiting ?? [];
-      member.waiting = null;
+      this.#endWaiting(member);
       for (const frame of waiting) if (!member.closed) member.sink.send(frame);
     } catch (error) {
       if (member.closed) return;
@@ -307,9 +335,19 @@ export class LiveHub {
       member.sink.send(frame);
       return;
     }
+    const { length } = frame.json;
+    if (member.waitingLength + length > MAX_WAITING || !member.sink.seat.hold(length)) {
+      this.#drop(group, member);
+      return;
+    }
     member.waiting.push(frame);
-    member.waitingLength += frame.json.length;
-    if (member.waitingLength > MAX_WAITING) this.#drop(group, member);
+    member.waitingLength += length;
+  }
+
+  #endWaiting(member: Member): void {
+    member.waiting = null;
+    member.sink.seat.release(member.waitingLength);
+    member.waitingLength = 0;
   }
 
   #drop(group: Group, member: Member): void {
@@ -320,6 +358,8 @@ export class LiveHub {
   #close(group: Group, member: Member): void {
     if (member.closed) return;
     member.closed = true;
+    member.release();
+    this.#endWaiting(member);
     group.members.delete(member);
     if (--member.viewer.members === 0) this.#viewers.delete(member.viewer.key);
     if (group.members.size > 0) return;

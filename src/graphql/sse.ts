@@ -4,10 +4,13 @@ import type { Context } from '#platform/context.ts';
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import { asChunk, Frame } from './frame.ts';
 import type { LiveHub, LiveSink } from './live.ts';
+import type { Seat } from './live-bounds.ts';
 
 /** Bytes that may wait for a slow reader before its connection is cut; it may come back with its cursor. */
 const MAX_BUFFERED = 1_000_000;
 const HEARTBEAT_MS = 12_000;
+/** How long a reader may be behind without ever catching up. */
+const MAX_BEHIND_MS = 60_000;
 
 const COMMENT = Buffer.from(':\n\n');
 const COMMENT_CHUNK = asChunk(COMMENT);
@@ -24,6 +27,7 @@ export class EventStreams {
   open(
     response: ServerResponse,
     headers: Readonly<Record<string, number | string | string[] | undefined>>,
+    seat: Seat,
   ): EventStream {
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) response.setHeader(name, value);
     response.writeHead(200, {
@@ -33,7 +37,7 @@ export class EventStreams {
       'x-accel-buffering': 'no',
     });
     response.flushHeaders();
-    const stream = new EventStream(response);
+    const stream = new EventStream(response, seat);
     this.#streams.add(stream);
     response.once('close', () => this.#streams.delete(stream));
     stream.beat();
@@ -51,20 +55,32 @@ export class EventStreams {
  * socket, chunk framing included; where the response is not chunked or has to wait its turn they go through it.
  */
 export class EventStream implements LiveSink {
+  readonly seat: Seat;
   readonly #response: ServerResponse;
+  #held = 0;
+  #heldSince = 0;
 
-  constructor(response: ServerResponse) {
+  constructor(response: ServerResponse, seat: Seat) {
     this.#response = response;
+    this.seat = seat;
     response.socket?.setTimeout(0);
     response.socket?.setNoDelay(true);
+    const onDrain = () => this.#hold();
+    response.socket?.on('drain', onDrain);
+    response.once('close', () => {
+      response.socket?.off('drain', onDrain);
+      seat.leave();
+    });
   }
 
   send(frame: Frame): void {
     this.#write(frame.chunk, frame.event);
   }
 
+  /** Shows that the hub is there, and drops a reader that has not caught up for a while. */
   beat(): void {
     this.#write(COMMENT_CHUNK, COMMENT);
+    if (this.#held > 0 && performance.now() - this.#heldSince > MAX_BEHIND_MS) this.drop();
   }
 
   onClose(handler: () => void): void {
@@ -94,7 +110,20 @@ export class EventStream implements LiveSink {
     if (response.destroyed || response.writableEnded) return;
     if (socket && response.chunkedEncoding && response.writableLength === socket.writableLength) socket.write(chunk);
     else response.write(data);
-    if (response.writableLength + (socket?.writableLength ?? 0) > MAX_BUFFERED) this.drop();
+    this.#hold();
+  }
+
+  /** Counts what waits to be read. */
+  #hold(): void {
+    const { socket, writableLength } = this.#response;
+    const waiting = writableLength + (socket?.writableLength ?? 0);
+    if (waiting === this.#held) return;
+    if (this.#held === 0) this.#heldSince = performance.now();
+    if (waiting > MAX_BUFFERED || !this.seat.hold(waiting - this.#held)) {
+      this.drop();
+      return;
+    }
+    this.#held = waiting;
   }
 }
 

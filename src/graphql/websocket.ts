@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
-import { CloseCode, handleProtocols } from 'graphql-ws';
-import { useServer } from 'graphql-ws/use/ws';
-import { type RawData, WebSocket, WebSocketServer } from 'ws';
+import { CloseCode, type ConnectionInitMessage, handleProtocols, makeServer } from 'graphql-ws';
+import { type WebSocket, WebSocketServer } from 'ws';
 import { forRequest, nameCaller } from '#platform/caller.ts';
 import type { Context } from '#platform/context.ts';
-import { checkJson, JsonLimitError } from '#platform/json.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { type Caller, type ContextOf, type Rejection, rejectionOf } from './caller.ts';
@@ -15,11 +14,14 @@ import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import type { Frame } from './frame.ts';
 import { LIMITS } from './limits.ts';
 import type { LiveHub, LiveSink } from './live.ts';
+import type { LiveBounds, Seat } from './live-bounds.ts';
 import { readParams } from './params.ts';
+import { closeSocket, type SocketExtra, serveSocket } from './socket.ts';
 
 export interface WebsocketOptions {
   readonly engine: Engine;
   readonly hub: LiveHub;
+  readonly bounds: LiveBounds;
   readonly contextOf: ContextOf;
   /** Where a request came from, proxies of ours left out. */
   readonly addressOf: (request: IncomingMessage) => string;
@@ -30,9 +32,13 @@ export const GRAPHQL_PATH = '/api/graphql';
 
 /** Frames that may wait for a slow reader before its socket is cut. */
 const MAX_QUEUED = 1_000;
-const KEEP_ALIVE_MS = 12_000;
+/** Characters of the first message's payload, which is kept for as long as the socket is open. */
+const MAX_CONNECTION_PARAMS = 16_384;
+/** How long sockets have to close when the hub stops. */
+const CLOSE_MS = 1_000;
+const TOO_MANY = 4429;
 /** By the HTTP status of the refusal; 4403 for the others. */
-const CLOSE_CODES: Readonly<Record<number, number>> = { 401: 4401, 500: 4500 };
+const CLOSE_CODES: Readonly<Record<number, number>> = { 401: 4401, 500: CloseCode.InternalServerError };
 
 /** Whether a request asks for the GraphQL socket. The server must let no other upgrade through. */
 export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =>
@@ -43,10 +49,9 @@ export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =
  * closes all sockets.
  */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
-  const { engine, hub, contextOf, addressOf, log } = options;
+  const { engine, hub, bounds, contextOf, addressOf, log } = options;
   const sockets = new WebSocketServer({
     noServer: true,
-    WebSocket: BoundedSocket,
     maxPayload: LIMITS.bodyBytes,
     perMessageDeflate: false,
     handleProtocols: (protocols) => handleProtocols(protocols),
@@ -61,7 +66,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
         socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
         return;
       }
-      sockets.handleUpgrade(request, socket, head, (websocket) => sockets.emit('connection', websocket, request));
+      sockets.handleUpgrade(request, socket, head, (websocket) => open(websocket, request));
     } catch (error) {
       log.error({ err: error }, 'a WebSocket could not be opened');
       socket.destroy();
@@ -79,71 +84,59 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     }
   };
 
-  const operations = new WeakMap<ExecutionArgs, GraphqlParams>();
-  /** One per socket, aborted when it closes. */
-  const closing = new WeakMap<object, AbortSignal>();
-  const signalOf = (socket: WebSocket): AbortSignal => {
-    let signal = closing.get(socket);
-    if (!signal) {
-      const controller = new AbortController();
-      socket.once('close', () => controller.abort());
-      signal = controller.signal;
-      closing.set(socket, signal);
-    }
-    return signal;
-  };
-
-  const protocol = useServer(
-    {
-      schema: engine.schema,
-      isProd: true,
-      onConnect: async ({ extra, connectionParams }) => {
-        try {
-          await contextOf(callerOf(extra.request, connectionParams, addressOf, signalOf(extra.socket)));
-          return true;
-        } catch (error) {
-          const { status, message } = refusalOf(error);
-          // A reason may have 123 bytes; a longer one makes `close` throw.
-          const reason = Buffer.byteLength(message) > 123 ? '' : message;
-          extra.socket.close(CLOSE_CODES[status] ?? 4403, reason);
-          return false;
-        }
-      },
-      // Asked anew for each operation: a token may have been revoked while the socket stood open.
-      onSubscribe: async ({ extra, connectionParams, subscriptions }, _id, payload) => {
-        const params = readParams(payload);
-        if (params instanceof Refused) return params.errors;
-        if (Object.keys(subscriptions).length > LIMITS.operationsPerSocket) {
-          return [new GraphQLError(`The socket exceeds the limit of ${LIMITS.operationsPerSocket} operations at once`)];
-        }
-        let ctx: Context;
-        try {
-          ctx = await contextOf(callerOf(extra.request, connectionParams, addressOf, signalOf(extra.socket)));
-        } catch (error) {
-          return [new GraphQLError(refusalOf(error).message)];
-        }
-        const prepared = engine.prepare(params);
-        if (prepared instanceof Refused) return prepared.errors;
-        const args: ExecutionArgs = {
-          schema: engine.schema,
-          document: prepared.document,
-          operationName: params.operationName,
-          contextValue: ctx,
-        };
-        operations.set(args, params);
-        return args;
-      },
-      execute: (args) => start(args),
-      subscribe: (args) => start(args),
+  const operations = new WeakMap<ExecutionArgs, { readonly params: GraphqlParams; readonly seat: Seat }>();
+  const protocol = makeServer<ConnectionInitMessage['payload'], SocketExtra>({
+    schema: engine.schema,
+    onConnect: async ({ extra, connectionParams }) => {
+      const { socket, seat } = extra;
+      if (connectionParams && JSON.stringify(connectionParams).length > MAX_CONNECTION_PARAMS) {
+        closeSocket(socket, CloseCode.BadRequest, `The payload exceeds ${MAX_CONNECTION_PARAMS} characters`);
+        return false;
+      }
+      try {
+        const { actor } = await contextOf(callerOf(extra, connectionParams, addressOf));
+        const refusal = seat.identify(actor.userId);
+        if (refusal === null) return true;
+        closeSocket(socket, TOO_MANY, refusal);
+      } catch (error) {
+        const { status, message } = refusalOf(error);
+        closeSocket(socket, CLOSE_CODES[status] ?? CloseCode.Forbidden, message);
+      }
+      return false;
     },
-    sockets,
-    KEEP_ALIVE_MS,
-  );
+    // Asked anew for each operation: a token may have been revoked while the socket stood open.
+    onSubscribe: async ({ extra, connectionParams, subscriptions }, _id, payload) => {
+      const params = readParams(payload);
+      if (params instanceof Refused) return params.errors;
+      if (Object.keys(subscriptions).length > LIMITS.operationsPerSocket) {
+        return [new GraphQLError(`The socket exceeds the limit of ${LIMITS.operationsPerSocket} operations at once`)];
+      }
+      let ctx: Context;
+      try {
+        ctx = await contextOf(callerOf(extra, connectionParams, addressOf));
+      } catch (error) {
+        return [new GraphQLError(refusalOf(error).message)];
+      }
+      const prepared = engine.prepare(params);
+      if (prepared instanceof Refused) return prepared.errors;
+      const args: ExecutionArgs = {
+        schema: engine.schema,
+        document: prepared.document,
+        operationName: params.operationName,
+        contextValue: ctx,
+      };
+      operations.set(args, { params, seat: extra.seat });
+      return args;
+    },
+    execute: (args) => start(args),
+    subscribe: (args) => start(args),
+  });
 
   const start = async (args: ExecutionArgs): Promise<ExecutionResult | AsyncIterableIterator<ExecutionResult>> => {
-    const params = operations.get(args);
+    const operation = operations.get(args);
     const ctx = args.contextValue;
-    if (!params || !isContext(ctx)) throw new Error('the operation was not prepared');
+    if (!operation || !isContext(ctx)) throw new Error('the operation was not prepared');
+    const { params, seat } = operation;
     const prepared = engine.prepare(params);
     if (prepared instanceof Refused) return { errors: prepared.errors };
     const bound = engine.bind(ctx, prepared, params.variables);
@@ -154,47 +147,47 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
         return engine.run(ctx, prepared, bound);
       });
     }
-    const queue = new FrameQueue();
-    const end = await hub.subscribe(ctx, prepared, bound, queue);
+    const queue = new FrameQueue(seat);
+    // The library keeps the message for as long as the subscription lasts.
+    const end = await hub.subscribe(ctx, prepared, bound, queue, params.query.length);
     if (end instanceof Refused) return { errors: end.errors };
     return queue.results(end);
   };
 
+  const open = (socket: WebSocket, request: IncomingMessage) => {
+    const seat = bounds.enter(addressOf(request));
+    if (typeof seat !== 'string') return serveSocket(socket, { request, seat, protocol, log });
+    socket.on('error', () => undefined);
+    closeSocket(socket, TOO_MANY, seat);
+  };
+
   return async () => {
     server.off('upgrade', onUpgrade);
-    await protocol.dispose();
+    const left = [...sockets.clients];
+    const closed = left.map((socket) => new Promise((resolve) => socket.once('close', resolve)));
+    for (const socket of left) socket.close(1001, 'Going away');
+    await Promise.race([Promise.all(closed), sleep(CLOSE_MS, undefined, { ref: false })]);
     for (const socket of sockets.clients) socket.terminate();
     sockets.close();
   };
 };
 
-/** Closes before a message is parsed that holds too much. Its length alone does not tell. */
-class BoundedSocket extends WebSocket {
-  override emit(event: string | symbol, ...args: unknown[]): boolean {
-    if (event === 'message' && isRawData(args[0])) {
-      try {
-        checkJson(String(args[0]), LIMITS.json);
-      } catch (error) {
-        if (!(error instanceof JsonLimitError)) throw error;
-        this.close(CloseCode.BadRequest, `The message ${error.message}`);
-        return true;
-      }
-    }
-    return super.emit(event, ...args);
-  }
-}
-
-const isRawData = (value: unknown): value is RawData => Buffer.isBuffer(value);
-
 /** A hub's sink read as an async iterable. */
 class FrameQueue implements LiveSink {
+  readonly seat: Seat;
   readonly #frames: Frame[] = [];
   #ended: 'complete' | 'dropped' | null = null;
   #wake: () => void = () => undefined;
   #drained: () => void = () => undefined;
 
+  constructor(seat: Seat) {
+    this.seat = seat;
+  }
+
   send(frame: Frame): void {
-    if (this.#frames.push(frame) > MAX_QUEUED) this.drop();
+    if (this.#ended) return;
+    if (this.#frames.length >= MAX_QUEUED || !this.seat.hold(frame.json.length)) this.drop();
+    else this.#frames.push(frame);
     this.#wake();
   }
 
@@ -212,8 +205,13 @@ class FrameQueue implements LiveSink {
 
   drop(): void {
     this.#ended ??= 'dropped';
+    this.#clear();
     this.#wake();
     this.#drained();
+  }
+
+  #clear(): void {
+    for (const frame of this.#frames.splice(0)) this.seat.release(frame.json.length);
   }
 
   /** Written out rather than a generator: its `return` must end a wait for the next event. */
@@ -225,7 +223,10 @@ class FrameQueue implements LiveSink {
           throw new GraphQLError('The connection is too slow; resume with the last cursor');
         }
         const frame = this.#frames.shift();
-        if (frame) return { value: frame.result, done: false };
+        if (frame) {
+          this.seat.release(frame.json.length);
+          return { value: frame.result, done: false };
+        }
         this.#drained();
         if (this.#ended) return { value: undefined, done: true };
         const { promise, resolve } = Promise.withResolvers<void>();
@@ -238,6 +239,7 @@ class FrameQueue implements LiveSink {
       return: () => {
         end();
         this.complete();
+        this.#clear();
         this.#drained();
         return Promise.resolve({ value: undefined, done: true });
       },
@@ -257,10 +259,9 @@ const isForeign = ({ headers }: IncomingMessage): boolean => {
 
 /** Browsers cannot set headers on a WebSocket: credentials may come with the connection's first message. */
 const callerOf = (
-  request: IncomingMessage,
+  { request, signal }: Pick<SocketExtra, 'request' | 'signal'>,
   connectionParams: Readonly<Record<string, unknown>> | undefined,
   addressOf: WebsocketOptions['addressOf'],
-  signal: AbortSignal,
 ): Caller => {
   const headers = { ...request.headers };
   const given: Readonly<Record<string, unknown>> = Object.fromEntries(

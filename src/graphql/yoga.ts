@@ -14,10 +14,13 @@ import { sendGraphiql } from './graphiql.ts';
 import { TOKEN_PATH } from './graphiql-session.ts';
 import { LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
+import { LiveBounds, type LiveLimits } from './live-bounds.ts';
 import { readBody, readParams, readQuery } from './params.ts';
 import { answerByEvents, EventStreams } from './sse.ts';
 import { attachWebsocket, GRAPHQL_PATH, type WebsocketOptions } from './websocket.ts';
 
+/** For callers who have too many streams open. */
+const RETRY_AFTER_SECONDS = 30;
 const EXPLORER_PATH = '/-/graphql-explorer';
 
 export interface GraphqlOptions {
@@ -37,6 +40,8 @@ export interface GraphqlOptions {
   /** The CSRF token that belongs to the session whose cookie came along, if one did. */
   readonly csrfTokenOf: (headers: IncomingHttpHeaders) => string | null;
   readonly addressOf: WebsocketOptions['addressOf'];
+  /** What streams may take of this process. */
+  readonly limits: LiveLimits;
   readonly log: Logger;
 }
 
@@ -62,6 +67,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     log,
   });
   const streams = new EventStreams();
+  const bounds = new LiveBounds(options.limits);
   let yoga: ReturnType<typeof yogaOver> | undefined;
 
   await fastify.register(async (scope) => {
@@ -104,8 +110,19 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
             );
           if (body === null && isMutation(engine, params))
             return answer(reply.header('allow', 'POST'), 405, ['Mutations need a POST request']);
+          const seat = bounds.enter(request.ip);
+          const refusal = typeof seat === 'string' ? seat : seat.identify(ctx.actor.userId);
+          if (typeof seat === 'string' || refusal !== null) {
+            if (typeof seat !== 'string') seat.leave();
+            return answer(reply.header('retry-after', RETRY_AFTER_SECONDS), 429, [String(refusal)]);
+          }
           reply.hijack();
-          const stream = streams.open(reply.raw, reply.getHeaders());
+          // The client may have gone meanwhile: then nothing would tell the stream that it is over.
+          if (reply.raw.destroyed) {
+            seat.leave();
+            return reply;
+          }
+          const stream = streams.open(reply.raw, reply.getHeaders(), seat);
           try {
             await answerByEvents({ engine, hub }, ctx, params, stream);
           } catch (error) {
@@ -138,7 +155,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     );
   });
 
-  const detach = attachWebsocket(fastify.server, { engine, hub, contextOf, addressOf: options.addressOf, log });
+  const detach = attachWebsocket(fastify.server, { engine, hub, bounds, contextOf, addressOf: options.addressOf, log });
   fastify.addHook('preClose', async () => {
     hub.stop();
     streams.close();

@@ -44,4 +44,46 @@ export const edgeSettings = {
     value: 'BYTES',
     description: 'Bytes a second that the body of a request must arrive with; slower ones are answered 408',
   }),
+  streamsPerUser: wholeNumber([1, 1_000_000], 200, {
+    variable: 'MILLRACE_STREAMS_PER_USER',
+    flag: 'streams-per-user',
+    value: 'NUMBER',
+    description: 'GraphQL WebSockets and event streams that one user may have open',
+  }),
+  streamsPerAddress: wholeNumber([1, 1_000_000], 6_000, {
+    variable: 'MILLRACE_STREAMS_PER_ADDRESS',
+    flag: 'streams-per-address',
+    value: 'NUMBER',
+    description: 'The same from one address (of IPv6, from one /64), proxies of yours left out',
+  }),
+  subscriptionsPerUser: wholeNumber([1, 1_000_000], 1_000, {
+    variable: 'MILLRACE_SUBSCRIPTIONS_PER_USER',
+    flag: 'subscriptions-per-user',
+    value: 'NUMBER',
+    description: 'GraphQL subscriptions that one user may have open',
+  }),
+  subscriptionsPerAddress: wholeNumber([1, 1_000_000], 10_000, {
+    variable: 'MILLRACE_SUBSCRIPTIONS_PER_ADDRESS',
+    flag: 'subscriptions-per-address',
+    value: 'NUMBER',
+    description: 'The same from one address',
+  }),
+  streamMemoryPerUser: wholeNumber([1, 1_000_000], 32, {
+    variable: 'MILLRACE_STREAM_MEMORY_PER_USER',
+    flag: 'stream-memory-per-user',
+    value: 'MEBIBYTES',
+    description: 'Memory of the streams of one user: their subscriptions, and results that wait to be read',
+  }),
+  streamMemoryPerAddress: wholeNumber([1, 1_000_000], 128, {
+    variable: 'MILLRACE_STREAM_MEMORY_PER_ADDRESS',
+    flag: 'stream-memory-per-address',
+    value: 'MEBIBYTES',
+    description: 'The same from one address',
+  }),
+  streamMemory: wholeNumber([1, 1_000_000], 256, {
+    variable: 'MILLRACE_STREAM_MEMORY',
+    flag: 'stream-memory',
+    value: 'MEBIBYTES',
+    description: 'The same of all streams of this process',
+  }),
 };

@@ -5,6 +5,7 @@ import type { ContextOf } from '#graphql/caller.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
+import { readConfig } from '#platform/config.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import { DomainError, invalidToken, notFound } from '#platform/errors.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
@@ -148,6 +149,7 @@ export const startServer = async () => {
     },
     graphiqlEnabled: async () => settings.graphiql,
     csrfTokenOf: ({ cookie }) => cookie ?? null,
+    limits: readConfig([], {}),
     addressOf: ({ socket }) => socket.remoteAddress ?? '',
     log: kitContext(anonymous).log,
   });

@@ -1,0 +1,188 @@
+import type { Config } from '#platform/config.ts';
+import { networkOf } from '#platform/network.ts';
+
+export type LiveLimits = Pick<
+  Config,
+  | 'streamsPerUser'
+  | 'streamsPerAddress'
+  | 'subscriptionsPerUser'
+  | 'subscriptionsPerAddress'
+  | 'streamMemoryPerUser'
+  | 'streamMemoryPerAddress'
+  | 'streamMemory'
+>;
+
+/** What somebody has open, over WebSockets and event streams alike. */
+interface Account {
+  readonly key: string;
+  /** As refusals name it. */
+  readonly name: string;
+  readonly limits: { readonly streams: number; readonly subscriptions: number; readonly bytes: number };
+  streams: number;
+  subscriptions: number;
+  bytes: number;
+  /** How many subscriptions share a document: it takes its memory once. */
+  readonly documents: Map<object, number>;
+}
+
+export interface NewSubscription {
+  /** Shared by the subscriptions that have the same one. */
+  readonly document: object;
+  readonly documentBytes: number;
+  /** What this subscription alone keeps. */
+  readonly ownBytes: number;
+}
+
+const MIB = 1024 * 1024;
+
+/**
+ * Counts the streams (WebSockets and event streams) of this process, their subscriptions and the bytes that they hold:
+ * for each user, for each address, and the bytes in all. Callers without a credential count by their address alone.
+ */
+export class LiveBounds {
+  readonly #limits: LiveLimits;
+  readonly #accounts = new Map<string, Account>();
+
+  constructor(limits: LiveLimits) {
+    this.#limits = limits;
+  }
+
+  /** A place for one stream from this address, or why there is none. */
+  enter(address: string): Seat | string {
+    const { streamsPerAddress, subscriptionsPerAddress, streamMemoryPerAddress, streamMemory } = this.#limits;
+    const seat = new Seat(this);
+    const all = { streams: Infinity, subscriptions: Infinity, bytes: streamMemory * MIB };
+    const ofAddress = {
+      streams: streamsPerAddress,
+      subscriptions: subscriptionsPerAddress,
+      bytes: streamMemoryPerAddress * MIB,
+    };
+    const refusal =
+      seat.join(this.#account('all', 'this hub', all)) ??
+      seat.join(this.#account(`address ${networkOf(address)}`, 'your address', ofAddress));
+    if (refusal !== null) seat.leave();
+    return refusal ?? seat;
+  }
+
+  accountOfUser(userId: number): Account {
+    const { streamsPerUser, subscriptionsPerUser, streamMemoryPerUser } = this.#limits;
+    return this.#account(`user ${userId}`, 'your user', {
+      streams: streamsPerUser,
+      subscriptions: subscriptionsPerUser,
+      bytes: streamMemoryPerUser * MIB,
+    });
+  }
+
+  forget(account: Account): void {
+    if (account.streams === 0 && account.subscriptions === 0) this.#accounts.delete(account.key);
+  }
+
+  #account(key: string, name: string, limits: Account['limits']): Account {
+    let account = this.#accounts.get(key);
+    if (!account) {
+      account = { key, name, limits, streams: 0, subscriptions: 0, bytes: 0, documents: new Map() };
+      this.#accounts.set(key, account);
+    }
+    return account;
+  }
+}
+
+/** One stream: all that it holds counts for its address, its user and the whole process. */
+export class Seat {
+  readonly #bounds: LiveBounds;
+  readonly #accounts: Account[] = [];
+  #isIdentified = false;
+  #hasLeft = false;
+  #bytes = 0;
+
+  constructor(bounds: LiveBounds) {
+    this.#bounds = bounds;
+  }
+
+  /** Counts it for its user too, before its first subscription. Says why not, where the user has too many. */
+  identify(userId: number | null): string | null {
+    if (this.#isIdentified || userId === null) return null;
+    this.#isIdentified = true;
+    return this.join(this.#bounds.accountOfUser(userId));
+  }
+
+  /** Takes a place in an account, with the bytes that wait by then. */
+  join(account: Account): string | null {
+    const refused =
+      account.streams >= account.limits.streams
+        ? `Too many streams are open from ${account.name}: the limit is ${account.limits.streams}`
+        : tooManyBytes(account, this.#bytes);
+    if (refused !== null || this.#hasLeft) {
+      this.#bounds.forget(account);
+      return refused;
+    }
+    this.#accounts.push(account);
+    account.streams++;
+    account.bytes += this.#bytes;
+    return null;
+  }
+
+  /** Returns what ends the subscription, or why there cannot be one more. */
+  subscribe({ document, documentBytes, ownBytes }: NewSubscription): (() => void) | string {
+    const accounts = [...this.#accounts];
+    for (const account of accounts) {
+      const bytes = ownBytes + (account.documents.has(document) ? 0 : documentBytes);
+      const refused =
+        account.subscriptions >= account.limits.subscriptions
+          ? `Too many subscriptions are open from ${account.name}: the limit is ${account.limits.subscriptions}`
+          : tooManyBytes(account, bytes);
+      if (refused !== null) return refused;
+    }
+    for (const account of accounts) {
+      const users = account.documents.get(document) ?? 0;
+      account.documents.set(document, users + 1);
+      account.bytes += ownBytes + (users === 0 ? documentBytes : 0);
+      account.subscriptions++;
+    }
+    let isOpen = true;
+    return () => {
+      if (!isOpen) return;
+      isOpen = false;
+      for (const account of accounts) {
+        const users = (account.documents.get(document) ?? 1) - 1;
+        if (users === 0) account.documents.delete(document);
+        else account.documents.set(document, users);
+        account.bytes -= ownBytes + (users === 0 ? documentBytes : 0);
+        account.subscriptions--;
+        this.#bounds.forget(account);
+      }
+    };
+  }
+
+  /** Counts bytes that wait for this stream. False where there would be too many: then they are not counted. */
+  hold(bytes: number): boolean {
+    if (this.#accounts.some((account) => tooManyBytes(account, bytes) !== null)) return false;
+    this.#add(bytes);
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#add(-bytes);
+  }
+
+  /** The stream is over. Its subscriptions end by themselves. */
+  leave(): void {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    for (const account of this.#accounts.splice(0)) {
+      account.streams--;
+      account.bytes -= this.#bytes;
+      this.#bounds.forget(account);
+    }
+  }
+
+  #add(bytes: number): void {
+    for (const account of this.#accounts) account.bytes += bytes;
+    this.#bytes += bytes;
+  }
+}
+
+const tooManyBytes = ({ bytes, limits, name }: Account, more: number): string | null =>
+  bytes + more > limits.bytes
+    ? `The streams of ${name} hold too much: the limit is ${limits.bytes / MIB} MiB of subscriptions and of results that wait to be read`
+    : null;

@@ -1,0 +1,153 @@
+import type { IncomingMessage } from 'node:http';
+import { CloseCode, type Server as Protocol } from 'graphql-ws';
+import { WebSocket } from 'ws';
+import { checkJson, JsonLimitError } from '#platform/json.ts';
+import type { Logger } from '#platform/log.ts';
+import { LIMITS } from './limits.ts';
+import type { Seat } from './live-bounds.ts';
+
+/** What the protocol hands to its hooks. */
+export interface SocketExtra {
+  readonly socket: WebSocket;
+  readonly request: IncomingMessage;
+  readonly seat: Seat;
+  /** Aborts when the socket closes. */
+  readonly signal: AbortSignal;
+}
+
+const BEAT_MS = 12_000;
+/** A message has this long to arrive, and a second more for each so many bytes of it. */
+const MESSAGE_GRACE_MS = 30_000;
+const MESSAGE_MINIMUM_RATE = 1_024;
+
+/** Closes the socket. A reason may have 123 bytes, or `close` throws. */
+export const closeSocket = (socket: WebSocket, code: number, reason: string): void =>
+  socket.close(code, Buffer.byteLength(reason) > 123 ? '' : reason);
+
+/**
+ * Speaks the protocol on one socket until it closes. What arrives and what waits to be sent is counted on its seat; a
+ * socket that holds too much, or is silent, is cut. What fails is logged and costs this socket alone.
+ */
+export const serveSocket = (
+  socket: WebSocket,
+  {
+    request,
+    seat,
+    protocol,
+    log,
+  }: Omit<SocketExtra, 'socket' | 'signal'> & {
+    readonly protocol: Protocol<SocketExtra>;
+    readonly log: Logger;
+  },
+): void => {
+  const gone = new AbortController();
+  const arriving = new Arriving(seat);
+  let isAlive = true;
+  const fail = (error: unknown) => {
+    log.error({ err: error }, 'a message of a WebSocket failed');
+    closeSocket(socket, CloseCode.InternalServerError, 'Internal server error');
+  };
+  const send = async (data: string): Promise<void> => {
+    if (socket.readyState !== WebSocket.OPEN) return;
+    if (!seat.hold(data.length)) return socket.terminate();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    socket.send(data, (error) => (error ? reject(error) : resolve()));
+    // A socket that breaks ends here; there is nobody to be told.
+    await promise.catch(() => socket.terminate()).finally(() => seat.release(data.length));
+  };
+
+  // Before the socket's own listener: a message that ends in these bytes takes them off again.
+  const onData = (chunk: Buffer) => {
+    if (!arriving.add(chunk.length)) socket.terminate();
+  };
+  request.socket.prependListener('data', onData);
+  const beat = setInterval(() => {
+    if (!isAlive || arriving.isTooSlow()) return socket.terminate();
+    isAlive = false;
+    if (socket.readyState === WebSocket.OPEN) socket.ping();
+  }, BEAT_MS);
+  // The socket closes by itself; it is the client that broke the protocol.
+  socket.on('error', (error) => log.debug({ err: error }, 'a WebSocket broke the protocol'));
+  socket.on('ping', (data: Buffer) => arriving.control(data.length));
+  socket.on('pong', (data: Buffer) => {
+    isAlive = true;
+    arriving.control(data.length);
+  });
+
+  const closed = protocol.opened(
+    {
+      protocol: socket.protocol,
+      send,
+      close: (code = CloseCode.InternalServerError, reason = '') => closeSocket(socket, code, reason),
+      onMessage: (handle) => {
+        socket.on('message', (data) => {
+          arriving.clear();
+          const text = String(data);
+          const refusal = refuseJson(text);
+          if (refusal !== null) return closeSocket(socket, CloseCode.BadRequest, refusal);
+          handle(text).catch(fail);
+        });
+      },
+    },
+    { socket, request, seat, signal: gone.signal },
+  );
+  socket.once('close', (code: number, reason: Buffer) => {
+    clearInterval(beat);
+    request.socket.off('data', onData);
+    gone.abort();
+    seat.leave();
+    closed(code, String(reason)).catch((error: unknown) => log.error({ err: error }, 'a WebSocket failed to close'));
+  });
+};
+
+/** Before a message is parsed that holds too much. Its length alone does not tell. */
+const refuseJson = (text: string): string | null => {
+  try {
+    checkJson(text, LIMITS.json);
+    return null;
+  } catch (error) {
+    if (error instanceof JsonLimitError) return `The message ${error.message}`;
+    throw error;
+  }
+};
+
+/** The bytes of a message that is still arriving: they are held until it is whole. */
+class Arriving {
+  readonly #seat: Seat;
+  #bytes = 0;
+  #since = 0;
+
+  constructor(seat: Seat) {
+    this.#seat = seat;
+  }
+
+  /** False when the stream would hold too much. */
+  add(bytes: number): boolean {
+    if (!this.#seat.hold(bytes)) return false;
+    if (this.#bytes === 0) this.#since = performance.now();
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** A control frame may come between the parts of a message. */
+  control(length: number): void {
+    this.#take(Math.min(this.#bytes, length + CONTROL_FRAME_BYTES));
+  }
+
+  clear(): void {
+    this.#take(this.#bytes);
+  }
+
+  isTooSlow(): boolean {
+    const allowedMs = MESSAGE_GRACE_MS + (this.#bytes / MESSAGE_MINIMUM_RATE) * 1_000;
+    return this.#bytes > 0 && performance.now() - this.#since > allowedMs;
+  }
+
+  #take(bytes: number): void {
+    this.#seat.release(bytes);
+    this.#bytes -= bytes;
+  }
+}
+
+/** Two bytes of header, four of the mask. */
+const CONTROL_FRAME_BYTES = 6;
