@@ -154,6 +154,69 @@ describe('members of groups', () => {
     ]);
   });
 
+  it('leave what they were assigned only if asked to, on both faces', async () => {
+    const { make, as, root } = app();
+    const client = as(owner);
+    const elsewhere = await make.project({}, owner);
+    const inside = await make.project({ namespace_id: group.id }, owner);
+    /** Assigns the user an issue and a merge request of both projects. */
+    const assigned = async (): Promise<TestUser> => {
+      const user = await make.user();
+      await make.projectMember(elsewhere, user, 30);
+      await make.groupMember(group, user, 30);
+      const { db } = app().hub.services;
+      for (const { id } of [elsewhere, inside]) {
+        const people = [user.id, owner.id];
+        expect((await client.post(`/projects/${id}/issues`, { title: 'Work', assignee_ids: people })).status).toBe(201);
+        const branches = { source_branch: `of-${user.username}`, target_branch: 'main' };
+        const request = await db
+          .insertInto('merge_requests')
+          .values({ project_id: id, iid: user.id, title: 'Work', author_id: owner.id, ...branches })
+          .returning('id')
+          .executeTakeFirstOrThrow();
+        const rows = people.map((user_id) => ({ merge_request_id: request.id, user_id }));
+        await db.insertInto('merge_request_assignees').values(rows).execute();
+      }
+      return user;
+    };
+    const left = async (user: TestUser) => {
+      const countOf = async (each: TestProject, kind: string) =>
+        (await as(root).get(`/projects/${each.id}/${kind}?assignee_id=${user.id}`)).body.length;
+      return {
+        inside: [await countOf(inside, 'issues'), await countOf(inside, 'merge_requests')],
+        elsewhere: [await countOf(elsewhere, 'issues'), await countOf(elsewhere, 'merge_requests')],
+      };
+    };
+
+    const overRest = await assigned();
+    const membership = `/groups/${group.id}/members/${overRest.id}`;
+    expect((await client.delete(`${membership}?unassign_issuables=perhaps`)).status).toBe(400);
+    expect(await left(overRest)).toEqual({ inside: [1, 1], elsewhere: [1, 1] });
+    expect((await client.delete(`${membership}?unassign_issuables=true`)).status).toBe(204);
+    expect(await left(overRest)).toEqual({ inside: [0, 0], elsewhere: [1, 1] });
+    const ofProject = `/projects/${elsewhere.id}/members/${overRest.id}`;
+    expect((await client.delete(`${ofProject}?unassign_issuables=true`)).status).toBe(204);
+    expect(await left(overRest)).toEqual({ inside: [0, 0], elsewhere: [0, 0] });
+
+    const overGraphql = await assigned();
+    const remove = async (what: 'group' | 'project', path: string, unassignIssuables?: boolean) => {
+      const name = `${what}MemberRemove`;
+      const input = { [`${what}Path`]: path, username: overGraphql.username, unassignIssuables };
+      const type = `${what === 'group' ? 'Group' : 'Project'}MemberRemoveInput`;
+      const answer = await client.graphql(`mutation($i: ${type}!) { ${name}(input: $i) { errors } }`, { i: input });
+      expect(answer).toEqual({ data: { [name]: { errors: [] } } });
+    };
+    await remove('group', group.full_path, true);
+    expect(await left(overGraphql)).toEqual({ inside: [0, 0], elsewhere: [1, 1] });
+    await remove('project', elsewhere.path_with_namespace);
+    expect(await left(overGraphql)).toEqual({ inside: [0, 0], elsewhere: [1, 1] });
+    await make.projectMember(elsewhere, overGraphql, 30);
+    await remove('project', elsewhere.path_with_namespace, true);
+    expect(await left(overGraphql)).toEqual({ inside: [0, 0], elsewhere: [0, 0] });
+    // The other assignee stays.
+    expect(await left(owner)).toEqual({ inside: [2, 2], elsewhere: [2, 2] });
+  });
+
   it('always have an owner among them', async () => {
     const { make, as } = app();
     const client = as(owner);

@@ -191,6 +191,7 @@ const removeBelow = async (
   });
 };
 
+/** Takes the user off the assignees of every issue and merge request of the project, or of all projects below the group. */
 const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<void> => {
   const projects =
     source.kind === 'project'
@@ -200,5 +201,5 @@ const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<v
   await sql`delete from issue_assignees a using issues i
     where i.id = a.issue_id and a.user_id = ${userId} and i.project_id in (${projects})`.execute(tx.db);
   await sql`delete from merge_request_assignees a using merge_requests r
-    where r.id = a.merge_request_id and a.user_id = ${userId} and r.target_project_id in (${projects})`.execute(tx.db);
+    where r.id = a.merge_request_id and a.user_id = ${userId} and r.project_id in (${projects})`.execute(tx.db);
 };
