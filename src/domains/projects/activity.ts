@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { defineFollower } from '#platform/event-log/followers.ts';
 
-/** Events that are no activity in the project: transfers tell of their progress, stars of people. */
+/** Events that do not count as project activity: the progress of transfers, and stars. */
 const QUIET = /^(export|import|webhook)\.|^project\.(starred|unstarred|deleted)$/;
 
 /** Moves `last_activity_at` of the projects that the events concern. */
@@ -17,7 +17,7 @@ export const projectActivity = defineFollower({
       if (known === undefined || known < created_at) latest.set(project_id, created_at);
     }
     if (latest.size === 0) return;
-    // Rows are locked by id, so that this and other writers of many projects do not wait for each other in a ring.
+    // Lock rows in order of id, so that this follower and other writers of many projects cannot deadlock.
     await sql`
       with active as (
         select p.id, given.at from unnest(${[...latest.keys()]}::bigint[], ${[...latest.values()]}::timestamptz[]) as given (id, at)

@@ -1,7 +1,7 @@
 import { type AttributeName, attributeNames, attributeSchemas, type ProjectAttributes } from './attributes.ts';
 import type { ProjectColumns } from './model.ts';
 
-/** Where a setting stands in an export archive (reference: export-archive §2, §3). */
+/** The place of a setting in an export archive (reference: export-archive §2, §3). */
 export type ArchiveFile =
   | 'project'
   | 'project_feature'
@@ -14,9 +14,9 @@ interface Place {
   readonly key: string;
 }
 
-// All others stand in tree/project.json under their own names.
+// All other settings are in tree/project.json under their own names.
 const places: Partial<Record<AttributeName, Place | null>> = {
-  // Two booleans say it: see below.
+  // Stored as two booleans: see below.
   merge_method: null,
   // Never exported.
   lfs_enabled: null,
@@ -59,7 +59,7 @@ const placed = attributeNames.flatMap((name) => {
 
 const LEVELS: readonly string[] = ['disabled', 'private', 'enabled', 'public'];
 
-/** The settings that one file of the archive holds, under the archive's names. */
+/** Returns the settings that belong in one file of the archive, keyed by the archive's names. */
 export const attributesToArchive = (project: ProjectColumns, file: ArchiveFile): Record<string, unknown> => {
   if (file === 'container_expiration_policy') return { policy: project.container_expiration_policy };
   const line: Record<string, unknown> = {};
@@ -76,7 +76,7 @@ export const attributesToArchive = (project: ProjectColumns, file: ArchiveFile):
   return line;
 };
 
-/** What an archive's file says of the settings; a value that cannot be is left out, as is what is unknown. */
+/** Reads the settings from one file of an archive. Invalid values and unknown keys are left out. */
 export const attributesFromArchive = (
   line: Readonly<Record<string, unknown>>,
   file: ArchiveFile,

@@ -18,9 +18,9 @@ export const containerExpirationPolicy = z.object({
 export type ContainerExpirationPolicy = z.output<typeof containerExpirationPolicy>;
 
 /**
- * Every setting of a project that its maintainers write, by the name of its column: what it may hold. The inputs of
- * both faces, `override_params` of an import and the attributes in archives derive from this table; a new setting is a
- * column, a line here, and its place in the record.
+ * Every project setting that maintainers can write, by column name, with its schema. The inputs of REST and GraphQL,
+ * `override_params` of an import and the attributes in archives derive from this table. A new setting needs a column, a
+ * line here and a place in the record.
  */
 const settings = z.object({
   description: z.string().max(2_000).nullable(),
@@ -92,7 +92,7 @@ const settings = z.object({
 export const attributeSchemas = settings.shape;
 export type AttributeName = keyof typeof attributeSchemas;
 export const projectAttributes = settings.partial();
-/** Some of a project's settings, by column. */
+/** Some of a project's settings, by column name. */
 export type ProjectAttributes = z.output<typeof projectAttributes>;
 export const attributeNames = Object.keys(attributeSchemas).filter(isAttribute);
 
@@ -100,7 +100,7 @@ function isAttribute(name: string): name is AttributeName {
   return Object.hasOwn(attributeSchemas, name);
 }
 
-/** The parts of a project, each with its older on/off name. */
+/** The features of a project, keyed by their older on/off names. */
 export const featureSwitches = {
   issues_enabled: 'issues_access_level',
   merge_requests_enabled: 'merge_requests_access_level',
@@ -119,10 +119,11 @@ export const attributeAliases = { tag_list: 'topics', public_builds: 'public_job
 >;
 
 /**
- * Settings as a client may send them: under their own names, as on/off switches, under an alias, `emails_disabled`
- * turned round. The proper name wins over the others; names that are no setting are left out.
+ * Reads settings as a client may send them: under their own names, as on/off switches, under an alias, or as the
+ * inverted `emails_disabled`. The proper name takes precedence over the others. Names that are not settings are left
+ * out.
  *
- * @throws DomainError `invalid` naming each value that cannot be
+ * @throws DomainError `invalid`, naming each invalid value
  */
 export const readAttributes = (given: Readonly<Record<string, unknown>>): ProjectAttributes => {
   const found: Record<string, unknown> = {};
@@ -146,8 +147,8 @@ export const readAttributes = (given: Readonly<Record<string, unknown>>): Projec
 };
 
 /**
- * `override_params` of an import: as `readAttributes`, but an empty string overrides nothing. Values arrive as text
- * from forms.
+ * Reads `override_params` of an import. Works like `readAttributes`, but an empty string overrides nothing. Values from
+ * forms arrive as text.
  */
 export const readOverrides = (params: Readonly<Record<string, unknown>>): ProjectAttributes =>
   readAttributes(Object.fromEntries(Object.entries(params).filter(([, value]) => value !== '')));
@@ -155,7 +156,7 @@ export const readOverrides = (params: Readonly<Record<string, unknown>>): Projec
 const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
 const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
 
-/** Text becomes the number, boolean or list that the setting is. */
+/** Converts text to the type of the setting: number, boolean or list. */
 export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
   const kind = schemaKind(schema);
   if (kind === 'list' && typeof value === 'string')
@@ -174,7 +175,7 @@ export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
 
 export type AttributeKind = 'boolean' | 'integer' | 'list' | 'object' | 'enum' | 'text';
 
-/** What sort of value a setting holds, below nullable. */
+/** Returns the type of value that a setting holds, ignoring nullable. */
 export const schemaKind = (schema: z.core.$ZodType): AttributeKind => {
   if (schema instanceof z.ZodNullable) return schemaKind(schema.unwrap());
   if (schema instanceof z.ZodBoolean) return 'boolean';
@@ -184,7 +185,7 @@ export const schemaKind = (schema: z.core.$ZodType): AttributeKind => {
   return schema instanceof z.ZodEnum ? 'enum' : 'text';
 };
 
-/** What a value fails at, as a sentence about its name. */
+/** Describes a validation issue as a sentence that follows the name of the setting. */
 export const problemOf = (issue: z.core.$ZodIssue): string => {
   if (issue.code === 'too_big')
     return issue.origin === 'string'

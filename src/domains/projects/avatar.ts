@@ -4,9 +4,9 @@ import type { Context } from '#platform/context.ts';
 import { findProject } from './queries.ts';
 
 /**
- * The picture of a project under the name that `avatar_url` gives, for whoever may see the project.
+ * Opens the avatar of a project, by the name that `avatar_url` gives. Everyone who can see the project can open it.
  *
- * @throws DomainError `not_found`, for any other name too
+ * @throws DomainError `not_found`, also for any other name
  */
 export const openProjectAvatar = async (ctx: Context, id: number, name: string): Promise<OpenPicture> => {
   const project = await findProject(ctx, { id }, ['id', 'avatar_key', 'visibility_level']);

@@ -31,27 +31,27 @@ import { requireAbility } from './policy.ts';
 import { getProject, personalNamespaceId } from './queries.ts';
 import { firstCommit } from './readme.ts';
 
-// What other domains build on stands in files of its own.
+// Parts that other domains use are in files of their own.
 export { insertProject, nextIid, raiseIid } from './insert.ts';
 
 interface BeyondSettings {
-  /** Null takes it away. */
+  /** Null removes the avatar. */
   readonly avatar?: SentFile | null | undefined;
   readonly container_expiration_policy_attributes?: PolicyChanges | undefined;
-  /** Administrators alone. There is one place where repositories lie: `default`. */
+  /** Administrators only. `default` is the only allowed value: there is one storage. */
   readonly repository_storage?: string | undefined;
 }
 
 export interface NewProject extends ProjectAttributes, BeyondSettings {
-  /** One of `name` and `path` is needed; the other follows from it. */
+  /** One of `name` and `path` is required. The other is derived from it. */
   readonly name?: string | undefined;
   readonly path?: string | undefined;
-  /** The caller's own namespace when absent. */
+  /** Defaults to the caller's own namespace. */
   readonly namespace?: IdOrPath | undefined;
   readonly visibility?: Visibility | undefined;
   readonly default_branch?: string | undefined;
   readonly initialize_with_readme?: boolean | undefined;
-  /** The repository is cloned from there by a job. */
+  /** A job clones the repository from this address. */
   readonly import_url?: string | undefined;
 }
 
@@ -63,9 +63,9 @@ export interface ProjectChanges extends ProjectAttributes, BeyondSettings {
 }
 
 /**
- * Creates the project with its bare repository, and with a first commit when a readme is wanted.
+ * Creates the project with its bare repository. Adds a first commit if a readme is requested.
  *
- * @throws DomainError `not_found` (Namespace), `forbidden` where the caller may not create projects, `invalid`
+ * @throws DomainError `not_found` (Namespace), `forbidden` if the caller may not create projects there, `invalid`
  */
 export const createProject = async (ctx: Context, input: NewProject): Promise<ProjectRow> => {
   if (ctx.actor.userId === null) throw unauthenticated();
@@ -107,7 +107,7 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
 /**
  * Changes settings, name, path, visibility and default branch.
  *
- * @throws DomainError `forbidden`, `invalid`, `bad_request` for a default branch that is not there
+ * @throws DomainError `forbidden`, `invalid`, `bad_request` if the default branch does not exist
  */
 export const updateProject = async (ctx: Context, given: ProjectRow, input: ProjectChanges): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'update_settings');
@@ -118,7 +118,7 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
   return ctx.transaction(async (tx) => {
     const level = input.visibility === undefined ? given.visibility_level : visibilityLevel(input.visibility);
     if (level !== given.visibility_level) await lockForks(tx);
-    // The namespace first, as everybody does: the project's path hangs on it.
+    // Lock the namespace before the project, as all writers do: the project's path depends on it.
     const place = await lockPlace(tx, given.namespace_id);
     const before = await lockProject(tx, given.id);
     if (!place || place.id !== before.namespace_id) throw conflict();
@@ -163,14 +163,17 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     if (level < before.visibility_level) await closeForks(tx, before, level);
     const after = await getProject(tx, { id: before.id });
     tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes } });
-    // Last, because it cannot be undone: should the commit fail, the row's branch comes back with the next change.
+    // Last, because it cannot be rolled back. If the commit fails, the next change restores the row's branch.
     if (wanted.default_branch !== undefined)
       await tx.services.git.setHead(before.disk_path, String(wanted.default_branch));
     return after;
   });
 };
 
-/** Archived projects can be read and no more. Nothing happens when it is so already. @throws DomainError `forbidden` */
+/**
+ * Archives or unarchives the project. An archived project is read-only. Repeating the call changes nothing. @throws
+ * DomainError `forbidden`
+ */
 export const setArchived = async (ctx: Context, given: ProjectRow, archived: boolean): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'archive_project');
   return ctx.transaction(async (tx) => {
@@ -185,7 +188,7 @@ export const setArchived = async (ctx: Context, given: ProjectRow, archived: boo
   });
 };
 
-/** The caller's star, set or taken away; `changed` is false when it was so already. */
+/** Sets or removes the caller's star. `changed` is false if nothing had to change. */
 export const setStar = async (
   ctx: Context,
   given: ProjectRow,
@@ -222,7 +225,7 @@ export const setStar = async (
 };
 
 /**
- * Where a new project goes: the namespace named, else the caller's own.
+ * Returns the namespace for a new project: the requested one, or the caller's own.
  *
  * @throws DomainError `not_found` (Namespace)
  */
@@ -233,7 +236,7 @@ export const targetNamespace = async (ctx: Context, wanted: IdOrPath | null): Pr
   return getNamespace(ctx, { id: own });
 };
 
-/** The personal namespace of a user, for administrators who create projects for others. @throws DomainError */
+/** Returns a user's personal namespace, for administrators who create projects for others. @throws DomainError */
 export const namespaceOfUser = async (ctx: Context, userId: number): Promise<IdOrPath> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   const id = await personalNamespaceId(ctx, userId);
@@ -249,7 +252,7 @@ const nameAndPath = ({ name, path }: NewProject): { name: string; path: string }
   return chosen;
 };
 
-/** The settings in the input, as columns will have them. */
+/** Returns the settings in the input as column values. */
 const settingsOf = (tx: Tx, before: ProjectRow | null, input: NewProject | ProjectChanges): ProjectAttributes => {
   const settings = projectAttributes.parse(input);
   const container_expiration_policy = nextPolicy(
@@ -267,7 +270,7 @@ const checkStorage = (ctx: Context, storage: string | undefined): void => {
   if (storage !== 'default') throw invalid({ repository_storage: ['is not included in the list'] });
 };
 
-/** Of a project whose repository comes from elsewhere, which says what is in it and what its default branch is. */
+/** Checks the import source. An imported repository brings its own content and its own default branch. */
 const sourceOf = async (ctx: Context, input: NewProject): Promise<CheckedSource | null> => {
   if (!input.import_url) return null;
   if (input.initialize_with_readme) throw invalid({ import_url: ["can't be combined with initialize_with_readme"] });
@@ -279,7 +282,7 @@ const checkBranchName = (branch: string): void => {
   if (!validRefName(branch)) throw invalid({ default_branch: ['is invalid'] });
 };
 
-/** An empty repository may name any branch as its first; else the branch must be there. */
+/** An empty repository accepts any branch name. Otherwise the branch must exist. */
 const checkDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): Promise<void> => {
   checkBranchName(branch);
   const { git } = tx.services;
@@ -289,7 +292,10 @@ const checkDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): 
   }
 };
 
-/** How many projects somebody may own in his personal namespace. Counted under a lock on the owner: two at once must not both be the last. */
+/**
+ * Checks how many projects the owner of a personal namespace may have. It counts under a lock on the owner, so that two
+ * concurrent requests cannot both take the last place.
+ */
 export const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void> => {
   if (namespace.kind !== 'user' || namespace.owner_id === null) return;
   const { rows } = await sql<{ projects_limit: number; used: number }>`
@@ -307,13 +313,13 @@ export const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void>
   }
 };
 
-/** The row as it is now, which nobody else changes until the transaction ends. */
+/** Locks the project until the transaction ends, and returns its current row. */
 export const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
   await tx.db.selectFrom('projects').select('id').where('id', '=', id).forUpdate().execute();
   return getProject(tx, { id });
 };
 
-/** The old path leads on to the project; what stands under the new one now wins over what once did. */
+/** Redirects the old path to the project. A redirect that used the new path is removed. */
 export const redirect = async (tx: Tx, before: ProjectRow, path: string): Promise<void> => {
   await forgetRedirect(tx, path);
   if (before.full_path.toLowerCase() === path.toLowerCase()) return;
@@ -330,26 +336,29 @@ const differences = (before: ProjectRow, wanted: Readonly<Record<string, unknown
     const previous: unknown = Reflect.get(before, name);
     const current: unknown = name === 'container_expiration_policy' ? JSON.parse(String(value)) : value;
     if (value === undefined || isSame(previous, current)) continue;
-    // Where the picture lies is nobody's business.
+    // Do not publish where the avatar is stored.
     changes[name] = name === 'avatar_key' ? { previous: null, current: null } : { previous, current };
   }
   return changes;
 };
 
-/** Lists and objects are compared by what they hold, whatever the order of keys. */
+/** Compares lists and objects by content, regardless of the order of keys. */
 const isSame = (a: unknown, b: unknown): boolean => {
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
   const keys = Object.keys(a);
   return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 };
 
-/** Where events of the project belong, and what they are about. */
+/** Returns the scope and the subject of the project's events. */
 export const about = (project: ProjectRow) => ({
   ...projectScope(project),
   subject: { type: 'Project', id: project.id },
 });
 
-/** The project as events tell of it, with the owners for hook bodies. @throws DomainError `not_found` when it has gone */
+/**
+ * Returns the project as event payload, with the owners for hook bodies. @throws DomainError `not_found` if it no
+ * longer exists
+ */
 export const payloadOf = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>): Promise<ProjectPayload> => {
   const [found] = await describeProjects(tx, { projectIds: [id] });
   if (!found) throw notFound('Project');

@@ -2,16 +2,17 @@ import { sql } from 'kysely';
 import { PRIVATE } from '#domains/access/model.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 
-/** What counts as a contribution. */
+/** Event kinds that count as contributions. */
 const CONTRIBUTIONS =
   /^(push\.received|issue\.(opened|closed|reopened)|merge_request\.(opened|closed|reopened|merged|approved)|note\.created)$/;
 
-/** Of these it is no secret among the members of a private project who they are by, though only some may read them. */
+/** All members of a private project may know who did this work, although only some can read the code. */
 const WORK_ON_CODE = /^(push|merge_request)\./;
 
 /**
- * Keeps who contributes to which project, by what whoever may know of the project may know of, and by the work on the code
- * of private projects. A row is written once a day at most: busy projects would else do little else.
+ * Records who contributes to which project: from events that everyone who can see the project can see, and from work on
+ * the code of private projects. A row is written at most once a day, so that busy projects do not cause constant
+ * writes.
  */
 export const projectContributions = defineFollower({
   name: 'projects.contributions',

@@ -12,19 +12,20 @@ import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
 
 export interface DeletionOptions {
-  /** Removes a project that is marked already, at once. */
+  /** Removes a project at once that is already marked for deletion. */
   readonly permanentlyRemove?: boolean | undefined;
-  /** The project's own path, said again: who removes for good has to mean it. A wrong one is refused in any case. */
+  /** The project's own path, as confirmation of a permanent removal. A wrong path is always refused. */
   readonly fullPath?: string | undefined;
 }
 
 /**
- * Deletes a project with everything in it. Where the setting `deletion_adjourned_period` gives time it is marked first,
- * can be read and restored, and goes by itself when the days are over; else its row goes at once. A marked project keeps
- * its path and name. Repository and files follow in the background. Gives the project while there is one.
+ * Deletes a project with everything in it. If the setting `deletion_adjourned_period` gives a delay, the project is
+ * marked first: it can be read and restored, keeps its path and name, and is removed when the delay has passed.
+ * Otherwise its row is deleted at once. The repository and files are removed in the background. Returns the project if
+ * it still exists.
  *
- * @throws DomainError `forbidden`, `bad_request` when it is marked already, or is to be removed for good and is not marked
- * or the path is another
+ * @throws DomainError `forbidden`; `bad_request` if it is already marked, or if a permanent removal is requested and
+ *   the project is not marked or the path does not match
  */
 export const deleteProject = async (
   ctx: Context,
@@ -50,7 +51,7 @@ export const deleteProject = async (
   });
 };
 
-/** Takes a mark for deletion back. @throws DomainError `forbidden`, `bad_request` when the project is not marked */
+/** Removes the deletion mark. @throws DomainError `forbidden`, `bad_request` if the project is not marked */
 export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'remove_project');
   return ctx.transaction(async (tx) => {
@@ -61,7 +62,7 @@ export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<P
   });
 };
 
-/** Removes a project at once, whatever the settings say. @throws DomainError `forbidden` */
+/** Removes a project at once, regardless of the settings. @throws DomainError `forbidden` */
 export const removeProject = async (ctx: Context, given: ProjectRow): Promise<void> => {
   requireAbility(ctx, given, 'remove_project');
   await ctx.transaction(async (tx) => {
@@ -71,17 +72,17 @@ export const removeProject = async (ctx: Context, given: ProjectRow): Promise<vo
   });
 };
 
-/** Removes the projects whose days are over, each in a transaction of its own. For the job. */
+/** Removes the projects whose delay has passed, each in its own transaction. For the job. */
 export const removeDueProjects = async (ctx: Context): Promise<void> => {
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   const isDue = sql<boolean>`marked_for_deletion_on <= current_date - ${days}::int`;
   const due = await ctx.db.selectFrom('projects').select('id').where(isDue).orderBy('id').execute();
-  // One that cannot be removed keeps the others waiting no longer than itself.
+  // One failing project must not block the others.
   const failures: unknown[] = [];
   for (const { id } of due) {
     ctx.signal.throwIfAborted();
     const removal = ctx.transaction(async (tx) => {
-      // It may have been restored, or gone with its group.
+      // It may have been restored, or deleted with its group.
       const project = await tx.db
         .selectFrom('projects')
         .select('id')
@@ -113,7 +114,7 @@ const setMark = async (tx: Tx, project: ProjectRow, marked: boolean): Promise<Pr
   return after;
 };
 
-/** The row is locked. */
+/** Deletes the row. The caller holds its lock. */
 const remove = async (tx: Tx, project: ProjectRow): Promise<void> => {
   const [found] = await describeProjects(tx, { projectIds: [project.id] });
   if (!found) throw notFound('Project');

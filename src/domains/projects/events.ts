@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { projectBody, projectPayload } from '#domains/users/project-payload.ts';
 import { defineEvent } from '#platform/events.ts';
 
-/** Not `z.json()`: settings hold lists and objects of our own making. */
+/** Not `z.json()`, because our own settings hold lists and objects. */
 const changes = z.record(z.string(), z.object({ previous: z.unknown(), current: z.unknown() }));
 
 export const projectCreated = defineEvent('project.created', projectPayload, {
@@ -10,18 +10,20 @@ export const projectCreated = defineEvent('project.created', projectPayload, {
   body: projectBody('project_create'),
 });
 export const projectUpdated = defineEvent('project.updated', projectPayload.extend({ changes }));
-/** It went to another namespace: its path changed with it. */
+/** The project moved to another namespace. Its path changed too. */
 export const projectTransferred = defineEvent('project.transferred', projectPayload.extend({ changes }));
 export const projectArchived = defineEvent('project.archived', projectPayload);
 export const projectUnarchived = defineEvent('project.unarchived', projectPayload);
 
 const marked = projectPayload.extend({ marked_for_deletion_on: z.string().nullable() });
 
-/** It goes when the days of `deletion_adjourned_period` are over, unless it is restored. */
+/** The project is removed after `deletion_adjourned_period` days unless it is restored. */
 export const projectMarkedForDeletion = defineEvent('project.marked_for_deletion', marked);
 export const projectRestored = defineEvent('project.restored', marked);
 
-/** For whoever sees the project that was forked: which fork it is only where that shows itself to them as well. */
+/**
+ * Everyone who can see the source project sees the event. The fork is included only for readers who can see the fork.
+ */
 export const projectForked = defineEvent(
   'project.forked',
   z.object({

@@ -1,20 +1,23 @@
 import { invalid } from '#platform/errors.ts';
 import { type ContainerExpirationPolicy, coerce, containerExpirationPolicy, problemOf } from './attributes.ts';
 
-/** Some of the policy: the rest stays as it is. */
+/** Changes to the policy. Absent keys stay as they are. */
 export type PolicyChanges = Partial<Omit<ContainerExpirationPolicy, 'next_run_at'>>;
 
 const { next_run_at: _, ...writable } = containerExpirationPolicy.shape;
 const DEFAULTS = containerExpirationPolicy.parse({});
 
-/** `container_expiration_policy_attributes` as clients send them. @throws DomainError `invalid` naming what cannot be */
+/**
+ * Reads `container_expiration_policy_attributes` from a client. @throws DomainError `invalid`, naming each invalid
+ * value
+ */
 export const readPolicyChanges = (given: Readonly<Record<string, unknown>>): PolicyChanges => {
   const sent: Readonly<Record<string, unknown>> = { name_regex: given.name_regex_delete, ...given };
   const found: Record<string, unknown> = {};
   const problems: string[] = [];
   for (const [name, schema] of Object.entries(writable)) {
     if (sent[name] === undefined) continue;
-    // Forms send nothing where they mean that there is none.
+    // Forms send an empty string for "none".
     const value = sent[name] === '' ? null : coerce(sent[name], schema.unwrap());
     const parsed = schema.unwrap().safeParse(value);
     if (parsed.success) found[name] = parsed.data;
@@ -25,8 +28,8 @@ export const readPolicyChanges = (given: Readonly<Record<string, unknown>>): Pol
 };
 
 /**
- * The policy a project is to have: what it has, or the usual one, with the whole of another and then with some changes.
- * When it runs next follows from it.
+ * Returns the project's new policy: the current or default one, replaced by `whole` if given, with the changes applied.
+ * `next_run_at` is derived from it.
  */
 export const nextPolicy = (
   now: Date,

@@ -24,19 +24,19 @@ export const PROJECT_ORDERS = [
 ] as const;
 export type ProjectOrder = (typeof PROJECT_ORDERS)[number];
 
-/** Which projects, and in what order (specification 1 §4.5). Null and absent are the same; rights apply always. */
+/** Selects and orders projects (specification 1 §4.5). Null and absent mean the same. Access rights always apply. */
 export interface ProjectFilter {
   readonly ids?: readonly number[] | null | undefined;
   /** The direct forks of this project. */
   readonly forked_from_id?: number | null | undefined;
   readonly full_paths?: readonly string[] | null | undefined;
-  /** Projects of this namespace alone, or with `include_subgroups` of all below it. */
+  /** Projects of this namespace only; with `include_subgroups`, also of all namespaces below it. */
   readonly namespace_id?: number | null | undefined;
   readonly include_subgroups?: boolean | null | undefined;
-  /** Also what is shared with the namespace, or, as `only`, nothing else. */
+  /** Also projects shared with the namespace; with `only`, nothing but those. */
   readonly with_shared?: boolean | 'only' | null | undefined;
   readonly archived?: boolean | null | undefined;
-  /** Imported from elsewhere by the caller. */
+  /** Imported by the caller. */
   readonly imported?: boolean | null | undefined;
   readonly include_hidden?: boolean | null | undefined;
   readonly include_pending_delete?: boolean | null | undefined;
@@ -44,50 +44,50 @@ export interface ProjectFilter {
   readonly id_before?: number | null | undefined;
   readonly last_activity_after?: string | null | undefined;
   readonly last_activity_before?: string | null | undefined;
-  /** Only heeded when the order is by `updated_at`. */
+  /** Only applies when the order is `updated_at`. */
   readonly updated_after?: string | null | undefined;
   readonly updated_before?: string | null | undefined;
   readonly membership?: boolean | null | undefined;
   readonly owned?: boolean | null | undefined;
   readonly min_access_level?: number | null | undefined;
   readonly starred?: boolean | null | undefined;
-  /** Starred by this user, whoever asks. */
+  /** Starred by this user, regardless of the caller. */
   readonly starred_by?: number | null | undefined;
-  /** To which this user has contributed within the last year. */
+  /** Projects to which this user has contributed within the last year. */
   readonly contributed_by?: number | null | undefined;
-  /** Only those in personal namespaces of the caller. */
+  /** Only projects in the caller's personal namespace. */
   readonly personal?: boolean | null | undefined;
   readonly search?: string | null | undefined;
   readonly search_namespaces?: boolean | null | undefined;
-  /** All of them, whatever their case. */
+  /** The project has all of these topics, case-insensitive. */
   readonly topics?: readonly string[] | null | undefined;
   readonly topic_id?: number | null | undefined;
-  /** Instead of both: of each topic one of these names (topic-spellings.ts). */
+  /** Replaces both: for each topic, the project has one of its spellings (topic-spellings.ts). */
   readonly topic_spellings?: readonly (readonly (string | null)[])[] | null | undefined;
-  /** Its exact name, whatever its case; where the caller may read the code. */
+  /** The exact name of a language, case-insensitive, in code that the caller can read. */
   readonly with_programming_language?: string | null | undefined;
   readonly visibility?: Visibility | null | undefined;
   readonly repository_storage?: string | null | undefined;
   readonly with_issues_enabled?: boolean | null | undefined;
   readonly with_merge_requests_enabled?: boolean | null | undefined;
-  /** Only those with reports of security scans: none, as pipelines leave no such reports here yet. */
+  /** Only projects with security scan reports. Always none, as pipelines do not produce such reports yet. */
   readonly with_security_reports?: boolean | null | undefined;
-  /** Only those whose repository, or wiki, could not be checksummed: none, as nothing here keeps copies to compare. */
+  /** Only projects whose repository or wiki failed its checksum. Always none, as no copies exist to compare. */
   readonly repository_checksum_failed?: boolean | null | undefined;
   readonly wiki_checksum_failed?: boolean | null | undefined;
-  /** Administrators only: all of them, each with its value. */
+  /** Administrators only. The project has all of these attributes with these values. */
   readonly custom_attributes?: Readonly<Record<string, string>> | null | undefined;
-  /** The day that the record tells: on which it was marked, or a group that it lies in. */
+  /** The date that the record shows: when the project, or a group above it, was marked. */
   readonly marked_for_deletion_on?: string | null | undefined;
-  /** Marked for deletion on any day, or not. */
+  /** Whether it is marked for deletion, on any day. */
   readonly marked_for_deletion?: boolean | null | undefined;
-  /** Neither archived nor marked for deletion; or one of these. */
+  /** True: neither archived nor marked for deletion. False: at least one of the two. */
   readonly active?: boolean | null | undefined;
   readonly order_by?: ProjectOrder | null | undefined;
   readonly sort?: SortDirection | null | undefined;
 }
 
-/** Of these only the presence shapes the statement: their values go into slots. */
+/** Only the presence of these filters shapes the statement. Their values go into slots. */
 const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'ids',
   'forked_from_id',
@@ -111,7 +111,7 @@ const SLOTS: ReadonlySet<string> = new Set<keyof ProjectFilter>([
   'custom_attributes',
 ]);
 
-/** The filter without the texts that are blank: they ask for nothing, and must not pass for others of the same shape. */
+/** Drops blank texts from the filter. They select nothing, and must not share a cached statement with other filters. */
 export const withoutBlanks = <F extends ProjectFilter>(filter: F): F => {
   const { search, repository_storage, with_programming_language } = filter;
   return {
@@ -122,9 +122,9 @@ export const withoutBlanks = <F extends ProjectFilter>(filter: F): F => {
   };
 };
 
-/** What of a filter decides the text of its statement. */
+/** Returns a key for the parts of the filter that determine the statement's text. */
 export const filterShape = (filter: ProjectFilter): string => {
-  // A role below Guest opens nothing.
+  // A role below Guest grants no access.
   let shape = `${rolesOpen(filter) ? 'held;' : ''}${lacksTrigrams(filter) ? 'pairs;' : ''}`;
   for (const [name, value] of Object.entries(filter)) {
     if (value === null || value === undefined) continue;
@@ -134,7 +134,7 @@ export const filterShape = (filter: ProjectFilter): string => {
   return shape;
 };
 
-/** The values for the slots that `conditions` left. */
+/** Returns the values for the slots that `conditions` uses. */
 export const filterValues = (filter: ProjectFilter): SlotValues => ({
   ...filter,
   ...Object.fromEntries((filter.topic_spellings ?? []).map((names, index) => [spellingsSlot(index), names])),
@@ -144,12 +144,12 @@ export const filterValues = (filter: ProjectFilter): SlotValues => ({
   search_pattern: searchPattern(filter),
 });
 
-/** How the caller's memberships are looked up: for any number of rows, or one row after the other (access/policy.ts). */
+/** How the caller's memberships are looked up: for any number of rows, or row by row (access/policy.ts). */
 type Lookup = 'any' | 'each';
-/** How the rows of a language are: likewise, or so that they lead to the projects. */
+/** How languages are looked up: the same, or so that the language leads to the projects. */
 type LanguageLookup = Lookup | 'lead';
 
-/** The conditions of the filter and of the caller's rights on the row `projects`. */
+/** Returns the conditions of the filter and of the caller's rights on the row `projects`. */
 export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup = 'any', of?: Parent) =>
   sql.join(
     [
@@ -162,24 +162,27 @@ export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup =
     sql` and `,
   );
 
-/** The least role that the caller must hold, as a value for the slot `least`; 0 when he need hold none. */
+/** Returns the lowest role that the caller must hold, as a value for the slot `least`; 0 if none is required. */
 export const leastHeld = ({ membership, owned, min_access_level }: ProjectFilter): number =>
   Math.max(
     membership ? GUEST : 0,
     owned ? OWNER : 0,
     isGiven(min_access_level) ? Math.max(Number(min_access_level), 1) : 0,
   );
-/** Whether whoever holds that role may see the project for it. */
+/** Returns true if the required role alone lets the caller see the project. */
 export const rolesOpen = (filter: ProjectFilter): boolean => leastHeld(filter) >= GUEST;
 export const LEAST = sql<number>`${slot('least')}::int`;
 
-/** That the caller holds a role of the project, where the filter wants one. */
+/** Requires a role of the caller in the project, if the filter asks for one. */
 export const belonging = (actor: Actor, filter: ProjectFilter, lookup: Lookup): RawBuilder<unknown>[] => {
   if (leastHeld(filter) === 0) return [];
   return [actor.userId === null ? sql`false` : projectIsMine(actor, LEAST, 'projects', lookup)];
 };
 
-/** What lists of many parents at once take the place of in the filter: the namespaces of a page, the projects that were forked. */
+/**
+ * Replaces one filter value when a list is read for many parents at once: the namespaces of a page, or the forked
+ * projects.
+ */
 export interface Parent {
   readonly by: ParentFilter;
   readonly id: RawBuilder<number>;
@@ -188,7 +191,7 @@ export type ParentFilter = 'namespace_id' | 'forked_from_id' | 'starred_by' | 'c
 
 const idOf = (by: ParentFilter, of: Parent | undefined): unknown => (of?.by === by ? of.id : slot(by));
 
-/** Where the project lies, if the filter says so. */
+/** Requires that the project is in the filter's namespace, if one is given. */
 export const placed = (filter: ProjectFilter, of?: Parent): RawBuilder<unknown>[] => {
   if (!isGiven(filter.namespace_id)) return [];
   const at = idOf('namespace_id', of);
@@ -197,7 +200,7 @@ export const placed = (filter: ProjectFilter, of?: Parent): RawBuilder<unknown>[
   return [filter.with_shared ? sql`(${own} or ${shared})` : own];
 };
 
-/** The rows that lie in the namespace or are shared with it, each once: no index finds both at once. A subselect. */
+/** A subselect of the rows in the namespace or shared with it, each once. No single index finds both. */
 export const projectsPlaced = (filter: ProjectFilter, of?: Parent): RawBuilder<unknown> => {
   const at = idOf('namespace_id', of);
   const [own, shared] = [liesIn(filter, at, 'p'), isSharedWith(at, 'p')];
@@ -208,7 +211,7 @@ export const projectsPlaced = (filter: ProjectFilter, of?: Parent): RawBuilder<u
 
 const isGiven = (value: unknown): boolean => value !== null && value !== undefined;
 
-/** What the filter says of the row itself: neither rights, nor roles, nor the place, nor ranges. */
+/** Returns the filter's conditions on the row itself, without rights, roles, place and ranges. */
 export const narrowed = (
   actor: Actor,
   filter: ProjectFilter,
@@ -219,7 +222,7 @@ export const narrowed = (
   const given = (name: keyof ProjectFilter) => isGiven(filter[name]);
   const add = (condition: RawBuilder<unknown>) => all.push(condition);
   const nobody = sql`false`;
-  // Visible already means there for everybody else.
+  // For all other callers, visibility already implies both.
   if (actor.isAdmin && !filter.include_hidden) add(sql`not projects.hidden`);
   if (actor.isAdmin && !filter.include_pending_delete) add(sql`not projects.pending_delete`);
 
@@ -282,7 +285,7 @@ export const narrowed = (
   return all;
 };
 
-/** Conditions that an order's index answers: with `order` those of that order alone. */
+/** Returns the conditions that an order's index can answer; with `order`, only those of that order. */
 export const ranges = (filter: ProjectFilter, order?: ProjectOrder): RawBuilder<unknown>[] => {
   const all: RawBuilder<unknown>[] = [];
   const add = (of: ProjectOrder, name: keyof ProjectFilter, condition: RawBuilder<unknown>) => {
@@ -301,8 +304,8 @@ export const ranges = (filter: ProjectFilter, order?: ProjectOrder): RawBuilder<
 };
 
 /**
- * Who keeps his profile private is not asked for what he owns, has starred or works on, but by himself and by administrators.
- * Groups have no owner in this sense.
+ * Requires that the user's profile is open to the caller. The projects that a user with a private profile owns, has
+ * starred or contributes to are visible only to that user and administrators. Groups have no owner in this sense.
  */
 const openProfile = (actor: Actor, userId: RawBuilder<unknown>): RawBuilder<unknown> => {
   if (actor.isAdmin) return sql`true`;
@@ -323,11 +326,11 @@ const liesIn = ({ include_subgroups }: ProjectFilter, id: unknown, alias = 'proj
 
 const spellingsSlot = (index: number): string => `topic_spellings_${index}`;
 
-/** Projects have topics as these were spelt first. */
+/** Projects store topics in their first spelling. */
 const TOPICS_AS_SPELT = sql`(select coalesce(array_agg(coalesce(t.name, wanted.name)), '{}')
   from unnest(${slot('topics')}::text[]) as wanted (name) left join topics t on lower(t.name) = lower(wanted.name))`;
 
-// The earlier one counts of its own mark and that of the groups it lies in (model.ts: markedForDeletionOn).
+// The earlier date counts, of the project's own mark and those of the groups above it (model.ts: markedForDeletionOn).
 const MARKED_ON = sql`(projects.marked_for_deletion_on = ${slot('marked_for_deletion_on')}::date
     and projects.namespace_id not in (select n.id from namespaces n where n.deletion_marked_on < ${slot('marked_for_deletion_on')}::date)
   or projects.namespace_id in (select n.id from namespaces n where n.deletion_marked_on = ${slot('marked_for_deletion_on')}::date)
@@ -338,10 +341,10 @@ const MARKED = sql`(projects.marked_for_deletion_on is not null
 const starredBy = (userId: unknown): RawBuilder<unknown> =>
   sql`projects.id in (select t.project_id from project_stars t where t.user_id = ${userId}::bigint)`;
 
-/** Of a common language the projects are far too many to gather where only a few rows are looked at. */
+/** A common language has too many projects to gather when only a few rows are needed. */
 const isWrittenIn = (lookup: LanguageLookup): RawBuilder<unknown> => {
   const isNamed = sql`lower(l.name) = lower(${slot('with_programming_language')}::text)`;
-  // As an array: the planner takes every language for a usual one, and would read all projects for a rare one.
+  // As an array: the planner assumes that every language is common, and would read all projects for a rare one.
   if (lookup === 'lead') {
     return sql`projects.id = any (array(select l.project_id from project_languages l where ${isNamed}))`;
   }
@@ -350,7 +353,7 @@ const isWrittenIn = (lookup: LanguageLookup): RawBuilder<unknown> => {
     : sql`projects.id in (select l.project_id from project_languages l where ${isNamed})`;
 };
 
-/** The part of the project is there for the caller, as policy.ts has it. */
+/** Requires that the caller can use the feature, by the same rules as policy.ts. */
 const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_requests_access_level') => {
   const level = sql.ref(`projects.${column}`);
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
@@ -358,11 +361,12 @@ const featureCondition = (actor: Actor, column: 'issues_access_level' | 'merge_r
   return sql`(${level} = 'enabled' or ${level} = 'private' and ${projectIsMine(actor, MEMBERS_ROLES[column])})`;
 };
 
-/** The caller may read the code, as policy.ts has it of `read_code`. */
+/** Requires that the caller can read the code, by the same rule as `read_code` in policy.ts. */
 const codeCondition = (actor: Actor): RawBuilder<unknown> => {
   const level = sql.ref('projects.repository_access_level');
   if (actor.isAdmin) return sql`${level} <> 'disabled'`;
-  // What strangers see is open to them: said twice, it would lead the planner to read all that is open.
+  // The list already restricts anonymous callers to open projects. Repeating it makes the planner read all open
+  // projects.
   if (actor.userId === null) return sql`${level} = 'enabled'`;
   const open = projectIsOpen(actor);
   return sql`(${level} = 'enabled' and ${open} or ${level} <> 'disabled' and ${projectIsMine(actor, REPORTER)})`;

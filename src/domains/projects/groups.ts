@@ -8,7 +8,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { ProjectRow } from './model.ts';
 import { requireAbility } from './policy.ts';
 
-/** How a group came to be invited: to the project itself, or to a group that it lies in. */
+/** Whether the group was invited to the project itself or to a group above it. */
 export const INVITATION_RELATIONS = ['direct', 'inherited'] as const;
 type InvitationRelation = (typeof INVITATION_RELATIONS)[number];
 
@@ -19,19 +19,19 @@ interface GroupSearch {
 
 export interface ProjectGroupFilter extends GroupSearch {
   readonly skipIds?: readonly number[] | undefined;
-  /** Also those that the project is shared with. */
+  /** Also groups that the project is shared with. */
   readonly withShared?: boolean | undefined;
-  /** Of those only the ones whose members get at least this level. */
+  /** Limits the shared groups to those whose members get at least this level. */
   readonly sharedMinLevel?: number | undefined;
 }
 
 export interface InvitedGroupFilter extends GroupSearch {
   readonly relations?: readonly InvitationRelation[] | undefined;
-  /** The caller's least level in the group. */
+  /** The caller's minimum level in the group. */
   readonly minLevel?: number | undefined;
 }
 
-/** The groups that a project lies in, and those it is shared with: as far as the caller may know of them. By name. */
+/** Lists the groups above a project and those it is shared with, if the caller can see them. Ordered by name. */
 export const listProjectGroups = (ctx: Context, project: ProjectRow, filter: ProjectGroupFilter): List<GroupRow> => {
   const around = sql<boolean>`namespaces.id = any (${project.namespace.traversal_ids}::bigint[])`;
   const least = filter.sharedMinLevel ?? 0;
@@ -42,7 +42,7 @@ export const listProjectGroups = (ctx: Context, project: ProjectRow, filter: Pro
   return listOf(ctx.db, found, BY_NAME, 'asc');
 };
 
-/** The groups invited to a project or to a group that it lies in, as far as the caller may know of them. By name. */
+/** Lists the groups invited to a project or to a group above it, if the caller can see them. Ordered by name. */
 export const listInvitedGroups = (ctx: Context, project: ProjectRow, filter: InvitedGroupFilter): List<GroupRow> => {
   const { relations = INVITATION_RELATIONS, minLevel } = filter;
   const ways: RawBuilder<unknown>[] = [];
@@ -62,11 +62,11 @@ export const listInvitedGroups = (ctx: Context, project: ProjectRow, filter: Inv
   return listOf(ctx.db, found, BY_NAME, 'asc');
 };
 
-/** The groups that the caller may move a project into, by name. @throws DomainError `forbidden` */
+/** Lists the groups that the caller may move a project into, ordered by name. @throws DomainError `forbidden` */
 export const listTransferLocations = (ctx: Context, project: ProjectRow, filter: GroupSearch): List<GroupRow> => {
   requireAbility(ctx, project, 'transfer_project');
   const level = namespaceLevel(ctx.actor, sql.ref('namespaces.id'));
-  // As groups/policy.ts has `create_projects`.
+  // The same rule as `create_projects` in groups/policy.ts.
   const least = sql`case namespaces.project_creation_level when 'owner' then ${sql.lit(OWNER)}
     when 'maintainer' then ${sql.lit(MAINTAINER)} when 'developer' then ${sql.lit(DEVELOPER)} end`;
   let found = groups(ctx, filter)

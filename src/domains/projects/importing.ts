@@ -1,12 +1,12 @@
 import type { Context, Tx } from '#platform/context.ts';
 import type { ProjectRow } from './model.ts';
 
-/** Where a new project's repository comes from: looked at, and found good. */
+/** The checked source of a new project's repository. */
 export interface CheckedSource {
   readonly import_type: string;
-  /** The address without its credentials. */
+  /** The address without credentials. */
   readonly shown: string;
-  /** Adds to the transaction that makes the project what will fill it. */
+  /** Queues the import in the transaction that creates the project. */
   begin(tx: Tx, project: ProjectRow): Promise<void>;
 }
 
@@ -14,12 +14,12 @@ type CheckSource = (ctx: Context, address: string) => Promise<CheckedSource>;
 
 let check: CheckSource | null = null;
 
-/** Imports lie to the right of projects, which have to be made from them: the hub puts the two together as it starts. */
+/** Registers the importer. The imports domain depends on projects, so the hub connects the two at start-up. */
 export const importSourcesBy = (given: CheckSource): void => {
   check = given;
 };
 
-/** @throws DomainError as the domain of imports says */
+/** @throws DomainError as the imports domain documents */
 export const checkSource: CheckSource = (ctx, address) => {
   if (!check) throw new Error('nobody imports');
   return check(ctx, address);

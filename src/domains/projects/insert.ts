@@ -26,25 +26,25 @@ export interface ProjectInsert {
   readonly import_type?: string | null;
   /** Without credentials. */
   readonly import_url?: string | null;
-  /** Leaves the default branch unprotected: an archive says itself what is, and what is cloned which it is. */
+  /** Leaves the default branch unprotected. Archives carry their own protection, and clones decide their own branch. */
   readonly unprotected?: boolean;
 }
 
 export type CounterKind = 'issue' | 'merge_request' | 'milestone' | 'pipeline';
 
 /**
- * Adds the rows of a new project; its repository is the caller's to make, at the `disk_path` given back.
+ * Inserts the rows of a new project. The caller creates the repository at the returned `disk_path`.
  *
- * @throws DomainError `invalid` for a name or path that cannot be, or is taken
+ * @throws DomainError `invalid` if the name or path is invalid or taken
  */
 export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ id: number; disk_path: string }> => {
   const { namespace, name, path } = project;
   checkNameAndPath({ name, path });
-  // The namespace may be renamed just now: its path as of this transaction counts.
+  // The namespace may be renamed concurrently. Use its path as of this transaction.
   const place = await lockPlace(tx, namespace.id);
   if (!place) throw notFound('Namespace');
   await requireUnmarked(tx, place);
-  // It may have been made less visible since the project's visibility was settled.
+  // The namespace may have become less visible after the project's visibility was decided.
   if (place.kind === 'group' && project.visibility_level > place.visibility_level) {
     throw invalid({ visibility_level: [aboveGroup(visibilityName(project.visibility_level), place)] });
   }
@@ -77,7 +77,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
     .execute()
     .catch(asTaken);
   await tx.db.insertInto('project_statistics').values({ project_id: id }).execute();
-  // The new owner of a path comes before whoever had it once.
+  // A new project takes precedence over a redirect from the same path.
   await forgetRedirect(tx, full_path);
   if (!project.unprotected) {
     await protectDefaultBranch(tx, { id, namespace_id: namespace.id }, project.default_branch);
@@ -85,13 +85,13 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
   return { id, disk_path };
 };
 
-/** `@hashed/ab/cd/<sha256 of the id>.git`: a rename moves no repository. */
+/** `@hashed/ab/cd/<sha256 of the id>.git`: a rename does not move the repository. */
 const diskPathOf = (id: number): string => {
   const digest = createHash('sha256').update(String(id)).digest('hex');
   return `@hashed/${digest.slice(0, 2)}/${digest.slice(2, 4)}/${digest}.git`;
 };
 
-/** Takes `count` numbers that nobody else gets, and gives the first: for issues, merge requests and the like. */
+/** Reserves `count` consecutive numbers for issues, merge requests and the like, and returns the first. */
 export const nextIid = async (tx: Tx, projectId: number, kind: CounterKind, count = 1): Promise<number> => {
   const { rows } = await sql<{ last_iid: number }>`
     insert into project_counters (project_id, kind, last_iid) values (${projectId}, ${kind}, ${count})
@@ -100,7 +100,7 @@ export const nextIid = async (tx: Tx, projectId: number, kind: CounterKind, coun
   return (rows[0]?.last_iid ?? count) - count + 1;
 };
 
-/** Makes sure that the next number given out is above `lastIid`: after items came with numbers of their own. */
+/** Raises the counter to at least `lastIid`, after items were inserted with numbers of their own. */
 export const raiseIid = async (tx: Tx, projectId: number, kind: CounterKind, lastIid: number): Promise<void> => {
   await sql`
     insert into project_counters (project_id, kind, last_iid) values (${projectId}, ${kind}, ${lastIid})
@@ -110,8 +110,8 @@ export const raiseIid = async (tx: Tx, projectId: number, kind: CounterKind, las
 };
 
 /**
- * The visibility a project in the namespace gets: the one wanted, else the instance's default as far as the namespace
- * allows it. With `cap` a wanted one that is too open is lowered instead of refused (imports).
+ * Returns the visibility for a project in the namespace: the requested one, or the instance's default limited by the
+ * namespace. With `cap`, a requested visibility that is too open is lowered instead of refused (for imports).
  *
  * @throws DomainError `invalid`
  */
@@ -121,7 +121,7 @@ export const allowedVisibility = async (
   wanted: Visibility | null,
   { cap = false }: { readonly cap?: boolean } = {},
 ): Promise<number> => {
-  // Personal namespaces are open: each project decides for itself.
+  // Personal namespaces do not limit visibility.
   const highest = namespace.kind === 'user' ? visibilityLevel('public') : namespace.visibility_level;
   const level = visibilityLevel(wanted ?? (await getSettings(ctx)).default_project_visibility);
   if (wanted === null || cap) return highestUnrestricted(ctx, Math.min(level, highest));
@@ -137,13 +137,13 @@ export const allowedVisibility = async (
 const aboveGroup = (visibility: Visibility, group: { readonly visibility_level: number }): string =>
   `${visibility} is not allowed since the group is ${visibilityName(group.visibility_level)}.`;
 
-/** Settings as column values: JSON for the one that is an object. */
+/** Returns the settings as column values, with JSON for the one that is an object. */
 export const columnsOf = ({ container_expiration_policy, ...rest }: ProjectAttributes) => ({
   ...rest,
   ...(container_expiration_policy ? { container_expiration_policy: toJsonb(container_expiration_policy) } : {}),
 });
 
-/** @throws DomainError `invalid` when another project has the name or, with groups too, the path */
+/** @throws DomainError `invalid` if another project has the name or path, or if a group has the path */
 export const checkFree = async (
   tx: Tx,
   wanted: { readonly id?: number; readonly namespace_id: number; readonly full_path?: string; readonly name?: string },
@@ -168,7 +168,7 @@ export const forgetRedirect = async (tx: Tx, path: string): Promise<void> => {
 
 const TAKEN = ['has already been taken'];
 
-/** Somebody else was quicker: the unique indexes say so. */
+/** Maps a violation of a unique index by a concurrent request to `invalid`. */
 export const asTaken = (error: unknown): never => {
   const constraint = brokenConstraint(error);
   if (constraint === 'projects_full_path') throw invalid({ path: TAKEN });

@@ -3,7 +3,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { removeDueProjects } from './deletion.ts';
 import { sweepRepositories } from './sweep.ts';
 
-/** The job `projects.remove_due`: removes the projects that were marked for deletion long enough ago. */
+/** The job `projects.remove_due` removes the projects whose deletion delay has passed. */
 export const removeDue = defineJob({
   name: 'projects.remove_due',
   input: z.object({}).strict(),
@@ -13,7 +13,7 @@ export const removeDue = defineJob({
   run: removeDueProjects,
 });
 
-/** The job `projects.sweep_repositories`: removes repositories that no project knows of. */
+/** The job `projects.sweep_repositories` removes repositories that belong to no project. */
 export const removeUnknownRepositories = defineJob({
   name: 'projects.sweep_repositories',
   input: z.object({}).strict(),

@@ -2,13 +2,13 @@ import type { Context } from '#platform/context.ts';
 import type { ProjectRow } from './model.ts';
 import { can } from './policy.ts';
 
-/** The licence of a project, as its file tells it. */
+/** The licence of a project, as detected from its file. */
 export interface License {
-  /** Of SPDX, in small letters; `other` for one that is not known here. */
+  /** The SPDX identifier in lower case; `other` for an unknown licence. */
   readonly key: string;
   readonly name: string;
   readonly nickname: string | null;
-  /** Where it is explained and where it stands; null for one that is not known. */
+  /** The explanation and the text of the licence; null for an unknown one. */
   readonly html_url: string | null;
   readonly source_url: string | null;
 }
@@ -21,17 +21,17 @@ export interface FoundLicense {
 
 const FILE = /^(?:un)?licen[sc]e(?:[-.][\w.-]+)?$|^copying(?:\.(?:md|txt|lesser))?$/i;
 
-/** All licences known here say what they are within their first lines. */
+/** Every known licence can be recognised from its first lines. */
 const MAX_BYTES = 16_384;
 
-/** The licence in the default branch, for whoever may read the code; null where there is none. */
+/** Finds the licence in the default branch. Returns null if there is none or the caller cannot read the code. */
 export const findLicense = async (ctx: Context, project: ProjectRow): Promise<FoundLicense | null> => {
   const { default_branch, disk_path } = project;
   if (default_branch === null || !can(ctx, project, 'read_code')) return null;
   const { git } = ctx.services;
   const oid = await git.resolve(disk_path, `refs/heads/${default_branch}`);
   if (oid === null) return null;
-  // `LICENSE` before `LICENSE-docs`, and both before `COPYING`.
+  // `LICENSE` sorts before `LICENSE-docs`, and both before `COPYING`.
   const [file] = (await git.listTree(disk_path, oid))
     .filter((entry) => entry.type === 'blob' && FILE.test(entry.path))
     .sort((a, b) => Number(/^c/i.test(a.path)) - Number(/^c/i.test(b.path)) || a.path.length - b.path.length);
@@ -42,7 +42,7 @@ export const findLicense = async (ctx: Context, project: ProjectRow): Promise<Fo
 
 const OTHER: License = { key: 'other', name: 'Other', nickname: null, html_url: null, source_url: null };
 
-/** The licence that the text is, whatever its lines and the names in it. */
+/** Recognises the licence regardless of line breaks and of the names in it. */
 const recognise = (text: string): License => {
   const words = text
     .replace(/[^\p{L}\p{N}.]+/gu, ' ')
@@ -64,7 +64,7 @@ interface KnownLicense {
   readonly id: string;
   readonly name: string;
   readonly nickname?: string;
-  /** All of these, of the words alone. The first that fits wins. */
+  /** Matched against the words only; all must match. The first licence that matches is used. */
   readonly says: readonly RegExp[];
 }
 

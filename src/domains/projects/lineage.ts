@@ -7,13 +7,13 @@ import { invalid } from '#platform/errors.ts';
 import { projectUpdated } from './events.ts';
 import type { ProjectRow } from './model.ts';
 
-// A fork holds what its source holds. `visibility_ceiling` of a project is the most open level that those who do not own
-// its source may give it: as open as the source, or as open as owners of the source have made the fork. A project that is
-// no fork any more keeps its ceiling. See docs/decisions/0022-forks-stay-as-closed-as-their-source.md.
+// `visibility_ceiling` of a project is the most open level that callers who do not own its source may set. It is the
+// level of the source, or the level to which owners of the source have opened the fork. An unlinked fork keeps its
+// ceiling. See docs/decisions/0022-forks-stay-as-closed-as-their-source.md.
 
 /**
- * Makes those wait who fork (`shared`), and those who link forks or change a visibility (`alone`), until the transaction
- * ends: each of them looks at several projects of a network. To be taken before any row.
+ * Takes an advisory lock until the transaction ends: `shared` to fork, `alone` to link forks or change a visibility.
+ * Both read several projects of a fork network. Take it before any row lock.
  */
 export const lockForks = async (tx: Tx, mode: 'alone' | 'shared' = 'alone'): Promise<void> => {
   const lock = mode === 'alone' ? sql`pg_advisory_xact_lock` : sql`pg_advisory_xact_lock_shared`;
@@ -21,8 +21,8 @@ export const lockForks = async (tx: Tx, mode: 'alone' | 'shared' = 'alone'): Pro
 };
 
 /**
- * The most open level that the caller may give the project: its ceiling, or that of the nearest project above it whose own
- * source the caller does not own. Administrators may open everything.
+ * Returns the most open level that the caller may set: the project's ceiling, or that of its nearest ancestor whose
+ * source the caller does not own. Administrators have no limit.
  */
 export const visibilityLimit = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>): Promise<number> => {
   if (tx.actor.isAdmin) return PUBLIC;
@@ -37,7 +37,7 @@ export const visibilityLimit = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>): P
   return rows[0]?.visibility_ceiling ?? PUBLIC;
 };
 
-/** The most open level that the caller may give a fork of the project. */
+/** Returns the most open level that the caller may give a fork of the project. */
 export const forkLimit = async (tx: Tx, source: ProjectRow): Promise<number> => {
   if (tx.actor.isAdmin || source.access_level >= OWNER) return visibilityLimit(tx, source);
   return Math.min(source.visibility_level, await ceilingOf(tx, source));
@@ -51,11 +51,14 @@ export const requireWithin = (limit: number, level: number): void => {
   });
 };
 
-/** Where the source stands, forks of it may stand: as open as it is, and no more open than it may be itself. */
+/** Returns the ceiling for forks of the source: its own level, limited by its own ceiling. */
 export const ceilingBelow = async (tx: Tx, source: ProjectRow): Promise<number> =>
   Math.min(source.visibility_level, await ceilingOf(tx, source));
 
-/** Says that the project may be this open, and so may the forks made of it. Its row is locked, as are the relations. */
+/**
+ * Raises the ceilings of the project and of its forks to this level. The caller holds the locks on the row and the
+ * relations.
+ */
 export const raiseCeilings = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>, level: number): Promise<void> => {
   await sql`
     update projects set visibility_ceiling = ${level}
@@ -63,8 +66,8 @@ export const raiseCeilings = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>, leve
 };
 
 /**
- * Makes all that was forked from the project, and from its forks, at most this visible, and tells of each that changes.
- * The relations are locked. Readers see the source and its forks change at once, when the transaction commits.
+ * Lowers all direct and indirect forks of the project to at most this level, and emits an event for each that changes.
+ * The caller holds the lock on the relations. Readers see the change of the source and its forks at once, on commit.
  */
 export const closeForks = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>, level: number): Promise<void> => {
   if (level >= PUBLIC) return;

@@ -22,19 +22,19 @@ import { effectiveOrder, isSize, sortExpression } from './order.ts';
 import { foundByPairs } from './search.ts';
 import { type ProjectPart, selectList, sqlFrom } from './select.ts';
 
-// How a page is found: docs/decisions/0012. Each statement finds ids and sort keys first, as far as it can in indexes
-// alone, and joins what is told of the rows to the page that is left.
+// docs/decisions/0012 explains how a page is found. Each statement first finds ids and sort keys, from indexes only
+// where possible. It then joins the other columns to the page that is left.
 
-/** What a statement lists. */
+/** The list that a statement reads. */
 export interface Wanted {
   readonly actor: Actor;
   readonly filter: ProjectFilter;
   readonly ascending: boolean;
-  /** In place of what the filter says. */
+  /** Replaces a value of the filter. */
   readonly of?: Parent | undefined;
 }
 
-/** The page as rows. */
+/** Builds the statement that reads the page as rows. */
 export const pageStatement = (
   { actor, filter, ascending }: Wanted,
   parts: readonly ProjectPart[],
@@ -48,8 +48,8 @@ export const pageStatement = (
 };
 
 /**
- * Walks along the index of the order, looking at each row, until the page is full. With `most` no further than so many rows:
- * a page that is not full may then be short.
+ * Walks along the index of the order and checks each row until the page is full. With `most`, the walk ends after that
+ * many rows, so the page may be short.
  */
 export const walk = (wanted: Wanted, window: Window, most: number | null): RawBuilder<unknown> => {
   const { actor, filter, of } = wanted;
@@ -62,7 +62,7 @@ export const walk = (wanted: Wanted, window: Window, most: number | null): RawBu
       from ${from} where ${and(all)} ${order} ${end}`;
   }
   const near = [...ranges(filter, effectiveOrder(actor, filter)), ...cursors(wanted, window, key, id)];
-  // Of strangers and administrators it is known from the index alone what they may see.
+  // For anonymous callers and administrators the index alone decides visibility.
   if (actor.userId === null) near.push(projectIsVisible(actor));
   return sql`select projects.id, projects.sort_key, null::bigint as total
     from (select ${columnsFor(wanted)}, ${key ?? sql`null`} as sort_key from ${from} where ${and(near)} ${order} limit ${sql.lit(most)}) projects
@@ -70,13 +70,13 @@ export const walk = (wanted: Wanted, window: Window, most: number | null): RawBu
     ${sorted(key ? sql.ref('projects.sort_key') : null, sql.ref('projects.id'), upwards(wanted, window))} ${end}`;
 };
 
-/** What is asked of the rows of a walk: all hundred columns cost more, even of rows that are not fetched, than finding them. */
+/** Selects only the columns that a walk needs. Reading all hundred costs more than finding the rows. */
 const columnsFor = ({ actor, filter, of }: Wanted): RawBuilder<unknown> =>
   narrowed(actor, filter, of).length === 0 && ranges(filter).length === ranges(filter, 'id').length
     ? sql`projects.id, projects.namespace_id, projects.visibility_level, projects.hidden, projects.pending_delete`
     : sql`projects.*`;
 
-/** Gathers all that match, by whatever index finds them, sorts them and cuts the page out. It knows the total. */
+/** Finds all matches by any index, sorts them and cuts out the page. Includes the total. */
 export const gather = (wanted: Wanted, window: Window): RawBuilder<unknown> => {
   const { key, id } = sorting(wanted, window, 'found');
   const all = [...cursors(wanted, window, key, id)];
@@ -86,8 +86,8 @@ export const gather = (wanted: Wanted, window: Window): RawBuilder<unknown> => {
 };
 
 /**
- * What is open is walked along, what else the caller may see is gathered, and both are read as one: of people who belong to
- * little among much that is closed to them.
+ * Walks along the open projects, gathers the closed ones that the caller can see, and merges both. This suits callers
+ * who are members of few projects among many that are closed to them.
  */
 export const walkAndGather = (wanted: Wanted, window: Window): RawBuilder<unknown> => {
   const { actor, filter } = wanted;
@@ -105,11 +105,11 @@ export const walkAndGather = (wanted: Wanted, window: Window): RawBuilder<unknow
     ${sorted(key ? sql.ref('reached.sort_key') : null, sql.ref('reached.id'), up)} ${limit(window)}`;
 };
 
-/** Whether a list that wants one visibility has any use for what is open to all, or else for what is closed to others. */
+/** Returns true if a list that is limited to one visibility can include open (or else closed) projects. */
 const isReached = ({ actor, filter: { visibility } }: Wanted, open: boolean): boolean =>
   !visibility || visibilityLevel(visibility) >= openFrom(actor) === open;
 
-/** Counts what matches, up to `at_most` + 1. */
+/** Counts the matches, up to `at_most` + 1. */
 export const counting = (wanted: Wanted, isDriven: boolean): RawBuilder<unknown> => {
   const { actor, filter } = wanted;
   const all = isDriven
@@ -127,7 +127,10 @@ const isThere = sql`not projects.hidden and not projects.pending_delete`;
 
 const isOpen = (actor: Actor): RawBuilder<unknown> => sql`${isThere} and ${projectIsOpen(actor)}`;
 
-/** Ids and sort keys of all that match, in no order: from the place, or from what the caller belongs to, where that leads there. */
+/**
+ * Ids and sort keys of all matches, unordered: found by the place or, if that is more direct, by the caller's
+ * memberships.
+ */
 export const matching = (wanted: Wanted): RawBuilder<unknown> => {
   const { actor, filter, of } = wanted;
   const order = effectiveOrder(actor, filter);
@@ -148,8 +151,8 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
       ...narrowed(actor, filter, of),
     ]);
   }
-  // What is asked for leads to the rows; who may see them is looked at then: `offset 0` keeps the planner from reading an
-  // index for that.
+  // The filter itself finds the rows; rights are checked on each. `offset 0` keeps the planner from reading an index
+  // for the rights.
   const isLedElsewhere = isPlaced || filter.search || filter.topics || filter.topic_id || filter.topic_spellings;
   const narrow = [
     ...placed(filter, of),
@@ -161,20 +164,20 @@ export const matching = (wanted: Wanted): RawBuilder<unknown> => {
     : select(sql`(select projects.* from projects where ${and(narrow)} offset 0) projects`, rights);
 };
 
-/** What the caller may see because he holds a role, and others may not. */
+/** Projects that the caller can see only because they hold a role. */
 const closedButHeld = ({ actor, filter }: Wanted, key: RawBuilder<unknown> | null): RawBuilder<unknown> =>
   sql`select projects.id, ${key ?? sql`null`} as sort_key
     from ${withStatistics(sql`${projectsHeld(actor, GUEST)} projects`, isSize(effectiveOrder(actor, filter)))}
     where ${and([isThere, sql`projects.visibility_level < ${sql.lit(openFrom(actor))}`, ...ranges(filter), ...narrowed(actor, filter)])}`;
 
 const withStatistics = (projects: RawBuilder<unknown>, bySize: boolean): RawBuilder<unknown> =>
-  // Every project has a row there.
+  // Every project has a row in project_statistics.
   bySize ? sql`${projects} join project_statistics s on s.project_id = projects.id` : projects;
 
 const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
   all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 
-/** By what it is sorted: of projects, or of what was found before under the name `found`. */
+/** Returns the sort expressions, over `projects` or over earlier results named `found`. */
 const sorting = (wanted: Wanted, window: Window, found?: string) => {
   const order = effectiveOrder(wanted.actor, wanted.filter);
   const by = sortExpression(order);
@@ -195,7 +198,7 @@ const sorted = (key: RawBuilder<unknown> | null, id: RawBuilder<unknown>, up: bo
   return sql`order by ${key ? sql`${key} ${direction}, ` : sql``}${id} ${direction}`;
 };
 
-// The limit is written out: a generic plan would otherwise reckon with a tenth of the table.
+// The limit is a literal: a generic plan would assume a tenth of the table.
 const limit = (window: Window): RawBuilder<unknown> =>
   sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
 

@@ -30,18 +30,18 @@ import { finish } from './reading.ts';
 import { type ProjectPart, partsShape, type RawProject, ROW } from './select.ts';
 import { afterSpellings, asksForTopics } from './topic-spellings.ts';
 
-/** In which way a page is found (docs/decisions/0012). */
+/** How a page is found (docs/decisions/0012). */
 type Way = 'walk' | 'gather';
 
-/** So far a walk goes before the rows it looks for are taken to be rare. */
+/** After this many rows a walk treats the matches as rare and stops. */
 const NEAR = 2_000;
-/** More matches than these are too many to gather and sort for a page. */
+/** Above this many matches, gathering and sorting for a page costs too much. */
 const MANY = 5_000;
 const FAR = 100;
 
 const statements = new CompiledStatements();
 
-/** The projects that the filter describes and the caller may see, with the parts. */
+/** Lists the projects that match the filter and that the caller can see, with the given parts. */
 export const projectList = (
   ctx: Context,
   given: ProjectFilter,
@@ -66,9 +66,9 @@ const listBy = (ctx: Context, given: ProjectFilter, parts: readonly ProjectPart[
   const values = filterValues(filter);
   const wanted = new Set(parts);
   const other = otherWay(actor, filter);
-  /** All matches, where the page was cut out of them. */
+  /** The number of all matches, if the page was cut out of them. */
   let total: number | null = null;
-  /** What the page was read from (platform/db/known-counts.ts). */
+  /** The snapshot that the page was read from (platform/db/known-counts.ts). */
   let seen: string | null = null;
 
   const run = async (way: Way, window: Window): Promise<RawProject[]> => {
@@ -95,7 +95,7 @@ const listBy = (ctx: Context, given: ProjectFilter, parts: readonly ProjectPart[
   return {
     rows: async (window) => {
       const ways = waysOf(ctx);
-      // Far from the start the walk along what is open is the shorter one, as it looks nothing up.
+      // Far from the start, walking along the open projects is cheaper, as it needs no lookups.
       const isFar = other === 'walk and gather' && (window.offset ?? 0) > FAR;
       const way = isFar
         ? 'gather'
@@ -133,8 +133,8 @@ const listBy = (ctx: Context, given: ProjectFilter, parts: readonly ProjectPart[
 };
 
 /**
- * The same list for many parents at once: the projects of each group on a page, or `by` another filter the forks of each
- * project, or what each user has starred. What `filter` itself says there is ignored.
+ * The same list for many parents at once: the projects of each group on a page, or with `by`, the forks of each project
+ * or the stars of each user. The filter's own value for `by` is ignored.
  */
 export const listProjectsBelow = (
   ctx: Context,
@@ -159,7 +159,7 @@ const listBelow = (
   by: ParentFilter,
 ): BatchedList<ProjectRow> => {
   const { actor } = ctx;
-  // Only its presence counts: the id is the one of each parent.
+  // Only its presence matters. Each parent supplies its own id.
   const below = withinReach(actor, { ...withoutBlanks(filter), [by]: 0 });
   const shape = `${by}|${actorShape(actor)}|${filterShape(below)}`;
   const order = effectiveOrder(actor, below);
@@ -170,7 +170,7 @@ const listBelow = (
     ascending: isAscending(order, below),
     of: { by, id: PARENT },
   });
-  // A parent alone is a list as any other, which may be too long to gather for a page.
+  // A single parent is an ordinary list, which may be too long to gather for a page.
   let alone: { readonly parent: number; readonly list: List<ProjectDetails> } | null = null;
   const listOf = (parent: number) => {
     if (alone?.parent !== parent) alone = { parent, list: listBy(ctx, { ...filter, [by]: parent }, parts) };
@@ -214,13 +214,13 @@ const listBelow = (
 
 const matchingBelow = (asked: Wanted) => sql`select 1 from (${matching(asked)}) matching`;
 
-/** Similarity compares what the caller belongs to, or what lies in one place (specification 1 §4.5). */
+/** Limits similarity to the caller's projects or to one place (specification 1 §4.5). */
 const withinReach = (actor: Actor, filter: ProjectFilter): ProjectFilter =>
   effectiveOrder(actor, filter) === 'similarity' && (filter.namespace_id ?? null) === null
     ? { ...filter, membership: true }
     : filter;
 
-/** Whether the filter leads to few rows by itself: what someone belongs to, what lies in one place, what is named. */
+/** Returns true if the filter alone leads to few rows: memberships, one place, or names. */
 const isDriven = (filter: ProjectFilter): boolean =>
   leastHeld(filter) > 0 ||
   filter.imported === true ||
@@ -238,7 +238,7 @@ const isDriven = (filter: ProjectFilter): boolean =>
     filter.custom_attributes,
   ].some((value) => value !== null && value !== undefined);
 
-/** Whether what the filter asks for may be rare, and an index finds it. */
+/** Returns true if the filter may match few rows and an index finds them. */
 const isSought = (actor: Actor, filter: ProjectFilter): boolean => {
   const given = (...names: (keyof ProjectFilter)[]) =>
     names.some((name) => filter[name] !== null && filter[name] !== undefined);
@@ -256,20 +256,20 @@ const isSought = (actor: Actor, filter: ProjectFilter): boolean => {
   return (actor.userId === null || actor.isAdmin) && given('visibility');
 };
 
-/** In which other way a list can be found that a walk does not lead to soon; null where walking is the only one, or the best. */
+/** Returns the fallback for a walk that finds too little; null if walking is the only or the best way. */
 const otherWay = (actor: Actor, filter: ProjectFilter): 'gather' | 'walk and gather' | null => {
   if (isDriven(filter) || isSought(actor, filter)) return 'gather';
   return actor.userId === null || actor.isAdmin ? null : 'walk and gather';
 };
 
-/** How far to walk, in powers of two: each is a statement of its own. */
+/** Returns how far to walk. Powers of two, because each value is a statement of its own. */
 const near = ({ limit, offset = 0 }: Window): number =>
   Math.max(NEAR, 2 ** Math.ceil(Math.log2(20 * (limit + offset))));
 
 const MAX_LISTS = 2_000;
 const FOR_MS = 60_000;
 
-/** Which way led to a list a minute ago: only what it costs depends on that, never what it holds. */
+/** Remembers for a minute which way found a list. This affects only the cost, never the result. */
 class Ways {
   readonly #ways = new Map<string, { readonly way: Way; readonly until: number }>();
 
@@ -290,7 +290,7 @@ const waysOf = ({ services }: Context): Ways => {
   return ways;
 };
 
-// Similarity lists the best match first, whatever `sort` says.
+// Similarity lists the best match first, regardless of `sort`.
 const isAscending = (order: ProjectOrder, { sort }: ProjectFilter): boolean => order !== 'similarity' && sort === 'asc';
 
 const cursorOf = (

@@ -4,7 +4,7 @@ import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
 import { webUrl } from '#platform/urls.ts';
 import type { ContainerExpirationPolicy } from './attributes.ts';
 
-/** All columns but the runners' token, which few may see, and who marked it. */
+/** All columns except the runners' token, which few may see, and the user who marked the project. */
 export interface ProjectColumns
   extends Omit<Selectable<Projects>, 'runners_token' | 'container_expiration_policy' | 'marked_for_deletion_by_id'> {
   readonly container_expiration_policy: ContainerExpirationPolicy;
@@ -21,22 +21,25 @@ export interface ProjectNamespace {
   readonly owner_id: number | null;
   readonly visibility_level: number;
   readonly traversal_ids: readonly number[];
-  /** The day that it, or the first of the groups above it, was marked for deletion: all in it goes with it. */
+  /**
+   * The day on which it, or the first of the groups above it, was marked for deletion. Everything in it is deleted with
+   * it.
+   */
   readonly deletion_marked_on: string | null;
-  /** Its own, or for a personal namespace its owner's. */
+  /** The group's own avatar, or its owner's for a personal namespace. */
   readonly avatar_key: string | null;
 }
 
 type ImportStatus = 'none' | 'scheduled' | 'started' | 'finished' | 'failed';
 
-/** A project as the caller meets it. */
+/** A project as the caller sees it. */
 export interface ProjectRow extends ProjectColumns {
-  /** The caller's highest level, 0 when none. */
+  /** The caller's highest level; 0 if none. */
   readonly access_level: number;
   readonly namespace: ProjectNamespace;
   readonly import_status: ImportStatus;
   readonly import_error: string | null;
-  /** In lists: what stands for this version of the row (platform/db/row-cache.ts). */
+  /** In lists: identifies this version of the row (platform/db/row-cache.ts). */
   readonly remembered?: object;
 }
 
@@ -48,13 +51,13 @@ interface SharedGroup {
   readonly expires_at: string | null;
 }
 
-/** What the full REST record tells beyond the row. */
+/** What the full REST record adds to the row. */
 export interface ProjectDetails extends ProjectRow {
   /** The caller's level as a member of the project itself, and through its groups. */
   readonly project_access: number | null;
   readonly group_access: number | null;
   readonly shared_with_groups: readonly SharedGroup[];
-  /** What it was forked from, if the caller may see that. */
+  /** The source of the fork, if the caller can see it. */
   readonly forked_from: ProjectRow | null;
   readonly owner: { readonly id: number; readonly name: string; readonly created_at: string } | null;
   readonly runners_token: Buffer | null;
@@ -63,13 +66,13 @@ export interface ProjectDetails extends ProjectRow {
 
 export type StatisticsRow = Omit<Selectable<ProjectStatistics>, 'project_id'>;
 
-/** Where events of a project belong: `tx.emit(kind, { ...projectScope(project), subject, payload })`. */
+/** Returns the scope of a project's events: `tx.emit(kind, { ...projectScope(project), subject, payload })`. */
 export const projectScope = (project: Pick<ProjectRow, 'id' | 'namespace'>) => ({
   project_id: project.id,
   namespace_ids: project.namespace.traversal_ids,
 });
 
-/** The day from which on the project is about to go: it was marked itself, or a group that it lies in. */
+/** Returns the first day on which the project or a group above it was marked for deletion. */
 export const markedForDeletionOn = (
   project: Pick<ProjectRow, 'marked_for_deletion_on' | 'namespace'>,
 ): string | null => {
@@ -87,11 +90,11 @@ export const projectWebUrl = (ctx: Pick<Context, 'services'>, project: Pick<Proj
 export const httpUrlToRepo = (ctx: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>): string =>
   webUrl(ctx, `${project.full_path}.git`);
 
-/** The address an SSH server beside the hub would have; the hub itself speaks git over HTTP alone. */
+/** Returns the address that an SSH server beside the hub would have. The hub itself serves git over HTTP only. */
 export const sshUrlToRepo = ({ services }: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>): string =>
   `git@${hostOf(services.urls.base)}:${project.full_path}.git`;
 
-/** Where the avatar can be fetched, or null when there is none. */
+/** Returns the avatar's URL, or null if there is none. */
 export const projectAvatarUrl = (
   ctx: Pick<Context, 'services'>,
   { id, avatar_key }: Pick<ProjectRow, 'id' | 'avatar_key'>,
@@ -105,7 +108,7 @@ export const readmeUrl = (
   project: Pick<ProjectRow, 'full_path' | 'readme_path' | 'default_branch'>,
 ): string | null => (project.readme_path === null ? null : blobUrl(ctx, project, project.readme_path));
 
-/** Where a file of the default branch is shown; null where there is no such branch. */
+/** Returns the web URL of a file in the default branch; null if there is no such branch. */
 export const blobUrl = (
   ctx: Pick<Context, 'services'>,
   project: Pick<ProjectRow, 'full_path' | 'default_branch'>,
@@ -115,17 +118,17 @@ export const blobUrl = (
     ? null
     : webUrl(ctx, `${project.full_path}/-/blob/${inUrl(project.default_branch)}/${inUrl(path)}`);
 
-/** A path as URLs hold it: what would end it, or be read as something else, is encoded. */
+/** Encodes a path for a URL, if it has characters that would change the URL's meaning. */
 const inUrl = (path: string): string =>
   /^[\w./-]*$/.test(path) ? path : path.split('/').map(encodeURIComponent).join('/');
 
-/** What image names of the project would begin with in a registry on this host. */
+/** Returns the prefix of the project's image names in a registry on this host. */
 export const registryPrefix = (
   { services }: Pick<Context, 'services'>,
   project: Pick<ProjectRow, 'full_path'>,
 ): string => `${hostOf(services.urls.base)}/${project.full_path.toLowerCase()}`;
 
-/** All sizes together, as `storage_size` tells. */
+/** Returns the sum of all sizes, for `storage_size`. */
 export const storageSize = (sizes: StatisticsRow): number =>
   sizes.repository_size +
   sizes.wiki_size +
@@ -137,7 +140,7 @@ export const storageSize = (sizes: StatisticsRow): number =>
   sizes.uploads_size;
 
 let known: { base: string; host: string } | null = null;
-/** Asked for on every row of a list: remembered. */
+/** Cached, as every row of a list needs it. */
 const hostOf = (base: string): string => {
   if (known?.base !== base) known = { base, host: new URL(base).hostname };
   return known.host;

@@ -1,10 +1,10 @@
 import type { Context, Tx } from '#platform/context.ts';
 import { isUnavailable } from '#platform/event-log/unavailable.ts';
 
-/** Makes an empty repository whose HEAD names the branch. */
+/** Creates an empty repository whose HEAD names the branch. */
 type Init = (diskPath: string, defaultBranch: string) => Promise<void>;
 
-/** Runs the transaction that makes a project with a repository. The repositories of attempts that came to nothing go again. */
+/** Runs the transaction that creates a project with a repository. Removes the repositories of failed attempts. */
 export const withNewRepository = async <Project extends { readonly disk_path: string }>(
   ctx: Context,
   make: (tx: Tx, init: Init) => Promise<Project>,
@@ -20,7 +20,8 @@ export const withNewRepository = async <Project extends { readonly disk_path: st
     made.splice(made.indexOf(project.disk_path), 1);
     return project;
   } catch (error) {
-    // It may have committed before its connection was lost. What belongs to no project then, the sweep removes.
+    // The transaction may have committed before the connection was lost. The sweep removes repositories without a
+    // project.
     if (isUnavailable(error)) made.length = 0;
     throw error;
   } finally {

@@ -3,7 +3,10 @@ import type { Actor } from '#platform/context.ts';
 import { slot } from '#platform/db/compiled.ts';
 import type { ProjectFilter, ProjectOrder } from './filter.ts';
 
-/** By what the list is sorted before the id, of `projects` and with a size of its statistics `s`; null for the id alone. */
+/**
+ * Returns the sort key that precedes the id; null if the id alone decides. Uses the columns of `projects`, and for
+ * sizes the project statistics `s`.
+ */
 export const sortExpression = (order: ProjectOrder): RawBuilder<unknown> | null => {
   switch (order) {
     case 'id':
@@ -20,7 +23,7 @@ export const sortExpression = (order: ProjectOrder): RawBuilder<unknown> | null 
     case 'wiki_size':
       return sql.ref(`s.${order}`);
     case 'storage_size':
-      // As the index has it.
+      // Must match the expression of the index.
       return sql`(s.repository_size + s.wiki_size + s.lfs_objects_size + s.job_artifacts_size
         + s.pipeline_artifacts_size + s.packages_size + s.snippets_size + s.uploads_size)`;
     default:
@@ -28,7 +31,7 @@ export const sortExpression = (order: ProjectOrder): RawBuilder<unknown> | null 
   }
 };
 
-/** Sizes are for administrators, similarity for searches; what cannot be had falls back to the usual order. */
+/** Sizes are for administrators, and similarity needs a search. Anything else falls back to the usual order. */
 export const effectiveOrder = (actor: Actor, { order_by, search }: ProjectFilter): ProjectOrder => {
   if (order_by === 'similarity') return search ? 'similarity' : 'created_at';
   if (order_by && isSize(order_by)) return actor.isAdmin ? order_by : 'created_at';

@@ -9,7 +9,7 @@ const NAME_RULE =
 const PATH_RULE =
   "can contain only letters, digits, '_', '-' and '.'. Cannot start with '-', end in '.git' or end in '.atom'.";
 
-/** Words that stand after a project's path in addresses. */
+/** Words that follow a project's path in URLs. */
 const RESERVED: ReadonlySet<string> = new Set([
   '-',
   'badges',
@@ -31,7 +31,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'wikis',
 ]);
 
-/** @throws DomainError `invalid` naming what is wrong with the project's name and path */
+/** @throws DomainError `invalid`, naming what is wrong with the project's name and path */
 export const checkNameAndPath = (given: {
   readonly name?: string | undefined;
   readonly path?: string | undefined;
@@ -48,7 +48,7 @@ export const refuse = (fields: FieldErrors): void => {
   if (Object.keys(fields).length > 0) throw invalid(fields);
 };
 
-/** `My first project!` becomes `my-first-project`; empty when nothing of the name can stand in a path. */
+/** Turns `My first project!` into `my-first-project`. Returns '' if no character of the name is allowed in a path. */
 export const pathFromName = (name: string): string =>
   name
     .normalize('NFKD')
@@ -67,7 +67,7 @@ const nameProblems = (name: string): string[] => {
 const pathProblems = (path: string): string[] => {
   if (path === '') return ["can't be blank"];
   if (path.length > MAX_LENGTH) return [`is too long (maximum is ${MAX_LENGTH} characters)`];
-  // `.` and `..` end in a dot, as `x.` does, which some file systems cannot hold.
+  // `.` and `..` end in a dot, as does `x.`, which some file systems do not support.
   if (!PATH.test(path) || /\.(git|atom)?$/i.test(path)) return [PATH_RULE];
   return RESERVED.has(path.toLowerCase()) ? [`${path} is a reserved name`] : [];
 };

@@ -14,17 +14,20 @@ type Feature =
   | 'forking_access_level';
 
 interface Rule {
-  /** The least role of a member. */
+  /** The lowest role of a member. */
   readonly role: number;
-  /** On an open project (public, or internal to people who are not external) without membership: anyone, or whoever is signed in. */
+  /**
+   * Access without membership to an open project (public, or internal for callers who are not external): everyone, or
+   * every signed-in caller.
+   */
   readonly open?: 'anyone' | 'signed_in';
-  /** All of these parts of the project must be there for the caller. */
+  /** The caller must be able to use all of these features. */
   readonly features?: readonly Feature[];
   /** At least one of these. */
   readonly anyFeature?: readonly Feature[];
   /**
-   * Changes the content: not in a project that is archived, or marked for deletion. Who works on it and how (members,
-   * settings, protection, hooks) may still be changed, as on existing servers.
+   * Changes the content, so it is refused in a project that is archived or marked for deletion. Members, settings,
+   * protection and hooks can still be changed, as on existing servers.
    */
   readonly writes?: true;
 }
@@ -36,7 +39,7 @@ const REVIEW = ['merge_requests_access_level', 'repository_access_level'] as con
 const BUILDS = ['builds_access_level', 'repository_access_level'] as const;
 const PLANNING = ['issues_access_level', 'merge_requests_access_level'] as const;
 
-/** The least role for a part that is for members alone. */
+/** The lowest role for a feature that is limited to members. */
 export const MEMBERS_ROLES = {
   issues_access_level: GUEST,
   repository_access_level: REPORTER,
@@ -66,7 +69,7 @@ const rules = {
   admin_note: { role: MAINTAINER, writes: true },
   read_merge_request: { role: REPORTER, open: 'anyone', features: REVIEW },
   create_merge_request: { role: DEVELOPER, features: REVIEW, writes: true },
-  /** From a branch of a fork: whoever may read the code can propose changes to it. */
+  /** From a branch of a fork: everyone who can read the code can propose changes to it. */
   create_merge_request_in: { role: REPORTER, open: 'signed_in', features: REVIEW, writes: true },
   admin_merge_request: { role: DEVELOPER, features: REVIEW, writes: true },
   remove_merge_request: { role: OWNER, features: REVIEW, writes: true },
@@ -106,7 +109,7 @@ const rules = {
 
 export type ProjectAbility = keyof typeof rules;
 
-/** The columns `can` reads. */
+/** The columns that `can` reads. */
 export const POLICY_COLUMNS = [
   'visibility_level',
   'archived',
@@ -121,10 +124,12 @@ export const POLICY_COLUMNS = [
   'forking_access_level',
 ] as const;
 
-/** What `can` needs to know of a project. */
+/** What `can` needs of a project. */
 export type JudgedProject = Pick<ProjectRow, (typeof POLICY_COLUMNS)[number] | 'access_level'>;
 
-/** Whether the caller may do this in the project, which he may see (`getProject` has made sure). */
+/**
+ * Returns true if the caller has the ability in the project. The caller can see the project (`getProject` has checked).
+ */
 export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, ability: ProjectAbility): boolean => {
   const rule: Rule = rules[ability];
   if (!hasFeatures(project, rule)) return false;
@@ -132,14 +137,14 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   if (project.access_level >= rule.role) return true;
   if (rule.open === undefined || project.visibility_level < openFrom(actor)) return false;
   if (!hasOpenFeatures(project, rule)) return false;
-  // Jobs of open projects may be kept to those who can read the code as members.
+  // Pipelines of open projects may be limited to members who can read the code.
   if (ability === 'read_pipeline' && !project.public_jobs) return false;
   return rule.open === 'anyone' || actor.userId !== null;
 };
 
 /**
- * @throws DomainError `not_found` where the part of the project is hidden from the caller, `unauthenticated` for
- * anonymous callers who would have to say who they are, else `forbidden`
+ * @throws DomainError `not_found` if the feature is hidden from the caller, `unauthenticated` for anonymous callers who
+ *   could do it after signing in, otherwise `forbidden`
  */
 export const requireAbility = (ctx: Pick<Context, 'actor'>, project: JudgedProject, ability: ProjectAbility): void => {
   if (can(ctx, project, ability)) return;
@@ -153,7 +158,7 @@ const hasFeatures = (project: JudgedProject, rule: Rule): boolean =>
   (rule.features ?? []).every((feature) => isThere(project, feature)) &&
   (rule.anyFeature === undefined || rule.anyFeature.some((feature) => isThere(project, feature)));
 
-/** Whether the parts that the rule asks for are open to the caller as the project itself is. */
+/** Returns true if the rule's features are as open to the caller as the project itself. */
 const hasOpenFeatures = (project: JudgedProject, rule: Rule): boolean =>
   (rule.features ?? []).every((feature) => isOpen(project, feature)) &&
   (rule.anyFeature === undefined || rule.anyFeature.some((feature) => isOpen(project, feature)));
@@ -161,7 +166,10 @@ const hasOpenFeatures = (project: JudgedProject, rule: Rule): boolean =>
 const isOpen = (project: JudgedProject, feature: Feature): boolean =>
   project[feature] === 'enabled' || project.access_level >= MEMBERS_ROLES[feature];
 
-/** Whether the caller may know of the part: nobody of a disabled one, only members of a private one. */
+/**
+ * Returns true if the caller may know of the feature. Disabled features are hidden from everyone, private ones from
+ * non-members.
+ */
 const isThere = (project: JudgedProject, feature: Feature): boolean => {
   const level = project[feature];
   return level !== 'disabled' && (level !== 'private' || project.access_level >= GUEST);

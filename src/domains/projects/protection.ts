@@ -3,7 +3,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { type ProtectionDefaults, protectionDefaults } from '#domains/settings/registry.ts';
 import type { Context, Tx } from '#platform/context.ts';
 
-/** How default branches in the namespace are protected: as the group says, else the instance. */
+/** Returns the default branch protection of the namespace: the group's, or the instance's. */
 export const defaultProtection = async (ctx: Context, namespaceId: number): Promise<ProtectionDefaults> => {
   const row = await ctx.db
     .selectFrom('namespaces')
@@ -16,8 +16,8 @@ export const defaultProtection = async (ctx: Context, namespaceId: number): Prom
 };
 
 /**
- * Protects the default branch of a new project as its group, else the instance, says. A branch that is protected
- * already stays as it is; where Developers may do everything, nothing is protected.
+ * Protects the default branch of a new project as its group or the instance requires. An existing protection is kept.
+ * If Developers may do everything, the branch is not protected.
  */
 export const protectDefaultBranch = async (
   tx: Tx,

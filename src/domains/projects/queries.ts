@@ -17,9 +17,9 @@ export { projectsByIds } from './reading.ts';
 export type { ProjectPart } from './select.ts';
 
 /**
- * The project, as far as the caller may know of it.
+ * Returns the project if the caller can see it.
  *
- * @throws DomainError `not_found` (Project) when there is none, or none for the caller
+ * @throws DomainError `not_found` (Project) if it does not exist or the caller cannot see it
  */
 export const getProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow> => {
   const project = await findProject(ctx, id);
@@ -27,7 +27,10 @@ export const getProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow
   return project;
 };
 
-/** The project, or null when there is none for the caller. Paths are found whatever their case. `parts` limits what is read. */
+/**
+ * Finds the project, or returns null if the caller cannot see one. Paths are case-insensitive. `parts` limits what is
+ * read.
+ */
 export const findProject = async (
   ctx: Context,
   id: IdOrPath,
@@ -35,7 +38,7 @@ export const findProject = async (
 ): Promise<ProjectRow | null> =>
   (await readProjects(ctx, id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] }, parts))[0] ?? null;
 
-/** With what the full REST record tells. */
+/** Returns the project with the details of the full REST record. */
 export const getProjectDetails = async (
   ctx: Context,
   id: IdOrPath,
@@ -48,8 +51,8 @@ export const getProjectDetails = async (
 };
 
 /**
- * The projects the caller may see that the filter describes, newest first unless it says otherwise. With `parts` only
- * those are read of each row, and nothing else of it may be used.
+ * Lists the projects that match the filter and that the caller can see, newest first by default. With `parts`, only
+ * those parts of each row are read and may be used.
  */
 export const listProjects = (
   ctx: Context,
@@ -57,14 +60,16 @@ export const listProjects = (
   parts: readonly ProjectPart[] = ROW,
 ): List<ProjectRow> => projectList(ctx, filter, parts);
 
-/** The same with what the full REST record tells. */
+/** Lists the same projects with the details of the full REST record. */
 export const listProjectDetails = (
   ctx: Context,
   filter: ProjectFilter,
   extra: readonly DetailPart[] = [],
 ): List<ProjectDetails> => projectList(ctx, filter, extra.length === 0 ? DETAILS : [...DETAILS, ...extra]);
 
-/** The id of the project that used to have this path, if the caller may see it: REST redirects GET there. */
+/**
+ * Returns the id of the project that had this path before, if the caller can see it. REST redirects GET requests there.
+ */
 export const findMovedProject = async (ctx: Context, path: string): Promise<number | null> => {
   const row = await ctx.db
     .selectFrom('redirects')
@@ -76,19 +81,19 @@ export const findMovedProject = async (ctx: Context, path: string): Promise<numb
   return row?.id ?? null;
 };
 
-/** The id of a user's personal namespace, or null. */
+/** Returns the id of a user's personal namespace, or null. */
 export const personalNamespaceId = async (ctx: Pick<Context, 'db'>, userId: number | null): Promise<number | null> => {
   const row = await ctx.db
     .selectFrom('namespaces')
     .select('id')
-    // Written out: a generic plan does not take the index of personal namespaces alone for a parameter.
+    // A literal: a generic plan does not use the partial index of personal namespaces for a parameter.
     .where(sql<boolean>`kind = 'user'`)
     .where('owner_id', '=', userId)
     .executeTakeFirst();
   return row?.id ?? null;
 };
 
-/** What these projects take up, by id; rights are the caller's to check. */
+/** Returns the storage statistics of these projects by id. The caller checks access. */
 export const statisticsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -101,7 +106,7 @@ export const statisticsByIds = async (
   return new Map(rows.map((row) => [row.project_id, row]));
 };
 
-/** Which of the projects the caller has starred. */
+/** Returns which of the projects the caller has starred. */
 export const starredByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, boolean>> => {
   const rows = await ctx.db
     .selectFrom('project_stars')

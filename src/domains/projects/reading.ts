@@ -18,7 +18,7 @@ import {
 
 const statements = new CompiledStatements();
 
-/** Those of the projects that the caller may see, by id. `parts` limits what is read of each. */
+/** Returns those projects that the caller can see, by id. `parts` limits what is read of each. */
 export const projectsByIds = async (
   ctx: Context,
   ids: readonly number[],
@@ -32,7 +32,7 @@ export const projectsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Rows hidden or being deleted count here for administrators: they are asked for by name. */
+/** For administrators this includes hidden projects and those being deleted, as they are requested by id or path. */
 export const readProjects = async (
   ctx: Context,
   filter: ProjectFilter,
@@ -48,7 +48,7 @@ export const readProjects = async (
   return finish(ctx, await runCompiled<RawProject>(ctx, statement, filterValues(wanted)), new Set(parts));
 };
 
-/** Those of the groups that the caller may know of: what is open to him, or his, needs no asking. */
+/** Returns the groups that the caller can see. Open groups and the caller's own need no query. */
 const visibleGroups = async (ctx: Context, shares: readonly SharedGroup[]): Promise<ReadonlySet<number>> => {
   const { actor } = ctx;
   const isKnown = ({ level, visibility_level }: SharedGroup) =>
@@ -66,7 +66,7 @@ const visibleGroups = async (ctx: Context, shares: readonly SharedGroup[]): Prom
   return known;
 };
 
-/** Turns what the statement gave into rows. */
+/** Turns the results of the statement into rows. */
 export const finish = async <Row extends RawProject>(
   ctx: Context,
   rows: readonly Row[],
@@ -78,7 +78,7 @@ export const finish = async <Row extends RawProject>(
   if (wanted.has('namespace')) {
     const namespaces = await namespacesOf(ctx, whole);
     whole = whole.filter((row) => {
-      // One that was deleted a moment ago is gone with its projects.
+      // If the namespace was deleted a moment ago, its projects are gone too.
       const namespace = namespaces.get(row.namespace_id);
       return namespace && Object.assign(row, { namespace });
     });
@@ -90,7 +90,7 @@ export const finish = async <Row extends RawProject>(
 
 const SOURCE_PARTS: readonly ProjectPart[] = ['columns', 'namespace'];
 
-/** Of each fork what it came from, in one statement for all and only where there are any. */
+/** Adds the source of each fork, in one statement for all forks. Skipped if there are none. */
 const addSources = async (ctx: Context, rows: readonly RawProject[]): Promise<void> => {
   const ids = rows.map((row) => row.forked_from_id).filter((id) => id !== null && id !== undefined);
   if (ids.length === 0) return;

@@ -4,12 +4,12 @@ import { toJsonb } from '#platform/to-jsonb.ts';
 
 const README = 'README.md';
 
-/** Belongs to no process: whoever looks for pushes to settle takes it for one that was left behind. */
+/** Belongs to no running process, so the recovery of unsettled pushes treats this push as left behind. */
 export const NO_PROCESS = '00000000-0000-0000-0000-000000000000';
 
 /**
- * The commit a project begins with when it is created with a readme, and what the row tells of it. It leaves a push
- * that is still to be recorded: its events follow once the project is there, as of any other push.
+ * Creates the first commit of a project with a readme, and returns what its row records of the commit. It leaves a push
+ * to be recorded, so that its events follow after the project exists, as for any push.
  */
 export const firstCommit = async (
   tx: Tx,

@@ -61,7 +61,7 @@ export const toSimpleProject = (ctx: Context, project: ProjectRow): SimpleProjec
   },
 });
 
-/** The record with the licence in its default branch, which has to be looked up there. */
+/** Adds the licence of the default branch to the record. It is read from the repository. */
 export const withLicense = async <R extends SimpleProjectRecord>(
   ctx: Context,
   project: ProjectRow,
@@ -77,7 +77,7 @@ export const withLicense = async <R extends SimpleProjectRecord>(
   };
 };
 
-/** What the caller may see of the project's settings: all of it, but secrets and what belongs to administrators. */
+/** Returns the record with the settings that the caller can see, without secrets and administrators' settings. */
 export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectRecord => {
   const self = apiUrl(ctx, `projects/${project.id}`);
   const record: ProjectRecord = {
@@ -191,7 +191,7 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
   return record;
 };
 
-/** Notification settings are not kept per project: 3 is the global one. */
+/** Notification settings are not kept per project: 3 stands for the global one. */
 const GLOBAL_NOTIFICATIONS = 3;
 
 const accessOf = (access_level: number | null) =>

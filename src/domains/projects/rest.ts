@@ -113,7 +113,7 @@ export const routes = [
     summary: 'Delete a project',
     status: 202,
     description:
-      'Marks it first, where `deletion_adjourned_period` gives time. With `permanently_remove`, and its path in `full_path`, a marked project goes at once.',
+      'If `deletion_adjourned_period` gives a delay, the project is only marked at first. With `permanently_remove` and its path in `full_path`, a marked project is removed at once.',
     input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
     response: accepted,
     run: async (ctx, { id, permanently_remove, full_path }) => {
@@ -152,7 +152,7 @@ export const routes = [
     path: '/projects/:id/star',
     tag,
     summary: 'Star a project',
-    description: '304 when it is starred already.',
+    description: 'Answers 304 if the caller has already starred it.',
     input: { id: idOrPath() },
     response: projectRecord,
     run: (ctx, { id }, http) => starRecord(ctx, id, true, http),
@@ -161,8 +161,8 @@ export const routes = [
     method: 'POST',
     path: '/projects/:id/unstar',
     tag,
-    summary: 'Take back the star of a project',
-    description: '304 when it is not starred.',
+    summary: 'Unstar a project',
+    description: 'Answers 304 if the caller has not starred it.',
     input: { id: idOrPath() },
     response: projectRecord,
     run: (ctx, { id }, http) => starRecord(ctx, id, false, http),
@@ -175,7 +175,7 @@ function archiving() {
       method: 'POST',
       path: `/projects/:id/${verb}`,
       tag,
-      summary: verb === 'archive' ? 'Archive a project' : 'Take a project out of the archive',
+      summary: verb === 'archive' ? 'Archive a project' : 'Unarchive a project',
       input: { id: idOrPath() },
       response: projectRecord,
       run: async (ctx, { id }) => {
@@ -208,7 +208,7 @@ const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOr
     import_url,
     namespace,
   });
-  // As it was made: what fills it may be quicker than this answer.
+  // The state at creation: the job that fills the repository may finish before this response.
   return { ...(await fullRecord(ctx, project)), import_status: project.import_status };
 };
 

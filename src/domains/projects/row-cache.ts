@@ -17,7 +17,7 @@ const withNamespaceColumns = createRowCache<ProjectNamespace>(
     namespaces.deletion_marked_on, namespaces.avatar_key`,
 );
 
-/** The namespaces of the projects, one object for each, by id. */
+/** Returns the namespaces of the projects by id, as one shared object per namespace. */
 export const namespacesOf = async (
   ctx: Context,
   projects: readonly RawProject[],

@@ -2,16 +2,16 @@ import { type RawBuilder, sql } from 'kysely';
 import { slot } from '#platform/db/compiled.ts';
 import { containing } from '#platform/db/like.ts';
 
-/** What of a project filter says which term is searched for, and where. */
+/** The parts of a project filter that define the search term and where to search. */
 interface Search {
   readonly search?: string | null | undefined;
   readonly search_namespaces?: boolean | null | undefined;
 }
 
-/** The value for the slot `search_pattern`. */
+/** Returns the value for the slot `search_pattern`. */
 export const searchPattern = ({ search }: Search): string | null => (search ? containing(search) : null);
 
-/** That the term stands in the name, the path or the description of the row `projects`, or also in its full path. */
+/** Requires the term in the name, path or description of the row `projects`, or also in its full path. */
 export const searchCondition = (search: Search): RawBuilder<unknown> => {
   const pattern = sql`${slot('search_pattern')}::text`;
   const columns = ['name', 'path', 'description', ...(search.search_namespaces ? ['full_path'] : [])];
@@ -19,16 +19,16 @@ export const searchCondition = (search: Search): RawBuilder<unknown> => {
     columns.map((column) => sql`${sql.ref(`projects.${column}`)} ilike ${pattern}`),
     sql` or `,
   );
-  // Without a trigram the indexes of trigrams are read from end to end: no condition that they answer.
+  // Without a trigram the trigram indexes would be read from end to end. `coalesce` keeps them from matching.
   return lacksTrigrams(search) ? sql`coalesce(${found}, false)` : sql`(${found})`;
 };
 
-/** Trigrams are made of words of three letters or digits; of which letters beyond ASCII depends on the database. */
+/** Trigrams need three letters or digits in a row. Which letters beyond ASCII count depends on the database. */
 export const lacksTrigrams = ({ search }: Search): boolean => !!search && !/[a-z0-9]{3}/i.test(search);
 
 /**
- * That the row has the pairs of characters of a term that lacks trigrams: an index finds it by them (migration 0032). To be
- * added where the search is to lead to the rows, as it says no more than the search itself and takes long to find out.
+ * Requires the character pairs of a term that lacks trigrams, so that an index can find the row (migration 0032). Add
+ * it only where the search should lead to the rows: it is implied by the search itself and costs time to check.
  */
 export const foundByPairs = (search: Search): RawBuilder<unknown>[] =>
   lacksTrigrams(search)

@@ -6,7 +6,7 @@ import type { Projects } from '#platform/db/tables.ts';
 import { attributeNames } from './attributes.ts';
 import type { ProjectColumns, ProjectDetails, ProjectNamespace } from './model.ts';
 
-/** What the hub itself writes; the settings follow from attributes.ts. */
+/** Columns that the hub itself writes. The settings follow from attributes.ts. */
 const ownColumns = [
   'id',
   'namespace_id',
@@ -42,7 +42,7 @@ const ownColumns = [
 export type ProjectColumn = keyof ProjectColumns;
 export const projectColumns: readonly ProjectColumn[] = [...ownColumns, ...attributeNames];
 
-/** A column, all of them, or something that is joined or reckoned. */
+/** A column, all columns, or a joined or computed part. */
 export type ProjectPart =
   | ProjectColumn
   | 'columns'
@@ -51,7 +51,7 @@ export type ProjectPart =
   | NamespacePart
   | 'import'
   | DetailPart;
-/** One thing of the namespace, where the rest of it is not needed. */
+/** One column of the namespace, for callers who do not need the others. */
 export type NamespacePart = keyof typeof NAMESPACE_PARTS;
 export type DetailPart =
   | 'permissions'
@@ -61,7 +61,7 @@ export type DetailPart =
   | 'runners_token'
   | 'statistics';
 
-/** A whole `ProjectRow`. */
+/** The parts of a whole `ProjectRow`. */
 export const ROW: readonly ProjectPart[] = ['columns', 'access_level', 'namespace', 'import'];
 export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups', 'forked_from'];
 
@@ -96,7 +96,7 @@ const PARTS: ReadonlySet<string> = new Set<ProjectPart>([
   'statistics',
 ]);
 
-// Its columns come by its version (row-cache.ts), but for the picture of a person, who has a version of his own.
+// The columns come from the row cache by version (row-cache.ts), except a user's avatar, whose row has its own version.
 const NAMESPACE_VERSION = sql`n.xmin as ns_xmin, n.ctid as ns_ctid,
   case n.kind when 'user' then (select u.avatar_key from users u where u.id = n.owner_id) end as ns_owner_avatar_key`;
 
@@ -106,14 +106,14 @@ const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_s
   s.snippets_size as st_snippets_size, s.uploads_size as st_uploads_size,
   s.container_registry_size as st_container_registry_size`;
 
-// Few projects were imported: a lookup is cheaper than what the planner makes of a join.
+// Few projects are imported, so a subselect is cheaper than the join that the planner would choose.
 const IMPORT = sql`
   (select array[i.status, i.import_error] from project_imports i where i.project_id = projects.id) as import_state`;
 
-/** The select list for the parts; `sqlFrom` joins what it refers to. */
+/** Returns the select list for the parts. `sqlFrom` joins the tables that it refers to. */
 export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuilder<unknown> => {
   const wanted = new Set(parts);
-  // All columns come by their version (row-cache.ts).
+  // All columns come from the row cache by version (row-cache.ts).
   const list: RawBuilder<unknown>[] = wanted.has('columns')
     ? [sql`projects.id, projects.namespace_id, ${versionOf('projects')}`]
     : parts.filter((part) => !PARTS.has(part)).map((part) => sql.ref(`projects.${part}`));
@@ -122,7 +122,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
     list.push(NAMESPACE_VERSION);
   } else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
   if (wanted.has('access_level') || wanted.has('permissions')) {
-    // Administrators are owners of everything; their own memberships are told only as `permissions`.
+    // Administrators have Owner access everywhere. Their own memberships appear only in `permissions`.
     if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) {
       list.push(levels(actor.userId));
       if (!wanted.has('shared_with_groups')) list.push(levelByShare(actor.userId));
@@ -136,7 +136,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   return sql.join(list);
 };
 
-/** `projects`, or the joins that end with it, with what the parts need. */
+/** Returns `projects`, or joins that end with it, with everything that the parts need. */
 export const sqlFrom = (
   parts: readonly ProjectPart[],
   projects: RawBuilder<unknown> = sql`projects`,
@@ -152,14 +152,15 @@ export const sqlFrom = (
 };
 
 const shapes = new WeakMap<readonly ProjectPart[], string>();
-/** What of the parts decides the text of a statement. */
+/** Returns a key for the parts that determine the text of a statement. */
 export const partsShape = (parts: readonly ProjectPart[]): string => {
   const shape = shapes.get(parts) ?? parts.join();
   shapes.set(parts, shape);
   return shape;
 };
 
-// Apart, because the record tells them apart; the highest of them is the level (access/policy.ts: projectLevel).
+// Separate columns, because the record shows them separately. The highest is the level (access/policy.ts:
+// projectLevel).
 const levels = (userId: number): RawBuilder<unknown> => sql`
   (select max(a.access_level) from namespace_access a
     where a.user_id = ${userId} and a.namespace_id = projects.namespace_id and a.expires_at > current_date) as level_by_namespace,
@@ -173,8 +174,8 @@ const levelByShare = (userId: number): RawBuilder<unknown> => sql`
     where s.project_id = projects.id and a.expires_at > current_date
       and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
 
-// With the level that each gives the user, so that shares are looked up once. Which of the groups he may know of is asked
-// afterwards, where neither that nor their visibility tells: the condition costs more than all the rest of the page.
+// Includes the level that each share gives the user, so that shares are looked up once. Groups whose visibility cannot
+// be decided from that are checked afterwards: the condition would cost more than the rest of the page.
 const sharedWithGroups = (userId: number | null): RawBuilder<unknown> => sql`
   (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
       'group_access_level', s.access_level, 'expires_at', s.expires_at, 'visibility_level', g.visibility_level, 'level',
@@ -184,7 +185,7 @@ const sharedWithGroups = (userId: number | null): RawBuilder<unknown> => sql`
     from project_shares s join namespaces g on g.id = s.shared_with_id
     where s.project_id = projects.id) as shares`;
 
-/** What the statement gives: `ProjectDetails` in the making, as far as the parts went. */
+/** A result row of the statement: an unfinished `ProjectDetails`, limited to the requested parts. */
 export interface RawProject extends ProjectDetails, RowVersion {
   readonly ns_name: string;
   readonly ns_path: string;
@@ -198,7 +199,7 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly level_by_namespace: number | null;
   readonly level_by_membership: number | null;
   readonly level_by_share: number | null;
-  /** Instead of it and of `shared_with_groups`, where both are wanted. */
+  /** Replaces it and `shared_with_groups`, if both are requested. */
   readonly shares?: readonly SharedGroup[] | null;
   readonly import_state?: ImportState | null;
   readonly owner_id: number | null;
@@ -214,14 +215,14 @@ export interface RawProject extends ProjectDetails, RowVersion {
   readonly st_snippets_size: number;
   readonly st_uploads_size: number;
   readonly st_container_registry_size: number;
-  /** All matches, where the page was cut out of them. */
+  /** The number of all matches, if the page was cut out of them. */
   readonly total?: number | null;
-  /** What the page was read from, where it may be counted. */
+  /** The snapshot that the page was read from, if it may be counted. */
   readonly seen?: string;
   readonly sort_key?: string | number | boolean | null;
 }
 
-/** A group that the project is shared with, and what the caller holds on the project for it. */
+/** A group that the project is shared with, and the caller's level on the project through that group. */
 export type SharedGroup = ProjectDetails['shared_with_groups'][number] & {
   readonly visibility_level: number;
   readonly level: number | null;
@@ -233,9 +234,9 @@ const NOT_IMPORTED: ImportState = ['none', null];
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * Puts the joined columns where the row has them. In place: spreading a hundred columns costs as much as reading them.
- * Of the groups it is shared with those stay that are among `visibleGroups`, all where that is null.
- * The parts that were not asked for stay absent, whatever the type says: who asks for parts reads those alone.
+ * Moves the joined columns to their places in the row. Changes the row itself, because spreading a hundred columns
+ * costs as much as reading them. Keeps only the shared groups among `visibleGroups`; null keeps all. Parts that were
+ * not requested stay absent, despite the type: callers who limit the parts read only those.
  */
 export const assemble = (
   actor: Actor,
@@ -249,7 +250,7 @@ export const assemble = (
   const member = raw.level_by_membership ?? 0;
   if (wanted.has('access_level')) raw.access_level = actor.isAdmin ? OWNER : Math.max(groups, member);
   if (wanted.has('permissions')) {
-    // The owner of a personal namespace is taken as a member of the project itself, as clients expect.
+    // Clients expect the owner of a personal namespace to be a member of the project itself.
     const personal = raw.namespace.kind === 'user';
     raw.project_access = (personal ? Math.max(groups, member) : member) || null;
     raw.group_access = (personal ? 0 : groups) || null;
@@ -273,7 +274,7 @@ export const assemble = (
 const wantsNamespace = (wanted: ReadonlySet<ProjectPart>): boolean =>
   wanted.has('namespace') || namespaceParts.some((part) => wanted.has(part));
 
-/** With what was asked for; nobody reads the rest. */
+/** Returns the requested columns of the namespace. Nothing reads the others. */
 const partOfNamespace = (raw: RawProject): ProjectNamespace => ({
   id: raw.namespace_id,
   name: raw.ns_name,

@@ -5,14 +5,14 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { ProjectRow } from './model.ts';
 
-/** Somebody who has starred a project. */
+/** A user who has starred a project. */
 export interface Starrer extends UserSummary {
   readonly starred_since: string;
 }
 
 /**
- * Who has starred the project, the latest first. Private profiles do not tell of their stars, but to themselves and to
- * administrators; nor are people told of who cannot sign in.
+ * Lists the users who have starred the project, latest first. Users with a private profile are visible only to
+ * themselves and administrators. Users who cannot sign in are left out.
  */
 export const listStarrers = (
   ctx: Context,

@@ -4,18 +4,18 @@ import type { Context } from '#platform/context.ts';
 const DAY_MS = 86_400_000;
 const FOLDERS = 256;
 const ASKED_AT_ONCE = 1_000;
-/** More unknown ones than known ones, and more than so many: then the database has lost what it knew. */
+/** If more than this many are unknown, and more unknown than known, the database has lost data. */
 const MANY = 10;
 
 /**
- * Removes repositories that no project knows of and nobody has touched for a day: what is left where a process died
- * between making one and the commit of its project, or beside one that was to take another's place. Each hour of the day
- * has its share of the folders. For the job, of which one runs at a time; a repository that is gone already is fine.
+ * Removes repositories that belong to no project and have not changed for a day. They are left behind if a process dies
+ * before the project commits, or before a repository replaces another. Each hour of the day handles its share of the
+ * folders. For the job, which never runs twice at a time. A repository that is already gone is not an error.
  */
 export const sweepRepositories = async (ctx: Context, hour = ctx.clock.now().getUTCHours()): Promise<void> => {
-  // Another database knows none of them, and would have them all removed.
+  // Another database knows none of these repositories, and would remove them all.
   if (!(await ctx.services.git.claim(await ownDatabase(ctx)))) {
-    ctx.log.error('the repositories are those of another database: none is removed');
+    ctx.log.error('the repositories belong to another database; none was removed');
     return;
   }
   for (let number = hour; number < FOLDERS; number += 24) {
@@ -24,7 +24,7 @@ export const sweepRepositories = async (ctx: Context, hour = ctx.clock.now().get
   }
 };
 
-/** The moment in which it was made tells it from others, also once it has been moved. */
+/** Identifies the database by its creation time, which also survives a move. */
 const ownDatabase = async ({ db }: Context): Promise<string> => {
   const query = db.selectFrom('application_settings').select('created_at');
   return (await query.executeTakeFirstOrThrow()).created_at;
@@ -35,7 +35,7 @@ const sweepFolder = async (ctx: Context, folder: string): Promise<void> => {
   const paths = await git.stored(folder);
   const unknown = await unknownOf(ctx, paths);
   if (unknown.length > MANY && unknown.length * 2 > paths.length) {
-    ctx.log.error({ folder, unknown: unknown.length }, 'most repositories belong to no project: none is removed');
+    ctx.log.error({ folder, unknown: unknown.length }, 'most repositories belong to no project; none was removed');
     return;
   }
   for (const path of unknown) {

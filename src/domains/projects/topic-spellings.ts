@@ -3,8 +3,8 @@ import type { Context } from '#platform/context.ts';
 import type { ProjectFilter } from './filter.ts';
 
 /**
- * The filter by names that topics have and had: while a topic gets another name, projects carry either (migration 0039).
- * The filter as it is where no topic is asked for, or none is under way.
+ * Extends the filter with the old and new spellings of topics that are being renamed, because projects may carry either
+ * (migration 0039). Returns the filter unchanged if it has no topic, or if no rename is in progress.
  */
 const withTopicSpellings = async (ctx: Context, filter: ProjectFilter): Promise<ProjectFilter> => {
   const { topics, topic_id } = filter;
@@ -23,7 +23,7 @@ const withTopicSpellings = async (ctx: Context, filter: ProjectFilter): Promise<
 export const asksForTopics = ({ topics, topic_id }: ProjectFilter): boolean =>
   (topics ?? null) !== null || (topic_id ?? null) !== null;
 
-/** The list, or another one by the spellings where topics are under way; asked once, when it is first needed. */
+/** Returns the list, or the same list by all spellings if topics are being renamed. Checked once, on first use. */
 export const afterSpellings = <L>(
   ctx: Context,
   given: ProjectFilter,

@@ -14,18 +14,18 @@ import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
 
 /**
- * Moves a project into another namespace: a group where the caller may create projects, or his own. Owners of the project;
- * its old path leads on to it.
+ * Moves a project into another namespace: a group where the caller may create projects, or their own namespace.
+ * Requires an owner of the project. The old path redirects to the project.
  *
- * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid` when it is there already, its name or path is taken,
- * or it is more visible than the group or the instance allows
+ * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid` if it is already there, if its name or path is
+ *   taken, or if it is more visible than the group or the instance allows
  */
 export const transferProject = async (ctx: Context, given: ProjectRow, target: IdOrPath): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'transfer_project');
   const namespace = await getNamespace(ctx, target);
   requireTarget(ctx, namespace);
   return ctx.transaction(async (tx) => {
-    // By id, as everybody does who takes two.
+    // In order of id, as everywhere that two namespaces are locked.
     for (const id of [given.namespace_id, namespace.id].toSorted((a, b) => a - b)) await lockPlace(tx, id);
     const place = await lockPlace(tx, namespace.id);
     if (!place) throw notFound('Namespace');
@@ -59,7 +59,7 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
   });
 };
 
-/** A group where the caller may create projects, or their own namespace. @throws DomainError `forbidden` */
+/** Requires a group where the caller may create projects, or their own namespace. @throws DomainError `forbidden` */
 const requireTarget = (ctx: Pick<Context, 'actor'>, namespace: NamespaceRow): void => {
   if (namespace.kind === 'group') requireGroupAbility(ctx, namespace, 'create_projects');
   else if (namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();

@@ -2,7 +2,7 @@ import type { Context } from '#platform/context.ts';
 import { webUrl } from '#platform/urls.ts';
 import { httpUrlToRepo, type ProjectRow, projectAvatarUrl, projectWebUrl, sshUrlToRepo } from './model.ts';
 
-/** What the hook objects tell of a project. */
+/** The columns that the hook objects of a project use. */
 export type HookedProject = Pick<
   ProjectRow,
   | 'id'
@@ -29,7 +29,7 @@ export const HOOK_PARTS = [
   'namespace',
 ] as const;
 
-/** The project object of webhook bodies, as pipelines and jobs have it: without the old names (reference: webhooks §3). */
+/** The project object of pipeline and job bodies, without the deprecated names (reference: webhooks §3). */
 export const hookProjectCore = (ctx: Context, project: HookedProject) => ({
   id: project.id,
   name: project.name,
@@ -57,7 +57,7 @@ export const hookProject = (ctx: Context, project: HookedProject) => {
   };
 };
 
-/** The deprecated twin of the project object; pushes and jobs add the rest (`hookPushRepository`). */
+/** The deprecated `repository` object. Pushes and jobs add the rest (`hookPushRepository`). */
 export const hookRepository = (ctx: Context, project: HookedProject) => ({
   name: project.name,
   url: sshUrlToRepo(ctx, project),
@@ -65,7 +65,7 @@ export const hookRepository = (ctx: Context, project: HookedProject) => ({
   homepage: projectWebUrl(ctx, project),
 });
 
-/** As push and job bodies have it. */
+/** The same object for push and job bodies. */
 export const hookPushRepository = (ctx: Context, project: HookedProject) => ({
   ...hookRepository(ctx, project),
   git_http_url: httpUrlToRepo(ctx, project),
@@ -73,10 +73,10 @@ export const hookPushRepository = (ctx: Context, project: HookedProject) => ({
   visibility_level: project.visibility_level,
 });
 
-// Each part ends before what may begin the next match: no text takes longer than its length.
+// Each part excludes the characters that can start the next match, so matching takes linear time.
 const ATTACHED_IMAGE = /(!\[[^[\]\n]*\]\()\/(uploads\/[^()\s]+\))/g;
 
-/** Markdown in webhook bodies: images that are attached to the project with their whole address (reference: webhooks §3). */
+/** Expands relative links to attached images to full URLs, for Markdown in webhook bodies (reference: webhooks §3). */
 export const hookMarkdown = (ctx: Context, projectId: number, text: string | null): string | null =>
   text?.replace(
     ATTACHED_IMAGE,

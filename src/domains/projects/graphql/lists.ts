@@ -21,11 +21,14 @@ const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([
   ['activity', 'last_activity_at'],
   ['stars', 'star_count'],
 ]);
-const SORTS_TOLD = `One of ${PROJECT_ORDERS.join(', ')} with _asc or _desc, in any case; sizes count for administrators.`;
-const NO_CHECKSUMS = 'Finds none: nothing here keeps copies to compare.';
-const LANGUAGE_TOLD = 'The exact name of a language, in any case, found in code that the caller may read.';
+const SORTS_TOLD = `One of ${PROJECT_ORDERS.join(', ')} with _asc or _desc, case-insensitive. Sizes only apply for administrators.`;
+const NO_CHECKSUMS = 'Always empty, as no copies exist to compare.';
+const LANGUAGE_TOLD = 'The exact name of a language (case-insensitive), in code that the caller can read.';
 
-/** `name_asc`, `ID_DESC`, `similarity`, `latest_activity_desc`. @throws DomainError `bad_request` for what is no order */
+/**
+ * Parses `name_asc`, `ID_DESC`, `similarity`, `latest_activity_desc`. @throws DomainError `bad_request` for an unknown
+ * order
+ */
 const order = (sort: string | null | undefined): { order_by: ProjectOrder; sort: SortDirection } => {
   if (!sort) return { order_by: 'id', sort: 'desc' };
   const [, name = '', direction] = /^(.+?)(?:_(asc|desc))?$/.exec(sort.toLowerCase()) ?? [];
@@ -63,37 +66,39 @@ builder.queryField('projects', (t) =>
         idAfter: t.arg({ type: 'ProjectID' }),
         idBefore: t.arg({ type: 'ProjectID' }),
         sort: t.arg.string({
-          description: `The newest first by default. ${SORTS_TOLD}`,
+          description: `Newest first by default. ${SORTS_TOLD}`,
         }),
-        topics: t.arg.stringList({ description: 'All of them, in any case.' }),
+        topics: t.arg.stringList({ description: 'The project has all of these, case-insensitive.' }),
         topicId: t.arg({ type: 'ProjectsTopicID' }),
         programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
         visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
         minAccessLevel: t.arg({ type: AccessLevelEnum }),
         active: t.arg.boolean({
-          description: 'Only what is neither archived nor marked for deletion, or only the rest.',
+          description: 'True: only projects that are neither archived nor marked for deletion. False: only the others.',
         }),
-        archived: t.arg.boolean({ description: 'Only archived projects, or only the others.' }),
-        personal: t.arg.boolean({ description: "Only those in the caller's own namespace." }),
+        archived: t.arg.boolean({ description: 'True: only archived projects. False: only the others.' }),
+        personal: t.arg.boolean({ description: "Only projects in the caller's own namespace." }),
         owned: t.arg.boolean(),
         starred: t.arg.boolean(),
         withIssuesEnabled: t.arg.boolean(),
         withMergeRequestsEnabled: t.arg.boolean(),
-        aimedForDeletion: t.arg.boolean({ description: 'Only what is marked for deletion, or only the rest.' }),
+        aimedForDeletion: t.arg.boolean({
+          description: 'True: only projects marked for deletion. False: only the others.',
+        }),
         markedForDeletionOn: t.arg({ type: 'Date' }),
-        includeHidden: t.arg.boolean({ description: 'For administrators.' }),
-        includePendingDelete: t.arg.boolean({ description: 'For administrators.' }),
-        repositoryStorage: t.arg.string({ description: 'For administrators.' }),
+        includeHidden: t.arg.boolean({ description: 'Administrators only.' }),
+        includePendingDelete: t.arg.boolean({ description: 'Administrators only.' }),
+        repositoryStorage: t.arg.string({ description: 'Administrators only.' }),
         imported: t.arg.boolean({ description: 'Imported by the caller.' }),
         repositoryChecksumFailed: t.arg.boolean({ description: NO_CHECKSUMS }),
         wikiChecksumFailed: t.arg.boolean({ description: NO_CHECKSUMS }),
         lastActivityAfter: t.arg({ type: 'Time' }),
         lastActivityBefore: t.arg({ type: 'Time' }),
-        updatedAfter: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
-        updatedBefore: t.arg({ type: 'Time', description: 'Counts with the order `updated_at`.' }),
+        updatedAfter: t.arg({ type: 'Time', description: 'Only applies with the order `updated_at`.' }),
+        updatedBefore: t.arg({ type: 'Time', description: 'Only applies with the order `updated_at`.' }),
         customAttributes: t.arg({
           type: [CustomAttributeInput],
-          description: 'For administrators: all of them, each with its value.',
+          description: 'Administrators only. The project has all of these attributes with these values.',
         }),
       },
       resolve: (_root, args, ctx, info) =>
@@ -201,7 +206,7 @@ const filterBelow = (args: BelowArguments): ProjectFilter => ({
   with_merge_requests_enabled: args.withMergeRequestsEnabled,
 });
 
-/** The projects of groups and namespaces: of all parents on a level in one statement. */
+/** The projects of groups and namespaces. Reads all parents of a level in one statement. */
 const projectsBelow = batchedConnection((ctx, args: BelowArguments, info) =>
   listProjectsBelow(ctx, filterBelow(args), projectParts(selectedNodes(info))),
 );
@@ -223,12 +228,12 @@ for (const parent of [GroupRef, NamespaceRef]) {
           ids: t.arg({ type: ['ProjectID'] }),
           withIssuesEnabled: t.arg.boolean(),
           withMergeRequestsEnabled: t.arg.boolean(),
-          withShared: t.arg.boolean({ description: 'Also what is shared with the group.' }),
+          withShared: t.arg.boolean({ description: 'Also projects shared with the group.' }),
           visibilityLevel: t.arg({ type: VisibilityLevelsEnum }),
           minAccessLevel: t.arg({ type: AccessLevelEnum }),
           topics: t.arg.stringList(),
           programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
-          notAimedForDeletion: t.arg.boolean({ description: 'Without those marked for deletion.' }),
+          notAimedForDeletion: t.arg.boolean({ description: 'Excludes projects marked for deletion.' }),
           owned: t.arg.boolean(),
           starred: t.arg.boolean(),
         },
@@ -244,7 +249,7 @@ builder.objectField(GroupRef, 'sharedProjects', (t) =>
     {
       type: ProjectRef,
       nullable: false,
-      description: 'Projects of others that are shared with the group.',
+      description: 'Projects of other namespaces that are shared with the group.',
       args: {
         includeArchived: t.arg.boolean({ defaultValue: true }),
         search: t.arg.string(),
@@ -267,7 +272,9 @@ interface PersonArguments extends ConnectionArguments {
   readonly programmingLanguageName?: string | null | undefined;
 }
 
-/** Projects that a person has to do with, as far as the caller may see them; none of a private profile. */
+/**
+ * Builds a field for a user's starred or contributed projects that the caller can see. Empty if the profile is private.
+ */
 const projectsOfPerson = (
   name: 'starredProjects' | 'contributedProjects',
   description: string,
@@ -295,8 +302,8 @@ const projectsOfPerson = (
         args: {
           search: t.arg.string(),
           sort: t.arg({ type: NamespaceProjectSort, defaultValue: 'id_desc' }),
-          membership: t.arg.boolean({ description: 'Only what the caller is a member of.' }),
-          minAccessLevel: t.arg({ type: AccessLevelEnum, description: 'The role of the caller.' }),
+          membership: t.arg.boolean({ description: 'Only projects that the caller is a member of.' }),
+          minAccessLevel: t.arg({ type: AccessLevelEnum, description: "The caller's minimum role." }),
           programmingLanguageName: t.arg.string({ description: LANGUAGE_TOLD }),
         },
         resolve: (user, args, ctx, info) => projects(user.id, args, ctx, info),
@@ -309,6 +316,6 @@ const projectsOfPerson = (
 projectsOfPerson('starredProjects', 'Projects that the user has starred.', 'starred_by');
 projectsOfPerson(
   'contributedProjects',
-  'Projects that the user has contributed to within the last year, by pushes, issues, merge requests and comments.',
+  'Projects that the user has contributed to within the last year: pushes, issues, merge requests and comments.',
   'contributed_by',
 );

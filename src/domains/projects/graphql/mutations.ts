@@ -12,13 +12,13 @@ mutationField('projectCreate', {
   input: (t) => ({
     name: t.string(),
     path: t.string(),
-    namespaceId: t.field({ type: 'NamespaceID', description: "The caller's own namespace when absent." }),
-    namespacePath: t.id({ description: 'Instead of `namespaceId`.' }),
+    namespaceId: t.field({ type: 'NamespaceID', description: "Defaults to the caller's own namespace." }),
+    namespacePath: t.id({ description: 'Alternative to `namespaceId`.' }),
     visibility: t.field({ type: VisibilityLevelsEnum }),
     defaultBranch: t.string(),
     initializeWithReadme: t.boolean(),
     importUrl: t.string({
-      description: 'The http or https address of a git repository, which a job clones; may carry credentials.',
+      description: 'The http or https address of a git repository that a job clones. May include credentials.',
     }),
     ...settingFields(t),
   }),
@@ -45,7 +45,7 @@ mutationField('projectUpdate', {
     path: t.string(),
     visibility: t.field({ type: VisibilityLevelsEnum }),
     defaultBranch: t.string(),
-    removeAvatar: t.boolean({ description: 'Takes the picture away; one is set over REST.' }),
+    removeAvatar: t.boolean({ description: 'Removes the avatar. Set one over REST.' }),
     ...settingFields(t),
   }),
   payload: { project: ProjectRef },
@@ -63,7 +63,7 @@ mutationField('projectUpdate', {
 
 mutationField('projectDelete', {
   description:
-    'Deletes a project with everything in it. Where `deletion_adjourned_period` gives time it is marked first; `permanentlyRemove` removes a marked project at once.',
+    'Deletes a project with everything in it. If `deletion_adjourned_period` gives a delay, it is only marked at first. `permanentlyRemove` removes a marked project at once.',
   input: (t) => ({ fullPath: t.id({ required: true }), permanentlyRemove: t.boolean() }),
   payload: { project: ProjectRef },
   run: async (ctx, { fullPath, permanentlyRemove }) => ({
@@ -88,7 +88,7 @@ for (const [name, archived] of [
   ['projectUnarchive', false],
 ] as const) {
   mutationField(name, {
-    description: archived ? 'Makes a project read-only.' : 'Takes a project out of the archive.',
+    description: archived ? 'Makes a project read-only.' : 'Unarchives a project.',
     input: (t) => ({ fullPath: t.id({ required: true }) }),
     payload: { project: ProjectRef },
     run: async (ctx, { fullPath }) => ({
@@ -98,7 +98,7 @@ for (const [name, archived] of [
 }
 
 mutationField('starProject', {
-  description: 'Stars a project, or takes the star back.',
+  description: 'Stars or unstars a project.',
   input: (t) => ({
     projectId: t.field({ type: 'ProjectID', required: true }),
     starred: t.boolean({ required: true }),
@@ -114,7 +114,7 @@ const namespaceOf = (id: number | null | undefined, path: string | null | undefi
   id != null ? { id } : path != null ? { path } : undefined;
 
 mutationField('projectTransfer', {
-  description: 'Moves a project into another namespace; its old path leads on to it.',
+  description: 'Moves a project into another namespace. Its old path redirects to it.',
   input: (t) => ({ fullPath: t.id({ required: true }), namespacePath: t.id({ required: true }) }),
   payload: { project: ProjectRef },
   run: async (ctx, { fullPath, namespacePath }) => ({

@@ -25,25 +25,25 @@ import { can, POLICY_COLUMNS, type ProjectAbility } from '../policy.ts';
 import { type ProjectPart, projectsByIds, starredByIds, statisticsByIds } from '../queries.ts';
 import { type NamespacePart, namespaceParts, ROW } from '../select.ts';
 
-/** A project. Downstream domains add to it with `builder.objectField(ProjectRef, ...)`. */
+/** A project. Downstream domains add fields with `builder.objectField(ProjectRef, ...)`. */
 export const ProjectRef = builder.objectRef<ProjectRow>('Project');
 export const ProjectConnection = builder.connectionObject(
   { type: ProjectRef, name: 'ProjectConnection' },
   { name: 'ProjectEdge' },
 );
 
-/** The project if the caller may know of it, whole; batched with all asked for at the same time. */
+/** Loads the whole project if the caller can see it. Batches concurrent calls. */
 export const loadProject: (ctx: Context, id: number) => Promise<ProjectRow | null> = loader((ctx, ids) =>
   projectsByIds(ctx, ids),
 );
 const loadStatistics = loader(statisticsByIds);
 const loadStarred = loader(starredByIds);
 
-/** What a field of Project reads of its row. Fields that are not here read the whole row. */
+/** The parts of the row that each field of Project reads. Fields that are not listed read the whole row. */
 const partsOfField = new Map<string, readonly ProjectPart[]>();
 
 /**
- * Tells what a field of Project that a downstream domain adds reads of the row: lists of projects then select no more.
+ * Declares what a field that a downstream domain adds to Project reads of the row, so that lists select no more.
  * `JUDGED` is what `can` reads.
  */
 export const readsOfProject = (field: string, parts: readonly ProjectPart[]): void => {
@@ -55,7 +55,7 @@ export const JUDGED: readonly ProjectPart[] = ['id', ...POLICY_COLUMNS, 'access_
 
 const partsOfSelection = new WeakMap<Selection, readonly ProjectPart[]>();
 
-/** What has to be read of the projects for a selection: remembered with it, as selections are with their document. */
+/** Returns the parts to read for a selection. Cached per selection; selections are cached with their document. */
 export const projectParts = (selection: Selection): readonly ProjectPart[] => {
   const known = partsOfSelection.get(selection);
   if (known) return known;
@@ -69,7 +69,7 @@ export const projectParts = (selection: Selection): readonly ProjectPart[] => {
   return found;
 };
 
-/** What the fields of Namespace read; those that are not here load the whole of it by its id and kind. */
+/** The parts that the fields of Namespace read. Other fields load the whole namespace by its id and kind. */
 const partsOfNamespaceField: Readonly<Record<string, readonly NamespacePart[]>> = {
   id: ['ns_kind'],
   name: ['ns_name'],
@@ -90,7 +90,7 @@ type BooleanColumn = {
   [K in keyof ProjectColumns]: ProjectColumns[K] extends boolean | null ? K : never;
 }[keyof ProjectColumns];
 
-/** Fields that say whether a part of the project is on. */
+/** Fields that tell whether a feature is on. */
 const SWITCHES = {
   issuesEnabled: 'issues_access_level',
   mergeRequestsEnabled: 'merge_requests_access_level',
@@ -135,7 +135,7 @@ const ProjectPermissions = builder.objectRef<ProjectRow>('ProjectPermissions').i
 });
 
 const ProjectStatistics = builder.objectRef<StatisticsRow>('ProjectStatistics').implement({
-  description: 'What a project takes up, in bytes.',
+  description: 'The storage that a project uses, in bytes.',
   fields: (t) => ({
     commitCount: t.exposeFloat('commit_count', { nullable: false }),
     storageSize: t.float({ nullable: false, resolve: storageSize }),
@@ -201,7 +201,7 @@ ProjectRef.implement({
         t.field({
           type: 'Date',
           description:
-            'The day on which it was marked, or a group that it lies in: it goes when there is no more time to restore it.',
+            'The day on which it, or a group above it, was marked for deletion. It can be restored until the delay has passed.',
           resolve: (project) => markedForDeletionOn(project),
         }),
       ),
@@ -243,7 +243,7 @@ ProjectRef.implement({
         'defaultBranch',
         [...JUDGED, 'default_branch'],
         t.string({
-          description: 'For whoever may read the code.',
+          description: 'Only for callers who can read the code.',
           resolve: (project, _args, ctx) => (can(ctx, project, 'read_code') ? project.default_branch : null),
         }),
       ),
@@ -265,7 +265,7 @@ ProjectRef.implement({
         JUDGED,
         t.field({
           type: ProjectStatistics,
-          description: 'For Reporters and above.',
+          description: 'Requires at least the Reporter role.',
           resolve: (project, _args, ctx) =>
             can(ctx, project, 'read_statistics') ? loadStatistics(ctx, project.id) : null,
         }),
@@ -329,7 +329,7 @@ ProjectRef.implement({
         attributeNames,
         t.field({
           type: 'JSON',
-          description: 'All that maintainers set, under the names of the REST record.',
+          description: 'All settings that maintainers control, under the names of the REST record.',
           resolve: (project) => Object.fromEntries(attributeNames.map((name) => [name, project[name]])),
         }),
       ),

@@ -6,7 +6,7 @@ const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter
 
 const inputNames = attributeNames.map((name) => ({ name, input: camelCase(name) }));
 
-/** An input field for each setting of attributes.ts, `ciConfigPath` for `ci_config_path`. */
+/** Returns an input field for each setting of attributes.ts, such as `ciConfigPath` for `ci_config_path`. */
 export const settingFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>): InputFieldMap => {
   const fields: InputFieldMap = {};
   for (const { name, input } of inputNames) {
@@ -25,6 +25,6 @@ export const settingFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'Inp
   return fields;
 };
 
-/** The settings in an input. @throws DomainError `invalid` */
+/** Reads the settings from an input. @throws DomainError `invalid` */
 export const readSettings = (input: Readonly<Record<string, unknown>>): ProjectAttributes =>
   readAttributes(Object.fromEntries(inputNames.map(({ name, input: from }) => [name, input[from]])));

@@ -20,14 +20,15 @@ const groupWithProjects = z
   })
   .meta({ id: 'GroupWithProjects' });
 
-/** The one route of groups that shows projects. */
+/** The only routes of groups that return projects. */
 export const groupRoutes = [
   route({
     method: 'GET',
     path: '/groups/:id',
     tag: 'Groups',
     summary: 'Get a group',
-    description: 'With its projects and those shared with it, at most 100 of each, unless `with_projects` is off.',
+    description:
+      'Includes its projects and those shared with it, at most 100 of each, unless `with_projects` is false.',
     auth: 'optional',
     input: {
       id: idOrPath(),
@@ -63,7 +64,7 @@ export const groupRoutes = [
   }),
 ];
 
-/** At most 100 records, for the group record that carries its projects. */
+/** Returns at most 100 records, for the group record that includes its projects. */
 const projectRecordsOf = async (ctx: Context, filter: ProjectFilter) => {
   const { items } = await projectPage(ctx, filter, offsetPage(1, MAX_PER_PAGE));
   return items.map((item) => (item instanceof Written ? item.read() : item));

@@ -43,9 +43,9 @@ export const aroundRoutes = [
   listRoute({
     path: '/projects/:id/groups',
     tag,
-    summary: 'List the groups a project lies in',
+    summary: 'List the groups of a project',
     description:
-      'With `with_shared` also those that it is shared with. Groups that the caller may not know of are left out.',
+      'Lists the groups above it; with `with_shared`, also those that it is shared with. Groups that the caller cannot see are left out.',
     auth: 'optional',
     paging: 'offset',
     input: {
@@ -56,7 +56,7 @@ export const aroundRoutes = [
       shared_min_access_level: oneOfNumbers(ROLES).optional(),
       shared_visible_only: boolean()
         .optional()
-        .describe('Shared groups that the caller may not know of are never listed: this is so whatever is given.'),
+        .describe('Has no effect: shared groups that the caller cannot see are never listed.'),
     },
     item: groupNameRecord,
     run: async (ctx, { id, skip_groups, with_shared, shared_min_access_level, ...input }, page) => {
@@ -72,9 +72,9 @@ export const aroundRoutes = [
   listRoute({
     path: '/projects/:id/invited_groups',
     tag,
-    summary: 'List the groups that are invited to a project',
+    summary: 'List the groups invited to a project',
     description:
-      '`direct`: to the project; `inherited`: to a group that it lies in. Both unless `relation` says otherwise.',
+      '`direct`: invited to the project. `inherited`: invited to a group above it. `relation` defaults to both.',
     auth: 'optional',
     paging: 'offset',
     input: {
@@ -93,7 +93,7 @@ export const aroundRoutes = [
     path: '/projects/:id/transfer_locations',
     tag,
     summary: 'List the groups that a project can be moved into',
-    description: 'By the caller: where he may create projects, and which are as visible as the project.',
+    description: 'Groups in which the caller may create projects and that are at least as visible as the project.',
     paging: 'offset',
     input: { id: idOrPath(), search },
     item: groupNameRecord,

@@ -6,7 +6,7 @@ import { anyHash, atLeastOneOf, boolean, commaList, fileUpload, integer, oneOf, 
 import { attributeAliases, attributeNames, attributeSchemas, featureSwitches, schemaKind } from '../attributes.ts';
 import { readPolicyChanges } from '../expiration-policy.ts';
 
-/** The parameter of each setting, from its schema. Values are judged by `readAttributes`. */
+/** The parameter of each setting, from its schema. `readAttributes` checks the values. */
 function settingInputs(): Readonly<Record<SettingInput, z.ZodType<unknown>>>;
 function settingInputs(): Readonly<Record<string, z.ZodType>> {
   const inputs: Record<string, z.ZodType> = { emails_disabled: boolean().optional() };
@@ -45,7 +45,7 @@ const plainInput = (schema: z.core.$ZodType): z.ZodType => {
 
 const OFF: ReadonlySet<string> = new Set(['', 'false', '0']);
 
-/** What has to be built before it can be asked for: refused unless it is off, not left out in silence. */
+/** A parameter for a feature that is not built. Refused unless it is off, not ignored. */
 const unbuilt = (reason: string) =>
   text()
     .refine((value) => OFF.has(value.toLowerCase()), `is not supported: ${reason}`)
@@ -55,7 +55,7 @@ const unbuilt = (reason: string) =>
 const NO_TEMPLATES = 'there are no project templates here';
 const NO_MIRRORS = 'repositories are not mirrored here';
 
-/** What projects are changed by. */
+/** The inputs that change a project. */
 export const projectInputs = {
   ...settingInputs(),
   template_name: unbuilt(NO_TEMPLATES),
@@ -73,22 +73,24 @@ export const projectInputs = {
   visibility: oneOf(VISIBILITIES).optional(),
   default_branch: text({ max: 255 }).optional(),
   container_expiration_policy_attributes: anyHash().optional(),
-  repository_storage: text({ max: 255 }).optional().describe('Administrators alone; `default` is all there is.'),
-  /** A PNG, JPEG, GIF or WebP picture of at most 200 KiB; empty takes it away. */
+  repository_storage: text({ max: 255 })
+    .optional()
+    .describe('Administrators only. `default` is the only allowed value.'),
+  /** A PNG, JPEG, GIF or WebP image of at most 200 KiB. An empty value removes it. */
   avatar: fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) }).nullish(),
 };
 const inputNames = Object.keys(projectInputs).filter((name): name is keyof typeof projectInputs =>
   Object.hasOwn(projectInputs, name),
 );
-/** A change has to change something. */
+/** A change must include at least one input. */
 export const someChange = atLeastOneOf(...inputNames);
-/** What they are made from. */
+/** The inputs that create a project. */
 export const creationInputs = {
   ...projectInputs,
   initialize_with_readme: boolean().optional(),
   import_url: text({ max: 2_048 })
     .optional()
-    .describe('The http or https address of a git repository, which a job clones; may carry credentials.'),
+    .describe('The http or https address of a git repository that a job clones. May include credentials.'),
 };
 
 export const nameOrPath = atLeastOneOf('name', 'path');
@@ -99,7 +101,7 @@ export interface BeyondSettings {
   readonly repository_storage?: string | undefined;
 }
 
-/** The parameters that are no setting, as commands take them. */
+/** Returns the parameters that are not settings, as commands take them. */
 export const beyondSettings = ({
   avatar,
   container_expiration_policy_attributes: policy,

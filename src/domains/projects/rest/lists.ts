@@ -35,7 +35,7 @@ const commonFilters = {
   with_programming_language: text({ max: 255 })
     .optional()
     .describe(
-      'The exact name of a language, in any case, found in the default branch of code that the caller may read.',
+      'The exact name of a language (case-insensitive), in the default branch of code that the caller can read.',
     ),
   simple: boolean().optional(),
   sort,
@@ -47,11 +47,10 @@ const dated = {
   updated_before: dateTime().optional(),
 };
 
-const NO_CHECKSUMS =
-  'Only projects that could not be checksummed; nothing here keeps copies to compare, so there are none.';
+const NO_CHECKSUMS = 'Only projects that failed their checksum. Always empty, as no copies exist to compare.';
 
 const keysetById = { keyset: { id: 'integer' }, continueBy: 'id', shallowOffset: true } as const;
-/** Projects of the hub, of users and of groups. */
+/** The projects of the hub, of users and of groups. */
 export const listRoutes = [
   listRoute({
     path: '/projects',
@@ -86,7 +85,7 @@ export const listRoutes = [
       statistics: boolean().default(false),
       topic: commaList(text({ max: 255 }))
         .optional()
-        .describe('All of them, in any case.'),
+        .describe('The project has all of these, case-insensitive.'),
       topic_id: integer().optional(),
     },
     item: anyProjectRecord,
@@ -98,7 +97,7 @@ export const listRoutes = [
         {
           ...filter,
           topics: topic,
-          // Similarity compares with the projects the caller belongs to.
+          // Similarity compares with the projects that the caller belongs to.
           membership: filter.membership || (filter.order_by === 'similarity' && Boolean(filter.search)),
           include_hidden: isAdmin && filter.include_hidden,
           include_pending_delete: isAdmin && filter.include_pending_delete,
@@ -114,7 +113,7 @@ export const listRoutes = [
     path: '/users/:user_id/projects',
     tag,
     summary: "List a user's personal projects",
-    description: 'Those in the personal namespace; none when the profile is private.',
+    description: 'Lists the projects in the personal namespace; none if the profile is private.',
     auth: 'optional',
     paging: keysetById,
     input: {
@@ -159,7 +158,7 @@ export const listRoutes = [
     path: '/projects/:id/forks',
     tag,
     summary: 'List the forks of a project',
-    description: 'Those made of it itself, as far as the caller may see them.',
+    description: 'Lists the direct forks that the caller can see.',
     auth: 'optional',
     paging: 'offset',
     input: {
@@ -182,7 +181,7 @@ export const listRoutes = [
     tag,
     summary: 'List the projects a user has contributed to',
     description:
-      'Within the last year, by pushes, issues, merge requests and comments; none when the profile is private.',
+      'Contributions within the last year: pushes, issues, merge requests and comments. None if the profile is private.',
     auth: 'optional',
     paging: keysetById,
     input: {
@@ -218,7 +217,7 @@ export const listRoutes = [
       with_security_reports: boolean()
         .optional()
         .describe(
-          'Only projects with reports of security scans; nothing makes such reports here yet, so there are none.',
+          'Only projects with security scan reports. Always empty, as pipelines do not produce such reports yet.',
         ),
     },
     item: anyProjectRecord,

@@ -5,8 +5,8 @@ import type { Route } from '#rest/route.ts';
 import { findMovedProject } from '../queries.ts';
 
 /**
- * The route, with GET requests for the old path of a project or group sent on to its number (reference: conventions
- * §3). For every route below `/projects/:id` and `/groups/:id`.
+ * Wraps a route so that GET requests for the old path of a project or group are redirected to its id (reference:
+ * conventions §3). For every route below `/projects/:id` and `/groups/:id`.
  */
 export const followingMoves = (declared: Route): Route => {
   const [, kind] = /^\/(projects|groups)\/:id(?:\/|$)/.exec(declared.path) ?? [];

@@ -8,12 +8,12 @@ import { type anyProjectRecord, toProjectRecord, toSimpleProject } from '../reco
 import type { DetailPart } from '../select.ts';
 import { toWrittenProjects, toWrittenSimpleProjects } from './written.ts';
 
-/** They see the simple form alone. */
+/** Anonymous callers get the simple record. */
 export const isAnonymous = ({ actor }: Context): boolean => actor.userId === null && !actor.isSystem;
 
 type ProjectItem = z.output<typeof anyProjectRecord> | Written<z.output<typeof anyProjectRecord>>;
 
-/** The page's records, in the form that the caller gets. */
+/** Returns the page's records, in the form that the caller gets. */
 export const projectPage = async (
   ctx: Context,
   given: ProjectFilter,
@@ -28,7 +28,7 @@ export const projectPage = async (
     readonly extra?: readonly DetailPart[];
   } = {},
 ): Promise<Page<ProjectItem>> => {
-  // Only the id orders a keyset page.
+  // A keyset page is ordered by id only.
   const filter: ProjectFilter = page.kind === 'keyset' ? { ...given, order_by: 'id' } : given;
   const withAttributes = with_custom_attributes && ctx.actor.isAdmin;
   if (simple || isAnonymous(ctx)) {

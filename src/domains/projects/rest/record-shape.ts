@@ -41,14 +41,14 @@ const simple = {
   star_count: z.int(),
   last_activity_at: z.string(),
   namespace,
-  /** Where they are asked for, of one project. */
+  /** Only for a single project, on request. */
   license_url: z.string().nullable().optional(),
   license: license.nullable().optional(),
-  /** Only to administrators who ask for them. */
+  /** Only for administrators, on request. */
   custom_attributes: customAttributesField,
 };
 
-/** The record as anonymous callers see it, and with `simple` (specification 1 §2.7). */
+/** The simple record: for anonymous callers, and with `simple` (specification 1 §2.7). */
 const simpleProjectRecord = z.object(simple).meta({ id: 'SimpleProject' });
 
 const access = z.object({ access_level: z.int(), notification_level: z.int() }).nullable();
@@ -76,7 +76,7 @@ export const projectRecord = z
     ...simple,
     _links: z.object({
       self: z.string(),
-      /** Where the caller may read them. */
+      /** If the caller can read them. */
       issues: z.string().optional(),
       merge_requests: z.string().optional(),
       repo_branches: z.string(),
@@ -179,7 +179,7 @@ export const projectRecord = z
       }),
     ),
     permissions: z.object({ project_access: access, group_access: access }),
-    /** Only of forks, for those who may see what they were forked from. */
+    /** Only for forks, if the caller can see the source. */
     forked_from_project: simpleProjectRecord.optional(),
     marked_for_deletion_at: text,
     marked_for_deletion_on: text,
@@ -188,7 +188,7 @@ export const projectRecord = z
   })
   .meta({ id: 'Project' });
 
-/** Whichever form the caller gets; the full one first, because the other fits it too. */
+/** The full form comes first in the union, because a full record also matches the simple form. */
 export const anyProjectRecord = z.union([projectRecord, simpleProjectRecord]);
 
 export type SimpleProjectRecord = z.output<typeof simpleProjectRecord>;

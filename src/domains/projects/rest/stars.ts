@@ -13,8 +13,8 @@ export const starRoutes = [
   listRoute({
     path: '/projects/:id/starrers',
     tag: 'Projects',
-    summary: 'List who has starred a project',
-    description: 'The latest first; without those whose profile is private to the caller.',
+    summary: 'List the users who have starred a project',
+    description: 'Latest first. Users whose profile is private to the caller are left out.',
     auth: 'optional',
     paging: 'offset',
     input: { id: idOrPath(), search: text({ max: 255 }).optional() },

@@ -5,8 +5,8 @@ import type { ProjectDetails, ProjectNamespace, ProjectRow } from '../model.ts';
 import { type ProjectRecord, type SimpleProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
 
 /**
- * Records ready to send: each is written once for each version of its row and each caller's view of it (docs/decisions/0007).
- * What is rare or secret is made anew.
+ * Returns records that are ready to send. Each is serialised once for each version of its row and each view of it
+ * (docs/decisions/0007). Records with rare or secret parts are not cached.
  */
 export const toWrittenProjects = (
   ctx: Context,
@@ -20,7 +20,7 @@ export const toWrittenProjects = (
       : toProjectRecord(ctx, project),
   );
 
-/** The same in the simple form. */
+/** The same for the simple form. */
 export const toWrittenSimpleProjects = (
   ctx: Context,
   projects: readonly ProjectRow[],
@@ -29,15 +29,15 @@ export const toWrittenSimpleProjects = (
     written(simpleTexts, project, viewOf(ctx.actor, project), () => toSimpleProject(ctx, project)),
   );
 
-/** All that a record tells beyond the row itself, `viewOf` and `partsOf` aside. */
+/** Returns true if the record depends on nothing beyond the row, `viewOf` and `partsOf`. */
 const isPlain = (project: ProjectDetails): boolean =>
   !project.forked_from && !project.owner && !project.runners_token && !project.statistics;
 
-/** Of the caller: what policy.ts asks for. */
+/** The caller's view: everything that policy.ts reads of the caller. */
 const viewOf = (actor: Actor, { access_level, namespace }: ProjectRow): string =>
   `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${namespaceText(namespace)}`;
 
-/** Its columns, none of which can hold a NUL. Made once for all projects of a page that are in it. */
+/** The namespace's columns, none of which can hold a NUL. Built once for all projects of a page in that namespace. */
 const namespaceText = (namespace: ProjectNamespace): string => {
   let text = namespaceTexts.get(namespace);
   if (text === undefined) {
@@ -59,7 +59,7 @@ type Texts<R> = WeakMap<object, Map<string, Written<R>>>;
 const fullTexts: Texts<ProjectRecord> = new WeakMap();
 const simpleTexts: Texts<SimpleProjectRecord> = new WeakMap();
 
-/** Few views of one version are alive at a time; texts are large. */
+/** Few views of one version are in use at a time, and texts are large. */
 const MAX_VIEWS = 3;
 
 const written = <R>(all: Texts<R>, { remembered }: ProjectRow, view: string, make: () => R): R | Written<R> => {
