@@ -57,7 +57,7 @@ export const listRoutes = [
     tag,
     summary: 'List projects',
     description:
-      'All projects the caller may see; anonymous callers get public ones in the simple form, and none where the filter is about the caller. Keyset pagination goes by `id`; offsets beyond 50,000 need it. Sizes as an order, `include_*`, `repository_storage` and custom attributes count for administrators alone: of others they are ignored, and a size orders as `created_at`. `similarity` needs a `search`, and finds what the caller belongs to. `updated_after` and `updated_before` count with `order_by=updated_at`.',
+      'All projects that the caller can see. Anonymous callers get public projects in the simple form, and none if the filter is about the caller. Keyset pagination orders by `id` and is required beyond an offset of 50,000. Ordering by size, `include_*`, `repository_storage` and custom attributes only apply for administrators. For other callers they are ignored, and a size orders as `created_at`. `similarity` needs a `search`, and searches the projects that the caller belongs to. `updated_after` and `updated_before` only apply with `order_by=updated_at`.',
     auth: 'optional',
     paging: keysetById,
     input: {
