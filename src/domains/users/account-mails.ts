@@ -3,8 +3,8 @@ import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 
 /**
- * Tells the user by mail, at the primary address, that something about the account's safety has changed; `what` is a
- * whole sentence. Accounts whose address was never confirmed get nothing.
+ * Mails the user, at the primary address, that the security of the account has changed. `what` is a whole sentence.
+ * Accounts with an unconfirmed address get no mail.
  */
 export const tellByMail = async (
   tx: Tx,

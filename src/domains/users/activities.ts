@@ -4,14 +4,14 @@ import { type List, listOf } from '#platform/db/list.ts';
 import { requireUser } from './policy.ts';
 import { type UserSummary, userSummaryColumns } from './queries.ts';
 
-/** Someone with the day on which he was last about. */
+/** A user with the day of their last activity. */
 export interface UserActivity extends UserSummary {
   readonly last_activity_on: string;
 }
 
 /**
- * When people with public profiles were last about, for administrators all people, since the day `from` (by default
- * half a year ago), the longest ago first (specification 2 §4.1).
+ * Lists users with their day of last activity, least recent first (specification 2 §4.1). Administrators see everyone,
+ * other callers only users with public profiles. `from` is the first day and defaults to half a year ago.
  *
  * @throws `unauthenticated`
  */

@@ -3,9 +3,11 @@ import type { Tx } from '#platform/context.ts';
 import { conflict } from '#platform/errors.ts';
 
 /**
- * Throws `conflict` unless someone else is an administrator whose account is open. Who asks waits for others who have:
- * two administrators who remove or block each other at once must not both succeed. The rows are not locked for it,
- * each of the two holds the other's already.
+ * Requires that another administrator has an open account. Calls run one after the other, because two administrators
+ * who remove or block each other at once must not both succeed. An advisory lock does this: row locks would deadlock,
+ * since each caller already holds the other's row.
+ *
+ * @throws `conflict`
  */
 export const requireAnotherAdministrator = async (tx: Tx, id: number): Promise<void> => {
   await sql`select pg_advisory_xact_lock(hashtext('users.administrators'))`.execute(tx.db);
@@ -17,5 +19,5 @@ export const requireAnotherAdministrator = async (tx: Tx, id: number): Promise<v
     .where('id', '<>', id)
     .limit(1)
     .executeTakeFirst();
-  if (!another) throw conflict('The last administrator has to stay one');
+  if (!another) throw conflict('The last administrator must remain an administrator');
 };

@@ -3,7 +3,7 @@ import type { FieldErrors } from '#platform/errors.ts';
 import { namespacePathProblems } from './namespace-path.ts';
 import { MAX_PASSWORD_LENGTH } from './password.ts';
 
-/** No NUL and no lone surrogates: Postgres could not store them. */
+/** Refuses NUL and lone surrogates, which Postgres cannot store. */
 const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
 
 const text = (max: number) =>
@@ -29,8 +29,9 @@ const isTimeZone = (value: string): boolean => {
 };
 
 /**
- * What administrators write of a user (specification 2 §4.1), and users of themselves. All names are columns, but for
- * `admin`, `auditor`, `password` and the three that make an identity. Null, where taken, is the default.
+ * The attributes that administrators write for a user, and users for themselves (specification 2 §4.1). Every name is a
+ * column, except `admin`, `auditor`, `password` and the three that make up an identity. Where null is allowed it stands
+ * for the default.
  */
 const userAttributes = z
   .object({
@@ -80,10 +81,10 @@ const userAttributes = z
 
 export type UserAttributes = z.output<typeof userAttributes>;
 
-/** The provider of identities at the SAML provider of a group. */
+/** The provider name of identities that come from a group's SAML provider. */
 export const GROUP_SAML = 'group_saml';
 
-/** What is wrong with the attributes, by name; none when all is well. */
+/** Returns the problems with the attributes, by name. Empty when there are none. */
 export const attributeErrors = (attributes: UserAttributes): Record<string, string[]> => {
   const errors: Record<string, string[]> = {};
   for (const issue of userAttributes.safeParse(attributes).error?.issues ?? []) {
@@ -103,11 +104,11 @@ export const attributeErrors = (attributes: UserAttributes): Record<string, stri
   return errors;
 };
 
-/** What is wrong with a password that is to be set. */
+/** Returns the problems with a new password. Empty when there are none. */
 export const passwordErrors = (password: string, leastLength: number): FieldErrors =>
   [...password].length < leastLength ? { password: [`is too short (minimum is ${leastLength} characters)`] } : {};
 
-/** Attributes as columns of `users`; undefined ones are left out. */
+/** Maps attributes to columns of `users`. Leaves undefined ones out. */
 export const columnsOf = (attributes: UserAttributes, privateByDefault: boolean) => {
   const {
     admin: is_admin,
@@ -117,7 +118,7 @@ export const columnsOf = (attributes: UserAttributes, privateByDefault: boolean)
     provider: _provider,
     extern_uid: _externUid,
     group_id_for_saml: _groupId,
-    // Where it may become the account's own is a matter of its own.
+    // The caller decides separately whether the address may become the primary one.
     email: _email,
     ...columns
   } = attributes;
@@ -135,10 +136,10 @@ export const columnsOf = (attributes: UserAttributes, privateByDefault: boolean)
     website_url: emptied(columns.website_url),
     job_title: emptied(columns.job_title),
     timezone: columns.timezone === '' ? null : columns.timezone,
-    // Empty is the primary address.
+    // An empty string stands for the primary address.
     commit_email: columns.commit_email === '' ? null : columns.commit_email,
   };
 };
 
-/** These columns hold text and never null: null means empty. */
+/** Turns null into an empty string, because these text columns are not nullable. */
 const emptied = (value: string | null | undefined): string | undefined => (value === null ? '' : value);

@@ -8,14 +8,16 @@ import { removeFiles } from '#platform/remove-files.ts';
 import { randomToken } from '#platform/secrets.ts';
 import type { OpenFile } from '#platform/storage/storage.ts';
 
-/** Specification 2 §8. */
+/** In bytes (specification 2 §8). */
 export const MAX_AVATAR_BYTES = 200 * 1024;
 
 const HOUR_MS = 3_600_000;
 
 /**
- * Stores a picture for a user, group, project or topic and gives its key, for `avatar_key`. The name in it was never used before, so that
- * what is found under it never changes. Throws `invalid` (avatar) for what is no picture that is taken.
+ * Stores a picture for a user, group, project or topic and returns its key, for `avatar_key`. The file name in the key
+ * is always new, so the content under a key never changes.
+ *
+ * @throws `invalid` (avatar) when the file is not a picture of a supported type
  */
 export const storeAvatar = async (ctx: Context, file: SentFile): Promise<string> => {
   const picture = await readPicture(file, MAX_AVATAR_BYTES);
@@ -31,7 +33,7 @@ export const storeAvatar = async (ctx: Context, file: SentFile): Promise<string>
   return key;
 };
 
-/** Has the file of a picture removed that nobody will have any more once the transaction commits. */
+/** Queues the removal of a picture's file. The job runs once the transaction commits. */
 export const removeAvatar = (tx: Tx, key: string | null): void => {
   if (key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [key] });
 };
@@ -42,7 +44,9 @@ export interface OpenPicture {
   readonly isPublic: boolean;
 }
 
-/** The picture with that key, where it is of the name that `avatar_url` gives. @throws DomainError `not_found` for any other name */
+/**
+ * Opens the picture with that key, if `name` is the name in its `avatar_url`. @throws `not_found` for any other name
+ */
 export const openPicture = async (
   ctx: Context,
   key: string | null | undefined,
@@ -54,13 +58,18 @@ export const openPicture = async (
   return { contentType, file: await ctx.services.storage.read(key), isPublic };
 };
 
-/** The picture of a user under the name that `avatar_url` gives; anyone may see it. @throws DomainError `not_found`, for any other name too */
+/**
+ * Opens a user's picture by the name in its `avatar_url`. Anyone may see it. @throws `not_found`, also for any other
+ * name
+ */
 export const openAvatar = async (ctx: Context, id: number, name: string): Promise<OpenPicture> => {
   const user = await ctx.db.selectFrom('users').select('avatar_key').where('id', '=', id).executeTakeFirst();
   return openPicture(ctx, user?.avatar_key, name, true);
 };
 
-/** The job `avatars.drop_unclaimed`: removes a picture whose request ended, or died, before anybody had it. */
+/**
+ * The job `avatars.drop_unclaimed`: removes an uploaded picture whose request ended before the picture was attached.
+ */
 export const dropUnclaimedAvatar = defineJob({
   name: 'avatars.drop_unclaimed',
   input: z.object({ key: z.string() }),

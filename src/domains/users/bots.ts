@@ -17,16 +17,17 @@ export interface BotAttributes {
   readonly email?: string | undefined;
 }
 
-/** The prefix and 32 letters and digits: a name that nobody guesses, for who does not choose one. */
+/** Returns an unguessable name: the prefix and 32 letters and digits. Used when the caller does not choose a name. */
 export const madeUpName = (prefix: string): string => prefix + randomToken(32).toLowerCase().replace(/[-_]/g, '0');
 
-/** An address that no mail reaches. */
+/** Returns an address that receives no mail. */
 const nowhere = (ctx: Context, username: string): string =>
   `${username}@noreply.${new URL(ctx.services.urls.base).hostname}`;
 
 /**
- * Makes a service account: nobody signs in with it, it makes neither groups nor projects of its own, and is no seat. An
- * address that is given counts as unconfirmed, for nobody reads mails to prove it. Who may do it is the caller's to check.
+ * Creates a service account. Nobody can sign in with it, it cannot create groups or top-level projects, and it takes no
+ * seat. A given address counts as unconfirmed, because nobody reads its mail. The caller must have checked the
+ * permission.
  *
  * @throws `invalid` by attribute, `conflict` when the email address or user name is taken
  */
@@ -41,7 +42,7 @@ export const createServiceAccount = async (
   await check(ctx, { name, username, email }, account.email);
   return sayingWhatIsTaken(() =>
     ctx.transaction(async (tx) => {
-      // An address that is made from the user name is taken with it.
+      // An address that is derived from the user name is taken exactly when the user name is.
       await takeAddress(tx, email, null, account.email === undefined ? 'Username' : 'Email');
       const { id } = await tx.db
         .insertInto('users')
@@ -50,7 +51,7 @@ export const createServiceAccount = async (
           username,
           email,
           user_type: 'service_account',
-          // An external user does not get at what is internal by way of an account of his.
+          // External users must not reach internal projects through a service account that they create.
           external: ctx.actor.isExternal || externalByDefault(settings, email),
           can_create_group: false,
           projects_limit: 0,
@@ -67,7 +68,9 @@ export const createServiceAccount = async (
   );
 };
 
-/** Changes a service account; what is undefined stays. @throws as `createServiceAccount`, `not_found` */
+/**
+ * Changes a service account. Undefined attributes stay unchanged. @throws as `createServiceAccount`, and `not_found`
+ */
 export const updateServiceAccount = async (ctx: Context, id: number, changes: BotAttributes): Promise<UserRow> => {
   await check(ctx, changes, changes.email);
   return sayingWhatIsTaken(() =>

@@ -30,18 +30,18 @@ export interface NewUser extends UserAttributes, ApplicationProof {
   readonly email: string;
   readonly name: string;
   readonly username: string;
-  /** Both make up a password that nobody knows, whatever `password` says; the first mails a link that sets one. */
+  /** Both set a random password and ignore `password`. `reset_password` also mails a link to choose a new one. */
   readonly reset_password?: boolean | undefined;
   readonly force_random_password?: boolean | undefined;
-  /** The address counts as confirmed; else it is mailed a link that confirms it. */
+  /** Marks the address as confirmed. Otherwise it is mailed a confirmation link. */
   readonly skip_confirmation?: boolean | undefined;
   readonly avatar?: SentFile | null | undefined;
 }
 
 /**
- * Creates a user with a personal namespace (specification 2 §4.1). Administrators only. What is not given the settings
- * say, or it is empty. Applications need `current_password` for what decides who comes in; they do not where the address
- * is mailed a link to choose a password.
+ * Creates a user with a personal namespace (specification 2 §4.1). Administrators only. Missing attributes default to
+ * the instance settings, or are empty. OAuth applications must send `current_password` when they set attributes that
+ * decide who can sign in, unless the address is mailed a link to choose a password.
  *
  * @throws `invalid` by attribute, `conflict` when the email address or user name is taken
  */
@@ -100,7 +100,7 @@ export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow>
   );
 };
 
-/** Whether the attributes decide who can sign in, as whom, or who is an administrator. */
+/** Whether the attributes decide who can sign in, as which user, or who is an administrator. */
 const decidesWhoComesIn = ({ email, password, admin, extern_uid }: UserAttributes): boolean =>
   [email, password, admin, extern_uid].some((attribute) => attribute !== undefined);
 
@@ -110,24 +110,26 @@ const newPasswordErrors = (password: string | undefined, leastLength: number): R
     : { ...passwordErrors(password, leastLength) };
 
 export interface UserChanges extends UserAttributes, ApplicationProof {
-  /** An address that becomes the primary one need not be confirmed by mail. */
+  /** Makes the address the primary one without a confirmation by mail. */
   readonly skip_reconfirmation?: boolean | undefined;
-  /** Null takes it away. */
+  /** Null removes the picture. */
   readonly avatar?: SentFile | null | undefined;
 }
 
 /**
- * Changes a user; what is undefined stays. Administrators only. `email` has to be a secondary address of his, and becomes
- * the primary one. A new password set for someone else has to be changed by them at their next sign-in, and ends their
- * sessions. Applications need `current_password` for what decides who comes in.
+ * Changes a user. Undefined attributes stay unchanged. Administrators only. `email` must be a secondary address of the
+ * user and becomes the primary one. When an administrator sets another user's password, the sessions of that user end
+ * and they must change it at the next sign-in. OAuth applications must send `current_password` to change who can sign
+ * in.
  *
- * @throws `not_found`, `forbidden` for the hub's own accounts, `invalid` by attribute, `conflict` when the user name is taken
+ * @throws `not_found`, `forbidden` for internal accounts, `invalid` by attribute, `conflict` when the user name is
+ * taken
  */
 export const updateUser = async (ctx: Context, id: number, input: UserChanges): Promise<UserRow> => {
   requireAdministrator(ctx);
   const { skip_reconfirmation, avatar, current_password, ...changes } = input;
   const settings = await getSettings(ctx);
-  if (isInternal(await getUser(ctx, id))) throw forbidden('The accounts of the hub itself cannot be changed');
+  if (isInternal(await getUser(ctx, id))) throw forbidden('Internal accounts cannot be changed');
   if (decidesWhoComesIn(changes)) await requireProofOfApplication(ctx, { current_password });
   const errors = {
     ...attributeErrors(changes),
@@ -161,10 +163,11 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
 };
 
 /**
- * Removes a user with the personal namespace, its projects and all tokens. What the user wrote elsewhere goes to the ghost
- * user or, with `hardDelete`, goes too. Administrators only, and never oneself; applications need `current_password`.
+ * Removes a user with the personal namespace, its projects and all tokens. The user's contributions elsewhere move to
+ * the ghost user; with `hardDelete` they are deleted. Administrators only, and not for their own account. OAuth
+ * applications must send `current_password`.
  *
- * @throws `not_found`, `forbidden`, `conflict` while a group has no other owner
+ * @throws `not_found`, `forbidden`, `conflict` while the user is the only owner of a group
  */
 export const deleteUser = async (
   ctx: Context,

@@ -8,7 +8,7 @@ import { requireFreeAddress, sameAddress } from './addresses.ts';
 import { emailConfirmed } from './events.ts';
 import { endMailTokens, findMailToken, issueMailToken, takeMailToken } from './mail-tokens.ts';
 
-/** Mails the address a link whose page confirms that it is the user's. `email` is stored with the account. */
+/** Mails the address a confirmation link. `email` must be the address as it is stored with the account. */
 export const sendConfirmation = async (tx: Tx, userId: number, email: string): Promise<void> => {
   const { username } = await tx.db
     .selectFrom('users')
@@ -30,15 +30,15 @@ If it does not, do nothing.
   });
 };
 
-/** The address that the token would confirm, or null; uses nothing up. */
+/** Returns the address that the token would confirm, or null. Does not use the token up. */
 export const addressToConfirm = async (ctx: Context, token: string): Promise<string | null> =>
   (await findMailToken(ctx, 'confirm_email', token))?.email ?? null;
 
 /**
- * Confirms the address that the token was mailed to: the account's own, a secondary one, or the one that was to become
- * the account's own and does so now. Whoever has the token has the mail: no sign-in is needed. Returns the address.
+ * Confirms the address that the token was mailed to: the primary one, a secondary one, or a pending primary one, which
+ * becomes primary now. No sign-in is needed, because the token proves access to the mailbox. Returns the address.
  *
- * @throws `invalid` for a token that is not good, or an address that somebody else has confirmed meanwhile
+ * @throws `invalid` for a bad token, or when another account has confirmed the address in the meantime
  */
 export const confirmEmail = (ctx: Context, token: string): Promise<string> =>
   ctx.transaction(async (tx) => {
@@ -58,14 +58,14 @@ export const confirmEmail = (ctx: Context, token: string): Promise<string> =>
         .where(sql<boolean>`lower(email) = lower(${email})`)
         .returning('email')
         .executeTakeFirst();
-      // It was removed since.
+      // The address was removed after the mail was sent.
       if (!secondary) throw badToken();
       primary = user.unconfirmed_email !== null && sameAddress(user.unconfirmed_email, email);
       if (primary) await swapPrimary(tx, user, secondary.email);
       else {
         await tellByMail(tx, user.id, {
           subject: 'An address of your account was confirmed',
-          what: `The e-mail address ${secondary.email} was confirmed, and belongs to your account now.`,
+          what: `The e-mail address ${secondary.email} was confirmed and now belongs to your account.`,
         });
       }
     }
@@ -95,9 +95,10 @@ const lockAccount = async (tx: Tx, userId: number): Promise<Account | undefined>
     .executeTakeFirst();
 
 /**
- * Makes an address the account's own, inside a change of the user. It must be one that was added before. One that is
- * confirmed takes its place at once; another does so when it is confirmed by mail, or at once with `skipReconfirmation`.
- * The former one becomes a secondary address. The caller has authorised.
+ * Makes an address the primary one, as part of a change of the user. The address must already be a secondary one. A
+ * confirmed address becomes primary at once; an unconfirmed one when it is confirmed by mail, or at once with
+ * `skipReconfirmation`. The former primary address becomes a secondary one. The caller must have checked the
+ * permission.
  *
  * @throws `invalid` (email)
  */
@@ -134,7 +135,7 @@ const swapPrimary = async (tx: Tx, user: Account, email: string): Promise<void> 
     .execute();
   await tellByMail(tx, id, {
     subject: 'The address of your account was changed',
-    what: `The primary e-mail address of your account is ${email} from now on.`,
+    what: `The primary e-mail address of your account is now ${email}.`,
   });
   await tx.db
     .updateTable('users')
@@ -145,7 +146,7 @@ const swapPrimary = async (tx: Tx, user: Account, email: string): Promise<void> 
     .insertInto('emails')
     .values({ user_id: id, email: user.email, confirmed_at: user.confirmed_at })
     .execute();
-  // Links went to addresses as they were: what they open is asked for again.
+  // Links that were mailed before the change must not work afterwards. The user can request new ones.
   await endMailTokens(tx, 'reset_password', id);
   await endMailTokens(tx, 'confirm_email', id, email);
 };

@@ -16,26 +16,27 @@ export interface CheckedAccount {
   readonly state: string;
   readonly is_admin: boolean;
   readonly external: boolean;
-  /** A second factor is still to be asked for; where that cannot be done, such accounts are to be refused. */
+  /** The caller must ask for a second factor. A caller that cannot do so must refuse the account. */
   readonly two_factor_enabled: boolean;
-  /** A new password is to be chosen before anything else. */
+  /** The user must choose a new password before anything else. */
   readonly password_change_required: boolean;
 }
 
 interface PasswordOptions {
-  /** Lets a deactivated account pass, for signing in opens it again. */
+  /** Accepts deactivated accounts, because a sign-in reactivates them. */
   readonly deactivatedToo?: boolean;
 }
 
 type Asking = Pick<Context, 'db' | 'services' | 'client'>;
 
 /**
- * Whose login (user name, primary address, or another confirmed one) and password these are. Wrong ones count against
- * the account and against the address they come from; so many of them, and all are refused for a while, right ones too.
- * Nothing tells apart an unknown login from a wrong password: neither what is answered nor how long it takes.
+ * Checks a login (user name, primary address or another confirmed address) and password, and returns the account.
+ * Failures count against the account and the client address. After too many failures all attempts are refused for a
+ * while, including correct ones. Neither the response nor its duration distinguishes an unknown login from a wrong
+ * password.
  *
- * @throws `unauthenticated`; `too_many_requests` with `retryAfterSeconds`; `forbidden` with the reason for an account
- * that is closed or has still to confirm its address, once the password was right
+ * @throws `unauthenticated`; `too_many_requests` with `retryAfterSeconds`; `forbidden` with the reason, after a correct
+ * password, when the account is closed or its address is unconfirmed
  */
 export const checkPassword = async (
   ctx: Asking,
@@ -48,8 +49,8 @@ export const checkPassword = async (
   const count = account ? countOfAccount(ctx, account.id) : countOfStranger(ctx, login);
   await requireUnlocked(count);
   const right = await verifyPassword(account?.password_hash ?? null, password);
-  // While it was being checked, others may have been found wrong: of many sent at once none may slip through, and
-  // nothing may tell the right one from the wrong ones.
+  // Concurrent attempts may have failed during the check. Checking the locks again keeps a burst of guesses from
+  // slipping through, and keeps the answer from revealing which guess was right.
   await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
   if (!right || !account) {
     await Promise.all([count.fail(guard.rule), guard.fail()]);
@@ -60,16 +61,17 @@ export const checkPassword = async (
   const refusal = deactivatedToo && account.state === 'deactivated' ? null : refusalOf(account);
   if (refusal !== null) throw forbidden(refusal);
   if (confirming && confirmed_at === null) throw forbidden(UNCONFIRMED);
-  // With a second factor the count goes on until that was right too: or the password would buy ever new guesses at it.
+  // With a second factor the count is kept until the factor succeeds too. Otherwise the password would buy unlimited
+  // guesses at the factor.
   if (!account.two_factor_enabled) await forgetFailures(ctx, account.id);
   return checked;
 };
 
 /**
- * Guards the guessing of something else that proves who somebody is, a code: `check` is asked only while the account is
- * not locked, and what it answers counts as a password does. Codes are checked so fast, and what is right may have been
- * done with it, that each counts as wrong before it is looked at: of thousands sent at once no more are looked at than
- * may be wrong.
+ * Rate-limits guesses at another credential, such as a one-time code. `check` runs only while the account is not
+ * locked, and its failures count like wrong passwords. Codes are checked fast, and a correct one may already have taken
+ * effect, so each attempt counts as a failure before it is checked. A burst of thousands therefore gets no more checks
+ * than the limit allows.
  *
  * @throws `unauthenticated`, `too_many_requests`
  */
@@ -91,8 +93,8 @@ export const checkGuarded = async (ctx: Asking, userId: number, check: () => Pro
 };
 
 /**
- * Guards the guessing of passwords that another provider checks: what `check` answers with null counts as wrong, against
- * the login and the address it comes from.
+ * Rate-limits guesses at passwords that another provider checks. When `check` returns null, the failure counts against
+ * the login and the client address.
  *
  * @throws `unauthenticated`, `too_many_requests`
  */
@@ -132,17 +134,17 @@ const findAccount = async ({ db }: Asking, login: string): Promise<AccountRow | 
   return rows[0] ?? null;
 };
 
-/** How many wrong ones there were for one login. */
+/** The failure counter of one login. */
 interface FailureCount {
-  /** Seconds until it is open again, or null when it is. */
+  /** Seconds until the lock ends, or null when there is no lock. */
   lockedFor(): Promise<number | null>;
   fail(rule: RateRule): Promise<void>;
 }
 
 interface AccountCount extends FailureCount {
-  /** Counts a wrong one where the account is not locked; says whether it did. */
+  /** Counts a failure if the account is not locked. Returns whether it counted. */
   failUnlessLocked(rule: RateRule): Promise<boolean>;
-  /** Undoes one, with the lock where that was its doing. */
+  /** Takes back one failure, and the lock if that failure caused it. */
   takeBack(rule: RateRule): Promise<void>;
 }
 
@@ -150,7 +152,7 @@ const countOfAccount = ({ db }: Asking, userId: number): AccountCount => {
   const count = async ({ limit, seconds }: RateRule, where: RawBuilder<unknown>): Promise<boolean> => {
     const { numAffectedRows } = await sql`
       update users set
-        -- after a lock has passed, counting begins anew
+        -- counting starts again after a lock has expired
         failed_attempts = case when locked_until <= now() then 1 else failed_attempts + 1 end,
         locked_until = case
           when (case when locked_until <= now() then 1 else failed_attempts + 1 end) >= ${limit}
@@ -180,10 +182,10 @@ const countOfAccount = ({ db }: Asking, userId: number): AccountCount => {
   };
 };
 
-/** For how long a wrong one for a login that nobody has is remembered; those of an account are until a right one. */
+/** How long failures for an unknown login are kept, in seconds. Failures of an account are kept until a success. */
 const STRANGER_SECONDS = 7 * 86_400;
 
-/** Logins that nobody has are locked in the same way, so that a lock does not tell that there is an account. */
+/** Unknown logins are locked like known ones, so that a lock does not reveal whether an account exists. */
 const countOfStranger = ({ services }: Asking, login: string): FailureCount & { reset(): Promise<void> } => {
   const key = `sign-in:login:${digestToken(login.toLowerCase()).toString('base64url')}`;
   const lock = `${key}:lock`;
@@ -215,7 +217,7 @@ const forgetFailures = async ({ db }: Asking, userId: number): Promise<void> => 
     where id = ${userId} and (failed_attempts > 0 or locked_until is not null)`.execute(db);
 };
 
-/** The guard per address: many accounts may be tried from one. */
+/** Rate-limits the client address, because an attacker can try many accounts from one address. */
 const guardOf = async ({ services, client }: Asking) => {
   const settings = await getSettings({ services });
   const seconds = settings.failed_login_attempts_unlock_period_in_minutes * 60;

@@ -10,7 +10,10 @@ type EmailSettings = Pick<
   | 'domain_denylist'
 >;
 
-/** What the instance settings have against an address of a user, to follow `Email` in a sentence. */
+/**
+ * Returns the objections of the instance settings to a user's address. Each continues a sentence that starts with
+ * `Email`.
+ */
 export const emailProblems = (settings: EmailSettings, email: string): string[] => {
   const domain = email.slice(email.lastIndexOf('@') + 1).toLowerCase();
   const isListed = (list: readonly string[]) => list.some((pattern) => domainMatches(pattern.toLowerCase(), domain));
@@ -29,7 +32,7 @@ export const emailProblems = (settings: EmailSettings, email: string): string[] 
   return problems;
 };
 
-/** Whether a new user with this address is external where nobody says so. */
+/** Whether a new user with this address is external by default. */
 export const externalByDefault = (
   settings: Pick<Settings, 'user_default_external' | 'user_default_internal_regex'>,
   email: string,
@@ -40,7 +43,7 @@ export const externalByDefault = (
   return !RE2JS.compile(settings.user_default_internal_regex, RE2JS.CASE_INSENSITIVE).matcher(email).find();
 };
 
-/** `*` stands for any part of a name: `*.example.com`. */
+/** Matches a domain. `*` stands for any part of a name, as in `*.example.com`. */
 const domainMatches = (pattern: string, domain: string): boolean => {
   if (!pattern.includes('*')) return pattern === domain;
   return RE2JS.compile(pattern.split('*').map(RE2JS.quote).join('.*')).matches(domain);

@@ -26,10 +26,13 @@ const columns = ['id', 'user_id', 'email', 'confirmed_at', 'created_at'] as cons
 
 const MAX_ADDRESSES = 50;
 
-/** An account must not be a way to send mails to strangers. */
+/** A limit, so that an account cannot be used to send mail to strangers. */
 const CONFIRMATIONS = { limit: 20, seconds: 3_600 };
 
-/** One's own addresses; administrators reach everyone's. Throws `forbidden`, and `not_found` (User) to administrators. */
+/**
+ * Allows callers their own addresses, and administrators everyone's. @throws `forbidden`; `not_found` (User) for
+ * administrators
+ */
 const authorise = async (ctx: Context, userId: number): Promise<void> => {
   const self = requireUser(ctx);
   if (userId === self) return;
@@ -44,11 +47,11 @@ export const listEmails = async (ctx: Context, userId: number): Promise<List<Ema
   return listOf(ctx.db, query, [{ by: sql`emails.id`, of: (row) => row.id }], 'asc');
 };
 
-/** All of the caller's secondary addresses, for the page that shows them: there are few. */
+/** Returns all of the caller's secondary addresses, for their page. The number is limited. */
 export const allEmailsOfCaller = async (ctx: Context): Promise<EmailRow[]> =>
   (await listEmails(ctx, requireUser(ctx))).rows({ limit: MAX_ADDRESSES + 1 });
 
-/** One of them by its id; throws `not_found` (Email) for those of others too. */
+/** Returns one secondary address by id. @throws `not_found` (Email), also for addresses of other users */
 export const getEmail = async (ctx: Context, userId: number, id: number): Promise<EmailRow> => {
   await authorise(ctx, userId);
   const row = await ctx.db
@@ -61,7 +64,7 @@ export const getEmail = async (ctx: Context, userId: number, id: number): Promis
   return row;
 };
 
-/** The address of that id, whoever it belongs to, as the caller may see it; throws `not_found` (Email). */
+/** Returns the address with that id if the caller may see it, whoever owns it. @throws `not_found` (Email) */
 export const getEmailById = async (ctx: Context, id: number): Promise<EmailRow> => {
   const self = requireUser(ctx);
   const row = await ctx.db.selectFrom('emails').select(columns).where('id', '=', id).executeTakeFirst();
@@ -69,7 +72,7 @@ export const getEmailById = async (ctx: Context, id: number): Promise<EmailRow> 
   return row;
 };
 
-/** All addresses that are known to be the user's, the primary one first: what commits and profiles may show. */
+/** Returns the user's confirmed addresses, the primary one first. Commits and profiles may show these. */
 export const confirmedEmailsOf = async (ctx: Pick<Context, 'db'>, userId: number): Promise<string[]> => {
   const { rows } = await sql<{ email: string }>`
     select email from (
@@ -80,7 +83,7 @@ export const confirmedEmailsOf = async (ctx: Pick<Context, 'db'>, userId: number
   return rows.map(({ email }) => email);
 };
 
-/** Those of the addresses that are known to be some user's, in small letters. */
+/** Returns those of the addresses that some user has confirmed, in lower case. */
 export const confirmedAmong = async (
   ctx: Pick<Context, 'db'>,
   emails: readonly string[],
@@ -97,13 +100,13 @@ export const confirmedAmong = async (
 
 export interface NewEmail extends ApplicationProof {
   readonly email: string;
-  /** Takes the address as confirmed, without a mail: for administrators alone. */
+  /** Marks the address as confirmed without a mail. Administrators only. */
   readonly skip_confirmation?: boolean | undefined;
 }
 
 /**
- * Adds an address and mails it a link that confirms it. Nobody but administrators learns here that an address belongs
- * to somebody else: it is told to whoever opens the link. Applications need `current_password`.
+ * Adds an address and mails it a confirmation link. Only administrators learn here that another account has the
+ * address; other callers learn it when they open the link. OAuth applications must send `current_password`.
  *
  * @throws `forbidden`, `not_found` (User), `invalid` (email), `too_many_requests`
  */
@@ -148,7 +151,7 @@ export const addEmail = async (ctx: Context, userId: number, input: NewEmail): P
   });
 };
 
-/** Sends the link of an address that is not confirmed yet once more. Throws `not_found`, `invalid`, `too_many_requests`. */
+/** Mails a new confirmation link to an unconfirmed address. @throws `not_found`, `invalid`, `too_many_requests` */
 export const resendConfirmation = async (ctx: Context, id: number): Promise<EmailRow> => {
   const row = await getEmailById(ctx, id);
   if (row.confirmed_at !== null) throw invalid({ email: ['was already confirmed'] });
@@ -166,7 +169,7 @@ const guard = async (ctx: Context, userId: number): Promise<void> => {
 };
 
 /**
- * Removes a secondary address; where the profile or commits showed it they no longer do. Applications need
+ * Removes a secondary address, also from the profile and from new commits. OAuth applications must send
  * `current_password`.
  */
 export const removeEmail = async (

@@ -4,23 +4,23 @@ import { projectBody, projectPayload } from './project-payload.ts';
 
 const user = z.object({ id: z.number(), username: z.string(), name: z.string(), state: z.string() });
 
-/** Who an event is about. */
+/** The user that an event is about. */
 export type UserPayload = z.output<typeof user>;
 
 const value = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 
 export const userCreated = defineEvent('user.created', user);
 
-/** Names every attribute that changed. A new password is said to have changed, never what it is. */
+/** Names every attribute that changed. For a password it says only that it changed. */
 export const userUpdated = defineEvent(
   'user.updated',
   user.extend({ changes: z.record(z.string(), z.object({ previous: value, current: value })) }),
 );
 
-/** The projects in the personal namespace, and the OAuth applications, go with it, an event for each. */
+/** The user's personal projects and OAuth applications are deleted too, with an event for each. */
 export const userDeleted = defineEvent('user.deleted', user.extend({ namespace_id: z.number().nullable() }));
 
-/** The moves of an account between states; `state` is the one it is in now. */
+/** An account moved to another state. `state` is the new one. */
 export const userBlocked = defineEvent('user.blocked', user);
 export const userUnblocked = defineEvent('user.unblocked', user);
 export const userBanned = defineEvent('user.banned', user);
@@ -28,9 +28,9 @@ export const userUnbanned = defineEvent('user.unbanned', user);
 export const userActivated = defineEvent('user.activated', user);
 export const userDeactivated = defineEvent('user.deactivated', user);
 export const userApproved = defineEvent('user.approved', user);
-/** Turned down while waiting for approval; `user.deleted` follows. */
+/** An administrator rejected a pending account. `user.deleted` follows. */
 export const userRejected = defineEvent('user.rejected', user);
-/** Passwords count again before the time was over. */
+/** An administrator lifted the lock after too many wrong passwords. */
 export const userUnlocked = defineEvent('user.unlocked', user);
 
 const follow = z.object({ id: z.number(), follower_id: z.number() });
@@ -41,16 +41,16 @@ const address = z.object({ user_id: z.number(), email: z.string() });
 
 export const emailAdded = defineEvent('email.added', address);
 export const emailRemoved = defineEvent('email.removed', address);
-/** `primary`: it is the account's own address now. */
+/** `primary`: whether it is now the primary address. */
 export const emailConfirmed = defineEvent('email.confirmed', address.extend({ primary: z.boolean() }));
 
-/** Never what it was or is. */
+/** Never carries the old or the new password. */
 export const passwordChanged = defineEvent(
   'password.changed',
   z.object({ user_id: z.number(), change_required: z.boolean() }),
 );
 
-/** What is told of a session. */
+/** A session, as events describe it. */
 export const sessionPayload = z.object({
   id: z.number(),
   user_id: z.number(),
@@ -58,10 +58,10 @@ export const sessionPayload = z.object({
   user_agent: z.string().nullable(),
 });
 
-/** A session ended before its time: its person signed out or ended it, the password changed, or the account was closed. */
+/** A session was ended before it expired: by its user, by a new password, or because the account was closed. */
 export const sessionRevoked = defineEvent('session.revoked', sessionPayload);
 
-/** What is told of an OAuth application. */
+/** An OAuth application, as events describe it. */
 export const applicationPayload = z.object({
   id: z.number(),
   uid: z.string(),
@@ -73,10 +73,14 @@ export const applicationPayload = z.object({
   trusted: z.boolean(),
 });
 
-/** On its own or with its owner: so it is defined where both reach it. */
+/**
+ * Defined here because an application is deleted on its own or with its owner, and both domains must reach the event.
+ */
 export const applicationDeleted = defineEvent('oauth_application.deleted', applicationPayload);
 
-/** One for each project that went, on its own or with its user or group: so it is defined where all of them reach it. */
+/**
+ * One event for each deleted project. Defined here because a project is deleted on its own or with its user or group.
+ */
 export const projectDeleted = defineEvent('project.deleted', projectPayload, {
   trigger: () => 'project_events',
   body: projectBody('project_destroy'),

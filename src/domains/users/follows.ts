@@ -7,15 +7,14 @@ import { userFollowed, userUnfollowed } from './events.ts';
 import { requireUser, userView, viewIncludes } from './policy.ts';
 import { getUser, type UserRow, type UserSummary, userSummaryColumns } from './queries.ts';
 
-/** Who follows someone, or whom someone follows. */
+/** The two directions of following: the followers of a user, or the users they follow. */
 export type FollowSide = 'followers' | 'following';
 
 /**
- * Makes the caller follow the user, or no longer; `changed` is false when it was so already. A private profile cannot be
- * followed by others, who know nothing of it but its name: to them it is `not_found`. Whom one follows already one can
- * always leave.
+ * Makes the caller follow or unfollow a user. `changed` is false when nothing changed. A private profile cannot be
+ * followed by other users and is `not_found` for them. Callers can always unfollow a user they already follow.
  *
- * @throws `unauthenticated`, `not_found` (User), `bad_request` for oneself
+ * @throws `unauthenticated`, `not_found` (User), `bad_request` for the caller's own account
  */
 export const setFollow = async (
   ctx: Context,
@@ -51,9 +50,9 @@ export const setFollow = async (
 };
 
 /**
- * Who follows the user, or whom he follows, the newest account first.
+ * Lists the followers of a user, or the users they follow, newest account first.
  *
- * @throws `not_found` (User), also for the private profile of someone else
+ * @throws `not_found` (User), also for another user's private profile
  */
 export const listFollows = async (ctx: Context, id: number, side: FollowSide): Promise<List<UserSummary>> => {
   requireUser(ctx);
@@ -61,7 +60,7 @@ export const listFollows = async (ctx: Context, id: number, side: FollowSide): P
   return listOf(ctx.db, followsOf(ctx, side, sql<number>`${id}::bigint`), [byId], 'desc');
 };
 
-/** The same for many users at once, whose profiles the caller may see. */
+/** The same for many users at once. The caller must be allowed to see their profiles. */
 export const listFollowsOf = (ctx: Context, side: FollowSide): BatchedList<UserSummary> =>
   batchedListOf(ctx.db, (id) => followsOf(ctx, side, id), [byId], 'desc');
 

@@ -2,15 +2,16 @@ import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 
 /**
- * The account that stands in for authors who were removed, made when it is first needed. Nobody can sign in with it: it
- * has no password, no confirmed address and no namespace. Until the transaction ends no other one gets it.
+ * Returns the account that stands in for removed authors, and creates it on first use. Nobody can sign in with it: it
+ * has no password, no confirmed address and no namespace. Locks until the transaction ends, so that only one is ever
+ * created.
  */
 export const ghostUser = async (tx: Tx): Promise<number> => {
   await sql`select pg_advisory_xact_lock(hashtext('users.ghost'))`.execute(tx.db);
   const found = await tx.db
     .selectFrom('users')
     .select('id')
-    // Written out: a generic plan does not take the index of ghosts alone for a parameter.
+    // A literal, because a generic plan would not use the partial index of ghosts for a parameter.
     .where(sql<boolean>`user_type = 'ghost'`)
     .orderBy('id')
     .executeTakeFirst();
@@ -32,7 +33,7 @@ export const ghostUser = async (tx: Tx): Promise<number> => {
   return id;
 };
 
-/** Somebody may be called that. */
+/** Returns a free user name, because somebody may already be called `ghost`. */
 const freeName = async (tx: Tx): Promise<string> => {
   const { rows } = await sql<{ username: string }>`
     select lower(username) as username from users where lower(username) ~ '^ghost[0-9]*$'
@@ -44,7 +45,7 @@ const freeName = async (tx: Tx): Promise<string> => {
   }
 };
 
-/** Where rows name who wrote or did something. */
+/** The columns that name an author or actor, by table. */
 const AUTHORSHIPS = {
   issues: ['author_id', 'closed_by_id', 'updated_by_id', 'last_edited_by_id'],
   merge_requests: ['author_id', 'merge_user_id', 'closed_by_id', 'updated_by_id', 'last_edited_by_id'],
@@ -55,7 +56,7 @@ const AUTHORSHIPS = {
   resource_events: ['user_id'],
 } as const;
 
-/** Gives what the user wrote to the ghost user, so that it keeps an author when he is gone. */
+/** Moves the user's contributions to the ghost user, so that they keep an author. */
 export const moveContributions = async (tx: Tx, userId: number): Promise<void> => {
   const ghost = await ghostUser(tx);
   for (const [table, columns] of Object.entries(AUTHORSHIPS)) {
@@ -65,7 +66,7 @@ export const moveContributions = async (tx: Tx, userId: number): Promise<void> =
       );
     }
   }
-  // Where the ghost has given the same one already, one is enough.
+  // Drops a reaction that the ghost user already has on the same object.
   await sql`
     update award_emoji a set user_id = ${ghost} where a.user_id = ${userId} and not exists (
       select 1 from award_emoji g where g.user_id = ${ghost} and g.name = a.name
@@ -74,7 +75,7 @@ export const moveContributions = async (tx: Tx, userId: number): Promise<void> =
   );
 };
 
-/** Removes what the user wrote: issues, merge requests, notes and snippets, with all that hangs on them. */
+/** Deletes the user's issues, merge requests, notes and snippets with everything that belongs to them. */
 export const deleteContributions = async (tx: Tx, userId: number): Promise<void> => {
   const { rows } = await sql<{ project_id: number }>`
     delete from issues where author_id = ${userId} returning project_id`.execute(tx.db);

@@ -7,6 +7,6 @@ import './graphql/mutations.ts';
 import './graphql/profile.ts';
 import './graphql/states.ts';
 
-// The front door: other domains add to these.
+// The public exports: other domains add fields to these.
 export { currentPassword } from './graphql/proof.ts';
 export { CurrentUserRef, loadUser, UserConnection, UserRef } from './graphql/user.ts';

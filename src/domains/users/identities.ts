@@ -7,9 +7,9 @@ import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { type Changes, lockUser, writeUser } from './write.ts';
 
 /**
- * Sets the user's identity at a provider, in place of the one he had there; `group_saml` has one for each group. Does
- * nothing when none is given. A group has one SAML provider, which goes by the group's id. Returns the change, by
- * attribute, as `writeUser` tells of it.
+ * Sets the user's identity at a provider and replaces the previous one. For `group_saml` there is one identity per
+ * group. Does nothing when no identity is given. A group has one SAML provider, which the group's id names. Returns the
+ * change by attribute, for `writeUser`.
  *
  * @throws `invalid` for a group that does not exist
  */
@@ -46,8 +46,8 @@ const requireGroup = async (tx: Tx, id: number): Promise<void> => {
 };
 
 /**
- * Removes what the user is at a provider: they can no longer come in through it. Administrators only; applications need
- * `current_password`.
+ * Removes the user's identity at a provider, so that they can no longer sign in through it. Administrators only. OAuth
+ * applications must send `current_password`.
  *
  * @throws `not_found` (User, Identity)
  */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
 import { deactivateDormant } from './states.ts';
 
-/** The job `users.deactivate_dormant`, every night where the settings ask for it. */
+/** The job `users.deactivate_dormant`: runs every night. It does nothing unless the settings enable it. */
 export const deactivateDormantUsers = defineJob({
   name: 'users.deactivate_dormant',
   input: z.object({}).strict(),

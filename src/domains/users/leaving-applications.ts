@@ -2,7 +2,9 @@ import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { applicationDeleted } from './events.ts';
 
-/** Removes OAuth applications with their codes and tokens, and tells of it: those with the ids, or those that a user had registered. */
+/**
+ * Deletes OAuth applications with their codes and tokens, and emits an event for each. Selects them by id or by owner.
+ */
 export const dismissApplications = async (
   tx: Tx,
   which: { readonly ids: readonly number[] } | { readonly ownerId: number },

@@ -3,7 +3,7 @@ import { removeFiles } from '#platform/remove-files.ts';
 import { projectDeleted } from './events.ts';
 import { describeProjects } from './project-payload.ts';
 
-/** A project that is about to go with its namespace. */
+/** A project that is about to be deleted with its namespace. */
 interface LeavingProject {
   readonly id: number;
   readonly namespace_id: number;
@@ -14,8 +14,8 @@ interface LeavingProject {
 const PROJECTS_PER_JOB = 1_000;
 
 /**
- * Sees the projects of these namespaces off, whose rows the transaction is about to delete: tells of each, and has what
- * they keep outside the database (repositories, archives, pictures) removed once it commits. Gives the projects.
+ * Emits an event for each project of these namespaces that is about to be deleted, and queues the removal of its files
+ * (repositories, archives, pictures) for after the commit. Call it before the rows are deleted. Returns the projects.
  */
 export const dismissProjects = async (tx: Tx, namespaceIds: readonly number[]): Promise<LeavingProject[]> => {
   const projects = await describeProjects(tx, { namespaceIds });

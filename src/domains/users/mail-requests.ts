@@ -10,13 +10,13 @@ import { sendPasswordReset } from './password-reset.ts';
 
 const PURPOSES = ['confirm_email', 'reset_password'] as const;
 
-/** What somebody may ask for at one place, and for one address, within an hour. */
+/** How many mails can be requested from one client address, and for one mail address, within an hour. */
 const PER_PLACE = { limit: 100, seconds: 3_600 };
 const PER_ADDRESS = { limit: 5, seconds: 3_600 };
 
 /**
- * Takes down that somebody wants a mail to an address: the link to confirm it or to set a password. Whether there is an
- * account is looked up later, by the job: answers and their duration tell nothing.
+ * Queues a request to mail a link that confirms an address or resets a password. A job looks the account up later, so
+ * neither the response nor its duration reveals whether an account exists.
  *
  * @throws `too_many_requests`, for known and unknown addresses alike
  */
@@ -31,7 +31,7 @@ export const requestMail = async (ctx: Context, purpose: (typeof PURPOSES)[numbe
   ];
   const refused = counts.filter((count) => !count.allowed);
   if (refused.length > 0) {
-    throw new DomainError('too_many_requests', 'This was asked for too many times. Try again later.', {
+    throw new DomainError('too_many_requests', 'Too many mails were requested. Try again later.', {
       retryAfterSeconds: Math.max(...refused.map((count) => count.retryAfterSeconds)),
     });
   }
@@ -39,8 +39,8 @@ export const requestMail = async (ctx: Context, purpose: (typeof PURPOSES)[numbe
 };
 
 /**
- * The job `users.answer_mail_request`: sends the mail where there is an account to send it for, and only ever to the
- * address as it is stored with the account.
+ * The job `users.answer_mail_request`: sends the mail if there is a matching account, and only to an address that is
+ * stored with the account.
  */
 export const answerMailRequest = defineJob({
   name: 'users.answer_mail_request',
@@ -64,8 +64,8 @@ interface Stored {
 }
 
 /**
- * At most one account has the address confirmed. The link goes to its primary address, whichever was named: whoever got
- * hold of a token can add an address, and must not get the account by it.
+ * Finds the account that has confirmed the address; there is at most one. The link always goes to the primary address.
+ * Otherwise the thief of a token could add an address and take over the account.
  */
 const resettable = async ({ db }: Context, email: string): Promise<readonly Stored[]> => {
   const { rows } = await sql<Stored>`
@@ -79,7 +79,7 @@ const resettable = async ({ db }: Context, email: string): Promise<readonly Stor
   return rows;
 };
 
-/** Several people may have added an address that nobody has confirmed. */
+/** Finds accounts that added the address without confirming it. There can be several. */
 const unconfirmed = async ({ db }: Context, email: string): Promise<readonly Stored[]> => {
   const { rows } = await sql<Stored>`
     select u.id, u.username, a.email from (

@@ -6,16 +6,19 @@ import { digestToken, randomToken } from '#platform/secrets.ts';
 
 type MailPurpose = 'confirm_email' | 'reset_password';
 
-/** Long enough to be opened after a weekend; a link that sets a password is for now. */
+/** Confirmation links last over a weekend. Password links are short-lived. */
 const LIFETIME_HOURS: Readonly<Record<MailPurpose, number>> = { confirm_email: 72, reset_password: 6 };
 
 export interface MailToken {
   readonly user_id: number;
-  /** The address that the mail went to. */
+  /** The address that the token was mailed to. */
   readonly email: string;
 }
 
-/** Makes what a link in a mail to `email` carries. It works once and for a while; earlier ones in mails to it end. */
+/**
+ * Issues a token for a link in a mail to `email`. It works once, until it expires. Ends earlier tokens of the purpose
+ * for that address.
+ */
 export const issueMailToken = async (
   tx: Tx,
   purpose: MailPurpose,
@@ -42,7 +45,7 @@ export const issueMailToken = async (
   return { value, hours };
 };
 
-/** What the token stands for, or null when it is not (or no longer) good. */
+/** Returns what a token stands for, or null when it is invalid, used or expired. */
 export const findMailToken = async (
   ctx: Pick<Context, 'db'>,
   purpose: MailPurpose,
@@ -56,7 +59,7 @@ export const findMailToken = async (
     .where('expires_at', '>', sql<string>`now()`)
     .executeTakeFirst()) ?? null;
 
-/** The same, and uses it up: of two who come at once one gets it. */
+/** Does the same and uses the token up. If two requests race, one gets the token. */
 export const takeMailToken = async (tx: Tx, purpose: MailPurpose, value: string): Promise<MailToken | null> =>
   (await tx.db
     .deleteFrom('mail_tokens')
@@ -66,14 +69,14 @@ export const takeMailToken = async (tx: Tx, purpose: MailPurpose, value: string)
     .returning(['user_id', 'email'])
     .executeTakeFirst()) ?? null;
 
-/** Ends what was mailed to the user for the purpose; to one address alone where it is given. */
+/** Ends the user's tokens for the purpose, or only those mailed to `email`. */
 export const endMailTokens = async (tx: Tx, purpose: MailPurpose, userId: number, email?: string): Promise<void> => {
   let query = tx.db.deleteFrom('mail_tokens').where('user_id', '=', userId).where('purpose', '=', purpose);
   if (email !== undefined) query = query.where(sql<boolean>`lower(email) = lower(${email})`);
   await query.execute();
 };
 
-/** The job `mail_tokens.sweep`: removes those that nobody opened in time. */
+/** The job `mail_tokens.sweep`: deletes expired tokens. */
 export const sweepMailTokens = defineJob({
   name: 'mail_tokens.sweep',
   input: z.object({}).strict(),

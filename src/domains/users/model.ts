@@ -13,9 +13,9 @@ export const USER_STATES = [
 export type UserState = (typeof USER_STATES)[number];
 
 /**
- * What each state of an account lets its user do: null is everything; else nothing, and the sentence says why. Who is
- * refused neither signs in, nor comes in with a session or token, over REST, GraphQL or git, nor is sent events any
- * more. What he has made, his memberships and his tokens stay for the day when the account is opened again.
+ * The refusal for each state of an account, or null when the account is open. A refused user cannot sign in or use a
+ * session or token over REST, GraphQL or git, and gets no events. Their content, memberships and tokens stay in case
+ * the account is opened again.
  */
 const REFUSALS: Readonly<Record<UserState, string | null>> = {
   active: null,
@@ -26,7 +26,7 @@ const REFUSALS: Readonly<Record<UserState, string | null>> = {
   blocked_pending_approval: 'Your account is pending approval from your administrator.',
 };
 
-/** Why the account is closed to its user, or null when it is open. */
+/** Returns why the account is closed to its user, or null when it is open. */
 export const refusalOf = (user: { readonly state: string }): string | null => {
   const state = USER_STATES.find((each) => each === user.state);
   return state === undefined ? 'Your account is not active.' : REFUSALS[state];
@@ -35,13 +35,16 @@ export const refusalOf = (user: { readonly state: string }): string | null => {
 interface StateMove {
   readonly to: UserState;
   readonly from: readonly UserState[];
-  /** Asking again for what is so already is no mistake. */
+  /** Whether repeating the move is accepted rather than refused. */
   readonly again: boolean;
-  /** Said of an account in a state that the move does not lead from. */
+  /** The message for an account in a state that the move cannot start from. */
   readonly refusal: (state: string) => string;
 }
 
-/** How administrators move accounts between states (reference: conventions §8); `rejectUser` deletes instead. */
+/**
+ * How administrators move accounts between states (reference: conventions §8). `rejectUser` deletes the account
+ * instead.
+ */
 export const STATE_MOVES = {
   block: {
     to: 'blocked',
@@ -79,7 +82,7 @@ export const STATE_MOVES = {
 
 export type StateMoveName = keyof typeof STATE_MOVES;
 
-/** `ldap_blocked` as sentences begin: `LDAP blocked`. */
+/** Formats a state for the start of a sentence: `ldap_blocked` as `LDAP blocked`. */
 const words = (state: string): string => {
   const text = state.replaceAll('_', ' ').replace(/^ldap/, 'LDAP');
   return text.charAt(0).toUpperCase() + text.slice(1);
@@ -91,16 +94,16 @@ export type UserType = (typeof USER_TYPES)[number];
 const BOTS: ReadonlySet<string> = new Set(['project_bot', 'service_account', 'support_bot']);
 const INTERNAL: ReadonlySet<string> = new Set(['ghost', 'support_bot']);
 
-/** Whether the account is the hub's own, and nobody's to close. */
+/** Whether the account is internal to the hub. Internal accounts cannot be closed. */
 export const isInternal = (user: { readonly user_type: string }): boolean => INTERNAL.has(user.user_type);
 
 export const isBot = (user: { readonly user_type: string }): boolean => BOTS.has(user.user_type);
 
-/** Whether the account is closed for a while after too many wrong passwords. */
+/** Whether the account is temporarily locked after too many wrong passwords. */
 export const isLocked = (ctx: Pick<Context, 'clock'>, user: { readonly locked_until: string | null }): boolean =>
   user.locked_until !== null && isoTime(user.locked_until) > ctx.clock.now().toISOString();
 
-/** Where the avatar can be fetched, or null when there is none. */
+/** Returns the URL of the avatar, or null when there is none. */
 export const avatarUrl = (
   ctx: Pick<Context, 'services'>,
   user: { readonly id: number; readonly avatar_key: string | null },
@@ -110,11 +113,11 @@ export const avatarUrl = (
   return webUrl(ctx, `uploads/-/system/user/avatar/${user.id}/${name}`);
 };
 
-/** The address of the user's page. */
+/** Returns the URL of the user's page. */
 export const userWebUrl = (ctx: Pick<Context, 'services'>, user: { readonly username: string }): string =>
   webUrl(ctx, user.username);
 
-/** `Engineer at Acme`, or the one of both that is known. */
+/** Returns `Engineer at Acme`, or only the part that is known. */
 export const workInformation = (user: {
   readonly job_title: string;
   readonly organization: string | null;
@@ -123,19 +126,19 @@ export const workInformation = (user: {
   return user.job_title || user.organization || null;
 };
 
-/** The time of day where the user lives, such as `3:38 PM`; null when that is not known. */
+/** Returns the local time of the user, such as `3:38 PM`, or null when the time zone is unknown. */
 export const localTime = (ctx: Pick<Context, 'clock'>, user: { readonly timezone: string | null }): string | null => {
   if (!user.timezone) return null;
   try {
     return ctx.clock.now().toLocaleTimeString('en-US', { timeZone: user.timezone, timeStyle: 'short' });
   } catch (error) {
-    // A zone that this Node does not know.
+    // This Node version does not know the time zone.
     if (error instanceof RangeError) return null;
     throw error;
   }
 };
 
-/** The address that commits made here carry: the chosen one, or one that tells nobody the real one (`_private`). */
+/** Returns the address for commits made on the hub: the chosen one, or a no-reply address for `_private`. */
 export const commitEmail = (
   ctx: Pick<Context, 'services'>,
   user: {

@@ -1,6 +1,6 @@
 /**
- * First parts of the hub's own addresses, and some that proxies and browsers ask for: no user or top-level group may
- * be called so. Compared without regard to case.
+ * Path prefixes that the hub itself serves, and some that proxies and browsers request. No user or top-level group may
+ * use one as its name. Compared case-insensitively.
  */
 const RESERVED_TOP_LEVEL_PATHS: ReadonlySet<string> = new Set([
   '-',
@@ -49,13 +49,13 @@ const SHAPE = /^[A-Za-z0-9_.][A-Za-z0-9_.-]*$/;
 const RULE =
   "can contain only letters, digits, '_', '-' and '.'. Cannot start with '-' or end in '.', '.git' or '.atom'.";
 
-/** What is wrong with one part of a namespace's path (a user name, a group's path); empty when nothing is. */
+/** Returns the problems with one segment of a namespace path (a user name or group path). Empty when there are none. */
 export const namespacePathProblems = (path: string, options: { readonly topLevel: boolean }): string[] => {
   if (path === '') return ["can't be blank"];
   const problems: string[] = [];
   if (path.length > MAX_LENGTH) problems.push(`is too long (maximum is ${MAX_LENGTH} characters)`);
   const lower = path.toLowerCase();
-  // `.` and `..` end in a dot.
+  // This also refuses `.` and `..`, which end in a dot.
   if (!SHAPE.test(path) || /\.(git|atom)?$/.test(lower)) problems.push(RULE);
   else if (options.topLevel && RESERVED_TOP_LEVEL_PATHS.has(lower)) problems.push('is a reserved name');
   return problems;

@@ -5,7 +5,7 @@ import type { UserAttributes } from './attributes.ts';
 import { confirmedEmailsOf } from './emails.ts';
 
 /**
- * The addresses that a profile or commits show have to be confirmed ones of the user; those that he has now may stay.
+ * Requires that the addresses for the profile and commits are confirmed addresses of the user. Current values may stay.
  *
  * @throws `invalid` (public_email, commit_email)
  */

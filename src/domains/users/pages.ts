@@ -27,7 +27,7 @@ const EMAILS = '/-/user_settings/emails';
 const LABELS = { email: 'E-mail address' };
 
 export const pages: readonly Page[] = [
-  // Only shows a button: programs that look into mails open every link.
+  // GET only shows a button, because mail scanners open every link.
   page({
     method: 'GET',
     path: CONFIRM,
@@ -62,7 +62,7 @@ export const pages: readonly Page[] = [
       if (address === '') return showAsk(visit, { email: ["can't be blank"] });
       await requestMail(ctx, 'confirm_email', address);
       return visit.redirect('/users/sign_in', {
-        notice: 'If this address waits to be confirmed, a mail with a link is on its way to it.',
+        notice: 'If this address is waiting to be confirmed, we will mail it a link.',
       });
     },
   }),
@@ -78,7 +78,7 @@ export const pages: readonly Page[] = [
       } catch (error) {
         return showEmails(ctx, visit, email, problemsOf(error));
       }
-      return visit.redirect(EMAILS, { notice: 'A mail is on its way to the address: open its link to confirm it.' });
+      return visit.redirect(EMAILS, { notice: 'We have mailed the address a link. Open it to confirm the address.' });
     },
   }),
   page({
@@ -105,7 +105,7 @@ export const pages: readonly Page[] = [
   }),
 ];
 
-/** What the person can mend, to be said with the form; anything else is thrown on. */
+/** Returns the problems that the user can fix, to show with the form. Throws any other error on. */
 const problemsOf = (error: unknown): FormErrors => {
   if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
   return error.details.fields ?? { base: [error.message] };
@@ -120,7 +120,7 @@ const showConfirm = async (ctx: Context, visit: Visit, token: string): Promise<P
 };
 
 const showStale = (visit: Visit): PageResponse => {
-  const body = html`!${notice('error', 'This link is not valid any more: it works once, for three days.')}
+  const body = html`!${notice('error', 'This link is no longer valid. A link works once, for three days.')}
 <p><a href="${ASK}">Ask for a new one</a></p>`;
   return visit.show(layout({ title: 'Confirm your address', visit, body }), { status: 404 });
 };
@@ -138,7 +138,7 @@ const showAsk = (visit: Visit, errors: FormErrors): PageResponse => {
 !${button('Send me a link')}`;
   const body = html`!${errorSummary(errors, LABELS)}
 !${form(visit, ASK, fields)}
-<p class="aside"><a href="/users/sign_in">Back to signing in</a></p>`;
+<p class="aside"><a href="/users/sign_in">Back to sign-in</a></p>`;
   return visit.show(layout({ title: 'Confirm your address', visit, body }), statusFor(errors));
 };
 
@@ -148,7 +148,7 @@ const showEmails = async (ctx: Context, visit: Visit, typed: string, errors: For
   const primary = [html`${user.email}`, user.confirmed_at === null ? 'not confirmed' : 'primary', ''];
   const fields = html`!${field({ name: 'email', label: LABELS.email, type: 'email', value: typed, autocomplete: 'email', required: true, errors })}
 !${button('Add')}`;
-  const body = html`<p>Addresses count once they are confirmed: for signing in, for a new password, and in your profile and commits.</p>
+  const body = html`<p>You can use an address once it is confirmed: to sign in, to reset your password, and in your profile and commits.</p>
 !${table('Your addresses', ['Address', 'State', 'Change'], [primary, ...secondary.map((row) => cells(visit, row))])}
 <h2>Add an address</h2>
 !${errorSummary(errors, LABELS)}

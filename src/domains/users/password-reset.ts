@@ -4,8 +4,8 @@ import { webUrl } from '#platform/urls.ts';
 import { issueMailToken } from './mail-tokens.ts';
 
 /**
- * Mails the user a link that sets a new password, once, within six hours. `email` is an address as it is stored with
- * the account, never one out of a request.
+ * Mails the user a link to set a new password. It works once, for six hours. `email` must be an address as it is stored
+ * with the account, never one from a request.
  */
 export const sendPasswordReset = async (
   tx: Tx,

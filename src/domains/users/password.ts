@@ -2,22 +2,27 @@ import { hash, verify } from '@node-rs/argon2';
 import { DomainError } from '#platform/errors.ts';
 import { randomToken } from '#platform/secrets.ts';
 
-/** Each takes about 19 MiB and a thread that files and compression also use: few at once, a bounded queue behind. */
+/**
+ * Each hash takes about 19 MiB and a pool thread that files and compression need too. So few run at once, behind a
+ * bounded queue.
+ */
 const MAX_RUNNING = 2;
 const MAX_WAITING = 64;
 
 let running = 0;
 const waiting: (() => void)[] = [];
 
-/** Longer input is refused before it is hashed. */
+/** In characters. Longer input is refused before it is hashed. */
 export const MAX_PASSWORD_LENGTH = 128;
 
-/** An Argon2id digest with its salt and cost. */
+/** Returns an Argon2id digest with its salt and cost. @throws `too_many_requests` when the queue is full */
 export const hashPassword = (password: string): Promise<string> => limited(() => hash(password));
 
 /**
- * Whether the password is the one of the digest. Without a digest (no such user, no password) it takes as long and is
- * false, so that its duration tells nothing. Throws `too_many_requests` when far too many are being checked.
+ * Whether the password matches the digest. Without a digest (no such user, no password) it takes as long and returns
+ * false, so that the duration reveals nothing.
+ *
+ * @throws `too_many_requests` when the queue is full
  */
 export const verifyPassword = async (digest: string | null, password: string): Promise<boolean> => {
   const given = password.slice(0, MAX_PASSWORD_LENGTH + 1);
@@ -41,7 +46,7 @@ const limited = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
   } finally {
-    // The place goes to the next in line, or is given back.
+    // Hands the slot to the next waiter, or frees it.
     const next = waiting.shift();
     if (next) next();
     else running -= 1;

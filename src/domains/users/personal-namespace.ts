@@ -8,14 +8,17 @@ interface Named {
   readonly name: string;
 }
 
-/** Gives a new user the namespace of his name, which he owns. Fails on `namespaces_full_path` where a group has the path. */
+/**
+ * Creates the personal namespace of a new user. Fails on the constraint `namespaces_full_path` when a group has the
+ * path.
+ */
 export const createPersonalNamespace = async (tx: Tx, userId: number, { username, name }: Named): Promise<void> => {
   const { rows } = await sql<{ id: number }>`
     with next as (select nextval(pg_get_serial_sequence('namespaces', 'id')) as id)
     insert into namespaces (id, kind, owner_id, traversal_ids, name, path, full_path, full_name, visibility_level)
     select id, 'user', ${userId}::bigint, array[id], ${name}, ${username}, ${username}, ${name}, ${PUBLIC}::smallint
     from next returning id`.execute(tx.db);
-  // What stands under the path now wins over what once did.
+  // The new namespace takes precedence over redirects from its path.
   await dropRedirects(tx, username);
   await refreshAccess(
     tx,
@@ -24,7 +27,7 @@ export const createPersonalNamespace = async (tx: Tx, userId: number, { username
   );
 };
 
-/** Lets the namespace and its projects follow the user's name; what was at the old path is still found there. */
+/** Renames the personal namespace and its projects after the user. The old paths redirect to the new ones. */
 export const renamePersonalNamespace = async (
   tx: Tx,
   { id, username, name }: Named & { readonly id: number },

@@ -1,10 +1,10 @@
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
 
-/** How much of a user is shown (specification 2 §2.1); each view holds the ones before it. */
+/** How much of a user is shown (specification 2 §2.1). Each view includes the ones before it. */
 export type UserView = 'public' | 'signed_in' | 'self' | 'administrator';
 
-/** The one place that decides what the caller may see of a user; both faces ask here. */
+/** Decides what the caller may see of a user, for REST and GraphQL alike. */
 export const userView = (actor: Actor, user: { readonly id: number; readonly private_profile: boolean }): UserView => {
   if (actor.isAdmin) return 'administrator';
   if (actor.userId === null) return 'public';
@@ -14,21 +14,21 @@ export const userView = (actor: Actor, user: { readonly id: number; readonly pri
 
 const ORDER: readonly UserView[] = ['public', 'signed_in', 'self', 'administrator'];
 
-/** Whether `view` shows what `least` shows. */
+/** Whether `view` includes everything that `least` shows. */
 export const viewIncludes = (view: UserView, least: UserView): boolean => ORDER.indexOf(view) >= ORDER.indexOf(least);
 
-/** Throws `forbidden` for everyone but administrators, `unauthenticated` for those who have not said who they are. */
+/** Requires an administrator. @throws `forbidden`; `unauthenticated` for anonymous callers */
 export const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void => {
   if (actor.isAdmin) return;
   throw actor.userId === null ? unauthenticated() : forbidden();
 };
 
-/** The caller's own id; throws `unauthenticated` when there is no caller. */
+/** Returns the caller's id. @throws `unauthenticated` for anonymous callers */
 export const requireUser = ({ actor }: Pick<Context, 'actor'>): number => {
   if (actor.userId === null) throw unauthenticated();
   return actor.userId;
 };
 
-/** Whether the caller is an OAuth application, or comes with a credential that one made. */
+/** Whether the caller is an OAuth application or uses a credential that one created. */
 export const isApplication = ({ actor }: Pick<Context, 'actor'>): boolean =>
   (actor.credential?.originId ?? null) !== null;

@@ -9,7 +9,7 @@ import { requireUser } from './policy.ts';
 import type { UserRow } from './queries.ts';
 import { lockUser, writeUser } from './write.ts';
 
-/** What people change about themselves. */
+/** The attributes that users may change about themselves. */
 export type ProfileAttributes = Pick<UserAttributes, (typeof PROFILE_ATTRIBUTES)[number]>;
 
 export const PROFILE_ATTRIBUTES = [
@@ -34,9 +34,10 @@ export const PROFILE_ATTRIBUTES = [
 ] as const;
 
 /**
- * Changes the caller's own profile; what is undefined stays.
+ * Changes the caller's own profile. Undefined attributes stay unchanged.
  *
- * @throws `unauthenticated`, `invalid` by attribute, `forbidden` for the name where `updating_name_disabled_for_users`
+ * @throws `unauthenticated`, `invalid` by attribute, `forbidden` for the name when `updating_name_disabled_for_users`
+ * is on
  */
 export const updateProfile = async (ctx: Context, given: ProfileAttributes): Promise<UserRow> => {
   const id = requireUser(ctx);
@@ -49,7 +50,7 @@ export const updateProfile = async (ctx: Context, given: ProfileAttributes): Pro
     const before = await lockUser(tx, id);
     const renames = changes.name !== undefined && changes.name !== before.name;
     if (renames && settings.updating_name_disabled_for_users && !ctx.actor.isAdmin) {
-      throw forbidden('Names are changed by administrators alone');
+      throw forbidden('Only administrators can change names');
     }
     await requireConfirmedAddresses(tx, before, changes);
     return writeUser(tx, before, columnsOf(changes, settings.user_defaults_to_private_profile));
@@ -57,9 +58,9 @@ export const updateProfile = async (ctx: Context, given: ProfileAttributes): Pro
 };
 
 /**
- * Sets the caller's picture, or takes it away (null).
+ * Sets the caller's picture. Null removes it.
  *
- * @throws `unauthenticated`, `invalid` (avatar) for what is no PNG, JPEG, GIF or WebP of at most 200 KiB
+ * @throws `unauthenticated`, `invalid` (avatar) unless the file is a PNG, JPEG, GIF or WebP of at most 200 KiB
  */
 export const setAvatar = async (ctx: Context, file: SentFile | null): Promise<UserRow> => {
   const id = requireUser(ctx);

@@ -5,9 +5,9 @@ import type { Tx } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 
-// What events tell of a project. It stands here, left of projects, because projects also go with their user or group.
+// Projects as events describe them. They are defined here because a project is also deleted with its user or group.
 
-/** The project as it was then: bodies stay right when it has changed since, or is gone. */
+/** A snapshot of the project, so that webhook bodies stay right after it changes or is deleted. */
 export const projectPayload = z.object({
   id: z.number(),
   name: z.string(),
@@ -17,12 +17,12 @@ export const projectPayload = z.object({
   visibility_level: z.number(),
   created_at: z.string(),
   updated_at: z.string(),
-  /** Whoever may know of the project sees the event, but not who owns it. */
+  /** Everyone who can read the project sees the event, without the owners. */
   hook_only: z.object({ owners: z.array(z.object({ name: z.string(), email: z.string() })) }),
 });
 export type ProjectPayload = z.output<typeof projectPayload>;
 
-/** The body of project events (reference: webhooks §3). */
+/** Returns the function that builds the webhook body of a project event (reference: webhooks §3). */
 export const projectBody =
   (event_name: 'project_create' | 'project_destroy') =>
   async (_ctx: unknown, _event: EventRow, payload: ProjectPayload): Promise<Record<string, unknown>> => ({
@@ -42,13 +42,13 @@ interface Described {
   readonly payload: ProjectPayload;
   readonly namespace_ids: readonly number[];
   readonly disk_path: string;
-  /** Where its files lie in storage: archives and pictures. */
+  /** The storage keys of its files: archives and pictures. */
   readonly storage_keys: readonly string[];
 }
 
 const MAX_OWNERS = 100;
 
-/** The projects as events tell of them, by id in order; they stay as they are until the transaction ends. */
+/** Returns the projects as events describe them, in order of id. Locks them until the transaction ends. */
 export const describeProjects = async (
   tx: Tx,
   wanted: { readonly projectIds: readonly number[] } | { readonly namespaceIds: readonly number[] },

@@ -3,18 +3,19 @@ import { DomainError, forbidden } from '#platform/errors.ts';
 import { checkGuarded } from './credentials.ts';
 import { verifyPassword } from './password.ts';
 
-/** What applications send beside a change of how somebody comes in. */
+/** The extra input for OAuth applications that change how somebody signs in. */
 export interface ApplicationProof {
-  /** The password of the person who let the application in. */
+  /** The password of the user who authorised the application. */
   readonly current_password?: string | undefined;
 }
 
 /**
- * Has an application, or a caller with a credential that one made, prove that the person who let it in wants the change:
- * addresses, passwords, identities, second factors and who is an administrator decide who comes in when the application
- * has been shut out. Guessing is guarded as it is for signing in. Other callers pass.
+ * Requires the password of the user who authorised the application, when the caller is an OAuth application or uses a
+ * credential that one created. Addresses, passwords, identities, second factors and administrator rights would
+ * otherwise let an application keep its access after it is revoked. Guesses are rate-limited as for sign-in. Other
+ * callers pass.
  *
- * @throws `forbidden` without the password or with a wrong one, `too_many_requests`
+ * @throws `forbidden` when the password is missing or wrong, `too_many_requests`
  */
 export const requireProofOfApplication = async (
   ctx: Context,
@@ -24,7 +25,7 @@ export const requireProofOfApplication = async (
   if (credential === null || credential.originId === null) return;
   if (password === undefined) {
     throw forbidden(
-      'Applications cannot change how people come in: use the pages, or send the password of the person who let the application in as current_password',
+      'Applications cannot change how users sign in. Use the web pages, or send the password of the user who authorised the application as current_password',
     );
   }
   const person = await personBehind(ctx, credential.originId);
@@ -36,9 +37,9 @@ export const requireProofOfApplication = async (
   }
 };
 
-const WRONG = 'The password is not right';
+const WRONG = 'The password is wrong';
 
-/** Who had let the application in. */
+/** Finds the user who authorised the application. */
 const personBehind = ({ db }: Context, originId: string) =>
   db
     .selectFrom('users')

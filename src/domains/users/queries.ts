@@ -8,7 +8,7 @@ import type { Users } from '#platform/db/tables.ts';
 import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 
-/** What a user object inside another record needs. */
+/** The columns that a user object inside another record needs. */
 export interface UserSummary {
   readonly id: number;
   readonly username: string;
@@ -29,7 +29,7 @@ export const userSummaryColumns = [
   'users.public_email',
 ] as const;
 
-/** All columns but the password's digest and the count of wrong passwords, which no reader needs. */
+/** All columns except the password digest and the failure count, which no reader needs. */
 const userColumns = [
   ...userSummaryColumns,
   'users.email',
@@ -77,18 +77,18 @@ const userColumns = [
 type WithoutTable<C extends string> = C extends `users.${infer Name}` ? Name : never;
 export type UserRow = Selectable<Pick<Users, WithoutTable<(typeof userColumns)[number]>>>;
 
-/** The user, or null. */
+/** Returns the user, or null. */
 export const findUser = async (ctx: Pick<Context, 'db'>, id: number): Promise<UserRow | null> =>
   (await ctx.db.selectFrom('users').select(userColumns).where('users.id', '=', id).executeTakeFirst()) ?? null;
 
-/** The user; throws `not_found` (User). Who may see how much of him is `userView`'s decision. */
+/** Returns the user. `userView` decides how much the caller may see. @throws `not_found` (User) */
 export const getUser = async (ctx: Pick<Context, 'db'>, id: number): Promise<UserRow> => {
   const user = await findUser(ctx, id);
   if (!user) throw notFound('User');
   return user;
 };
 
-/** The user of that name in any case, or null. */
+/** Returns the user with that name, compared case-insensitively, or null. */
 export const findUserByUsername = async (ctx: Pick<Context, 'db'>, username: string): Promise<UserRow | null> =>
   (await ctx.db
     .selectFrom('users')
@@ -96,13 +96,13 @@ export const findUserByUsername = async (ctx: Pick<Context, 'db'>, username: str
     .where(sql<boolean>`lower(users.username) = lower(${username})`)
     .executeTakeFirst()) ?? null;
 
-/** The caller; throws `unauthenticated` when there is none. */
+/** Returns the caller's row. @throws `unauthenticated` for anonymous callers */
 export const getCurrentUser = (ctx: Context): Promise<UserRow> => {
   if (ctx.actor.userId === null) throw unauthenticated();
   return getUser(ctx, ctx.actor.userId);
 };
 
-/** The users with these ids, by id, as nested objects need them; those that do not exist are absent. */
+/** Returns summaries of the users by id, for nested objects. Unknown ids are absent. */
 export const userSummariesByIds = async (
   ctx: Pick<Context, 'db' | 'services' | 'actor'>,
   ids: readonly number[],
@@ -121,7 +121,7 @@ export const userSummariesByIds = async (
 
 const statements = new CompiledStatements();
 
-/** The users with these ids, whole, by id. */
+/** Returns the full rows of the users, by id. Unknown ids are absent. */
 export const usersByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, UserRow>> => {
   if (ids.length === 0) return new Map();
   const rows = await ctx.db
@@ -138,7 +138,7 @@ export interface Identity {
   readonly saml_provider_id: number | null;
 }
 
-/** What a user's record takes from other tables. */
+/** The part of a user's record that comes from other tables. */
 export interface UserDetails {
   readonly id: number;
   readonly namespace_id: number | null;
@@ -154,7 +154,7 @@ export interface UserDetails {
   }[];
 }
 
-/** The details of these users, by id. */
+/** Returns the details of the users, by id. */
 export const userDetailsByIds = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   ids: readonly number[],
@@ -178,11 +178,12 @@ export const userDetailsByIds = async (
 };
 
 /**
- * Part of a name or user name, or a whole address: one that the profile shows, for administrators any that is confirmed
- * or the account's own. Addresses are looked up in the indexes they are unique by, for what a profile shows is one of them.
+ * Matches part of a name or user name, or a whole address. The address is the public one; for administrators it may
+ * also be the primary one or any confirmed one. A public address is always one of those, so the lookup uses their
+ * unique indexes.
  *
- * Names of three letters and more are looked up by themselves, in the trigram index: statements are planned without
- * knowing what is searched for, and a list that is sorted and cut off would rather be walked.
+ * Names are matched in a subquery of their own from three letters on, to use the trigram index. The planner does not
+ * know the search term and would otherwise walk the index of the sort order.
  */
 const matches = (actor: Actor, search: string) => {
   const pattern = containing(search);
@@ -204,13 +205,13 @@ export interface UserFilter {
   readonly username?: string | undefined;
   readonly usernames?: readonly string[] | undefined;
   readonly ids?: readonly number[] | undefined;
-  /** Part of a name or user name, or a whole email address: the public one, for administrators any. */
+  /** Part of a name or user name, or a whole email address: the public one, or any one for administrators. */
   readonly search?: string | undefined;
   readonly active?: boolean | undefined;
   readonly blocked?: boolean | undefined;
   readonly external?: boolean | undefined;
   readonly humans?: boolean | undefined;
-  /** Service accounts of this group; null is those of no group. */
+  /** Only service accounts of this group. Null selects those without a group. */
   readonly service_accounts_of?: number | null | undefined;
   readonly exclude_external?: boolean | undefined;
   readonly exclude_internal?: boolean | undefined;
@@ -219,7 +220,7 @@ export interface UserFilter {
   readonly created_before?: string | undefined;
   readonly order_by?: UserOrder | undefined;
   readonly sort?: SortDirection | undefined;
-  // The rest counts for administrators alone.
+  // Only administrators can use the filters below.
   readonly admins?: boolean | undefined;
   readonly auditors?: boolean | undefined;
   readonly two_factor?: 'enabled' | 'disabled' | undefined;
@@ -232,8 +233,8 @@ export interface UserFilter {
 }
 
 /**
- * Users (specification 2 §4.1). Anonymous callers must name them: nobody gets a list of everyone without signing in
- * (`forbidden`). Filters for administrators do nothing for others, as parameters that are not known.
+ * Lists users (specification 2 §4.1). Anonymous callers must filter by user name and cannot list everyone
+ * (`forbidden`). Administrator filters are ignored for other callers, like unknown parameters.
  */
 export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter): List<UserRow> => {
   const { actor } = ctx;

@@ -62,16 +62,16 @@ const self = {
   scim_identities: z.array(z.object({ extern_uid: z.string(), group_id: z.int(), active: z.boolean() })),
 };
 
-/** A user as others name one: author, assignee, member. */
+/** A user inside another record: author, assignee, member. */
 export const userBasicRecord = z.object(basic).meta({ id: 'UserBasic' });
 
-/** A user to someone signed in. */
+/** A user as signed-in callers see one. */
 const userRecord = z.object({ ...basic, ...signedIn }).meta({ id: 'User' });
 
 /** The caller. */
 export const currentUserRecord = z.object({ ...basic, ...signedIn, ...self }).meta({ id: 'CurrentUser' });
 
-/** A user to an administrator. */
+/** A user as administrators see one. */
 export const userAdministratorRecord = z
   .object({
     ...basic,
@@ -89,12 +89,12 @@ export const userAdministratorRecord = z
     created_by: userBasicRecord.nullable(),
     email_reset_offered_at: z.string().nullable(),
     provisioned_by_group_id: z.int().nullable(),
-    /** Only when asked for. */
+    /** Present only when requested. */
     custom_attributes: customAttributesField,
   })
   .meta({ id: 'UserForAdministrator' });
 
-/** Whatever the caller may see of a user. */
+/** A user in any of the views. */
 export const anyUserRecord = z.union([userAdministratorRecord, currentUserRecord, userRecord, userBasicRecord]);
 
 export type UserBasicRecord = z.output<typeof userBasicRecord>;
@@ -103,7 +103,7 @@ type CurrentUserRecord = z.output<typeof currentUserRecord>;
 type UserAdministratorRecord = z.output<typeof userAdministratorRecord>;
 type AnyUserRecord = z.output<typeof anyUserRecord>;
 
-/** The user object inside other records. */
+/** Returns the user object for use inside other records. */
 export const toUserBasic = (ctx: Pick<Context, 'services' | 'clock'>, user: UserSummary): UserBasicRecord => ({
   id: user.id,
   username: user.username,
@@ -114,7 +114,7 @@ export const toUserBasic = (ctx: Pick<Context, 'services' | 'clock'>, user: User
   web_url: userWebUrl(ctx, user),
 });
 
-/** The users' records, each as `view` or at most as the caller may see it. */
+/** Returns the users' records. Each has the view `view`, or less where the caller may see less. */
 export const toUserRecords = async (
   ctx: Context,
   users: readonly UserRow[],
@@ -136,7 +136,7 @@ export const toUserRecords = async (
   return users.map((user) => {
     const view = viewOf(user);
     const more = details.get(user.id);
-    // Without details the user has been deleted since.
+    // A user without details was deleted in the meantime.
     if (view === 'public' || !more) return toUserBasic(ctx, user);
     if (view === 'signed_in') return toUserRecord(ctx, user, more);
     if (view === 'self') return toCurrentUserRecord(ctx, user, more);
@@ -145,7 +145,7 @@ export const toUserRecords = async (
   });
 };
 
-/** One of them. */
+/** Returns the record of one user, as the caller may see it. */
 export const toUserRecordFor = async (ctx: Context, user: UserRow): Promise<AnyUserRecord> =>
   (await toUserRecords(ctx, [user]))[0] ?? toUserBasic(ctx, user);
 
@@ -210,7 +210,7 @@ const toAdministratorRecord = (
   current_sign_in_ip: user.current_sign_in_ip,
   last_sign_in_ip: user.last_sign_in_ip,
   sign_in_count: user.sign_in_count,
-  // There are no plans here, nor trials of them; everyone who may sign in takes a seat.
+  // The hub has no plans or trials, and every user who may sign in takes a seat.
   plan: null,
   trial: false,
   using_license_seat: user.state === 'active' && user.user_type === 'human',

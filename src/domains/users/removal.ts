@@ -12,10 +12,11 @@ import { isInternal } from './model.ts';
 import { described, lockUser } from './write.ts';
 
 /**
- * Removes an account with its personal namespace, the projects in it, its OAuth applications and all its tokens. What was written elsewhere goes
- * to the ghost user or, with `hardDelete`, goes too. Who may do it is the caller's to check.
+ * Deletes an account with its personal namespace, the projects in it, its OAuth applications and all its tokens. The
+ * user's contributions elsewhere move to the ghost user; with `hardDelete` they are deleted. The caller must have
+ * checked the permission.
  *
- * @throws `not_found`, `forbidden` for the hub's own accounts, `conflict` while a group has no other owner
+ * @throws `not_found`, `forbidden` for internal accounts, `conflict` while the user is the only owner of a group
  */
 export const removeAccount = async (
   tx: Tx,
@@ -23,7 +24,7 @@ export const removeAccount = async (
   { hardDelete }: { readonly hardDelete: boolean },
 ): Promise<void> => {
   const user = await lockUser(tx, id);
-  if (isInternal(user)) throw forbidden('The accounts of the hub itself cannot be removed');
+  if (isInternal(user)) throw forbidden('Internal accounts cannot be removed');
   if (user.is_admin) await requireAnotherAdministrator(tx, id);
   if (await ownsGroupAlone(tx, id)) throw conflict('User cannot be removed while is the sole-owner of a group');
   const namespace = await tx.db
@@ -39,7 +40,7 @@ export const removeAccount = async (
   await dismissApplications(tx, { ownerId: id });
   if (hardDelete) await deleteContributions(tx, id);
   else await moveContributions(tx, id);
-  // Memberships, access and tokens go with it.
+  // The foreign keys delete memberships, access and tokens with it.
   await tx.db.deleteFrom('users').where('id', '=', id).execute();
   removeAvatar(tx, user.avatar_key);
   tx.emit(userDeleted, {

@@ -1,11 +1,11 @@
 import type { Tx } from '#platform/context.ts';
 import { sessionRevoked } from './events.ts';
 
-// Sessions are sign-in's; how they end stands here, left of it, because accounts that are closed end them too.
+// Defined here and not in sign-in, because closing an account ends its sessions too.
 
 /**
- * Ends the sessions of a user before their time, all of them or as `only` and `except` (ids) say, and tells of each;
- * says how many there were. They are refused from the commit on, in every process.
+ * Ends the sessions of a user, emits an event for each, and returns the number that ended. `only` and `except` (ids)
+ * narrow the selection. Every process refuses the sessions as soon as the transaction commits.
  */
 export const endSessions = async (
   tx: Tx,
@@ -22,7 +22,7 @@ export const endSessions = async (
   return ended.length;
 };
 
-/** The same for all but the session that this request came with, if it came with one. */
+/** Ends all sessions except the one that this request uses, if any. */
 export const endOtherSessions = (tx: Tx, userId: number): Promise<number> => {
   const { credential } = tx.actor;
   return endSessions(tx, userId, { except: credential?.kind === 'session' ? credential.id : undefined });

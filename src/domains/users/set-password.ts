@@ -5,8 +5,8 @@ import { passwordChanged } from './events.ts';
 import { endMailTokens } from './mail-tokens.ts';
 
 /**
- * Sets a user's password by its digest (`hashPassword`), opens the account again if wrong ones had locked it, ends
- * links in mails that would set another, and tells the user by mail and event. Sessions are the caller's to end.
+ * Sets a user's password by its digest (`hashPassword`). Lifts a lock after wrong passwords, ends mailed links that set
+ * a password, and tells the user by mail and event. The caller ends the sessions.
  */
 export const setPassword = async (
   tx: Tx,

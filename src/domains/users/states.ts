@@ -34,11 +34,13 @@ const EVENTS = {
 } as const satisfies Readonly<Record<StateMoveName, EventDefinition<UserPayload>>>;
 
 /**
- * Moves an account between states (reference: conventions §8; `STATE_MOVES` has the rules). Administrators only, and
- * never themselves. Closing an account ends its sessions with the same commit; tokens, git and subscriptions are
- * refused by its state from then on. Asking again for what is so already changes nothing, where the move allows that: `moved` is false.
+ * Moves an account to another state by the rules of `STATE_MOVES` (reference: conventions §8). Administrators only, and
+ * not for their own account. Closing an account ends its sessions in the same transaction; tokens, git and
+ * subscriptions check the state from then on. Where the move allows repetition, repeating it is not an error and
+ * returns `moved: false`.
  *
- * @throws `not_found`, `forbidden` with the reason for a move that is none, `conflict` for the last administrator
+ * @throws `not_found`, `forbidden` with the reason when the state does not allow the move, `conflict` for the last
+ * administrator
  */
 export const moveUser = async (
   ctx: Context,
@@ -62,9 +64,9 @@ export const moveUser = async (
 };
 
 /**
- * Turns down who waits for approval: the account is deleted. Administrators only.
+ * Rejects a pending account and deletes it. Administrators only.
  *
- * @throws `not_found`, `forbidden` when the account waits for nothing
+ * @throws `not_found`, `forbidden` when the account is not pending approval
  */
 export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
   requireAdministrator(ctx);
@@ -76,7 +78,9 @@ export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
   });
 };
 
-/** Lets a password count again after too many wrong ones. Administrators only; again is fine. @throws `not_found` */
+/**
+ * Lifts the lock after too many wrong passwords. Administrators only. Repeating it is not an error. @throws `not_found`
+ */
 export const unlockUser = async (ctx: Context, id: number): Promise<UserRow> => {
   requireAdministrator(ctx);
   return ctx.transaction(async (tx) => {
@@ -89,22 +93,22 @@ export const unlockUser = async (ctx: Context, id: number): Promise<UserRow> => 
   });
 };
 
-/** Opens a deactivated account again, whose person has come back: signing in is what was missing. */
+/** Reactivates a deactivated account when its user signs in. Accounts in other states stay unchanged. */
 export const reactivateUser = async (tx: Tx, id: number): Promise<void> => {
   const user = await lockUser(tx, id);
   if (user.state === 'deactivated') await setState(tx, user, 'active', userActivated);
 };
 
-/** The day when the user was last about, or null. */
+/** The last day on which the user was active, or null. */
 const lastSeen = sql`greatest(last_activity_on, current_sign_in_at::date)`;
 
-/** Never used accounts count as dormant this many days after they were made. */
+/** The number of days after which an account that was never used counts as dormant. */
 const NEW_FOR_DAYS = 7;
 const BATCH = 500;
 
 /**
- * Deactivates people (no administrators, no bots) who have not been about for as long as the settings say, or never
- * since they were made a week ago. Does nothing unless `deactivate_dormant_users` is on.
+ * Deactivates users (no administrators, no bots) who have been inactive for as long as the settings say, or who never
+ * signed in within a week of their creation. Does nothing unless `deactivate_dormant_users` is on.
  */
 export const deactivateDormant = async (ctx: Context): Promise<void> => {
   const settings = await getSettings(ctx);
@@ -140,7 +144,7 @@ const setState = async (
 const tell = (tx: Tx, event: EventDefinition<UserPayload>, user: UserRow): void =>
   tx.emit(event, { subject: { type: 'User', id: user.id }, user_ids: [user.id], payload: described(user) });
 
-/** Throws `forbidden` for who has been about within the days of `deactivate_dormant_users_period`. */
+/** Requires that the user was inactive for `deactivate_dormant_users_period` days. @throws `forbidden` */
 const requireDormant = async (tx: Tx, { id }: UserRow): Promise<void> => {
   const { deactivate_dormant_users_period: days } = await getSettings(tx);
   const { rows } = await sql`

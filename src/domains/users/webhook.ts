@@ -2,7 +2,7 @@ import type { Context } from '#platform/context.ts';
 import { avatarUrl } from './model.ts';
 import type { UserSummary } from './queries.ts';
 
-/** The user object of webhook bodies (reference: webhooks §3). An address that is not public is not told. */
+/** Returns the user object of webhook bodies (reference: webhooks §3). Only a public address is included. */
 export const hookUser = (ctx: Context, user: UserSummary) => ({
   id: user.id,
   name: user.name,

@@ -9,19 +9,18 @@ import { getUser, type UserRow } from './queries.ts';
 
 type Change = { previous: string | number | boolean | null; current: string | number | boolean | null };
 
-/** What has changed of a user, by attribute. */
+/** The changes of a user, by attribute. */
 export type Changes = Readonly<Record<string, Change>>;
 
-/** The user, whom nobody else changes until the transaction ends. Throws `not_found` (User). */
+/** Locks the user until the transaction ends and returns them. @throws `not_found` (User) */
 export const lockUser = async (tx: Tx, id: number): Promise<UserRow> => {
   await tx.db.selectFrom('users').select('id').where('id', '=', id).forUpdate().execute();
   return getUser(tx, id);
 };
 
 /**
- * Writes columns of a user whom `lockUser` gave, and what follows from them: the personal namespace follows his name, the
- * file of a picture that was replaced goes, and an event names what has changed (and what `more` says has). Gives him as
- * he is now.
+ * Writes columns of a user that `lockUser` returned. Renames the personal namespace with the user, removes the file of
+ * a replaced picture, and emits an event that names the changes, including those in `more`. Returns the new row.
  */
 export const writeUser = async (
   tx: Tx,
@@ -47,10 +46,13 @@ export const writeUser = async (
   return user;
 };
 
-/** The user as events carry him. */
+/** Returns the user as events describe them. */
 export const described = ({ id, username, name, state }: UserRow) => ({ id, username, name, state });
 
-/** The user is told of the event too: so what only administrators know (`note`) is not among them. */
+/**
+ * The attributes that the event names. The user receives the event, so attributes for administrators only (`note`) are
+ * left out.
+ */
 const CHANGES_TOLD = [
   'username',
   'name',

@@ -21,8 +21,8 @@ builder.queryField('userActivities', (t) =>
       type: ActivityRef,
       nullable: true,
       description:
-        'When people were last about, the longest ago first; those with private profiles for administrators alone. Null for anonymous callers.',
-      args: { from: t.arg({ type: 'Date', description: 'The first day; half a year ago by default.' }) },
+        'Users with their day of last activity, least recent first. Only administrators see users with private profiles. Null for anonymous callers.',
+      args: { from: t.arg({ type: 'Date', description: 'The first day; defaults to half a year ago.' }) },
       resolve: (_root, args, ctx, info) =>
         ctx.actor.userId === null ? null : listConnection(args, info, listActivities(ctx, args.from ?? undefined)),
     },

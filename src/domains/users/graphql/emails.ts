@@ -8,7 +8,7 @@ import { currentPassword } from './proof.ts';
 import { UserRef } from './user.ts';
 
 const EmailRef = builder.objectRef<EmailRow>('Email').implement({
-  description: 'An address beside the primary one. It counts once it is confirmed.',
+  description: 'A secondary address. It has no effect until it is confirmed.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (email) => gid('Email', email.id) }),
     email: t.exposeString('email', { nullable: false }),
@@ -24,7 +24,7 @@ builder.interfaceField(UserRef, 'emails', (t) =>
     {
       type: EmailRef,
       nullable: true,
-      description: "The user's own, and administrators', to see.",
+      description: 'Secondary addresses, visible to the user and to administrators.',
       resolve: async (user, args, ctx, info) => {
         if (ctx.actor.userId === null || (ctx.actor.userId !== user.id && !ctx.actor.isAdmin)) return null;
         return listConnection(args, info, await listEmails(ctx, user.id));
@@ -35,12 +35,11 @@ builder.interfaceField(UserRef, 'emails', (t) =>
 );
 
 mutationField('userEmailAdd', {
-  description:
-    'Adds an address and mails it a link that confirms it: for the caller or, by administrators, for another user.',
+  description: 'Adds an address and mails it a confirmation link. Administrators can add one for another user.',
   input: (t) => ({
     email: t.string({ required: true }),
     userId: t.field({ type: 'UserID' }),
-    skipConfirmation: t.boolean({ description: 'For administrators: the address counts as confirmed.' }),
+    skipConfirmation: t.boolean({ description: 'Marks the address as confirmed. Administrators only.' }),
     currentPassword: currentPassword(t),
   }),
   payload: { email: EmailRef },
@@ -54,14 +53,14 @@ mutationField('userEmailAdd', {
 });
 
 mutationField('userEmailResendConfirmation', {
-  description: 'Mails the link of an address that is not confirmed yet once more.',
+  description: 'Mails a new confirmation link to an unconfirmed address.',
   input: (t) => ({ id: t.field({ type: 'EmailID', required: true }) }),
   payload: { email: EmailRef },
   run: async (ctx, { id }) => ({ email: await resendConfirmation(ctx, id) }),
 });
 
 mutationField('userEmailRemove', {
-  description: 'Removes an address of the caller or, by administrators, of another user.',
+  description: 'Removes an address. Administrators can remove those of another user.',
   input: (t) => ({ id: t.field({ type: 'EmailID', required: true }), currentPassword: currentPassword(t) }),
   payload: {},
   run: async (ctx, { id, currentPassword: current_password }) => {

@@ -20,8 +20,8 @@ const followsField = (side: FollowSide, description: string): void => {
   );
 };
 
-followsField('followers', 'Who follows the user.');
-followsField('following', 'Whom the user follows.');
+followsField('followers', 'The users who follow this user.');
+followsField('following', 'The users whom this user follows.');
 
 const followMutation = (name: string, description: string, follow: boolean): void =>
   mutationField(name, {
@@ -31,5 +31,5 @@ const followMutation = (name: string, description: string, follow: boolean): voi
     run: async (ctx, { id }) => ({ user: (await setFollow(ctx, id, follow)).user }),
   });
 
-followMutation('userFollow', 'Makes the caller follow the user. Again is fine.', true);
-followMutation('userUnfollow', 'Makes the caller follow the user no longer. Again is fine.', false);
+followMutation('userFollow', 'Makes the caller follow the user. Repeating the request is not an error.', true);
+followMutation('userUnfollow', 'Makes the caller unfollow the user. Repeating the request is not an error.', false);

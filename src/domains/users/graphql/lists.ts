@@ -36,7 +36,7 @@ builder.queryField('currentUser', (t) =>
   t.field({
     type: CurrentUserRef,
     nullable: true,
-    description: 'The caller; null for anonymous ones.',
+    description: 'The caller. Null for anonymous callers.',
     resolve: (_root, _args, ctx) => (ctx.actor.userId === null ? null : loadRow(ctx, ctx.actor.userId)),
   }),
 );
@@ -48,7 +48,7 @@ builder.queryField('user', (t) =>
     args: { id: t.arg({ type: 'UserID' }), username: t.arg.string() },
     resolve: (_root, { id, username }, ctx) => {
       if (username != null) return findUserByUsername(ctx, username);
-      // By number everyone could be found: as in REST only for those who signed in.
+      // Ids can be enumerated, so only signed-in callers can look users up by id, as in REST.
       return id != null && ctx.actor.userId !== null ? findUser(ctx, id) : null;
     },
   }),
@@ -75,12 +75,12 @@ builder.queryField('users', (t) =>
         withoutProjects: t.arg.boolean(),
         twoFactor: t.arg.boolean(),
         provider: t.arg.string(),
-        externUid: t.arg.string({ description: 'Together with `provider`.' }),
+        externUid: t.arg.string({ description: 'Requires `provider`.' }),
         samlProviderId: t.arg.int(),
         skipLdap: t.arg.boolean(),
         customAttributes: t.arg({
           type: [CustomAttributeInput],
-          description: 'For administrators: all of them have to match.',
+          description: 'Administrators only. All of them must match.',
         }),
         createdAfter: t.arg({ type: 'Time' }),
         createdBefore: t.arg({ type: 'Time' }),

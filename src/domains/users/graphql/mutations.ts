@@ -6,7 +6,7 @@ import { getUser } from '../queries.ts';
 import { currentPassword } from './proof.ts';
 import { UserRef } from './user.ts';
 
-/** What administrators may set, at creation and later. */
+/** The attributes that administrators may set, at creation and later. */
 const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   admin: t.boolean(),
   auditor: t.boolean(),
@@ -154,7 +154,7 @@ mutationField('userUpdate', {
 
 mutationField('userDelete', {
   description:
-    'Removes a user with the personal namespace and its projects. What he wrote elsewhere goes to the ghost user or, with `hardDelete`, goes too. Administrators only.',
+    'Removes a user with the personal namespace and its projects. Their contributions elsewhere move to the ghost user; with `hardDelete` they are deleted. Administrators only.',
   input: (t) => ({
     id: t.field({ type: 'UserID', required: true }),
     hardDelete: t.boolean(),
@@ -169,7 +169,7 @@ mutationField('userDelete', {
 });
 
 mutationField('userIdentityDelete', {
-  description: 'Removes what the user is at a provider. Administrators only.',
+  description: "Removes the user's identity at a provider. Administrators only.",
   input: (t) => ({
     userId: t.field({ type: 'UserID', required: true }),
     provider: t.string({ required: true }),

@@ -4,7 +4,7 @@ import { UserRef } from './user.ts';
 
 mutationField('profileUpdate', {
   description:
-    "Changes the caller's own profile; what is not given stays. Addresses have to be confirmed ones of his. Pictures are sent over REST.",
+    "Changes the caller's own profile. Attributes that are not given stay unchanged. Addresses must be confirmed addresses of the caller. Upload pictures over REST.",
   input: (t) => ({
     name: t.string(),
     bio: t.string(),

@@ -1,8 +1,8 @@
 import type { Types } from '#graphql/builder.ts';
 
-/** The input that applications send beside a change of how somebody comes in. */
+/** The extra input for OAuth applications that change how somebody signs in. */
 export const currentPassword = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) =>
   t.string({
     description:
-      'Needed from OAuth applications, and with what they made: the password of the person who let the application in.',
+      'The password of the user who authorised the application. Required from OAuth applications, and with credentials that they created.',
   });

@@ -22,7 +22,7 @@ move('deactivate');
 move('approve');
 
 mutationField('userReject', {
-  description: 'Turns down who waits for approval: the account is deleted. Administrators only.',
+  description: 'Rejects an account that is pending approval, and deletes it. Administrators only.',
   input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
   payload: {},
   run: async (ctx, { id }) => {
@@ -32,7 +32,7 @@ mutationField('userReject', {
 });
 
 mutationField('userUnlock', {
-  description: 'Lets passwords count again after too many wrong ones. Administrators only.',
+  description: 'Lifts the lock of an account after too many wrong passwords. Administrators only.',
   input: (t) => ({ id: t.field({ type: 'UserID', required: true }) }),
   payload: { user: UserRef },
   run: async (ctx, { id }) => ({ user: await unlockUser(ctx, id) }),

@@ -25,13 +25,13 @@ import {
   usersByIds,
 } from '../queries.ts';
 
-/** What resolves to a user: a summary is enough, the rest is loaded when asked for. */
+/** The parent value of a user type: a summary is enough, the rest is loaded on demand. */
 export type UserNode = UserSummary | UserRow;
 
-/** The user with this id as nested objects show him, or null. Batched with all that are asked for at the same time. */
+/** Loads the summary of a user by id, or null. Batches concurrent loads. */
 export const loadUser: Loader<number, UserSummary> = loader(userSummariesByIds);
 
-/** The whole row. */
+/** Loads the full row. */
 export const loadRow = loader(usersByIds);
 const loadDetails = loader(userDetailsByIds);
 
@@ -50,10 +50,14 @@ const UserTypeEnum = builder.enumType('UserType', {
 const UserPermissions = builder.objectRef<UserNode>('UserPermissions').implement({
   description: 'What the caller may do with the user.',
   fields: (t) => ({
-    createSnippet: t.boolean({ nullable: false, description: 'No snippets yet.', resolve: () => false }),
+    createSnippet: t.boolean({
+      nullable: false,
+      description: 'Always false: snippets are not supported yet.',
+      resolve: () => false,
+    }),
     readUserProfile: t.boolean({
       nullable: false,
-      description: 'Whether the profile is open to the caller.',
+      description: 'Whether the caller may see the profile.',
       resolve: async (user, _args, ctx) => (await seen(ctx, user, 'signed_in', () => true)) ?? false,
     }),
     followUser: t.boolean({
@@ -63,7 +67,7 @@ const UserPermissions = builder.objectRef<UserNode>('UserPermissions').implement
     }),
     adminUser: t.boolean({
       nullable: false,
-      description: 'Whether the caller may change the account, and what state it is in.',
+      description: 'Whether the caller may change the account, and its state.',
       resolve: (_user, _args, ctx) => ctx.actor.isAdmin,
     }),
   }),
@@ -88,7 +92,7 @@ const UserScimIdentity = builder.objectRef<UserDetails['scim_identities'][number
 const wholeRow = (ctx: Context, user: UserNode): UserRow | Promise<UserRow | null> =>
   'email' in user ? user : loadRow(ctx, user.id);
 
-/** A value of the user's row, or null where the caller's view does not hold it. */
+/** Returns a value of the user's row, or null when the caller's view does not include it. */
 export const seen = async <T>(
   ctx: Context,
   user: UserNode,
@@ -99,7 +103,7 @@ export const seen = async <T>(
   return row && viewIncludes(userView(ctx.actor, row), least) ? of(row) : null;
 };
 
-/** The same for what other tables know. */
+/** The same for values from other tables. */
 const seenDetail = async <T>(
   ctx: Context,
   user: UserNode,
@@ -115,8 +119,8 @@ const seenDetail = async <T>(
 export const UserRef = builder.interfaceRef<UserNode>('User');
 
 builder.interfaceType(UserRef, {
-  description: 'A person or bot. What the caller may not see of one is null.',
-  // Everyone is a UserCore where a user is named; `currentUser` alone is a CurrentUser.
+  description: 'A person or bot. Fields that the caller may not see are null.',
+  // Every user is a UserCore, except in `currentUser`, which is a CurrentUser.
   resolveType: () => 'UserCore',
   fields: (t) => {
     const text = (least: UserView, of: (row: UserRow) => string | null) =>
@@ -252,7 +256,7 @@ builder.interfaceType(UserRef, {
 
 builder.objectType(builder.objectRef<UserNode>('UserCore'), { name: 'UserCore', interfaces: [UserRef] });
 
-/** The caller. Downstream domains add with `builder.objectField(CurrentUserRef, ...)` what only the caller has. */
+/** The caller. Downstream domains add fields for the caller only with `builder.objectField(CurrentUserRef, ...)`. */
 export const CurrentUserRef = builder.objectRef<UserNode>('CurrentUser');
 builder.objectType(CurrentUserRef, { name: 'CurrentUser', description: 'The caller.', interfaces: [UserRef] });
 

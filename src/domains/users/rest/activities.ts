@@ -17,10 +17,10 @@ export const activityRoutes: readonly Route[] = [
   listRoute({
     path: '/user/activities',
     tag: 'Users',
-    summary: 'List when people were last about',
-    description: 'The longest ago first. People with private profiles are listed for administrators alone.',
+    summary: 'List the last activity of users',
+    description: 'Least recent first. Only administrators see users with private profiles.',
     scopes: ['api', 'read_api', 'read_user'],
-    input: { from: date().optional().describe('The first day; half a year ago by default.') },
+    input: { from: date().optional().describe('The first day; defaults to half a year ago.') },
     paging: { keyset: { last_activity_on: 'date' }, sorts: ['asc'] },
     item: activityRecord,
     run: async (ctx, { from }, page) => {

@@ -24,13 +24,13 @@ const proof = { current_password: currentPassword() };
 
 const userId = () => integer({ min: 0 });
 
-/** Addresses beside the primary one: one's own, and for administrators anyone's. */
+/** Secondary addresses: the caller's own, and everyone's for administrators. */
 export const emailRoutes = [
   listRoute({
     path: '/user/emails',
     tag,
     summary: 'List your email addresses',
-    description: 'The secondary ones; the primary one stands in `GET /user`.',
+    description: 'Lists the secondary addresses. `GET /user` returns the primary one.',
     scopes: READ_SCOPES,
     paging: 'offset',
     item: emailRecord,
@@ -54,7 +54,7 @@ export const emailRoutes = [
     path: '/user/emails',
     tag,
     summary: 'Add an email address',
-    description: 'A mail with a link goes to it; it counts once it is confirmed.',
+    description: 'Mails the address a confirmation link. It has no effect until it is confirmed.',
     input: { email: text(), ...proof },
     response: emailRecord,
     run: async (ctx, input) => toEmail(await addEmail(ctx, requireUser(ctx), input)),
@@ -88,7 +88,7 @@ export const emailRoutes = [
     path: '/users/:id/emails',
     tag,
     summary: 'Add an email address to a user',
-    description: 'With `skip_confirmation` it counts as confirmed, and no mail goes to it.',
+    description: 'With `skip_confirmation` the address is marked as confirmed and gets no mail.',
     admin: true,
     input: { id: userId(), email: text(), skip_confirmation: boolean().optional(), ...proof },
     response: emailRecord,

@@ -14,7 +14,7 @@ const listOfSide = (side: FollowSide, summary: string): Route =>
     path: `/users/:id/${side}`,
     tag,
     summary,
-    description: 'Private profiles answer 404 to others.',
+    description: "Answers 404 for another user's private profile.",
     scopes: READ_SCOPES,
     input,
     paging: 'offset',
@@ -32,14 +32,14 @@ const follow = async (ctx: Context, id: number, wanted: boolean, http: Exchange)
 };
 
 export const followRoutes: readonly Route[] = [
-  listOfSide('followers', 'List who follows a user'),
-  listOfSide('following', 'List whom a user follows'),
+  listOfSide('followers', 'List the followers of a user'),
+  listOfSide('following', 'List the users that a user follows'),
   route({
     method: 'POST',
     path: '/users/:id/follow',
     tag,
     summary: 'Follow a user',
-    description: '304 when the caller does already.',
+    description: '304 when the caller already follows the user.',
     input,
     response: userBasicRecord,
     run: (ctx, { id }, http) => follow(ctx, id, true, http),
@@ -48,8 +48,8 @@ export const followRoutes: readonly Route[] = [
     method: 'POST',
     path: '/users/:id/unfollow',
     tag,
-    summary: 'No longer follow a user',
-    description: '304 when the caller does not.',
+    summary: 'Unfollow a user',
+    description: '304 when the caller does not follow the user.',
     input,
     response: userBasicRecord,
     run: (ctx, { id }, http) => follow(ctx, id, false, http),

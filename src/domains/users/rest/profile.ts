@@ -13,15 +13,14 @@ const tag = 'Users';
 /** A picture: PNG, JPEG, GIF or WebP of at most 200 KiB. */
 export const avatarUpload = fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) });
 
-/** What people do to their own accounts. */
+/** The endpoints for users' own accounts. */
 export const profileRoutes = [
   route({
     method: 'PUT',
     path: '/user',
     tag,
     summary: 'Update your profile',
-    description:
-      "The hub's own endpoint, beside the mutation `profileUpdate`. Addresses have to be confirmed ones of yours.",
+    description: 'The REST form of the mutation `profileUpdate`. Addresses must be confirmed addresses of yours.',
     input: {
       name: text().optional(),
       bio: text().nullish(),
@@ -50,7 +49,8 @@ export const profileRoutes = [
     path: '/user/avatar',
     tag,
     summary: 'Set your avatar',
-    description: 'A PNG, JPEG, GIF or WebP picture of at most 200 KiB, ideally 192 x 192 pixels. Empty takes it away.',
+    description:
+      'A PNG, JPEG, GIF or WebP picture of at most 200 KiB, ideally 192 x 192 pixels. An empty value removes it.',
     input: { avatar: avatarUpload.nullable() },
     response: z.object({ avatar_url: z.string().nullable() }),
     run: async (ctx, { avatar }) => ({ avatar_url: avatarUrl(ctx, await setAvatar(ctx, avatar)) }),

@@ -1,9 +1,9 @@
 import { text } from '#rest/params.ts';
 
-/** The parameter that applications send beside a change of how somebody comes in. */
+/** The extra parameter for OAuth applications that change how somebody signs in. */
 export const currentPassword = () =>
   text({ max: 128 })
     .optional()
     .describe(
-      'Needed from OAuth applications, and with what they made: the password of the person who let the application in. Belongs in the body, not into the query.',
+      'The password of the user who authorised the application. Required from OAuth applications, and with credentials that they created. Send it in the body, not in the query.',
     );

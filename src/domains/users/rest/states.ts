@@ -13,7 +13,7 @@ const summaries = {
   unban: 'Unban a user',
   activate: 'Activate a deactivated user',
   deactivate: 'Deactivate a dormant user',
-  approve: 'Approve a user who waits for it',
+  approve: 'Approve a pending user',
 } as const satisfies Record<StateMoveName, string>;
 
 const input = { id: integer({ min: 0 }) };
@@ -22,14 +22,14 @@ const success = { message: 'Success' };
 
 const moveRoute = (move: Exclude<StateMoveName, 'approve'>): Route => {
   const { from, to } = STATE_MOVES[move];
-  // What tools expect of a second time.
+  // The response to a repeated request, as API clients expect it.
   const again = move === 'block' ? null : move !== 'unblock';
   return route({
     method: 'POST',
     path: `/users/:id/${move}`,
     tag,
     summary: summaries[move],
-    description: `From ${from.join(', ')} to ${to}; 403 with the reason from other states.`,
+    description: `From ${from.join(', ')} to ${to}; 403 with the reason for an account in another state.`,
     admin: true,
     input,
     response: z.boolean().nullable(),
@@ -65,7 +65,7 @@ export const stateRoutes: readonly Route[] = [
     method: 'POST',
     path: '/users/:id/reject',
     tag,
-    summary: 'Turn down a user who waits for approval, and delete the account',
+    summary: 'Reject a pending user and delete the account',
     admin: true,
     input,
     response: done,
@@ -78,7 +78,7 @@ export const stateRoutes: readonly Route[] = [
     method: 'POST',
     path: '/users/:id/unlock',
     tag,
-    summary: 'Let the passwords of a user count again after too many wrong ones',
+    summary: 'Unlock a user after too many wrong passwords',
     admin: true,
     input,
     response: z.boolean(),

@@ -24,7 +24,7 @@ import { currentPassword } from './proof.ts';
 const tag = 'Users';
 const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
 
-/** What administrators may set, at creation and later. */
+/** The attributes that administrators may set, at creation and later. */
 const attributes = {
   admin: boolean().optional(),
   auditor: boolean().optional(),
@@ -62,7 +62,7 @@ export const userRoutes = [
     tag,
     summary: 'List users',
     description:
-      'Administrators see every field, others the public ones. Anonymous callers have to give `username`. Filters from `admins` on count for administrators alone.',
+      'Administrators see every field, other callers the public ones. Anonymous callers must give `username`. Only administrators can use `admins` and the filters after it.',
     auth: 'optional',
     scopes: READ_SCOPES,
     input: {
@@ -131,7 +131,7 @@ export const userRoutes = [
     tag,
     summary: 'Create a user',
     description:
-      'One of `password`, `reset_password` and `force_random_password` has to be given. The address is mailed a link that confirms it, unless `skip_confirmation` is on.',
+      'Give one of `password`, `reset_password` and `force_random_password`. The address is mailed a confirmation link, unless `skip_confirmation` is on.',
     admin: true,
     input: {
       email: text(),
@@ -152,7 +152,7 @@ export const userRoutes = [
     path: '/users/:id',
     tag,
     summary: 'Update a user',
-    description: 'What cannot be stored, conflicts too, answers 404 with the reason (specification 2 §4.1).',
+    description: 'Invalid values and conflicts answer 404 with the reason (specification 2 §4.1).',
     admin: true,
     input: {
       id: integer({ min: 0 }),
@@ -173,7 +173,7 @@ export const userRoutes = [
     tag,
     summary: 'Delete a user',
     description:
-      'What the user wrote goes to the ghost user or, with `hard_delete`, goes too. 409 while a group has no other owner.',
+      "The user's contributions move to the ghost user; with `hard_delete` they are deleted. 409 while the user is the only owner of a group.",
     admin: true,
     input: { id: integer({ min: 0 }), hard_delete: boolean().default(false), current_password: currentPassword() },
     response: null,
@@ -192,7 +192,7 @@ export const userRoutes = [
   ...customAttributeRoutes('users', integer({ min: 0 }), getUser),
 ];
 
-/** The specification's answer to every failure of an update. */
+/** Turns every failure of an update into the 404 that the specification asks for. */
 const failingAsNotFound = async <T>(updated: Promise<T>): Promise<T> => {
   try {
     return await updated;
