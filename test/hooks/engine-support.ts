@@ -3,7 +3,7 @@ import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.
 import type { Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { Listener } from '#platform/db/listener.ts';
-import type { HttpClient } from '#platform/http-client/http-client.ts';
+import { createHttpClient, type HttpClient, type OutboundRequest } from '#platform/http-client/http-client.ts';
 import { startProcesses } from '#platform/processes.ts';
 import { createTestServices } from '../support/services.ts';
 
@@ -15,6 +15,7 @@ export interface EngineProcess extends AsyncDisposable {
 export interface EngineProcessOptions {
   readonly backoffMs?: (failures: number) => number;
   readonly heartbeatMs?: number;
+  /** Where a process is to die. Otherwise none may be taken for dead, however long the machine holds it up. */
   readonly deadAfterMs?: number;
   /** In place of the client that really resolves names. */
   readonly http?: HttpClient;
@@ -22,7 +23,7 @@ export interface EngineProcessOptions {
 
 /** A process of the hub that does nothing but deliver. */
 export const startEngineProcess = async (url: string, options: EngineProcessOptions = {}): Promise<EngineProcess> => {
-  const { heartbeatMs = 200, deadAfterMs = 1_500, backoffMs = () => 20 } = options;
+  const { heartbeatMs = 200, deadAfterMs = 300_000, backoffMs = () => 20 } = options;
   const held = await createTestServices(url);
   const services = options.http ? { ...held.services, http: options.http } : held.services;
   const listener = new Listener(url, services.log);
@@ -46,6 +47,12 @@ export const startEngineProcess = async (url: string, options: EngineProcessOpti
       await held[Symbol.asyncDispose]();
     },
   };
+};
+
+/** Deliveries with deadlines of the test's choice: `adjust` gets each request before it is sent. */
+export const withDeadlines = (adjust: (request: OutboundRequest) => Promise<number> | number): HttpClient => {
+  const http = createHttpClient();
+  return { ...http, request: async (request) => http.request({ ...request, timeoutMs: await adjust(request) }) };
 };
 
 let made = 0;

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { createTestServices, type TestServices } from '../support/services.ts';
 import { until } from '../support/until.ts';
-import { allowLocal, insertDeliveries, insertHook, startEngineProcess } from './engine-support.ts';
+import { allowLocal, insertDeliveries, insertHook, startEngineProcess, withDeadlines } from './engine-support.ts';
 import { Receiver } from './receiver.ts';
 
 let database: TestDatabase;
@@ -44,9 +44,7 @@ const attempts = (id: number) =>
   db().selectFrom('webhook_attempts').selectAll().where('webhook_id', '=', id).orderBy('id').execute();
 
 describe('the delivery engine', () => {
-  // Once, on a machine at load 28, some were sent twice: probably a process was held up for twelve seconds, taken for dead,
-  // and what it had in hand sent again. What goes wrong more than once in three is a fault.
-  it('sends what is due once, in many lanes, and records each attempt', { retry: 2 }, async () => {
+  it('sends what is due once, in many lanes, and records each attempt', async () => {
     await using receiver = await Receiver.start();
     await using one = await startEngineProcess(database.url);
     await using _two = await startEngineProcess(database.url);
@@ -165,19 +163,19 @@ describe('the delivery engine', () => {
     await using well = await Receiver.start();
     await using hanging = await Receiver.start();
     hanging.answer = () => {};
-    await using it = await startEngineProcess(database.url, { backoffMs: () => 60_000 });
+    const http = withDeadlines(({ url, timeoutMs }) => (url.startsWith(hanging.url) ? 600_000 : timeoutMs));
+    await using it = await startEngineProcess(database.url, { backoffMs: () => 60_000, http });
     const bad = await Promise.all(Array.from({ length: 10 }, () => insertHook(it.services, hanging.url)));
     bad.push(await insertHook(it.services, 'http://127.0.0.1:9/'));
     const good = await Promise.all(Array.from({ length: 10 }, () => insertHook(it.services, well.url)));
     await insertDeliveries(it.services, [...bad, ...good], 20);
-    const startedAt = performance.now();
+    // Those that hang are given up in ten minutes: nobody waits for that.
     await until('the others are done', () => well.received.length === 200);
-    // Before the first of those that hang is given up, which is after ten seconds.
-    expect(performance.now() - startedAt).toBeLessThan(9_000);
     await until('it is recorded', async () => (await states(good[0] ?? 0)).delivered === 20);
     await it.engine.stop();
     // Given back: whoever comes next sends them.
     for (const id of bad.slice(0, 10)) expect(await states(id)).toEqual({ waiting: 20 });
+    await http.close();
   });
 
   it('gives up after three days and ten attempts, not before', async () => {
@@ -244,7 +242,7 @@ describe('the delivery engine', () => {
     await once(child, 'exit');
     expect(await states(id)).toEqual({ sending: 3 });
     receiver.answer = 200;
-    await using it = await startEngineProcess(database.url);
+    await using it = await startEngineProcess(database.url, { deadAfterMs: 1_500 });
     await until('it is delivered', async () => (await states(id)).delivered === 3);
     await it.engine.drain();
     const keys = receiver.received.map(({ headers }) => headers['idempotency-key']);
