@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import Durations from './test/support/durations.ts';
 import Sequencer from './test/support/sequencer.ts';
+import Unreached from './test/support/unreached.ts';
 
 // For the workers and the hubs they start: what was compiled once is not compiled again for each test file.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace-tests');
@@ -42,7 +43,7 @@ export default defineConfig({
     // A worker runs file after file with the modules it has: to import the hub costs more than most files. What a file
     // leaves behind shows as a failure of another; `vitest run --isolate` then tells them apart.
     isolate: false,
-    reporters: ['default', new Durations(), ...json],
+    reporters: ['default', new Durations(), new Unreached(), ...json],
     sequence: { sequencer: Sequencer },
     // Node itself loads the source, as it does for the hub: the same resolution, and half the time of the module runner.
     experimental: { viteModuleRunner: false, nodeLoader: false },

@@ -16,7 +16,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 // What a page of projects costs must not grow with the page, whatever is asked for of each: every field of the types
 // below is asked for of 2 projects and of 12, each in a group of its own.
 
-const app = useApp();
+const app = useApp({ sweep: true });
 const FEW = 2;
 const MANY = 12;
 /** A statement for each project would be 10 more. */

@@ -13,6 +13,7 @@ import { ADMIN_TOKEN, PASSWORD } from './administrator.ts';
 import { Client } from './client.ts';
 import { createHubDatabase } from './database.ts';
 import { Factories } from './factories.ts';
+import { ignoreParameters } from './reached-parameters.ts';
 
 export { ADMIN_TOKEN, PASSWORD };
 
@@ -46,10 +47,12 @@ export interface TestAppOptions {
   readonly clock?: Clock;
   /** More settings by their environment variables. */
   readonly env?: Readonly<Record<string, string>>;
+  /** The test sets every parameter there is: none counts as tested by that (docs/decisions/0029). */
+  readonly sweep?: boolean;
 }
 
 /** Starts a whole hub on a database of its own and a free port. Prefer `useApp`, which closes it too. */
-export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Promise<TestApp> => {
+export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOptions = {}): Promise<TestApp> => {
   const database = await createHubDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const config = readConfig([], {
@@ -68,6 +71,7 @@ export const startTestApp = async ({ clock, env = {} }: TestAppOptions = {}): Pr
     crons: false,
     ...(clock ? { clock } : {}),
   });
+  if (sweep) ignoreParameters(hub.services);
   const createContext = createContextFactory(hub.services);
   const { db } = hub.services;
   const root = await db

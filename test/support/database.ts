@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { inject } from 'vitest';
 import { withDatabase } from './database-url.ts';
+import { writeReached } from './reached.ts';
 import { PATIENCE_MS } from './until.ts';
 
 export interface TestDatabase {
@@ -30,7 +31,10 @@ const create = async (options: string): Promise<TestDatabase> => {
   await onServer(adminUrl, `CREATE DATABASE ${name} ${options}`);
   return {
     url: withDatabase(adminUrl, name),
-    drop: () => onServer(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+    drop: async () => {
+      writeReached();
+      await onServer(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    },
   };
 };
 

@@ -4,7 +4,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 import { privateWorld, type World } from './world.ts';
 
-const app = useApp();
+const app = useApp({ sweep: true });
 let world: World;
 let stranger: TestUser;
 

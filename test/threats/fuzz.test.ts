@@ -11,7 +11,7 @@ import { collectionOf, fillPath, privateWorld, requiredOf, type World } from './
 
 // Threats, Requests and Users: what is sent to each parameter of each route is drawn from what it declares to take.
 
-const app = useApp();
+const app = useApp({ sweep: true });
 let world: World;
 let victim: TestUser;
 

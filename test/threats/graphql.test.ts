@@ -20,7 +20,7 @@ import { privateWorld, type World } from './world.ts';
 
 // Threats, GraphQL and Authorisation: over every field of the schema's roots, as the routes are in the tests beside.
 
-const app = useApp();
+const app = useApp({ sweep: true });
 let world: World;
 /** For what may end it. */
 let doomed: World;

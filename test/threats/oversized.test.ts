@@ -14,7 +14,7 @@ import { fillPath, privateWorld, requiredOf, type World } from './world.ts';
 
 // Threats, Requests: each parameter of each route with as much as a request may carry.
 
-const app = useApp();
+const app = useApp({ sweep: true });
 let world: World;
 
 beforeAll(async () => {

@@ -11,7 +11,7 @@ import type { TestProject } from '../support/factories.ts';
 // What a token of each scope opens, on every route (reference: conventions §5). The table is written from the reference
 // and not from the routes.
 
-const app = useApp();
+const app = useApp({ sweep: true });
 let user: TestUser;
 let project: TestProject;
 

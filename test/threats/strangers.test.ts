@@ -8,7 +8,7 @@ import { collectionOf, fillPath, givenFor, privateWorld, requiredOf, type World 
 // Threats, Authorisation: over every declared route, so that a new one is held to it from its first day.
 
 const NOTHING_THERE = 987_654_321;
-const app = useApp();
+const app = useApp({ sweep: true });
 let world: World;
 let stranger: TestUser;
 

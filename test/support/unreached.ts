@@ -1,0 +1,68 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Reporter, TestRunEndReason, TestSpecification, Vitest } from 'vitest/node';
+import { z } from 'zod';
+import { readReached } from './reached.ts';
+
+/** What no test reaches yet. It may only become shorter. */
+const FILE = join(import.meta.dirname, 'unreached.json');
+const lists = z.record(z.string(), z.array(z.string()));
+
+/**
+ * At the end of a whole `npm test`, names the SQL that was never sent, and the parameters and arguments that were never set
+ * (docs/decisions/0029). It fails the run when one is not in `unreached.json`, and when one there is reached by now.
+ * The first run without that file writes it, and so does `UPDATE_UNREACHED=1`.
+ */
+export default class Unreached implements Reporter {
+  #vitest: Vitest | undefined;
+  #whole = false;
+  #withSoak = false;
+
+  onInit(vitest: Vitest): void {
+    this.#vitest = vitest;
+  }
+
+  async onTestRunStart(specifications: readonly TestSpecification[]): Promise<void> {
+    const vitest = this.#vitest;
+    if (!vitest || vitest.config.watch || vitest.config.testNamePattern || vitest.config.shard) return;
+    const names = new Set(vitest.projects.map(({ name }) => name));
+    this.#withSoak = names.has('soak');
+    if (!names.has('hub') || !names.has('kits')) return;
+    this.#whole = (await vitest.globTestSpecifications()).length === specifications.length;
+  }
+
+  async onTestRunEnd(_modules: unknown, _errors: unknown, reason: TestRunEndReason): Promise<void> {
+    if (!this.#whole || reason === 'interrupted') return;
+    const { graphqlArguments, restParameters, statementsOfSource } = await import('./reachable.ts');
+    const reached = readReached();
+    const kinds = {
+      statements: await statementsOfSource(),
+      'REST parameters': restParameters(),
+      'GraphQL arguments': graphqlArguments(),
+    };
+    const writes = !existsSync(FILE) || Boolean(process.env.UPDATE_UNREACHED);
+    const known = writes ? {} : lists.parse(JSON.parse(readFileSync(FILE, 'utf8')));
+    const next: Record<string, string[]> = {};
+    const say = (text: string) => this.#vitest?.logger.log(text);
+    for (const [kind, reachable] of Object.entries(kinds)) {
+      const unreached = reachable.filter(({ name }) => !reached.has(name));
+      say(`${kind}: tests reach ${reachable.length - unreached.length} of ${reachable.length}`);
+      next[kind] = unreached.map(({ label }) => withoutLine(label)).toSorted();
+      const listed = new Set(known[kind]);
+      const added = unreached.filter(({ label }) => !listed.has(withoutLine(label)));
+      // The list is of `npm test`: the soak tests reach some more.
+      const gone = this.#withSoak ? [] : [...listed].filter((label) => !next[kind]?.includes(label));
+      if (writes) {
+        for (const { label } of unreached) say(`  unreached: ${label}`);
+        continue;
+      }
+      for (const { label } of added) say(`  no test reaches ${label}`);
+      for (const label of gone) say(`  reached by now, or gone: take it out of unreached.json: ${label}`);
+      if (added.length > 0 || gone.length > 0) process.exitCode = 1;
+    }
+    if (writes) writeFileSync(FILE, `${JSON.stringify(next, null, 2)}\n`);
+  }
+}
+
+/** As the file lists it: lines move. */
+const withoutLine = (label: string): string => label.replace(/^(src\/\S+\.ts):\d+ /, '$1 ');
