@@ -34,7 +34,7 @@ describeInBrowser('an account, in a browser', () => {
     await page.getByLabel('Your password').fill(PASSWORD);
     await page.getByLabel('Code').fill('000000');
     await page.getByRole('button', { name: 'Enable' }).click();
-    expect(await page.getByRole('alert').textContent()).toContain('The password or the code is not right');
+    expect(await page.getByRole('alert').textContent()).toContain('The password or the code is wrong');
     const codeAt = (seconds: number) =>
       'period' in authenticator ? authenticator.generate({ timestamp: Date.now() + seconds * 1_000 }) : '';
     await page.getByLabel('Your password').fill(PASSWORD);
@@ -47,7 +47,7 @@ describeInBrowser('an account, in a browser', () => {
     for (const code of [() => codeAt(30), () => codes[0] ?? '']) {
       await page.getByRole('button', { name: 'Sign out' }).click();
       await signIn();
-      await page.getByRole('heading', { name: 'Prove that it is you' }).waitFor();
+      await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
       await page.getByLabel('Code').fill(code());
       await page.getByRole('button', { name: 'Verify' }).click();
       await page.getByRole('navigation', { name: 'Account' }).waitFor();

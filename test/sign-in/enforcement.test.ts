@@ -46,7 +46,7 @@ describe('a second factor that the settings demand', () => {
     );
     expect(rows).toEqual([{ begun: true }]);
     const { text } = await visitor.get(PAGE);
-    expect(text).toMatch(/asks for a second factor: enable it before 20\d\d-\d\d-\d\d \d\d:\d\d UTC/);
+    expect(text).toMatch(/requires a second factor\. Enable it before 20\d\d-\d\d-\d\d \d\d:\d\d UTC/);
     await graceIsOver(user);
     expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
   });

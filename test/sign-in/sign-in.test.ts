@@ -203,7 +203,7 @@ describe('signing in', () => {
     const send = (password: string, again = password) =>
       person.submit('/users/sign_in/new_password', { password, password_confirmation: again });
     expect((await send('short')).text).toContain('New password is too short (minimum is 8 characters)');
-    expect((await send(PASSWORD)).text).toContain('New password must not be the one you have');
+    expect((await send(PASSWORD)).text).toContain('New password must differ from the current password');
     expect((await send('another-password', 'another-passwort')).text).toContain('is not the same password');
     expect((await accountOf(user.id)).sign_in_count).toBe(0);
     const pending = person.cookieHeader;

@@ -107,7 +107,7 @@ describe('enrolling', () => {
     ] as const) {
       const page = await send(visitor, 'enable', code, password);
       expect(page).toMatchObject({ status: 422 });
-      expect(page.text).toContain('The password or the code is not right');
+      expect(page.text).toContain('The password or the code is wrong');
     }
     expect(await accountOf(user)).toMatchObject({ two_factor_enabled: false, otp_used_step: null });
     expect(await eventsAbout(user)).toEqual([]);

@@ -24,18 +24,21 @@ import {
 
 export type SecondFactor =
   | { readonly enabled: true; readonly recoveryCodesLeft: number }
-  /** Not in force yet; `uri` is what the picture for the authenticator holds. */
+  /** Not enabled yet. `uri` is the content of the QR code for the authenticator. */
   | { readonly enabled: false; readonly secret: string; readonly uri: string };
 
-/** The caller's second factor or, where there is none, the secret to begin with: the same until it is in force. */
+/**
+ * Returns the caller's second factor. Before it is enabled, returns the secret to enrol with, which stays the same
+ * until then.
+ */
 export const getSecondFactor = async (ctx: Context): Promise<SecondFactor> => {
   const userId = requireUser(ctx);
-  // Of two pages opened at once the first one's secret counts, for both.
+  // If two pages open at once, both show the secret that was stored first.
   const { rows } = await sql<{ username: string; two_factor_enabled: boolean; otp_secret: Buffer }>`
     update users set otp_secret = coalesce(otp_secret, ${sealSecret(ctx, userId, newSecret())})
     where id = ${userId} returning username, two_factor_enabled, otp_secret`.execute(ctx.db);
   const [user] = rows;
-  if (!user) throw new Error('the caller has no account');
+  if (!user) throw new Error('The caller has no account');
   if (user.two_factor_enabled) {
     return { enabled: true, recoveryCodesLeft: await countRecoveryCodes(ctx, userId) };
   }
@@ -43,22 +46,22 @@ export const getSecondFactor = async (ctx: Context): Promise<SecondFactor> => {
   return { enabled: false, secret, uri: totpOf(ctx, { username: user.username, secret }).toString() };
 };
 
-/** What changes a second factor: the account's password, and a code of the authenticator or a recovery code. */
+/** What a change of the second factor requires: the account's password, and an authenticator code or recovery code. */
 export interface Proof {
   readonly password: string;
   readonly code: string;
 }
 
 /**
- * Puts the second factor in force by the first code of the secret that `getSecondFactor` showed. Ends all other
- * sessions: they were begun with a password alone. Returns the recovery codes, which are shown this once.
+ * Enables the second factor with the first code for the secret that `getSecondFactor` showed. Ends all other sessions,
+ * because they were started with a password only. Returns the recovery codes, which are shown only once.
  *
- * @throws `invalid` when it is in force already, or password or code are wrong; `too_many_requests`
+ * @throws `invalid` when it is already enabled, or the password or code is wrong; `too_many_requests`
  */
 export const enableTwoFactor = (ctx: Context, { password, code }: Proof): Promise<readonly string[]> =>
   proven(ctx, password, async (tx, userId) => {
     const user = await lockFactor(tx, userId);
-    if (user.two_factor_enabled) throw invalid({ base: ['Two-factor authentication is enabled already'] });
+    if (user.two_factor_enabled) throw invalid({ base: ['Two-factor authentication is already enabled'] });
     const step = user.otp_secret && stepOf(tx, openSecret(tx, userId, user.otp_secret), code);
     if (step === null) return null;
     await tx.db
@@ -71,27 +74,27 @@ export const enableTwoFactor = (ctx: Context, { password, code }: Proof): Promis
     tx.emit(twoFactorEnabled, eventFor(userId));
     await tellByMail(tx, userId, {
       subject: 'Two-factor authentication was enabled',
-      what: 'Signing in to your account asks for a code of your authenticator from now on.',
+      what: 'Signing in to your account now requires a code from your authenticator.',
     });
     return codes;
   });
 
-/** Makes new recovery codes; the old ones end. Throws as `disableTwoFactor` does. */
+/** Replaces the recovery codes and invalidates the old ones. @throws as `disableTwoFactor` */
 export const regenerateRecoveryCodes = (ctx: Context, proof: Proof): Promise<readonly string[]> =>
   proven(ctx, proof.password, async (tx, userId) => {
     await requireInForce(tx, userId);
     if (!(await verifySecondFactor(tx, userId, proof.code))) return null;
     await tellByMail(tx, userId, {
       subject: 'Your recovery codes were replaced',
-      what: 'New recovery codes were made for your account; the old ones do not count any more.',
+      what: 'Your account has new recovery codes. The old ones no longer work.',
     });
     return replaceRecoveryCodes(tx, userId);
   });
 
 /**
- * Ends the caller's second factor.
+ * Disables the caller's second factor.
  *
- * @throws `invalid` when there is none, or password or code are wrong; `too_many_requests`
+ * @throws `invalid` when there is none, or the password or code is wrong; `too_many_requests`
  */
 export const disableTwoFactor = async (ctx: Context, proof: Proof): Promise<void> => {
   await proven(ctx, proof.password, async (tx, userId) => {
@@ -103,8 +106,8 @@ export const disableTwoFactor = async (ctx: Context, proof: Proof): Promise<void
 };
 
 /**
- * Ends the second factor of somebody who lost it (specification 2 §4.1). Administrators, and neither for themselves nor
- * for one another; applications need `current_password`.
+ * Disables the second factor of a user who lost it (specification 2 §4.1). Administrators only, and not for an
+ * administrator's account. OAuth applications must send `current_password`.
  *
  * @throws `unauthenticated`, `forbidden`, `not_found` (User), `bad_request` when there is none
  */
@@ -113,11 +116,12 @@ export const disableTwoFactorOf = async (ctx: Context, userId: number, proof: Ap
   await requireProofOfApplication(ctx, proof);
   await ctx.transaction(async (tx) => {
     const user = await getUser(tx, userId);
-    if (user.is_admin) throw forbidden('Two-factor authentication of administrators is not disabled here');
+    if (user.is_admin) throw forbidden('Two-factor authentication of administrators cannot be disabled here');
     const { two_factor_enabled } = await lockFactor(tx, userId);
     if (!two_factor_enabled) throw badRequest('Two-factor authentication is not enabled for this user');
     await forgetFactor(tx, userId);
-    // Whoever lost theirs has time for another. Ending one's own gives none: it could be had over and over.
+    // A user who lost the factor gets a new grace period. A user who disables their own does not, or they could renew
+    // it forever.
     await tx.db.updateTable('users').set({ two_factor_grace_started_at: null }).where('id', '=', userId).execute();
   });
 };
@@ -137,7 +141,7 @@ const forgetFactor = async (tx: Tx, userId: number): Promise<void> => {
   tx.emit(twoFactorDisabled, eventFor(userId));
   await tellByMail(tx, userId, {
     subject: 'Two-factor authentication was disabled',
-    what: 'Signing in to your account asks for the password alone from now on.',
+    what: 'Signing in to your account now requires only your password.',
   });
 };
 
@@ -161,8 +165,8 @@ const requireInForce = async (tx: Tx, userId: number): Promise<void> => {
 };
 
 /**
- * Runs a change that the caller's password and what `change` checks itself allow; it answers null for a wrong code. Wrong
- * ones of both kinds count against the account, and nothing says which of the two it was.
+ * Runs a change that the caller's password and the check inside `change` allow. `change` returns null for a wrong code.
+ * Failures of both kinds count against the account, and the error does not reveal which one was wrong.
  */
 const proven = async <T>(
   ctx: Context,
@@ -180,20 +184,21 @@ const proven = async <T>(
     });
   } catch (error) {
     const refused = error instanceof DomainError && error.code === 'unauthenticated';
-    throw refused ? invalid({ base: ['The password or the code is not right'] }) : error;
+    throw refused ? invalid({ base: ['The password or the code is wrong'] }) : error;
   }
-  if (done === null) throw new Error('a change was let pass that was not made');
+  if (done === null) throw new Error('A proven change returned no result');
   return done;
 };
 
 export interface Demand {
-  /** Until when pages still open without a second factor; null when that time has passed. */
+  /** The end of the grace period, in which pages still open without a second factor. Null when it has passed. */
   readonly graceUntil: Date | null;
 }
 
 /**
- * Whether the settings, or a group of theirs, ask the person of this session for a second factor that is not there; null when not. The grace
- * that they give begins when this is first asked. Tokens are never asked: they are no sign-in.
+ * Returns the demand for a second factor, when the settings or a group of the user require one and the user has none.
+ * Returns null otherwise. The grace period starts with the first call. Requests with tokens get no demand, because a
+ * token is not a sign-in.
  */
 export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> => {
   const { userId, isAdmin, credential } = ctx.actor;
@@ -203,7 +208,7 @@ export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> =
     settings.require_two_factor_authentication || (settings.require_admin_two_factor_authentication && isAdmin);
   const ofGroups = await groupGrace(ctx, userId);
   if (!isAsked && ofGroups === null) return null;
-  // Whoever gives the least time is the one who is heeded.
+  // The shortest grace period applies.
   const hours = Math.min(
     isAsked ? settings.two_factor_grace_period : Number.POSITIVE_INFINITY,
     ofGroups ?? Number.POSITIVE_INFINITY,
@@ -227,13 +232,13 @@ export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> =
   return { graceUntil: !user || user.over ? null : new Date(user.until) };
 };
 
-/** Whether the person of this session has to enrol before anything else opens. */
+/** Whether the user of this session must enrol before anything else opens. */
 export const mustEnrol = async (ctx: Context): Promise<boolean> => {
   const demand = await secondFactorDemand(ctx);
   return demand !== null && demand.graceUntil === null;
 };
 
-/** Refuses a session whose person has to enrol first; throws `forbidden`. */
+/** Refuses a session whose user must enrol first. @throws `forbidden` */
 export const requireEnrolled = async (ctx: Context): Promise<void> => {
-  if (await mustEnrol(ctx)) throw forbidden('You have to enable two-factor authentication first');
+  if (await mustEnrol(ctx)) throw forbidden('You must enable two-factor authentication first');
 };

@@ -6,11 +6,11 @@ import { DomainError, forbidden } from '#platform/errors.ts';
 import { nameVariants } from '#platform/ldap/names.ts';
 import { randomToken } from '#platform/secrets.ts';
 
-/** Somebody whom a provider (a directory, a SAML provider) has proved to be who they are there. */
+/** A person whom an external provider (LDAP or SAML) has authenticated. */
 export interface ExternalPerson {
-  /** As identities name it: `saml`, `ldapmain`. */
+  /** The provider's name in identities: `saml`, `ldapmain`. */
   readonly provider: string;
-  /** Who it is there, for good. Compared exactly, but for directories without regard to case. */
+  /** The stable id at the provider. Compared exactly, except case-insensitively for directories. */
   readonly externUid: string;
   readonly email: string | null;
   readonly name: string | null;
@@ -18,11 +18,11 @@ export interface ExternalPerson {
 }
 
 /**
- * The user that the person is here, by the identity at the provider and nothing else. Where there is none an account is
- * made, if that is allowed. An account that happens to have the same address or name is never taken for theirs:
- * who could name any address at the provider could take over any account.
+ * Returns the user for an authenticated person. Only the identity at the provider counts. If there is none, an account
+ * is created when that is allowed. An existing account with the same address or name is never linked: anyone who can
+ * choose their address at the provider could otherwise take over any account.
  *
- * @throws DomainError `forbidden` with a reason to show
+ * @throws `forbidden` with a reason to show
  */
 export const userOfPerson = async (
   ctx: Context,
@@ -32,19 +32,23 @@ export const userOfPerson = async (
   const known = await findUser(ctx, person);
   if (known !== null) return known;
   if (!mayCreate) throw forbidden('Your account is not linked yet. Ask an administrator to do that.');
-  if (person.email === null) throw forbidden('No account could be made: your provider does not tell your address.');
+  if (person.email === null)
+    throw forbidden('No account could be created: your provider did not send your e-mail address.');
   try {
     return await create(ctx, person, person.email);
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    // Two who come at once for the first time are one.
+    // Two concurrent first sign-ins of one person lead to one account.
     const other = await findUser(ctx, person);
     if (other !== null) return other;
     if (error.code === 'conflict') {
-      throw forbidden('There is an account with your address already. Ask an administrator to link it.');
+      throw forbidden('An account with your address already exists. Ask an administrator to link it.');
     }
-    ctx.log.warn({ err: error, provider: person.provider }, 'no account could be made for somebody of a provider');
-    throw forbidden('No account could be made with what your provider tells of you.');
+    ctx.log.warn(
+      { err: error, provider: person.provider },
+      'Could not create an account for a person from an external provider',
+    );
+    throw forbidden('No account could be created from the data that your provider sent.');
   }
 };
 
@@ -65,7 +69,7 @@ const findUser = async ({ db }: Context, { provider, externUid }: ExternalPerson
 const USERNAME_TAKEN = 'Username has already been taken';
 const TRIES = 10;
 
-/** The rules for new addresses hold, and those for names; a name that is taken gets a number. */
+/** Creates the account under the rules for new addresses and names. If the name is taken, a number is appended. */
 const create = async (ctx: Context, person: ExternalPerson, email: string): Promise<number> => {
   const system = createContextFactory(ctx.services)({ ...ctx, actor: systemActor });
   const wanted = usernameFrom(person);
@@ -79,7 +83,7 @@ const create = async (ctx: Context, person: ExternalPerson, email: string): Prom
         provider: person.provider,
         extern_uid: person.externUid,
         force_random_password: true,
-        // The operator trusts the provider to know its people's addresses.
+        // The operator trusts the provider's addresses.
         skip_confirmation: true,
       });
       return id;

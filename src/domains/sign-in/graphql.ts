@@ -8,7 +8,7 @@ import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } fro
 
 mutationField('userTwoFactorDisable', {
   description:
-    'Ends the second factor of somebody who lost it. Administrators only, and not for administrators, oneself among them.',
+    "Disables the second factor of a user who lost it. Administrators only, and not for an administrator's account.",
   input: (t) => ({ id: t.field({ type: 'UserID', required: true }), currentPassword: currentPassword(t) }),
   payload: { user: UserRef },
   run: async (ctx, { id, currentPassword: current_password }) => {
@@ -21,16 +21,20 @@ const SessionRef = builder.objectRef<SessionRow>('Session').implement({
   description: 'A browser in which the caller is signed in.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (session) => gid('Session', session.id) }),
-    ipAddress: t.exposeString('ip', { nullable: true, description: 'From where it was started.' }),
-    userAgent: t.exposeString('user_agent', { nullable: true, description: 'What the browser said it was.' }),
+    ipAddress: t.exposeString('ip', { nullable: true, description: 'The address that started the session.' }),
+    userAgent: t.exposeString('user_agent', { nullable: true, description: 'The `User-Agent` that the browser sent.' }),
     current: t.boolean({
       nullable: false,
-      description: 'Whether this request came with it.',
+      description: 'Whether this request uses the session.',
       resolve: ({ id }, _args, { actor }) => actor.credential?.kind === 'session' && actor.credential.id === id,
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: false }),
-    expiresAt: t.expose('expires_at', { type: 'Time', nullable: false, description: 'Unless it is used before.' }),
+    expiresAt: t.expose('expires_at', {
+      type: 'Time',
+      nullable: false,
+      description: 'When the session ends unless it is used again.',
+    }),
   }),
 });
 
@@ -44,7 +48,7 @@ builder.objectField(CurrentUserRef, 'sessions', (t) =>
     {
       type: SessionRef,
       nullable: false,
-      description: "The caller's sessions that have not ended, the newest first.",
+      description: "The caller's active sessions, newest first.",
       resolve: (_user, args, ctx, info) => listConnection(args, info, listSessions(ctx)),
     },
     SessionConnection,
@@ -52,7 +56,7 @@ builder.objectField(CurrentUserRef, 'sessions', (t) =>
 );
 
 mutationField('sessionRevoke', {
-  description: "Ends one of the caller's sessions at once; without an id all but the one of this request.",
+  description: "Ends one of the caller's sessions at once. Without an id, ends all except the one of this request.",
   input: (t) => ({ id: t.field({ type: 'SessionID' }) }),
   payload: {},
   run: async (ctx, { id }) => {

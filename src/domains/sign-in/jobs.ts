@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
 
-/** The job `sessions.sweep`: removes sessions that have ended by themselves. They counted no more before. */
+/** The job `sessions.sweep`: deletes expired sessions. They are refused as soon as they expire. */
 export const sweepSessions = defineJob({
   name: 'sessions.sweep',
   input: z.object({}).strict(),

@@ -8,11 +8,11 @@ import { type SignInStep, signInAs } from './sign-in.ts';
 const MAX_LENGTH = 256;
 
 /**
- * Signs in by a directory: the user name is looked up there, and the password tried on the entry that is found. Wrong
- * ones are counted as those of accounts are.
+ * Signs in through a directory: looks the user name up and tries the password on the entry. Failures count as they do
+ * for local passwords.
  *
  * @throws `unauthenticated`; `too_many_requests`; `forbidden` with a reason; `not_found` for a directory that is not
- * configured; `unavailable` when it cannot be asked
+ * configured; `unavailable` when the directory does not answer
  */
 export const signInByLdap = async (
   ctx: Context,
@@ -28,8 +28,8 @@ export const signInByLdap = async (
       return found && (await checkLdapPassword(server, found.dn, password)) ? found : null;
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
-      ctx.log.warn({ err: error, provider }, 'a directory could not be asked to sign somebody in');
-      throw new DomainError('unavailable', 'The directory does not answer just now. Try again in a moment.', {
+      ctx.log.warn({ err: error, provider }, 'Could not reach a directory for a sign-in');
+      throw new DomainError('unavailable', 'The directory is not answering. Try again in a moment.', {
         retryAfterSeconds: 30,
       });
     }

@@ -18,8 +18,8 @@ export const pages: readonly Page[] = [
 ];
 
 /**
- * Where somebody who has signed in is led instead of the page they wanted: to enrol a second factor where one is
- * demanded. Signing out, mailed links and the like stay open.
+ * Returns the page to redirect a signed-in user to: two-factor enrolment when it is due, otherwise null. Sign-out,
+ * mailed links and the like stay open.
  */
 export const detourFor = async (ctx: Context, path: string): Promise<string | null> =>
   path !== TWO_FACTOR && !path.startsWith('/users/') && (await mustEnrol(ctx)) ? TWO_FACTOR : null;

@@ -7,19 +7,19 @@ import { setPassword } from '#domains/users/set-password.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 
-/** Whether the token of a mail still sets a password; uses nothing up. */
+/** Whether the token from a mail can still set a password. Does not use the token up. */
 export const canResetPassword = async (ctx: Context, token: string): Promise<boolean> =>
   (await findMailToken(ctx, 'reset_password', token)) !== null;
 
 /**
- * Sets the password of whoever the token was mailed to, once, and ends all their sessions. Tokens for tools go on. A
- * second factor is still asked for when they sign in: nobody is signed in by this.
+ * Sets the password of the user that the token was mailed to. Works once and ends all their sessions. Access tokens
+ * stay valid. This does not sign the user in, and their next sign-in still requires the second factor.
  *
- * @throws `invalid` for a token that is not good (reset_password_token), or by attribute
+ * @throws `invalid` for a bad token (reset_password_token), or by attribute
  */
 export const resetPassword = async (ctx: Context, token: string, password: string): Promise<void> => {
   const { minimum_password_length } = await getSettings(ctx);
-  // Looked at before the password is hashed: that costs, and anyone can send one.
+  // Checked before the password is hashed, because hashing is expensive and anyone can send a token.
   if (!(await canResetPassword(ctx, token))) throw badToken();
   const errors =
     password.length > MAX_PASSWORD_LENGTH

@@ -9,7 +9,8 @@ export const routes = [
     path: '/users/:id/disable_two_factor',
     tag: 'Users',
     summary: "Disable a user's second factor",
-    description: 'For somebody who lost it; not for administrators, oneself among them (403). 400 where there is none.',
+    description:
+      "For users who lost it. Administrators only; 403 for an administrator's account. 400 when the user has none.",
     admin: true,
     input: { id: integer({ min: 0 }), current_password: currentPassword() },
     response: null,

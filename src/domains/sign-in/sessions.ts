@@ -8,13 +8,13 @@ import { notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { sessionCreated } from './events.ts';
 
-/** A session as its person sees it. The cookie's value is nowhere: only its digest is kept. */
+/** A session as its user sees it. The value of the cookie is never stored, only its digest. */
 export interface SessionRow {
   readonly id: number;
   readonly user_id: number;
   readonly ip: string | null;
   readonly user_agent: string | null;
-  /** When the person last proved who they are. */
+  /** When the user last authenticated. */
   readonly authenticated_at: string;
   readonly last_used_at: string;
   readonly expires_at: string;
@@ -32,13 +32,13 @@ const sessionColumns = [
   'created_at',
 ] as const;
 
-/** 43 characters carry 258 bits. */
+/** 43 base64url characters carry 258 bits. */
 const VALUE_LENGTH = 43;
 const MAX_USER_AGENT = 500;
 
 /**
- * Starts a session of somebody who has just proved who they are. `value` is for the cookie `sessionCookieName` and seen
- * only here. It ends when it was not used for as long as the setting `session_expire_delay` says.
+ * Starts a session for a user who has just authenticated. `value` is for the cookie `sessionCookieName` and is returned
+ * only here. The session expires when it is unused for the time in the setting `session_expire_delay`.
  */
 export const startSession = async (
   tx: Tx,
@@ -66,14 +66,14 @@ export const startSession = async (
   return { id, value };
 };
 
-/** Ends the session that this request came with, if it came with one. */
+/** Ends the session of this request, if there is one. */
 export const endSession = async (ctx: Context): Promise<void> => {
   const { credential, userId } = ctx.actor;
   if (credential?.kind !== 'session' || userId === null) return;
   await ctx.transaction((tx) => endSessions(tx, userId, { only: credential.id }));
 };
 
-/** The caller's sessions that have not ended, the newest first. */
+/** Lists the caller's active sessions, newest first. */
 export const listSessions = (ctx: Context): List<SessionRow> => {
   const query = ctx.db
     .selectFrom('sessions')
@@ -83,14 +83,14 @@ export const listSessions = (ctx: Context): List<SessionRow> => {
   return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'desc');
 };
 
-/** Ends one of the caller's sessions, at once and in every process. Throws `not_found` for any other. */
+/** Ends one of the caller's sessions at once, in every process. @throws `not_found` for any other session */
 export const revokeSession = async (ctx: Context, id: number): Promise<void> => {
   const userId = requireUser(ctx);
   const ended = await ctx.transaction((tx) => endSessions(tx, userId, { only: id }));
   if (ended === 0) throw notFound('Session');
 };
 
-/** Ends all sessions of the caller but the one of this request; says how many there were. */
+/** Ends all sessions of the caller except the one of this request. Returns the number of sessions that ended. */
 export const revokeOtherSessions = async (ctx: Context): Promise<number> => {
   const userId = requireUser(ctx);
   return ctx.transaction((tx) => endOtherSessions(tx, userId));

@@ -18,20 +18,20 @@ import { verifySecondFactor } from './two-factor.ts';
 import { agentInWords } from './user-agent.ts';
 
 /**
- * How far somebody has got: to a session, whose `value` is for the cookie, or to one more step. What `pending` says of
- * that step is kept by the browser, sealed, and handed back with what the person typed.
+ * The result of a sign-in step: a session, whose `value` is for the cookie, or one more step. The browser keeps
+ * `pending` sealed and returns it with the user's input for that step.
  */
 export type SignInStep =
   | { readonly step: 'signed_in'; readonly value: string }
   | { readonly step: 'second_factor' | 'new_password'; readonly pending: string };
 
-/** How long a step may take. */
+/** How long a step may take, in seconds. */
 export const STEP_SECONDS = 600;
 
 /**
- * Signs in by password. A deactivated account is opened again by it.
+ * Signs in with a password. Reactivates a deactivated account.
  *
- * @throws as `checkPassword`; `forbidden` where the setting `password_authentication_enabled_for_web` is off
+ * @throws as `checkPassword`; `forbidden` when the setting `password_authentication_enabled_for_web` is off
  */
 export const signIn = async (
   ctx: Context,
@@ -44,10 +44,10 @@ export const signIn = async (
 };
 
 /**
- * Goes on with somebody whom another provider has proved to be the user: a second factor is asked for as ever, but no new
- * password. A deactivated account is opened again by it.
+ * Continues a sign-in after another provider has authenticated the user. It still asks for the second factor, but never
+ * for a new password. Reactivates a deactivated account.
  *
- * @throws `forbidden` with the reason for an account that is closed
+ * @throws `forbidden` with the reason when the account is closed
  */
 export const signInAs = async (ctx: Context, userId: number): Promise<SignInStep> => {
   const { state, two_factor_enabled } = await ctx.db
@@ -61,11 +61,11 @@ export const signInAs = async (ctx: Context, userId: number): Promise<SignInStep
   return { step: 'signed_in', value: await enter(ctx, userId) };
 };
 
-export const NO_PASSWORDS = 'Signing in with a password is turned off here.';
+export const NO_PASSWORDS = 'Signing in with a password is disabled on this hub.';
 
 /**
- * Goes on with a code of the authenticator or a recovery code. Null when the step has expired, or the password was
- * changed meanwhile: signing in begins anew.
+ * Continues with an authenticator code or recovery code. Returns null when the step has expired or the password has
+ * changed since; the user must then start again.
  *
  * @throws `unauthenticated` for a wrong code, `too_many_requests`
  */
@@ -77,7 +77,7 @@ export const signInBySecondFactor = async (ctx: Context, pending: string, code: 
 };
 
 /**
- * Goes on with the new password that had to be chosen. Null as for `signInBySecondFactor`.
+ * Continues with the new password that the user had to choose. Returns null as `signInBySecondFactor` does.
  *
  * @throws `invalid` by attribute
  */
@@ -98,9 +98,9 @@ export const signInWithNewPassword = async (
 };
 
 /**
- * Changes the caller's password and ends his other sessions.
+ * Changes the caller's password and ends their other sessions.
  *
- * @throws `invalid` by attribute, `too_many_requests` when wrong ones were tried before
+ * @throws `invalid` by attribute, `too_many_requests` after too many wrong passwords
  */
 export const changeOwnPassword = async (
   ctx: Context,
@@ -118,7 +118,7 @@ export const changeOwnPassword = async (
   });
 };
 
-/** Notes on the account that its person signed in now, from where the request came. */
+/** Records the time and client address of the sign-in on the account. */
 const recordSignIn = async (tx: Tx, userId: number): Promise<void> => {
   const { ip } = tx.client;
   await sql`
@@ -128,7 +128,7 @@ const recordSignIn = async (tx: Tx, userId: number): Promise<void> => {
     where id = ${userId}`.execute(tx.db);
 };
 
-/** Who has proved who they are is in, unless a new password has to be chosen first. */
+/** Starts the session, unless the user must choose a new password first. */
 const afterProof = async (ctx: Context, userId: number): Promise<SignInStep> => {
   const { password_change_required } = await ctx.db
     .selectFrom('users')
@@ -140,7 +140,7 @@ const afterProof = async (ctx: Context, userId: number): Promise<SignInStep> => 
 };
 
 const enter = async (ctx: Context, userId: number): Promise<string> => {
-  // Another session of this browser, perhaps somebody else's, is over.
+  // Ends the previous session of this browser, which may belong to another user.
   await endSession(ctx);
   const own = await contextOfUser(ctx, userId);
   return own.transaction(async (tx) => {
@@ -159,7 +159,7 @@ const enter = async (ctx: Context, userId: number): Promise<string> => {
   });
 };
 
-/** The request as one of the user who has just proved to be the one who asks: what it causes is told as his doing. */
+/** Returns the request's context with the user who has just authenticated as the actor, so that events name them. */
 const contextOfUser = async (ctx: Context, userId: number): Promise<Context> => {
   const user = await ctx.db
     .selectFrom('users')
@@ -180,8 +180,8 @@ const tellOfNewAddress = async (tx: Tx, userId: number): Promise<void> => {
   if (rows[0]?.known) return;
   const at = tx.clock.now().toISOString().slice(0, 16).replace('T', ' ');
   await tellByMail(tx, userId, {
-    subject: 'Somebody signed in from a new address',
-    what: `your account was signed in to from an address that is new: ${ip} (${agentInWords(userAgent)}), on ${at} UTC.`,
+    subject: 'New sign-in to your account from an unknown address',
+    what: `there was a sign-in to your account from an address that we have not seen before: ${ip} (${agentInWords(userAgent)}), on ${at} UTC.`,
   });
 };
 
@@ -191,7 +191,7 @@ const digestOfNewPassword = async (ctx: Context, userId: number, password: strin
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const { password_hash } = await passwordOf(ctx, userId);
   if (password_hash !== null && (await verifyPassword(password_hash, password))) {
-    throw invalid({ password: ['must not be the one you have'] });
+    throw invalid({ password: ['must differ from the current password'] });
   }
   return hashPassword(password);
 };
@@ -204,7 +204,7 @@ const pendingSchema = z.object({
   user_id: z.number(),
   /** Milliseconds since 1970. */
   until: z.number(),
-  /** Of the password that was right: once it has changed, the step leads nowhere. */
+  /** Identifies the password that was checked. The step expires when the password changes. */
   mark: z.string(),
 });
 type Pending = z.output<typeof pendingSchema>;
@@ -221,7 +221,7 @@ const readPending = async (ctx: Context, step: Pending['step'], text: string): P
   return (await markOf(ctx, pending.user_id)) === pending.mark ? pending.user_id : null;
 };
 
-/** An account that is gone has the mark of no password, which nobody was given. */
+/** A deleted account yields a mark that no step was ever given. */
 const markOf = async (ctx: Context, userId: number): Promise<string> => {
   const row = await ctx.db.selectFrom('users').select('password_hash').where('id', '=', userId).executeTakeFirst();
   return digestToken(row?.password_hash ?? '').toString('base64url');

@@ -6,17 +6,17 @@ import { decrypt, digestToken, encrypt } from '#platform/secrets.ts';
 
 const PERIOD = 30;
 const RECOVERY_CODES = 10;
-/** Neither 0 and o nor 1, i and l: they are copied from paper. */
+/** Without 0, o, 1, i and l, because users copy the codes from paper. */
 const LETTERS = 'abcdefghjkmnpqrstuvwxyz23456789';
 
-/** The secret that an authenticator holds, sealed for the one account. */
+/** Seals an authenticator secret for one account. */
 export const sealSecret = (ctx: Pick<Context, 'services'>, userId: number, secret: string): Buffer =>
   encrypt(ctx.services.secretKey, secret, `otp:${userId}`);
 
 export const openSecret = (ctx: Pick<Context, 'services'>, userId: number, sealed: Buffer): string =>
   decrypt(ctx.services.secretKey, sealed, `otp:${userId}`);
 
-/** 160 random bits in base32, as authenticators take them. */
+/** Returns 160 random bits in base32, the format that authenticators accept. */
 export const newSecret = (): string => new Secret({ size: 20 }).base32;
 
 export const totpOf = (
@@ -32,7 +32,7 @@ export const totpOf = (
     period: PERIOD,
   });
 
-/** The 30-second step of which the code is, within one of now; null for any other code. */
+/** Returns the 30-second step that the code belongs to, at most one step from now, or null for any other code. */
 export const stepOf = (ctx: Pick<Context, 'clock'>, secret: string, code: string): number | null => {
   const token = code.replace(/\s/g, '');
   if (!/^\d{6}$/.test(token)) return null;
@@ -42,9 +42,9 @@ export const stepOf = (ctx: Pick<Context, 'clock'>, secret: string, code: string
 };
 
 /**
- * Whether the code proves the user's second factor: six digits of the authenticator, each 30-second step once and at
- * most one step off, or a recovery code, which is used up. Without a second factor in force: false. Guessing is the
- * caller's to guard.
+ * Whether the code proves the user's second factor. Accepts six digits from the authenticator, at most one 30-second
+ * step off and each step once, or a recovery code, which is used up. Returns false when no second factor is enabled.
+ * The caller must rate-limit guesses.
  */
 export const verifySecondFactor = async (tx: Tx, userId: number, code: string): Promise<boolean> => {
   const user = await tx.db
@@ -68,7 +68,7 @@ export const verifySecondFactor = async (tx: Tx, userId: number, code: string): 
   return used.numDeletedRows > 0n;
 };
 
-/** Makes ten new recovery codes in place of those there were. The only time that they are seen. */
+/** Replaces the recovery codes with ten new ones. Returns them; they cannot be read again. */
 export const replaceRecoveryCodes = async (tx: Tx, userId: number): Promise<readonly string[]> => {
   const codes = Array.from({ length: RECOVERY_CODES }, newRecoveryCode);
   await tx.db.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
@@ -79,7 +79,7 @@ export const replaceRecoveryCodes = async (tx: Tx, userId: number): Promise<read
   return codes;
 };
 
-/** How many are left. */
+/** Returns the number of unused recovery codes. */
 export const countRecoveryCodes = async (ctx: Pick<Context, 'db'>, userId: number): Promise<number> => {
   const { count } = await ctx.db
     .selectFrom('recovery_codes')
@@ -89,11 +89,11 @@ export const countRecoveryCodes = async (ctx: Pick<Context, 'db'>, userId: numbe
   return count;
 };
 
-/** Five groups of five letters: 123 random bits. */
+/** Returns five groups of five characters: 123 random bits. */
 const newRecoveryCode = (): string =>
   Array.from({ length: 25 }, () => LETTERS[randomInt(LETTERS.length)])
     .join('')
     .replace(/(.{5})(?=.)/g, '$1-');
 
-/** Case, dashes and spaces do not count. */
+/** Ignores case, dashes and spaces. */
 const digestOfRecoveryCode = (code: string): Buffer => digestToken(code.toLowerCase().replace(/[\s-]/g, ''));

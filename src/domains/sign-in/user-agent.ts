@@ -1,4 +1,4 @@
-/** The first that fits wins: most browsers claim to be several. */
+/** The first match wins, because most browsers claim to be several. */
 const BROWSERS: readonly (readonly [RegExp, string])[] = [
   [/\bEdgA?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],
@@ -18,7 +18,9 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
   [/\bLinux\b/, 'Linux'],
 ];
 
-/** `Firefox on Linux`: what a person recognises of a `User-Agent`. It is what was claimed, and proves nothing. */
+/**
+ * Describes a `User-Agent` for users, such as `Firefox on Linux`. The header is the client's claim and proves nothing.
+ */
 export const agentInWords = (userAgent: string | null): string => {
   if (!userAgent) return 'an unknown program';
   const browser = BROWSERS.find(([pattern]) => pattern.test(userAgent))?.[1] ?? 'an unknown program';

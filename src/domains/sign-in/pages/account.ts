@@ -17,14 +17,18 @@ import { newPasswordFields } from './sign-in.ts';
 const SESSIONS = '/-/user_settings/active_sessions';
 const PASSWORD = '/-/user_settings/password';
 
-/** What a person can see to here; the pages of other domains among them. */
+/** The links on the account page, including pages of other domains. */
 const PLACES: readonly (readonly [string, string, string])[] = [
   [PASSWORD, 'Password', 'Set a new one'],
-  ['/-/user_settings/two_factor', 'Two-factor authentication', 'A code beside the password, and recovery codes'],
+  [
+    '/-/user_settings/two_factor',
+    'Two-factor authentication',
+    'A code in addition to the password, and recovery codes',
+  ],
   ['/-/user_settings/emails', 'E-mail addresses', 'Add, confirm and remove them'],
   [SESSIONS, 'Active sessions', 'Where you are signed in'],
   ['/-/user_settings/personal_access_tokens', 'Personal access tokens', 'For scripts and git'],
-  ['/-/user_settings/applications', 'Applications', 'Yours, and those you let in'],
+  ['/-/user_settings/applications', 'Applications', 'Yours, and those you have authorised'],
 ];
 
 export const accountPages: readonly Page[] = [
@@ -89,7 +93,7 @@ export const accountPages: readonly Page[] = [
 
 const ADMINISTRATION = html`<h2>Administration</h2>
 <ul class="places">
-<li><a href="/admin/applications">Applications of the hub</a><span>Register them, and see everybody's</span></li>
+<li><a href="/admin/applications">Applications of the hub</a><span>Register applications, and see those of all users</span></li>
 </ul>`;
 
 const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
@@ -110,7 +114,7 @@ const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
 
 const showSessions = async (ctx: Context, visit: Visit, number: number): Promise<PageResponse> => {
   const { items: sessions, ...rest } = await readPage(listSessions(ctx), offsetPage(number, DEFAULT_PER_PAGE));
-  const body = html`<p>Browsers in which you are signed in now. End those that you do not know, then <a href="${PASSWORD}">change your password</a>.</p>
+  const body = html`<p>The browsers in which you are signed in. End any session that you do not recognise, then <a href="${PASSWORD}">change your password</a>.</p>
 !${table(
     'Active sessions',
     ['Program', 'Address', 'Signed in', 'Last used', 'End'],
@@ -161,7 +165,7 @@ const showPassword = async (ctx: Context, visit: Visit, errors: FormErrors): Pro
 !${button('Change the password')}`;
   const body = html`!${errorSummary(errors, LABELS)}
 !${form(visit, PASSWORD, fields)}
-<p class="aside">Your other sessions end when the password changes. Tokens and applications stay as they are.</p>`;
+<p class="aside">Your other sessions end when the password changes. Tokens and applications keep working.</p>`;
   const status = Object.keys(errors).length > 0 ? 422 : 200;
   return visit.show(layout({ title: 'Password', visit, body }), { status });
 };

@@ -17,7 +17,7 @@ const serverOf = ({ services }: Context, provider: string) => {
   return server;
 };
 
-/** Signing in by a directory. */
+/** The page that signs in through a directory. */
 export const ldapPages: readonly Page[] = [
   page({
     method: 'GET',
@@ -69,6 +69,6 @@ const showLdap = (
 !${button('Sign in')}`;
   const body = html`!${errorSummary(errors, LABELS)}
 !${form(visit, pathOf(name), fields)}
-<p class="aside"><a href="/users/sign_in">Sign in in another way</a></p>`;
+<p class="aside"><a href="/users/sign_in">Sign in another way</a></p>`;
   return visit.show(layout({ title: `Sign in with ${label}`, visit, body }), answer(status, headers));
 };

@@ -23,7 +23,7 @@ export const passwordResetPages: readonly Page[] = [
       if (address === '') return showAsk(visit, '', { email: ["can't be blank"] });
       await requestMail(ctx, 'reset_password', address);
       return visit.redirect('/users/sign_in', {
-        notice: 'If an account has this address, a mail with a link is on its way to it. It may take a few minutes.',
+        notice: 'If an account has this address, we will mail it a link. It may take a few minutes.',
       });
     },
   }),
@@ -53,7 +53,7 @@ export const passwordResetPages: readonly Page[] = [
       } catch (error) {
         return showSet(ctx, visit, token, refusalOf(error, 'That did not work.'));
       }
-      // The session of this browser may have been one of those that ended.
+      // The reset may have ended the session of this browser.
       visit.clearSessionCookie();
       return visit.redirect('/users/sign_in', { notice: 'Your password was changed. Sign in with the new one.' });
     },
@@ -75,7 +75,7 @@ const showAsk = (visit: Visit, email: string, errors: FormErrors): PageResponse 
 !${button('Send me a link')}`;
   const body = html`!${errorSummary(errors, { email: 'E-mail address' })}
 !${form(visit, ASK, fields)}
-<p class="aside"><a href="/users/sign_in">Back to signing in</a></p>`;
+<p class="aside"><a href="/users/sign_in">Back to sign-in</a></p>`;
   const wrong = Object.keys(errors).length > 0;
   return visit.show(layout({ title: 'Forgot your password?', visit, body }), wrong ? { status: 422 } : {});
 };
@@ -89,8 +89,8 @@ const showSet = async (
   { errors, status, headers }: ReturnType<typeof refusalOf>,
 ): Promise<PageResponse> => {
   if (!(await canResetPassword(ctx, token))) {
-    const body = html`!${notice('error', 'This link is not valid any more: it works once, for six hours.')}
-<p><a href="${ASK}">Ask for a new one</a></p>`;
+    const body = html`!${notice('error', 'This link is no longer valid. A link works once, for six hours.')}
+<p><a href="${ASK}">Request a new one</a></p>`;
     return visit.show(layout({ title: 'Set a new password', visit, body }), { status: 404 });
   }
   const { minimum_password_length: least } = await getSettings(ctx);

@@ -19,10 +19,10 @@ import {
 const SIGN_IN = '/users/sign_in';
 const SECOND_FACTOR = '/users/sign_in/second_factor';
 const NEW_PASSWORD = '/users/sign_in/new_password';
-/** A sealed cookie: how far somebody has got. */
+/** A sealed cookie with the pending sign-in step. */
 const PENDING = 'millrace_sign_in';
 
-/** Where the person wanted to go; every step hands it on. */
+/** The page that the user wanted. Every step passes it on. */
 const return_to = text().optional();
 
 export const signInPages: readonly Page[] = [
@@ -30,7 +30,7 @@ export const signInPages: readonly Page[] = [
     method: 'GET',
     path: SIGN_IN,
     auth: 'optional',
-    // `again` asks those for their password who are signed in already, but have to prove it anew.
+    // `again` makes signed-in users re-authenticate with their password.
     input: { return_to, again: boolean().default(false) },
     run: (ctx, { return_to: returnTo, again }, visit) =>
       visit.username !== null && !again
@@ -74,7 +74,7 @@ export const signInPages: readonly Page[] = [
         const step = await signInBySecondFactor(ctx, pending, code);
         return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
       } catch (error) {
-        return showSecondFactor(visit, { returnTo, ...refusalOf(error, 'This code is not right.') });
+        return showSecondFactor(visit, { returnTo, ...refusalOf(error, 'This code is wrong.') });
       }
     },
   }),
@@ -123,7 +123,7 @@ export const signInPages: readonly Page[] = [
   }),
 ];
 
-/** On to what comes next, with the cookies that it takes. */
+/** Redirects to the next step and sets its cookies. */
 export const lead = (visit: Visit, step: SignInStep, returnTo: string | undefined): PageResponse => {
   if (step.step !== 'signed_in') {
     visit.seal(PENDING, step.pending, STEP_SECONDS);
@@ -134,7 +134,7 @@ export const lead = (visit: Visit, step: SignInStep, returnTo: string | undefine
   return visit.redirect(localPath(returnTo) ?? '/');
 };
 
-/** Back to the start: a step has expired, or is not one of this browser. */
+/** Redirects to the start when a step has expired or belongs to another browser. */
 export const begin = (visit: Visit, returnTo: string | undefined): PageResponse => {
   visit.forget(PENDING);
   return visit.redirect(withReturn(SIGN_IN, returnTo), { notice: 'That took too long. Please sign in again.' });
@@ -156,7 +156,7 @@ interface Refusal {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What is said beside the form. What is not for the person to mend is thrown on. */
+/** Returns what to show beside the form. Throws errors on that the user cannot fix. */
 export const refusalOf = (error: unknown, wrong: string): Refusal => {
   if (!(error instanceof DomainError)) throw error;
   const { code, message, details } = error;
@@ -201,7 +201,7 @@ const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promis
   return visit.show(page, answer(status, headers));
 };
 
-/** Links to where else people are known. */
+/** Links to the other ways to sign in. */
 const otherWays = ({ services: { config } }: Context, returnTo: string | undefined): string => {
   const ways = config.ldapServers.map(({ name, label }) => ({ path: `/users/auth/ldap/${name}`, label }));
   if (config.samlEntryPoint !== null) ways.push({ path: '/users/auth/saml', label: config.samlLabel });
@@ -226,8 +226,8 @@ const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: S
 !${button('Verify')}`;
   const body = html`!${errorSummary(errors)}
 !${form(visit, SECOND_FACTOR, fields)}
-<p class="aside"><a href="${withReturn(SIGN_IN, returnTo)}">Sign in as somebody else</a></p>`;
-  return visit.show(layout({ title: 'Prove that it is you', visit, body }), answer(status, headers));
+<p class="aside"><a href="${withReturn(SIGN_IN, returnTo)}">Sign in as another user</a></p>`;
+  return visit.show(layout({ title: 'Confirm your identity', visit, body }), answer(status, headers));
 };
 
 const PASSWORD_LABELS = { password: 'New password', password_confirmation: 'New password again' };
@@ -238,7 +238,7 @@ const showNewPassword = async (
   { returnTo, errors, status, headers }: Step,
 ): Promise<PageResponse> => {
   const { minimum_password_length: least } = await getSettings(ctx);
-  const body = html`<p>Your password was set by somebody else, or has to be renewed. Choose your own.</p>
+  const body = html`<p>Your password was set by an administrator or must be renewed. Choose a new one.</p>
 !${errorSummary(errors, PASSWORD_LABELS)}
 !${form(
     visit,
@@ -249,7 +249,7 @@ const showNewPassword = async (
   return visit.show(layout({ title: 'Choose a new password', visit, body }), answer(status, headers));
 };
 
-/** The two fields of a new password. */
+/** Returns the two fields for a new password. */
 export const newPasswordFields = (least: number, errors: FormErrors): string =>
   [
     field({
@@ -271,9 +271,9 @@ export const newPasswordFields = (least: number, errors: FormErrors): string =>
     }),
   ].join('\n');
 
-/** Browsers hold a redirect that answers a form to `form-action`: to another host people are led by a refresh. */
+/** Browsers apply `form-action` to a redirect that answers a form. So a refresh leads the user to another host. */
 const showSignedOut = (visit: Visit, target: string): PageResponse => {
-  const body = html`<p>You have signed out. <a href="${target}">Go on to ${target}</a></p>`;
+  const body = html`<p>You have signed out. <a href="${target}">Continue to ${target}</a></p>`;
   return visit.show(layout({ title: 'Signed out', visit, body }), { headers: { Refresh: `0; url=${target}` } });
 };
 

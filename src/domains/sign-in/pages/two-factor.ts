@@ -39,7 +39,7 @@ export const twoFactorPages: readonly Page[] = [
         const run = change === 'enable' ? enableTwoFactor : regenerateRecoveryCodes;
         return showRecoveryCodes(visit, await run(ctx, { password, code }));
       } catch (error) {
-        return showTwoFactor(ctx, visit, refusalOf(error, 'The password or the code is not right'));
+        return showTwoFactor(ctx, visit, refusalOf(error, 'The password or the code is wrong'));
       }
     },
   }),
@@ -93,12 +93,12 @@ const enrolment = (
 
 const demandInWords = ({ graceUntil }: Demand): string =>
   graceUntil === null
-    ? 'This hub asks for a second factor: enable it to go on.'
-    : `This hub asks for a second factor: enable it before ${graceUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`;
+    ? 'This hub requires a second factor. Enable it to continue.'
+    : `This hub requires a second factor. Enable it before ${graceUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`;
 
 const inForce = (visit: Visit, left: number, errors: FormErrors): string => html`!${errorSummary(errors)}
 <p>Two-factor authentication is enabled: signing in asks for a code of your authenticator.</p>
-<p>!${html`${left === 1 ? 'One recovery code is' : `${left} recovery codes are`} left.`} Each signs you in once when your authenticator is not at hand.</p>
+<p>!${html`${left === 1 ? 'One recovery code is' : `${left} recovery codes are`} left.`} Each one signs you in once when you do not have your authenticator.</p>
 <h2>Change it</h2>
 !${form(
   visit,
@@ -126,6 +126,6 @@ const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse
 <ul aria-label="Recovery codes">
 !${codes.map((code) => html`<li><code>${code}</code></li>`).join('\n')}
 </ul>
-<p><a href="/">I have kept them: go on</a></p>`;
+<p><a href="/">I have saved them: continue</a></p>`;
   return visit.show(layout({ title: 'Recovery codes', visit, body }));
 };
