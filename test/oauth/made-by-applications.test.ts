@@ -476,13 +476,13 @@ it('is shown on the pages, with what goes when an application is shut out', asyn
   const visitor = new Visitor(app().url);
   await visitor.signIn(app().root.username);
   expect((await visitor.get('/-/user_settings/applications')).text).toMatch(/Intruder .*? 1, revoked with it/);
-  expect((await visitor.get(`/admin/applications/${id}`)).text).toContain('Made by the application Intruder');
+  expect((await visitor.get(`/admin/applications/${id}`)).text).toContain('Created by the application Intruder');
   await visitor.post(`/-/user_settings/applications/${application.id}/revoke`);
   expect((await visitor.get(`/admin/applications/${id}`)).status).toBe(404);
 
   const proxy = await letIn(app().root, 'api');
   await proxy.client.post(`/users/${app().root.id}/personal_access_tokens`, { name: 'proxy', scopes: ['k8s_proxy'] });
   expect((await visitor.get('/-/user_settings/personal_access_tokens')).text).toMatch(
-    /proxy\s*Made by the application Intruder/,
+    /proxy\s*Created by the application Intruder/,
   );
 });

@@ -161,7 +161,7 @@ describe('tokens of people', () => {
     await tonight();
     const mails = await mailsTo(app(), `${user.username}@example.com`);
     expect(mails).toHaveLength(1);
-    expect(mails[0]?.subject).toBe('A personal access token of yours is about to expire');
+    expect(mails[0]?.subject).toBe('One of your personal access tokens is about to expire');
     expect(mails[0]?.text).toContain('"laptop"');
     expect(mails[0]?.text).not.toContain(made.body.token);
     expect(await noticesOf(made.body.id)).toEqual([]);

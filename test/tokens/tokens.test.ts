@@ -129,7 +129,7 @@ describe('creating tokens for oneself', () => {
       .graphql(mutation, { input: { name: 'g', scopes: ['sudo'] } });
     expect(more.data.personalAccessTokenCreate).toMatchObject({
       token: null,
-      errors: ['Scopes can only contain what the token in use opens itself'],
+      errors: ['Scopes can only contain scopes of the token in use'],
     });
   });
 
@@ -142,7 +142,7 @@ describe('creating tokens for oneself', () => {
     const created = await byApplication('/api/graphql', { query: mutation });
     expect(created.body.data.personalAccessTokenCreate).toEqual({
       token: null,
-      errors: ['Scopes can only be k8s_proxy where an application asks for the token'],
+      errors: ['Scopes can only be k8s_proxy when an application requests the token'],
     });
     const { body: own } = await admin().post(`/users/${user.id}/personal_access_tokens`, {
       name: 'o',
@@ -162,10 +162,7 @@ describe('creating tokens for oneself', () => {
     const narrow = app().as(app().root, ['api', 'read_user']);
     for (const scope of ['sudo', 'admin_mode']) {
       const { status, body } = await narrow.post(path, { name: 'more', scopes: ['api', scope] });
-      expect([status, body]).toEqual([
-        400,
-        { message: { scopes: ['can only contain what the token in use opens itself'] } },
-      ]);
+      expect([status, body]).toEqual([400, { message: { scopes: ['can only contain scopes of the token in use'] } }]);
     }
     expect((await admin().get(`/personal_access_tokens?user_id=${other.id}`)).body).toEqual([]);
     expect((await narrow.post(path, { name: 'as much', scopes: ['api', 'read_user'] })).status).toBe(201);

@@ -24,7 +24,7 @@ import { Presumption } from '#platform/presumption.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { revokeFamily } from './commands.ts';
 
-/** What a request may carry; rest/auth.ts reads it. */
+/** The credential of a request, as rest/auth.ts reads it. */
 type Credential =
   | { readonly kind: 'none' }
   | { readonly kind: 'token'; readonly value: string }
@@ -32,26 +32,25 @@ type Credential =
   | { readonly kind: 'session'; readonly value: string }
   | { readonly kind: 'job_token'; readonly value: string };
 
-/** What is known of a request before it is known whose it is. */
+/** The parts of a request that authentication needs. */
 interface AuthenticationRequest {
   readonly method?: string;
   readonly route?: string;
   readonly ip?: string;
   readonly requestId?: string;
   readonly userAgent?: string | null;
-  /** The id or name of the user whom an administrator wants to act as. */
+  /** The id or name of the user whom an administrator wants to impersonate. */
   readonly sudo: string | null;
-  /** The query carries a credential, which a setting may forbid: queries end up in logs. */
+  /** Whether the query carries a credential. A setting may forbid this, because queries end up in logs. */
   readonly tokenInQuery?: boolean;
 }
 
 /**
- * Finds out who calls (conventions §5). With HTTP Basic the password is a token, whatever the name. Whatever is remembered
- * between requests (`presume`), the database confirms: a token that was revoked, or a user who was blocked, is refused from
- * the next one on.
+ * Identifies the caller (conventions §5). With HTTP Basic the password is a token, whatever the user name. The database
+ * confirms every cached identity (`presume`), so a revoked token or a blocked user is refused from the next request on.
  *
- * @throws `unauthenticated` for a credential nobody has, `invalid_token` for one that ran out, `forbidden` for closed
- * accounts and for sudo by others than administrators, `insufficient_scope` and `not_found` for sudo
+ * @throws `unauthenticated` for an unknown credential, `invalid_token` for a revoked or expired one, `forbidden` for
+ * closed accounts and for sudo by a caller who is not an administrator, `insufficient_scope` and `not_found` for sudo
  */
 export const authenticate = async (
   services: Services,
@@ -71,7 +70,7 @@ const identify = async (
     if (sudo !== null) throw unauthenticated();
     return anonymous;
   }
-  // Jobs, and so their tokens, are not here yet.
+  // Job tokens are not supported yet.
   if (credential.kind === 'job_token') throw unauthenticated();
   const actor =
     credential.kind === 'session'
@@ -82,9 +81,9 @@ const identify = async (
 };
 
 /**
- * Finds out who clones or pushes: the password is a token or, where the setting `password_authentication_enabled_for_git`
- * allows it, the account's own. Guessing passwords is guarded as it is for signing in; tokens go on working meanwhile, or
- * anyone could shut anyone out.
+ * Identifies the caller of git over HTTP. The password is a token or, if the setting
+ * `password_authentication_enabled_for_git` is on, the password of the account. Password guesses are rate-limited as
+ * for sign-in. Tokens keep working during a lock, so that nobody can lock other users out.
  *
  * @throws as `authenticate`; `too_many_requests`
  */
@@ -101,30 +100,30 @@ const identifyGit = async (
 ): Promise<Actor> => {
   const actor = await actorOfToken(services, password);
   if (actor) return actor;
-  // The name that says that the password is a token: machines that come with an old one do not guess passwords, and
-  // must not have their whole address shut out.
+  // This name marks the password as a token. A machine with an old token is not guessing passwords, and must not get
+  // its whole address locked out.
   if (username === TOKEN_USERNAME) throw unauthenticated();
   const { password_authentication_enabled_for_git: allowed } = await getSettings({ services });
   if (!allowed || username === '' || username.includes('\0')) throw unauthenticated();
   const account = await checkPassword({ services, db: services.db, client }, { login: username, password });
-  // A second factor cannot be asked for here; such users take a token.
+  // Git cannot ask for a second factor, so these users must use a token.
   if (account.two_factor_enabled) throw unauthenticated();
-  if (account.password_change_required) throw forbidden('Your password has to be changed on the pages first.');
+  if (account.password_change_required) throw forbidden('You must first change your password on the web.');
   noteActivity(services, account.id);
   return actorOfAccount({ ...account, user_id: account.id }, null, null);
 };
 
-/** Specification 2 §5. */
+/** The user name that marks the password as a token (specification 2 §5). */
 const TOKEN_USERNAME = 'oauth2';
 
-/** The caller at an address, and what the networks of groups keep them out of there. */
+/** Adds the client address to the actor, and the groups whose IP restrictions exclude it. */
 const comingFrom = async (services: Services, actor: Actor, address: string | null): Promise<Actor> => {
   const located = { ...actor, address };
   const [judged] = await withClosedGroups(services, [located]);
   return judged ?? located;
 };
 
-/** The user as an actor without a token, or null when the account is closed or gone. */
+/** Returns the user as an actor without a token, or null when the account is closed or deleted. */
 export const actorFor = async (services: Services, userId: number): Promise<Actor | null> => {
   const { rows } = await services.pool.query<Account>(
     'select id as user_id, username, is_admin, external, state from users where id = $1',
@@ -135,8 +134,9 @@ export const actorFor = async (services: Services, userId: number): Promise<Acto
 };
 
 /**
- * Which of the actors (their indexes) could still come in as they once did: their token or session is neither revoked nor
- * expired, their account is open, and they are administrators or external users as they were then. One statement for all.
+ * Returns the indexes of the actors who could still authenticate as before: their token or session is neither revoked
+ * nor expired, their account is open, and their administrator and external flags are unchanged. Runs one statement for
+ * all actors.
  */
 export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
   const valid = new Set<number>();
@@ -169,7 +169,7 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
   return valid;
 };
 
-// An administrator's token may stand for someone else (sudo).
+// An administrator's token may act for another user (sudo).
 const STILL_VALID = `
   select w.n from unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[])
     with ordinality as w (user_id, kind, credential_id, admin, external, n)
@@ -195,26 +195,27 @@ interface Account {
 interface FoundRow extends Account {
   readonly kind: ActorCredential['kind'];
   readonly id: number;
-  /** Null for a session, which is not restricted. */
+  /** Null for a session, which has no scope restriction. */
   readonly scopes: string[] | null;
   readonly revoked: boolean;
   readonly expired: boolean;
   readonly impersonation: boolean;
   readonly holder_id: number;
   readonly origin_id: string | null;
-  /** Of a token that was rotated into another: what they all have in common. */
+  /** Shared by all tokens that were rotated from one another. Set on a token that was already rotated. */
   readonly rotated_family: string | null;
-  /** Its use, or that the user is about, has not been noted lately. */
+  /** Whether its last use, or the activity of its user, was not recorded recently. */
   readonly stale: boolean;
 }
 
-/** A token with the versions of its row and of its user's, as platform/db/row-cache.ts tells them. */
+/** A token with the row versions of the token and its user, as platform/db/row-cache.ts returns them. */
 interface FoundToken extends FoundRow {
   readonly kind: 'token' | 'oauth_token';
   readonly version: readonly [xmin: string, ctid: string, userXmin: string, userCtid: string];
 }
 
-// On the way of every request: one round trip, by index. Expiry is the database's time, as all processes share it.
+// Every request runs this: one round trip, by index. The database decides expiry, because all processes share its
+// clock.
 const STALE = `(c.last_used_at is null or c.last_used_at < now() - interval '1 minute'
       or u.last_activity_on is distinct from current_date)`;
 
@@ -242,7 +243,7 @@ const FIND_SESSION = `
 
 const actorOfToken = async (services: Services, value: string, route = ''): Promise<Actor | null> => {
   const digest = digestToken(value);
-  // Until it is admitted again: nothing is done in vain for one that is refused, however often it comes.
+  // Forget the token until it is accepted again, so that a refused token costs no cache checks.
   admitted.get(services)?.delete(keyOf(digest));
   const { rows } = await services.pool.query<FoundToken>(FIND_TOKEN, [digest]);
   const [token] = rows;
@@ -276,7 +277,7 @@ const refusalBySettings = async (
 };
 
 const MAX_REMEMBERED = 2_000;
-/** Tokens that were admitted, by their digest: what is presumed of the next request. */
+/** Cache of accepted tokens by digest. `presume` uses it for the next request. */
 const admitted = new WeakMap<Services, Map<string, FoundToken>>();
 
 const remember = (services: Services, digest: Buffer, token: FoundToken): void => {
@@ -290,8 +291,8 @@ const remember = (services: Services, digest: Buffer, token: FoundToken): void =
 const keyOf = (digest: Buffer): string => digest.toString('latin1');
 
 /**
- * Who calls, as long as neither the row of his token nor his own has changed since it was looked up: whether that is so is
- * the presumption to confirm. Null where nothing can be presumed.
+ * Returns the caller from the cache, with a presumption that the caller must confirm: neither the row of the token nor
+ * that of its user has changed since. Returns null when the cache has no entry.
  */
 export const presume = async (
   services: Services,
@@ -317,13 +318,13 @@ const UNCHANGED: Readonly<Record<FoundToken['kind'], string>> = {
   oauth_token: unchangedIn('oauth_access_tokens', 'c.expires_at > now()'),
 };
 
-/** Where a token that was rotated before tells that one of two holders of it is not its user. */
+/** The routes where an already rotated token shows that the token has leaked. */
 const ROTATING: ReadonlySet<string> = new Set([
   '/api/v4/personal_access_tokens/self/rotate',
   '/api/v4/personal_access_tokens/:id/rotate',
 ]);
 
-/** A session that ended leaves its cookie in the browser: who comes with it is nobody, which is no error. */
+/** An ended session leaves its cookie in the browser. Such a request is anonymous, which is not an error. */
 const actorOfSession = async (services: Services, value: string): Promise<Actor | null> => {
   const { rows } = await services.pool.query<FoundRow>(FIND_SESSION, [digestToken(value)]);
   const [session] = rows;
@@ -367,13 +368,13 @@ const FIND_ACCOUNT = `
   select id as user_id, username, is_admin, external, state from users
   where case when $1::bigint is null then lower(username) = lower($2) else id = $1 end`;
 
-/** Marks of tokens and sessions whose use is being noted right now: a burst of requests writes it once. */
+/** The tokens and sessions whose use is being recorded, so that a burst of requests writes it once. */
 const noting = new WeakMap<Services, Set<string>>();
 
-/** Notes beside the request when a token or session was last used, and that its user is about (specification 2 §4.1). */
+/** Records in the background when a credential was last used and that its user is active (specification 2 §4.1). */
 const noteUse = (services: Services, userId: number, { kind, id }: ActorCredential): void =>
   note(services, `${kind} ${id}`, async () => {
-    // Sessions end when they were not used for so long.
+    // The use of a session also extends it.
     const { session_expire_delay: minutes } = await getSettings({ services });
     await services.pool.query(USED[kind], kind === 'session' ? [id, userId, minutes] : [id, userId]);
   });
@@ -391,7 +392,7 @@ const note = (services: Services, mark: string, write: () => Promise<unknown>): 
   if (busy.has(mark)) return;
   busy.add(mark);
   write()
-    .catch((error: unknown) => services.log.warn({ err: error }, 'the use of a credential could not be noted'))
+    .catch((error: unknown) => services.log.warn({ err: error }, 'Could not record the use of a credential'))
     .finally(() => busy.delete(mark));
 };
 

@@ -16,20 +16,22 @@ export interface NewToken {
   readonly name: string;
   readonly scopes: readonly string[];
   readonly description?: string | null | undefined;
-  /** `YYYY-MM-DD`, the day at whose beginning it ends; null is never, where the settings allow it; by default as late as they allow. */
+  /**
+   * `YYYY-MM-DD`. The token expires when this day begins. Null means never, if the settings allow it. Defaults to the
+   * latest day that the settings allow.
+   */
   readonly expires_at?: string | null | undefined;
 }
 
 export interface CreatedToken extends TokenRow {
-  /** The only time that it is seen. */
+  /** Returned only here. */
   readonly token: string;
 }
 
 /**
- * Makes a personal access token for a user: for oneself, or by administrators for anyone. Whoever came with a token
- * hands out no scope that this one does not open: neither to himself nor, as an administrator, to somebody else.
- * Applications that were let in make none for whom they act for, but for the Kubernetes proxy, and for other people only
- * with the scope `sudo`.
+ * Creates a personal access token for the caller or, for administrators, for any user. A caller with a token cannot
+ * grant a scope that this token does not have. An OAuth application cannot create a token for its own user, except for
+ * the Kubernetes proxy, and needs the scope `sudo` to create one for another user.
  *
  * @throws `forbidden`, `not_found` (User), `invalid` by attribute
  */
@@ -37,7 +39,7 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
   const self = requireUser(ctx);
   if (userId !== self && !ctx.actor.isAdmin) throw forbidden();
   if (wouldOutlive(ctx, userId) && !input.scopes.every((scope) => scope === 'k8s_proxy')) {
-    throw invalid({ scopes: ['can only be k8s_proxy where an application asks for the token'] });
+    throw invalid({ scopes: ['can only be k8s_proxy when an application requests the token'] });
   }
   const owner = await getUser(ctx, userId);
   requireSudoOfApplication(ctx, owner);
@@ -48,8 +50,8 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
 };
 
 /**
- * An application gets a token of another person, by an administrator, only where that administrator has let it act as
- * anyone: by the scope `sudo`. Service accounts are nobody's person.
+ * Requires the scope `sudo` when an application creates a token for another person on behalf of an administrator.
+ * Without it the administrator has not allowed the application to act as other users. Service accounts are exempt.
  *
  * @throws `insufficient_scope`
  */
@@ -59,15 +61,15 @@ const requireSudoOfApplication = (ctx: Context, owner: Pick<UserRow, 'id' | 'use
 };
 
 /**
- * Whether an application would get a token of the very user that it acts for: that would go on once he had shut it out,
- * or its own token had run out.
+ * Whether an application would get a token of the user it acts for. That token would survive the revocation or expiry
+ * of the application's own token.
  */
 const wouldOutlive = ({ actor: { credential, userId } }: Context, ownerId: number): boolean =>
   credential?.kind === 'oauth_token' && ownerId === userId;
 
 const OUTLIVES = 'an application cannot take over a token that would outlive its own';
 
-/** Makes a token of a bot, where the caller may administer it. @throws `invalid` by attribute */
+/** Creates a token for a bot. The caller must have checked the permission. @throws `invalid` by attribute */
 export const createBotToken = async (ctx: Context, botId: number, input: NewToken): Promise<CreatedToken> => {
   const settings = await getSettings(ctx);
   if (settings.disable_personal_access_tokens) throw forbidden(DISABLED);
@@ -76,9 +78,9 @@ export const createBotToken = async (ctx: Context, botId: number, input: NewToke
 };
 
 /**
- * Makes a token with which administrators act as the user, who does not see it (specification 2 §4.1).
+ * Creates a token with which administrators act as the user. The user does not see it (specification 2 §4.1).
  *
- * @throws `forbidden`, also where the setting `impersonation_enabled` is off, `not_found` (User), `invalid` by attribute
+ * @throws `forbidden`, also when the setting `impersonation_enabled` is off, `not_found` (User), `invalid` by attribute
  */
 export const createImpersonationToken = async (
   ctx: Context,
@@ -120,7 +122,7 @@ const insertChecked = async (
   else if (!scopes.every((scope) => available.includes(scope))) {
     errors.scopes = ['can only contain available scopes'];
   } else if (!scopes.every((scope) => mayGrant(ctx.actor.scopes, scope))) {
-    errors.scopes = ['can only contain what the token in use opens itself'];
+    errors.scopes = ['can only contain scopes of the token in use'];
   }
   if (problem !== null) errors.expires_at = [problem];
   if (Object.keys(errors).length > 0) throw invalid(errors);
@@ -133,8 +135,9 @@ const insertChecked = async (
 };
 
 /**
- * When a new token of the user ends: as wanted, where the settings allow it; null is never, and what is left open is
- * `days` from today, by default as late as they allow. `problem` says what is wrong with a wish.
+ * Decides when a new token of the user expires. Null means never, if the settings allow it. Undefined means `days` from
+ * today, at most the longest lifetime that the settings allow, which is also the default. `problem` says why a
+ * requested day is refused.
  */
 const lifetimeOf = async (
   ctx: Context,
@@ -154,7 +157,9 @@ const lifetimeOf = async (
   return { expires_at, problem };
 };
 
-/** Whether tokens of the user must end: of service accounts their group decides, or the settings where they have none. */
+/**
+ * Whether tokens of the user must expire. For a service account its group decides, or the settings if it has no group.
+ */
 const mustExpire = async (ctx: Context, settings: Settings, userId: number): Promise<boolean> => {
   const { rows } = await sql<{ user_type: string; enforced: boolean | null }>`
     select u.user_type, n.service_access_tokens_expiration_enforced as enforced
@@ -168,11 +173,11 @@ interface TokenToInsert extends NewToken {
   readonly user_id: number;
   readonly value: string;
   readonly impersonation?: boolean;
-  /** Of the token that this one comes in place of. */
+  /** The family of the token that this one replaces. */
   readonly family_id?: string;
 }
 
-/** Stores the digest of a token whose owner and scopes have been settled. */
+/** Stores the digest of a token. The caller has decided on owner and scopes. */
 export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRow> => {
   const row = await tx.db
     .insertInto('personal_access_tokens')
@@ -193,14 +198,20 @@ export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRo
   return row;
 };
 
-/** Revokes one of the caller's own tokens, or for administrators anyone's, at once. Again is fine. */
+/**
+ * Revokes one of the caller's tokens at once; administrators can revoke anyone's. Repeating the request is not an
+ * error.
+ */
 export const revokeToken = async (ctx: Context, id: number): Promise<TokenRow> => revoke(ctx, await getToken(ctx, id));
 
-/** Revokes a token of a bot, where the caller may administer it. Again is fine. @throws `not_found` (PersonalAccessToken) */
+/**
+ * Revokes a token of a bot. The caller must have checked the permission. Repeating it is not an error. @throws
+ * `not_found` (PersonalAccessToken)
+ */
 export const revokeBotToken = async (ctx: Context, botId: number, id: number): Promise<TokenRow> =>
   revoke(ctx, await getBotToken(ctx, botId, id));
 
-/** Revokes the token that this request came with. */
+/** Revokes the token of this request. */
 export const revokeCurrentToken = async (ctx: Context): Promise<TokenRow> => revoke(ctx, await getCurrentToken(ctx));
 
 const revoke = (ctx: Context, { id }: TokenRow): Promise<TokenRow> =>
@@ -219,10 +230,11 @@ const revoke = (ctx: Context, { id }: TokenRow): Promise<TokenRow> =>
 const ROTATED_TOKEN_DAYS = 7;
 
 /**
- * Puts a new token in place of one, with its name, scopes and user, and revokes the old one. Without `expires_at` the new
- * one ends in a week. Nobody gets hold of more than the token in use opens, unless it is that token that is rotated.
+ * Replaces a token with a new one of the same name, scopes and user, and revokes the old one. Without `expires_at` the
+ * new token expires in a week. The new token cannot have more scopes than the token in use, unless that is the token
+ * being rotated.
  *
- * @throws `not_found` (PersonalAccessToken), `forbidden`, `bad_request` for one that is revoked or expired, `invalid`
+ * @throws `not_found` (PersonalAccessToken), `forbidden`, `bad_request` when it is revoked or expired, `invalid`
  */
 export const rotateToken = async (
   ctx: Context,
@@ -233,7 +245,7 @@ export const rotateToken = async (
   return rotate(ctx, row, wanted);
 };
 
-/** The same for a token of a bot, where the caller may administer it. @throws as `rotateToken` */
+/** Rotates a token of a bot. The caller must have checked the permission. @throws as `rotateToken` */
 export const rotateBotToken = async (
   ctx: Context,
   botId: number,
@@ -252,12 +264,12 @@ const rotate = async (
   if (problem !== null) throw invalid({ expires_at: [problem] });
   const value = settings.personal_access_token_prefix + randomToken();
   return ctx.transaction(async (tx) => {
-    // First: whoever ends the authorization locks it before its tokens.
+    // Comes first: code that ends the authorization locks it before its tokens.
     await provenance(tx);
     const row = await lockToken(tx, id);
     const { credential, scopes } = ctx.actor;
     const isOwn = credential?.kind === 'token' && credential.id === id;
-    // Who came by sudo holds the administrator's token, and must not change it in another's name.
+    // With sudo the token belongs to the administrator, and the request must not change it in another user's name.
     if (isOwn && row.user_id !== ctx.actor.userId) throw forbidden();
     if (wouldOutlive(ctx, row.user_id)) throw forbidden(OUTLIVES);
     if (!isOwn && !row.scopes.every((scope) => mayGrant(scopes, scope))) throw forbidden(WIDER);
@@ -273,11 +285,11 @@ const rotate = async (
   });
 };
 
-const WIDER = 'the token opens more than the one in use';
+const WIDER = 'the token has more scopes than the token in use';
 
 /**
- * Revokes all tokens that were rotated into one another: somebody who held an old one has tried to rotate it again, so
- * it had been copied, by him or by whoever holds the newest.
+ * Revokes all tokens of a rotation family. Call it when somebody tries to rotate an already rotated token: either that
+ * token or the newest one has been stolen.
  */
 export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
   ctx.transaction(async (tx) => {
@@ -291,7 +303,7 @@ export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
     for (const row of rows) tx.emit(tokenRevoked, told(row));
   });
 
-/** Revokes all tokens that were made through the authorizations. */
+/** Revokes all tokens that were created through the authorizations. */
 export const revokeMadeThrough = async (tx: Tx, originIds: readonly string[]): Promise<void> => {
   const rows = await tx.db
     .updateTable('personal_access_tokens')
@@ -311,7 +323,7 @@ const lockToken = (tx: Tx, id: number) =>
     .forUpdate()
     .executeTakeFirstOrThrow();
 
-/** Of impersonation tokens administrators alone hear. */
+/** Only administrators receive the events of impersonation tokens. */
 const told = ({ id, user_id, name, scopes, expires_at, impersonation, created_by_id, origin }: TokenRow) => ({
   subject: { type: 'PersonalAccessToken', id },
   user_ids: impersonation ? [] : [user_id],

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
 
-/** The OAuth application through which something was made, and who had let it in. */
+/** The OAuth application through which something was created, and the user who authorised it. */
 export const originPayload = z.object({
   application_id: z.number().nullable(),
   application_name: z.string().nullable(),

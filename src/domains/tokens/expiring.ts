@@ -5,24 +5,24 @@ import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 
-/** A token that is about to end. */
+/** A token that is about to expire. */
 export interface ExpiringToken {
   readonly id: number;
   readonly user_id: number;
   readonly name: string;
   readonly created_at: string;
-  /** A day. */
+  /** The expiry day. */
   readonly expires_at: string;
-  /** The notice that is due: so many days before the end. */
+  /** The notice that is due, in days before expiry. */
   readonly days: number;
 }
 
 const BATCH = 500;
 
 /**
- * Hands the tokens to `tell` that a notice is due of, each in the transaction that marks it as told: nobody is told twice,
- * whatever dies and however often it runs. A day that was missed is made up for by the notice that is due by then. No
- * notice is due that would have come before the token was made.
+ * Passes the tokens with a due notice to `tell`, in the transaction that marks them. So no notice is sent twice, even
+ * after a crash or a repeated run. If a day was missed, the next run sends the notice that is due by then. A notice
+ * whose day was before the creation of the token is never due.
  */
 export const tellOfExpiring = async (
   ctx: Context,
@@ -55,7 +55,7 @@ export const tellOfExpiring = async (
 
 const MAIL_DAYS = [7] as const;
 
-/** The job `tokens.expiring`: mails people seven days before one of their tokens ends. */
+/** The job `tokens.expiring`: mails users seven days before one of their tokens expires. */
 export const mailExpiring = defineJob({
   name: 'tokens.expiring',
   input: z.object({}).strict(),
@@ -76,7 +76,7 @@ const mailOwners = async (tx: Tx, tokens: readonly ExpiringToken[]): Promise<voi
     if (!owner) continue;
     sendMail(tx, {
       to: owner.email,
-      subject: 'A personal access token of yours is about to expire',
+      subject: 'One of your personal access tokens is about to expire',
       text: `Hello ${owner.username},
 
 your personal access token "${name}" ends on ${expires_at}, at midnight UTC.

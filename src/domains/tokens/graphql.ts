@@ -12,26 +12,26 @@ import type { CredentialOrigin } from './origins.ts';
 import { getCurrentToken, getToken, listImpersonationTokens, listTokens, type TokenRow } from './queries.ts';
 
 export const CredentialOriginRef = builder.objectRef<CredentialOrigin>('CredentialOrigin').implement({
-  description: 'The OAuth application through which a credential was made, directly or by a credential that it made.',
+  description: 'The OAuth application that created a credential, directly or through a credential that it had created.',
   fields: (t) => ({
     applicationId: t.field({
       type: 'OauthApplicationID',
       nullable: true,
-      description: 'Null where a password was exchanged for a token without an application.',
+      description: 'Null when a password was exchanged for a token without an application.',
       resolve: (origin) => origin.application_id,
     }),
-    applicationName: t.exposeString('application_name', { nullable: true, description: 'As it was called then.' }),
+    applicationName: t.exposeString('application_name', { nullable: true, description: 'Its name at that time.' }),
     authorizedBy: t.field({
       type: UserRef,
       nullable: true,
-      description: 'Who had let it in; null where they are gone.',
+      description: 'The user who authorised it. Null when their account was deleted.',
       resolve: ({ authorized_by_id }, _args, ctx) => loadUser(ctx, authorized_by_id),
     }),
   }),
 });
 
 export const PersonalAccessTokenRef = builder.objectRef<TokenRow>('PersonalAccessToken').implement({
-  description: 'A token that acts for its user. Its value is told once, when it is made.',
+  description: 'A token that acts for its user. Its value is returned once, at creation.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (token) => gid('PersonalAccessToken', token.id) }),
     name: t.exposeString('name', { nullable: false }),
@@ -41,7 +41,7 @@ export const PersonalAccessTokenRef = builder.objectRef<TokenRow>('PersonalAcces
     revoked: t.exposeBoolean('revoked', { nullable: false }),
     impersonation: t.exposeBoolean('impersonation', {
       nullable: false,
-      description: 'Made by an administrator to act as the user, who does not see it.',
+      description: 'Whether an administrator created it to act as the user, who does not see it.',
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: true }),
@@ -50,7 +50,7 @@ export const PersonalAccessTokenRef = builder.objectRef<TokenRow>('PersonalAcces
     createdBy: t.field({
       type: UserRef,
       nullable: true,
-      description: 'Null where that is not known, or they are gone.',
+      description: 'Null when unknown or deleted.',
       resolve: ({ created_by_id }, _args, ctx) => (created_by_id === null ? null : loadUser(ctx, created_by_id)),
     }),
     origin: t.expose('origin', { type: CredentialOriginRef, nullable: true }),
@@ -71,7 +71,7 @@ builder.interfaceField(UserRef, 'personalAccessTokens', (t) =>
     {
       type: PersonalAccessTokenRef,
       nullable: true,
-      description: "The user's own, and administrators', to see.",
+      description: 'Visible to the user and to administrators.',
       args: {
         state: t.arg({ type: TokenState }),
         revoked: t.arg.boolean(),
@@ -108,7 +108,7 @@ builder.interfaceField(UserRef, 'impersonationTokens', (t) =>
     {
       type: PersonalAccessTokenRef,
       nullable: true,
-      description: 'For administrators to see.',
+      description: 'Visible to administrators.',
       args: { state: t.arg({ type: TokenState }) },
       resolve: async (user, args, ctx, info) =>
         ctx.actor.isAdmin
@@ -123,7 +123,7 @@ builder.queryField('personalAccessToken', (t) =>
   t.field({
     type: PersonalAccessTokenRef,
     nullable: true,
-    description: 'A token of the caller, for administrators of anyone; without an id the one of this request.',
+    description: 'A token of the caller or, for administrators, of any user. Without an id, the token of this request.',
     args: { id: t.arg({ type: 'PersonalAccessTokenID' }) },
     resolve: (_root, { id }, ctx) => {
       if (ctx.actor.userId === null) return null;
@@ -134,7 +134,7 @@ builder.queryField('personalAccessToken', (t) =>
 );
 
 mutationField('personalAccessTokenCreate', {
-  description: 'Makes a token for the caller or, by administrators, for another user.',
+  description: 'Creates a token for the caller. Administrators can create one for another user.',
   input: (t) => ({
     name: t.string({ required: true }),
     description: t.string(),
@@ -155,7 +155,7 @@ mutationField('personalAccessTokenCreate', {
 });
 
 mutationField('personalAccessTokenRevoke', {
-  description: 'Revokes a token; without an id the one of this request.',
+  description: 'Revokes a token. Without an id, revokes the token of this request.',
   input: (t) => ({ id: t.field({ type: 'PersonalAccessTokenID' }) }),
   payload: { personalAccessToken: PersonalAccessTokenRef },
   run: async (ctx, { id }) => ({
@@ -164,10 +164,10 @@ mutationField('personalAccessTokenRevoke', {
 });
 
 mutationField('personalAccessTokenRotate', {
-  description: 'Revokes a token and makes a new one in its place; without an id the one of this request.',
+  description: 'Revokes a token and creates a new one in its place. Without an id, rotates the token of this request.',
   input: (t) => ({
     id: t.field({ type: 'PersonalAccessTokenID' }),
-    expiresAt: t.field({ type: 'Date', description: 'In a week by default.' }),
+    expiresAt: t.field({ type: 'Date', description: 'Defaults to a week from now.' }),
   }),
   payload: { personalAccessToken: PersonalAccessTokenRef, token: 'String' },
   run: async (ctx, { id, expiresAt }) => {
@@ -177,7 +177,7 @@ mutationField('personalAccessTokenRotate', {
 });
 
 mutationField('impersonationTokenCreate', {
-  description: 'Makes a token with which administrators act as the user.',
+  description: 'Creates a token with which administrators act as the user.',
   input: (t) => ({
     userId: t.field({ type: 'UserID', required: true }),
     name: t.string({ required: true }),

@@ -1,4 +1,4 @@
-/** What a personal access token can open (conventions §5). */
+/** The scopes of personal access tokens (conventions §5). */
 export const TOKEN_SCOPES = [
   'api',
   'read_api',
@@ -12,23 +12,26 @@ export const TOKEN_SCOPES = [
   'sudo',
 ] as const;
 
-/** What an impersonation token can open (specification 2 §5). */
+/** The scopes of impersonation tokens (specification 2 §5). */
 export const IMPERSONATION_SCOPES = ['api', 'read_user'] as const;
 
-/** Only administrators can use them, so only administrators get them. */
+/** Only administrators can use these scopes, so only administrators get them. */
 export const ADMINISTRATOR_SCOPES: ReadonlySet<string> = new Set(['admin_mode', 'sudo']);
 
-/** Whether someone acting with `held` (null: unrestricted) may hand out `scope`: `api` does all but act as others. */
+/**
+ * Whether a caller with the scopes `held` (null: unrestricted) may grant `scope`. `api` covers all but the
+ * administrator scopes.
+ */
 export const mayGrant = (held: ReadonlySet<string> | null, scope: string): boolean =>
   held === null || held.has(scope) || (held.has('api') && !ADMINISTRATOR_SCOPES.has(scope));
 
-/** A token counts until midnight UTC at which `expires_at` begins. `day` is today. */
+/** Whether a token is active on `day` (today). It expires at midnight UTC when the day `expires_at` begins. */
 export const isActive = (
   token: { readonly revoked: boolean; readonly expires_at: string | null },
   day: string,
 ): boolean => !token.revoked && (token.expires_at === null || token.expires_at > day);
 
-/** The day `days` after `day`, both `YYYY-MM-DD`. */
+/** Returns the day `days` after `day`, both as `YYYY-MM-DD`. */
 export const daysAfter = (day: string, days: number): string => {
   const date = new Date(`${day}T00:00:00Z`);
   date.setUTCDate(date.getUTCDate() + days);

@@ -2,17 +2,17 @@ import { type AliasedRawBuilder, sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { invalidToken } from '#platform/errors.ts';
 
-/** The OAuth authorization through which a credential was made, directly or by a credential that was made through it. */
+/** The OAuth authorization through which a credential was created, directly or through a credential created with it. */
 export interface CredentialOrigin {
-  /** Null where a password was exchanged for the token without an application. */
+  /** Null when a password was exchanged for the token without an application. */
   readonly application_id: number | null;
-  /** As it was called then. */
+  /** The application's name at that time. */
   readonly application_name: string | null;
-  /** Who had let the application in. */
+  /** The user who authorised the application. */
   readonly authorized_by_id: number;
 }
 
-/** A column of the credentials in `table`: their origin, or null for those made without an application. */
+/** Selects the origin of the credentials in `table`, or null for those created without an application. */
 export const originOf = (
   table: 'personal_access_tokens' | 'oauth_applications' | 'runners' | 'webhooks',
 ): AliasedRawBuilder<CredentialOrigin | null, 'origin'> =>
@@ -22,10 +22,10 @@ export const originOf = (
     from credential_origins o where o.id = ${sql.ref(`${table}.origin_id`)})`.as('origin');
 
 /**
- * What to store with a credential that is about to be made: who makes it, and through which authorization. Until the
- * transaction ends that authorization cannot end, so that whatever ends it finds the new credential.
+ * Returns the columns to store with a new credential: its creator and the authorization it was created through. Locks
+ * the authorization until the transaction ends, so that code that ends it also finds the new credential.
  *
- * @throws `invalid_token` where the authorization has just ended
+ * @throws `invalid_token` when the authorization has just ended
  */
 export const provenance = async (
   tx: Tx,
@@ -41,7 +41,7 @@ export const provenance = async (
   return { created_by_id, origin_id };
 };
 
-/** Stores the authorization of the access token, which is not revoked before the transaction ends. */
+/** Stores the authorization of the access token, and locks the token against revocation until the transaction ends. */
 const rememberOrigin = async (tx: Tx, accessTokenId: number): Promise<void> => {
   const token = await tx.db
     .selectFrom('oauth_access_tokens')

@@ -97,7 +97,7 @@ const show = async (ctx: Context, visit: Visit, { page: number, created, draft, 
 <h2 id="active">Active tokens</h2>
 !${items.length === 0 ? html`<p class="empty">You have none.</p>` : tokenTable(visit, items)}
 !${pager(PATH, number, rest)}
-<p class="hint">To rotate a token is to get a new one in its place: the same name and scopes, for another week.</p>
+<p class="hint">Rotating a token replaces it with a new one that has the same name and scopes and lasts a week.</p>
 </section>
 <section aria-labelledby="new">
 <h2 id="new">New token</h2>
@@ -137,7 +137,7 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
         label: LABELS.expires_at,
         type: 'date',
         value: draft.expires_at ?? '',
-        hint: 'It ends as this day begins, UTC. Left empty: as late as the hub allows.',
+        hint: 'The token expires when this day begins (UTC). If left empty, it lasts as long as the hub allows.',
         errors,
       }),
       choices({
@@ -156,9 +156,11 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
     ].join('\n'),
   );
 
-/** A credential's origin in words. */
+/** Describes a credential's origin. */
 export const madeThrough = ({ application_name }: CredentialOrigin): string =>
-  application_name === null ? 'Made by a program that had a password' : `Made by the application ${application_name}`;
+  application_name === null
+    ? 'Created by a program that had a password'
+    : `Created by the application ${application_name}`;
 
 const tokenTable = (visit: Visit, tokens: readonly TokenRow[]): string =>
   table(

@@ -25,14 +25,14 @@ const storedColumns = [
 
 export const tokenColumns = [...storedColumns, originOf('personal_access_tokens')] as const;
 
-/** A token as its owner sees it. Its value is stored nowhere. */
+/** A token as its owner sees it. Its value is never stored. */
 export interface TokenRow extends Pick<Selectable<PersonalAccessTokens>, (typeof storedColumns)[number]> {
-  /** The application through which it was made; null where there was none. */
+  /** The authorization it was created through, or null. */
   readonly origin: CredentialOrigin | null;
 }
 
 export interface TokenFilter {
-  /** Those that administrators made to act as the user; else they are left out. */
+  /** Selects impersonation tokens. Otherwise they are left out. */
   readonly impersonation?: boolean | undefined;
   readonly user_id?: number | undefined;
   readonly revoked?: boolean | undefined;
@@ -49,8 +49,10 @@ export interface TokenFilter {
 }
 
 /**
- * Personal access tokens: the caller's own; for administrators everyone's, or those of `user_id`. Impersonation tokens
- * are listed apart, for administrators alone. Throws `forbidden` when someone else asks for another's.
+ * Lists personal access tokens: the caller's own or, for administrators, everyone's or those of `user_id`.
+ * Impersonation tokens are a separate list for administrators only.
+ *
+ * @throws `forbidden` when another caller asks for a user's tokens
  */
 export const listTokens = (ctx: Context, filter: TokenFilter): List<TokenRow> => {
   const self = requireUser(ctx);
@@ -60,7 +62,7 @@ export const listTokens = (ctx: Context, filter: TokenFilter): List<TokenRow> =>
   return matchingTokens(ctx, userId, filter);
 };
 
-/** The tokens of a bot, where the caller may administer it. */
+/** Lists the tokens of a bot. The caller must have checked the permission. */
 export const listBotTokens = (
   ctx: Context,
   botId: number,
@@ -92,7 +94,7 @@ const matchingTokens = (ctx: Context, userId: number | null, filter: TokenFilter
   return listOf(ctx.db, query, keys, filter.sort ?? 'desc');
 };
 
-/** One of the caller's own tokens, or for administrators anyone's. Throws `not_found` for those of others. */
+/** Returns one of the caller's tokens; administrators get anyone's. @throws `not_found` for other tokens */
 export const getToken = async (ctx: Pick<Context, 'db' | 'actor'>, id: number): Promise<TokenRow> => {
   const self = requireUser(ctx);
   const token = await ctx.db
@@ -106,7 +108,7 @@ export const getToken = async (ctx: Pick<Context, 'db' | 'actor'>, id: number): 
   return token;
 };
 
-/** Impersonation tokens of a user, for administrators. Throws `forbidden`, `not_found` (User). */
+/** Lists the impersonation tokens of a user. Administrators only. @throws `forbidden`, `not_found` (User) */
 export const listImpersonationTokens = async (
   ctx: Context,
   userId: number,
@@ -116,7 +118,7 @@ export const listImpersonationTokens = async (
   return listTokens(ctx, { user_id: id, impersonation: true, state: state === 'all' ? undefined : state });
 };
 
-/** One of them. Throws `forbidden`, `not_found` (ImpersonationToken). */
+/** Returns one impersonation token. Administrators only. @throws `forbidden`, `not_found` (ImpersonationToken) */
 export const getImpersonationToken = async (ctx: Context, userId: number, id: number): Promise<TokenRow> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   const token = await ctx.db
@@ -130,7 +132,9 @@ export const getImpersonationToken = async (ctx: Context, userId: number, id: nu
   return token;
 };
 
-/** A token of the bot, where the caller may administer it. Throws `not_found` (PersonalAccessToken). */
+/**
+ * Returns a token of the bot. The caller must have checked the permission. @throws `not_found` (PersonalAccessToken)
+ */
 export const getBotToken = async (ctx: Pick<Context, 'db'>, botId: number, id: number): Promise<TokenRow> => {
   const token = await ctx.db
     .selectFrom('personal_access_tokens')
@@ -143,7 +147,7 @@ export const getBotToken = async (ctx: Pick<Context, 'db'>, botId: number, id: n
   return token;
 };
 
-/** The token that this request came with; throws `bad_request` when it came without one. */
+/** Returns the token of this request. @throws `bad_request` when there is none */
 export const getCurrentToken = async (ctx: Context): Promise<TokenRow> => {
   const { credential } = ctx.actor;
   if (credential?.kind !== 'token') throw badRequest('the request was not authenticated with a personal access token');

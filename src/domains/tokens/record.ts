@@ -7,22 +7,22 @@ import { isActive } from './model.ts';
 import type { CredentialOrigin } from './origins.ts';
 import type { TokenRow } from './queries.ts';
 
-/** Who made a credential, and through which OAuth application. */
+/** The creator of a credential, and the OAuth application it was created through. */
 export const originShape = {
-  created_by_id: z.int().nullable().describe('Who made it; null where that is not known, or they are gone.'),
+  created_by_id: z.int().nullable().describe('The user who created it. Null when unknown or deleted.'),
   oauth_application: z
     .object({
       id: z.int().nullable(),
       name: z.string().nullable(),
-      authorized_by_id: z.int().describe('Who had let it in.'),
+      authorized_by_id: z.int().describe('The user who authorised it.'),
     })
     .nullable()
     .describe(
-      'The application through which it was made, directly or by a credential that it made; without id and name where a password was exchanged for a token without one.',
+      'The application that created it, directly or through a credential that it had created. Id and name are null when a password was exchanged for a token without an application.',
     ),
 };
 
-/** These fields of a credential. */
+/** Returns these fields for a credential. */
 export const toOrigin = ({
   created_by_id,
   origin,
@@ -54,7 +54,7 @@ export const tokenRecord = z
   })
   .meta({ id: 'PersonalAccessToken' });
 
-/** With the value, which is told once. */
+/** With the value, which is returned once. */
 export const createdTokenRecord = tokenRecord.extend({ token: z.string() }).meta({ id: 'CreatedPersonalAccessToken' });
 
 export const impersonationTokenRecord = tokenRecord

@@ -21,9 +21,9 @@ const impersonationTag = 'Impersonation tokens';
 const READ_USER = ['api', 'read_api', 'read_user'] as const;
 
 const ROTATION =
-  'Revokes it and answers a new one in its place. Whoever authenticates here with a token that had been rotated revokes all that came of it.';
+  'Revokes the token and returns a new one in its place. A request that authenticates with an already rotated token revokes every token that was rotated from it.';
 
-/** What lists of tokens can be narrowed by. */
+/** The filters of token lists. */
 export const tokenFilter = {
   revoked: boolean().optional(),
   state: oneOf(['active', 'inactive']).optional(),
@@ -41,7 +41,7 @@ export const routes = [
     path: '/personal_access_tokens',
     tag,
     summary: 'List personal access tokens',
-    description: "The caller's own; for administrators everyone's.",
+    description: "Lists the caller's own tokens; administrators see everyone's.",
     input: {
       user_id: integer().optional(),
       ...tokenFilter,
@@ -134,8 +134,8 @@ export const routes = [
     method: 'POST',
     path: '/user/personal_access_tokens',
     tag,
-    summary: 'Create a personal access token for oneself',
-    description: 'For the scope `k8s_proxy` alone; by default it ends with the day.',
+    summary: 'Create a personal access token for yourself',
+    description: 'Only for the scope `k8s_proxy`. By default it expires at the end of the day.',
     input: {
       name: text(),
       description: text().nullish(),

@@ -8,9 +8,9 @@ import { insertToken } from './commands.ts';
 import { TOKEN_SCOPES } from './model.ts';
 
 export interface SeededAdministrator {
-  /** Whether `root` was made on this start. */
+  /** Whether this start created `root`. */
   readonly created: boolean;
-  /** What was made up, to be shown once; null where it was given, or `root` had been there. */
+  /** Generated values, to show once. Null when the value was given, or `root` already existed. */
   readonly password: string | null;
   readonly token: string | null;
 }
@@ -18,9 +18,9 @@ export interface SeededAdministrator {
 const USERNAME = 'root';
 
 /**
- * Makes the first administrator `root`, where there is no administrator yet; password and token are made up where they
- * are not given. A given token is taken as it is, with all scopes and no expiry, also later when `root` is there.
- * Several processes may start at once: one of them does it.
+ * Creates the first administrator, `root`, if there is no administrator yet. Generates the password and token if they
+ * are not given. A given token is added as it is, with all scopes and without expiry, even when `root` already exists.
+ * If several processes start at once, one of them does this.
  */
 export const seedAdministrator = async (
   ctx: Context,
@@ -57,11 +57,11 @@ const addToken = async (tx: Tx, value: string): Promise<void> => {
     .select('id')
     .where('digest', '=', digestToken(value))
     .executeTakeFirst();
-  // A revoked one stays so: whoever revoked it meant it.
+  // A revoked token stays revoked, because somebody revoked it on purpose.
   if (known) return;
   const root = await findUserByUsername(tx, USERNAME);
   if (!root?.is_admin) {
-    tx.log.warn('the administrator token was not added: there is no administrator called root');
+    tx.log.warn('Did not add the administrator token: there is no administrator called root');
     return;
   }
   await store(tx, root.id, value);
@@ -70,7 +70,7 @@ const addToken = async (tx: Tx, value: string): Promise<void> => {
 const store = (tx: Tx, user_id: number, value: string) =>
   insertToken(tx, {
     user_id,
-    name: 'Administrator token of the settings',
+    name: 'Administrator token from the settings',
     scopes: TOKEN_SCOPES,
     expires_at: null,
     value,

@@ -5,11 +5,14 @@ interface ExpiringToken {
   readonly user_id: number;
   readonly name: string;
   readonly created_at: string;
-  /** A day. */
+  /** The expiry day. */
   readonly expires_at: string | null;
 }
 
-/** The body of tokens that are about to expire, with the hook object of their project or group (reference: webhooks §3). */
+/**
+ * Returns the webhook body for tokens about to expire, with the object of their project or group (reference: webhooks
+ * §3).
+ */
 export const tokenBody = (
   owner: { readonly project: Record<string, unknown> } | { readonly group: Record<string, unknown> },
   token: ExpiringToken,
