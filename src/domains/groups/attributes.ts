@@ -9,13 +9,13 @@ import {
   SUBGROUP_CREATION_LEVELS,
 } from './model.ts';
 
-/** No NUL and no lone surrogates: Postgres could not store them. */
+/** Rejects NUL and lone surrogates, which Postgres cannot store. */
 const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
 
 const text = (max: number) =>
   z.string('is invalid').max(max, `is too long (maximum is ${max} characters)`).refine(storable, 'is invalid');
 
-/** Roles that a branch can be kept to: nobody, Developer, Maintainer, administrators. */
+/** Roles that a branch can be limited to: nobody, Developer, Maintainer, administrators. */
 const BRANCH_ROLES: readonly number[] = [0, 30, 40, 60];
 const levels = z
   .array(z.object({ access_level: z.int().refine((level) => BRANCH_ROLES.includes(level), 'is invalid') }))
@@ -34,8 +34,9 @@ const protectionDefaults = z.object({
 const networks = text(2_000).regex(/^[0-9a-fA-F.:/]+(\s*,\s*[0-9a-fA-F.:/]+)*$/, 'is invalid');
 
 /**
- * What owners write of a group (specification 3 §2.1), by the name of its column but for `visibility`. Both faces, the
- * checks and the columns follow from it: a new setting is a column, a line here, and its place in the record.
+ * The attributes of a group that owners can write (specification 3 §2.1), by column name except for `visibility`. The
+ * inputs of REST and GraphQL, the checks and the columns derive from it. A new setting needs a column, a line here and
+ * a place in the record.
  */
 export const groupAttributes = z
   .object({
@@ -71,10 +72,10 @@ export const groupAttributes = z
 
 export type GroupAttributes = z.input<typeof groupAttributes>;
 
-/** The attributes of whose change events tell. */
+/** The attributes whose changes are included in events. */
 export const attributeNames = Object.keys(groupAttributes.shape);
 
-/** What is wrong with the attributes, by name; none when all is well. */
+/** Returns the errors by attribute; empty if all attributes are valid. */
 export const attributeErrors = (
   attributes: GroupAttributes,
   { topLevel }: { readonly topLevel: boolean },
@@ -93,7 +94,10 @@ export const attributeErrors = (
   return errors;
 };
 
-/** Attributes as columns of `namespaces`; undefined ones are left out. Name, path and visibility the commands see to. */
+/**
+ * Returns the attributes as columns of `namespaces`, without the undefined ones. The commands set name, path and
+ * visibility.
+ */
 export const columnsOf = (attributes: GroupAttributes) => {
   const {
     name: _name,
@@ -112,7 +116,7 @@ export const columnsOf = (attributes: GroupAttributes) => {
   };
 };
 
-/** A protection of which only some is given, with the rest as it stands. */
+/** Completes a partial protection with its current values. */
 export const mergedProtection = (
   given: GroupAttributes['default_branch_protection_defaults'],
   present: ProtectionDefaults,
@@ -125,7 +129,9 @@ export const mergedProtection = (
     code_owner_approval_required: given.code_owner_approval_required ?? present.code_owner_approval_required,
   };
 
-/** How new projects' default branches are protected: as the group says, or while it has said nothing the instance. */
+/**
+ * Returns how default branches of new projects are protected: by the group's setting, or the instance's if it has none.
+ */
 export const protectionOf = (
   group: { readonly default_branch_protection_defaults: unknown },
   instance: ProtectionDefaults,

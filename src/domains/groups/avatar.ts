@@ -4,9 +4,9 @@ import type { Context } from '#platform/context.ts';
 import { getGroup } from './queries.ts';
 
 /**
- * The picture of a group under the name that `avatar_url` gives, for whoever may know of the group.
+ * Opens the avatar of a group, by the name that `avatar_url` gives. Everyone who can see the group can open it.
  *
- * @throws DomainError `not_found`, for any other name too
+ * @throws DomainError `not_found`, also for any other name
  */
 export const openGroupAvatar = async (ctx: Context, id: number, name: string): Promise<OpenPicture> => {
   const group = await getGroup(ctx, { id });

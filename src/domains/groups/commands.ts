@@ -36,7 +36,7 @@ import {
 import { highestUnrestricted, requireUnrestricted } from './visibility.ts';
 
 interface Picture {
-  /** Null takes it away. */
+  /** Null removes the avatar. */
   readonly avatar?: SentFile | null | undefined;
 }
 
@@ -45,7 +45,7 @@ export type GroupChanges = GroupAttributes & Picture;
 export interface NewGroup extends GroupAttributes, Picture {
   readonly name: string;
   readonly path: string;
-  /** Top-level when absent. */
+  /** Absent for a top-level group. */
   readonly parent?: IdOrPath | null | undefined;
 }
 
@@ -117,13 +117,14 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
 };
 
 /**
- * Changes a group; what is undefined stays. With another path or name everything below follows, and old paths lead on.
+ * Changes a group. Undefined attributes stay as they are. A new path or name applies to everything below, and old paths
+ * redirect to the new ones.
  *
- * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute, `conflict` with a move at the same time
+ * @throws DomainError `not_found`, `forbidden`, `invalid` by attribute, `conflict` with a concurrent move
  */
 export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChanges): Promise<GroupRow> => {
   const { avatar, ...given } = input;
-  // Tools take a restriction away with an empty text.
+  // Clients remove a restriction with an empty text.
   const changes = given.ip_restriction_ranges?.trim() === '' ? { ...given, ip_restriction_ranges: null } : given;
   const found = await getGroup(ctx, id);
   requireGroupAbility(ctx, found, 'admin_group');
@@ -141,10 +142,10 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
       const parent = found.parent_id === null ? null : await lockPlace(tx, found.parent_id);
       const mayRename = changes.name !== undefined || changes.path !== undefined;
       const ids = mayRename ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
-      // Only what is read under the lock counts: somebody else may have renamed or moved the group a moment ago.
+      // Only values that are read under the lock count: the group may have been renamed or moved a moment ago.
       const before = await getGroup(tx, { id: found.id });
       requireGroupAbility(tx, before, 'admin_group');
-      if (before.parent_id !== found.parent_id) throw conflict('The group was moved meanwhile');
+      if (before.parent_id !== found.parent_id) throw conflict('The group was moved by another request; try again');
       const { name = before.name, path = before.path } = changes;
       const isRenamed = name !== before.name || path !== before.path;
       if (visibility) await checkVisibility(tx, before, visibilityLevel(visibility), parent);
@@ -185,7 +186,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
 };
 
 /**
- * Moves a group with everything below it under another parent, or to the top with null.
+ * Moves a group with everything below it under another parent, or to the top level if the target is null.
  *
  * @throws DomainError `not_found` for either group, `forbidden`, `invalid`
  */
@@ -229,7 +230,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       await inheritMarks(tx, before.id);
       await refreshAccess(tx, [before.id]);
       const group = await getGroup(tx, { id: before.id });
-      // Networks count on top-level groups: it may be one no longer, or one again.
+      // Networks only apply on top-level groups, and the move may change whether this group is one.
       if (group.ip_restriction_ranges !== null) await tellOfRestrictions(tx);
       emitUpdated(tx, before, group, place);
       return group;
@@ -237,7 +238,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
   );
 };
 
-/** Of these events say that they changed, and not to what: everyone who may know of the group sees the event. */
+/** Events report that these changed, but not their values, because everyone who can see the group sees the event. */
 const OWNERS_ONLY: ReadonlySet<string> = new Set(['ip_restriction_ranges', 'avatar_key']);
 
 const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | null): void => {
@@ -267,7 +268,7 @@ const requireTopLevel = async (ctx: Context): Promise<void> => {
   if (!user.can_create_group || user.external) throw forbidden();
 };
 
-/** The levels of the groups and of the projects in them. */
+/** Returns the levels of the groups and of the projects in them. */
 const levelsIn = async (tx: Tx, ids: readonly number[]): Promise<readonly number[]> => {
   const { rows } = await sql<{ level: number }>`
     select visibility_level as level from namespaces where id = any (${ids}::bigint[])
@@ -284,7 +285,10 @@ const aboveParent = (level: number, parentLevel: number) =>
     ],
   });
 
-/** Nothing may be more visible than what it lies in. What lies directly in the group stands for all below. */
+/**
+ * Checks that nothing is more visible than its parent. Only direct children are checked, as they limit everything
+ * below.
+ */
 const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: Place | null): Promise<void> => {
   if (level === group.visibility_level) return;
   await requireUnrestricted(tx, level);
@@ -304,7 +308,7 @@ const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: P
   if (problems.length > 0) throw invalid({ visibility_level: problems });
 };
 
-/** Two who take a path at once: the second learns it like one who came later. */
+/** Reports a path that a concurrent request took in the same way as one that was taken before. */
 const sayingTaken = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();

@@ -13,19 +13,19 @@ import { type GroupRow, getGroup } from './queries.ts';
 import { inheritMarks, lockPlace, lockTree } from './tree.ts';
 
 export interface DeletionOptions {
-  /** Removes a group that is marked already, at once. */
+  /** Removes a group at once that is already marked for deletion. */
   readonly permanentlyRemove?: boolean | undefined;
-  /** The group's own path, said again: who removes for good has to mean it. A wrong one is refused in any case. */
+  /** The group's own path, as confirmation of a permanent removal. A wrong path is always refused. */
   readonly fullPath?: string | undefined;
 }
 
 /**
- * Deletes a group with all groups and projects below it. Where the setting `deletion_adjourned_period` gives time it is
- * marked first, can be restored, and goes by itself when the days are over; else its rows go at once. Repositories follow
- * in the background.
+ * Deletes a group with all groups and projects below it. If the setting `deletion_adjourned_period` gives a delay, the
+ * group is marked first: it can be restored, and is removed when the delay has passed. Otherwise its rows are deleted
+ * at once. Repositories are removed in the background.
  *
- * @throws DomainError `not_found`, `forbidden`, `bad_request` when it is marked already, or is to be removed for good and
- * is not marked or the path is another
+ * @throws DomainError `not_found`; `forbidden`; `bad_request` if it is already marked, or if a permanent removal is
+ *   requested and the group is not marked or the path does not match
  */
 export const deleteGroup = async (ctx: Context, id: IdOrPath, options: DeletionOptions = {}): Promise<void> => {
   const found = await getGroup(ctx, id);
@@ -46,9 +46,9 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath, options: DeletionO
 };
 
 /**
- * Takes a mark for deletion back.
+ * Removes the deletion mark.
  *
- * @throws DomainError `not_found`, `forbidden`, `bad_request` when the group is not marked
+ * @throws DomainError `not_found`, `forbidden`, `bad_request` if the group is not marked
  */
 export const restoreGroup = async (ctx: Context, id: IdOrPath): Promise<GroupRow> => {
   const found = await getGroup(ctx, id);
@@ -61,24 +61,24 @@ export const restoreGroup = async (ctx: Context, id: IdOrPath): Promise<GroupRow
   });
 };
 
-/** Removes a group at once, whatever the settings say. @throws DomainError `not_found`, `forbidden` */
+/** Removes a group at once, regardless of the settings. @throws DomainError `not_found`, `forbidden` */
 export const removeGroup = async (ctx: Context, id: IdOrPath): Promise<void> => {
   const group = await getGroup(ctx, id);
   requireGroupAbility(ctx, group, 'remove_group');
   await ctx.transaction(async (tx) => removeTree(tx, await lockMark(tx, group)));
 };
 
-/** Removes the groups whose days are over, each in a transaction of its own. For the job. */
+/** Removes the groups whose delay has passed, each in its own transaction. For the job. */
 export const removeDueGroups = async (ctx: Context): Promise<void> => {
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   const isDue = sql<boolean>`marked_for_deletion_on + ${days}::int <= current_date`;
   const due = await ctx.db.selectFrom('namespaces').select('id').where(isDue).orderBy('id').execute();
-  // One that cannot be removed keeps the others waiting no longer than itself.
+  // One failing group must not block the others.
   const failures: unknown[] = [];
   for (const { id } of due) {
     ctx.signal.throwIfAborted();
     const removal = ctx.transaction(async (tx) => {
-      // It may have been restored, or gone with the group above.
+      // It may have been restored, or deleted with a group above it.
       const group = await tx.db
         .selectFrom('namespaces')
         .select(['id', 'parent_id'])
@@ -91,10 +91,12 @@ export const removeDueGroups = async (ctx: Context): Promise<void> => {
     await removal.catch((error: unknown) => failures.push(error));
   }
   if (failures.length > 0)
-    throw new AggregateError(failures, `${failures.length} groups could not be removed; they are tried again`);
+    throw new AggregateError(failures, `${failures.length} groups could not be removed; they will be retried`);
 };
 
-/** The group as it is now; nobody else marks, restores or removes it until the end of the transaction. */
+/**
+ * Locks the group against other marks, restores and removals until the transaction ends, and returns its current row.
+ */
 const lockMark = async (tx: Tx, { id }: GroupRow): Promise<GroupRow> => {
   await tx.db.selectFrom('namespaces').select('id').where('id', '=', id).forUpdate().execute();
   const group = await getGroup(tx, { id });
@@ -126,7 +128,7 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
   const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
   const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
   const projects = await dismissProjects(tx, ids);
-  // Members of the removed groups lose what was shared with these.
+  // Members of the removed groups lose access to everything that was shared with these groups.
   const sharing = await tx.db
     .selectFrom('namespace_shares')
     .select('namespace_id')
@@ -145,7 +147,7 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
   const places = new Map<number | null, NonNullable<GroupPayload['parent']>>(groups.map((group) => [group.id, group]));
   if (parent) places.set(parent.id, parent);
   const projectsOf = Map.groupBy(projects, (project) => project.namespace_id);
-  // The innermost first, as if they had been removed one by one.
+  // Innermost first, as if they were removed one by one.
   for (const group of groups.toSorted((a, b) => b.traversal_ids.length - a.traversal_ids.length)) {
     const own = projectsOf.get(group.id) ?? [];
     tx.emit(groupDeleted, {

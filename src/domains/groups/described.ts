@@ -3,13 +3,13 @@ import { isoTime } from '#platform/time.ts';
 import type { GroupPayload } from './events.ts';
 import type { GroupRow } from './queries.ts';
 
-/** Where events of a group belong. */
+/** Returns the scope of a group's events. */
 export const groupScope = ({ id, traversal_ids }: Pick<GroupRow, 'id' | 'traversal_ids'>) => ({
   subject: { type: 'Group', id },
   namespace_ids: traversal_ids,
 });
 
-/** The group as events tell of it. */
+/** Returns the group as event payload. */
 export const describedGroup = (
   group: Omit<GroupRow, 'access_level'>,
   parent: NonNullable<GroupPayload['parent']> | null,

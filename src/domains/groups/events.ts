@@ -26,7 +26,7 @@ export const groupCreated = defineEvent<z.output<typeof created>>('group.created
   body: subgroupBody('subgroup_create'),
 });
 
-/** Names every attribute that changed; a group that moved has other `parent_id` and `full_path`. */
+/** Lists every attribute that changed. For a move these are `parent_id` and `full_path`. */
 export const groupUpdated = defineEvent(
   'group.updated',
   group.extend({ changes: z.record(z.string(), z.object({ previous: z.json(), current: z.json() })) }),
@@ -36,7 +36,10 @@ const deleted = group.extend({
   projects: z.array(z.object({ id: z.number(), full_path: z.string(), disk_path: z.string() })),
 });
 
-/** One for each group that went; with its own projects, for whoever keeps something of theirs outside the database. */
+/**
+ * One event for each deleted group. Includes its own projects, for followers that store their files outside the
+ * database.
+ */
 export const groupDeleted = defineEvent<z.output<typeof deleted>>('group.deleted', deleted, {
   trigger,
   body: subgroupBody('subgroup_destroy'),
@@ -44,7 +47,7 @@ export const groupDeleted = defineEvent<z.output<typeof deleted>>('group.deleted
 
 const marked = group.extend({ marked_for_deletion_on: z.string().nullable() });
 
-/** It goes when the days of `deletion_adjourned_period` are over, unless it is restored. */
+/** The group is removed after `deletion_adjourned_period` days unless it is restored. */
 export const groupMarkedForDeletion = defineEvent('group.marked_for_deletion', marked);
 export const groupRestored = defineEvent('group.restored', marked);
 

@@ -3,7 +3,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { removeDueGroups } from './deletion.ts';
 import { foldSizes as fold } from './summaries.ts';
 
-/** The job `groups.fold_sizes`: what groups take up is a sum of rows, which grow with every change. */
+/** The job `groups.fold_sizes` merges the rows that make up the sizes of groups. Every change adds a row. */
 export const foldSizes = defineJob({
   name: 'groups.fold_sizes',
   input: z.object({}).strict(),
@@ -12,7 +12,7 @@ export const foldSizes = defineJob({
   run: fold,
 });
 
-/** The job `groups.remove_due`: removes the groups that were marked for deletion long enough ago. */
+/** The job `groups.remove_due` removes the groups whose deletion delay has passed. */
 export const removeDue = defineJob({
   name: 'groups.remove_due',
   input: z.object({}).strict(),

@@ -13,14 +13,14 @@ import type { Namespaces } from '#platform/db/tables.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { GroupRow } from './queries.ts';
 
-/** What lists of groups can be narrowed by (specification 3 §4.1). */
+/** Filters for lists of groups (specification 3 §4.1). */
 export interface GroupFilter {
   readonly search?: string | undefined;
-  /** Search the last part of the path alone (lists of subgroups). */
+  /** Search only the last part of the path (lists of subgroups). */
   readonly searchPaths?: boolean | undefined;
   readonly ids?: readonly number[] | undefined;
   readonly skipIds?: readonly number[] | undefined;
-  /** All that the caller may see, not only those where he holds a role. Administrators see all by default. */
+  /** All groups that the caller can see, not only those where they hold a role. Default for administrators. */
   readonly allAvailable?: boolean | undefined;
   readonly visibility?: Visibility | undefined;
   readonly owned?: boolean | undefined;
@@ -33,7 +33,7 @@ export interface GroupFilter {
   readonly sharedWithId?: number | undefined;
   /** Administrators only. */
   readonly repositoryStorage?: string | undefined;
-  /** Administrators only: all of them, each with its value. */
+  /** Administrators only. The group has all of these attributes with these values. */
   readonly customAttributes?: Readonly<Record<string, string>> | undefined;
   readonly markedForDeletionOn?: string | undefined;
   readonly orderBy?: GroupOrder | undefined;
@@ -53,15 +53,15 @@ interface ListedGroup extends GroupRow {
   readonly relevance?: number;
 }
 
-/** The columns of groups by version: a list reads of each row no more than finds it. */
+/** The columns of groups by version. A list reads only what it needs to find each row. */
 const withColumns = createRowCache<Selectable<Namespaces>>('namespaces', sql`namespaces.*`);
 
-/** The groups that the caller may see and the filter lets through. By name, unless it says otherwise. */
+/** Lists the groups that match the filter and that the caller can see, by name unless the filter sets another order. */
 export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow> => {
   const filter = { ...given, search: given.search?.trim() || undefined };
   const { actor } = ctx;
   const order = filter.orderBy === 'similarity' && !filter.search ? 'name' : (filter.orderBy ?? 'name');
-  // Similarity knows one direction, with a search and without.
+  // Similarity has a fixed direction, with and without a search.
   const direction = filter.orderBy === 'similarity' ? (filter.search ? 'desc' : 'asc') : (filter.sort ?? 'asc');
   const values = valuesOf(filter);
   const shape = `${actorShape(actor)}|${filterShape(filter)}`;
@@ -93,7 +93,7 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
   };
 };
 
-/** The groups below each of many, by name: all of them, or those directly below. */
+/** Lists the groups below each of many groups by name: all of them, or direct children only. */
 export const listGroupsBelow = (
   ctx: Context,
   filter: GroupFilter & { readonly directly?: boolean | undefined },
@@ -110,7 +110,7 @@ export const listGroupsBelow = (
     'asc',
   );
 
-/** The groups that are shared with each of many, by name. */
+/** Lists the groups that are shared with each of many groups, by name. */
 export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): BatchedList<GroupRow> =>
   batchedListOf(
     ctx.db,
@@ -119,7 +119,7 @@ export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): Batched
     'asc',
   );
 
-/** The groups that each of many users is a member of himself, of those the caller may know of; by name. */
+/** Lists the groups of which each of many users is a direct member, if the caller can see them. Ordered by name. */
 export const listGroupsOfUsers = (ctx: Context, filter: Pick<GroupFilter, 'search'>): BatchedList<GroupRow> =>
   batchedListOf(
     ctx.db,
@@ -157,8 +157,8 @@ const matchingGroups = (ctx: Context, filter: GroupFilter) => {
 const statements = new CompiledStatements();
 
 /**
- * A page of it. What the caller reaches in several ways is read one way after the other, each in order and no further
- * than the page: no index gives them in order as one.
+ * Builds the statement for one page. If the caller reaches groups in several ways, each way is read separately, in
+ * order and limited to the page: no single index returns all of them in order.
  */
 const pageStatement = (
   actor: Actor,
@@ -182,7 +182,7 @@ const pageStatement = (
   const ordered = (by: RawBuilder<unknown> | null) =>
     sql`order by ${by ? sql`${by} ${way}, ` : sql``}namespaces.id ${way}`;
   const level = sql`${namespaceLevel(actor, sql.ref('namespaces.id'))} as access_level`;
-  // The limit is written out: a generic plan would otherwise reckon with a tenth of the table.
+  // The limit is a literal: a generic plan would assume a tenth of the table.
   const limit = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
   const [first = sql`false`, ...others] = reachOf(actor, filter, slot);
   if (others.length === 0) {
@@ -214,10 +214,10 @@ const keys: Readonly<Record<GroupOrder, RawBuilder<unknown> | null>> = {
     similarity(namespaces.path, ${slot('search')}::text))::float8`,
 };
 
-/** Where a value of the filter goes: a slot of a statement that is kept, or the value itself. */
+/** Places a filter value: in a slot of a cached statement, or as the value itself. */
 type Put = (name: string) => unknown;
 
-/** In which ways the caller reaches groups of this list; no group is reached in two of them. */
+/** Returns the ways in which the caller reaches groups of this list. The ways do not overlap. */
 const reachOf = (actor: Actor, filter: GroupFilter, put: Put): readonly RawBuilder<boolean>[] => {
   const least = Math.max(filter.owned ? OWNER : 0, filter.minAccessLevel ?? 0);
   if (least > 0 || (actor.userId !== null && !(filter.allAvailable ?? actor.isAdmin))) {
@@ -258,12 +258,12 @@ const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> => sql<
 
 const matches = (search: string, pathsOnly: boolean, pattern: RawBuilder<unknown>): RawBuilder<unknown> => {
   if (pathsOnly) return sql`namespaces.path ilike ${pattern}`;
-  // A search with a slash names a place in the tree.
+  // A search term with a slash is a path in the tree.
   if (search.includes('/')) return sql`namespaces.full_path ilike ${pattern}`;
   return sql`(namespaces.name ilike ${pattern} or namespaces.path ilike ${pattern})`;
 };
 
-/** What of a filter decides the text of its statement. */
+/** Returns a key for the parts of the filter that determine the statement's text. */
 const filterShape = (filter: GroupFilter): string => {
   let shape = filter.search?.includes('/') ? '/' : '';
   for (const [name, value] of Object.entries(filter)) {

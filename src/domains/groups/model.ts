@@ -23,7 +23,7 @@ const protection = (push: number, merge: number, allow_force_push = false, devel
   }) satisfies ProtectionDefaults;
 
 const FULL_PROTECTION = 2;
-/** The older way to say it, by number: none, partial, full, against pushes, full after the first push. */
+/** The older numeric form: none, partial, full, against pushes, full after the first push. */
 const PROTECTION_LEVELS: readonly ProtectionDefaults[] = [
   protection(30, 30, true),
   protection(30, 30),
@@ -34,7 +34,7 @@ const PROTECTION_LEVELS: readonly ProtectionDefaults[] = [
 
 export const protectionOfLevel = (level: number): ProtectionDefaults | null => PROTECTION_LEVELS[level] ?? null;
 
-/** `default_branch_protection` for the object form; full where no number says exactly the same. */
+/** Returns `default_branch_protection` for the object form; full if no number matches exactly. */
 export const protectionLevel = (defaults: ProtectionDefaults): number => {
   const index = PROTECTION_LEVELS.findIndex(
     (each) =>
@@ -54,11 +54,11 @@ interface Addressed {
   readonly full_path: string;
 }
 
-/** The page of a group or, for a personal namespace, of its owner. */
+/** Returns the web URL of a group or, for a personal namespace, of its owner. */
 export const namespaceWebUrl = (ctx: Pick<Context, 'services'>, { kind, full_path }: Addressed): string =>
   webUrl(ctx, kind === 'group' ? `groups/${full_path}` : full_path);
 
-/** Where the avatar can be fetched, or null when there is none. */
+/** Returns the avatar's URL, or null if there is none. */
 export const namespaceAvatarUrl = (
   ctx: Pick<Context, 'services'>,
   { id, avatar_key }: { readonly id: number; readonly avatar_key: string | null },

@@ -3,8 +3,9 @@ import type { Context } from '#platform/context.ts';
 import type { GroupRow } from './queries.ts';
 
 /**
- * What is wrong with the networks that a group is to be kept to. They are given to top-level groups, and include the one
- * that they are set from: an Owner could not take them back from anywhere else. Administrators are kept out of nothing.
+ * Returns an error for invalid networks that should restrict access to a group, or null. They can only be set on
+ * top-level groups, and must include the caller's own address: otherwise an Owner could not remove them again.
+ * Administrators are never restricted.
  */
 export const networkErrors = (
   ctx: Pick<Context, 'actor' | 'client'>,
@@ -20,9 +21,9 @@ const problemOf = (
   group: Pick<GroupRow, 'parent_id'>,
   ranges: string,
 ): string | null => {
-  if (group.parent_id !== null) return 'can be set on top-level groups alone';
+  if (group.parent_id !== null) return 'can only be set on top-level groups';
   const networks = networksIn(ranges);
   if (networks === null) return 'is not a list of addresses and ranges';
   if (actor.isAdmin || ip === null || isWithin(networks, ip)) return null;
-  return 'would keep you out: your own address is not among them';
+  return 'must include your own address';
 };

@@ -2,7 +2,7 @@ import { DEVELOPER, GUEST, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
-/** What policy needs to know of a group: the caller's level, and who may create below it. */
+/** What the policy needs of a group: the caller's level, and who may create below it. */
 export interface GroupStanding {
   readonly access_level: number;
   readonly project_creation_level: string;
@@ -18,7 +18,7 @@ const PROJECT_CREATION: Readonly<Record<string, number>> = {
   developer: DEVELOPER,
 };
 
-/** The least role for each ability (reference: conventions §6); whoever may know of the group has `read_group`. */
+/** The lowest role for each ability (reference: conventions §6). Everyone who can see the group has `read_group`. */
 const leastRoles = {
   read_group: () => 0,
   read_group_details: () => OWNER,
@@ -45,14 +45,14 @@ const leastRoles = {
 
 export type GroupAbility = keyof typeof leastRoles;
 
-/** Whether the caller may do this to the group; administrators may do all. */
+/** Returns true if the caller has the ability on the group. Administrators have all abilities. */
 export const canOnGroup = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ability: GroupAbility): boolean => {
   if (ctx.actor.isAdmin) return true;
   if (ability === 'read_group') return true;
   return ctx.actor.userId !== null && group.access_level >= leastRoles[ability](group);
 };
 
-/** @throws DomainError `forbidden`: that the group is there the caller knows already (`getGroup`). */
+/** @throws DomainError `forbidden`. The caller already knows that the group exists (`getGroup`). */
 export const requireGroupAbility = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ability: GroupAbility): void => {
   if (!canOnGroup(ctx, group, ability)) throw forbidden();
 };

@@ -7,38 +7,38 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /** A group or personal namespace, with the caller's own level on it. */
 export interface NamespaceRow extends Selectable<Namespaces> {
-  /** The caller's highest level here, 0 when none; administrators have Owner. */
+  /** The caller's highest level here; 0 if none. Owner for administrators. */
   readonly access_level: number;
-  /** In lists: what stands for this version of the row (platform/db/row-cache.ts). */
+  /** In lists: identifies this version of the row (platform/db/row-cache.ts). */
   readonly remembered?: object;
 }
 
 /** A namespace whose `kind` is `group`. */
 export type GroupRow = NamespaceRow;
 
-/** The namespace if there is one that the caller may know of, else null. */
+/** Returns the namespace, or null if the caller cannot see one. */
 export const findNamespace = async (ctx: Context, idOrPath: IdOrPath): Promise<NamespaceRow | null> =>
   (await namespaceQuery(ctx).where(isNamed(idOrPath)).executeTakeFirst()) ?? null;
 
-/** The namespace. @throws DomainError `not_found` (Namespace) */
+/** Returns the namespace. @throws DomainError `not_found` (Namespace) */
 export const getNamespace = async (ctx: Context, idOrPath: IdOrPath): Promise<NamespaceRow> => {
   const namespace = await findNamespace(ctx, idOrPath);
   if (!namespace) throw notFound('Namespace');
   return namespace;
 };
 
-/** The group if there is one that the caller may know of, else null. */
+/** Returns the group, or null if the caller cannot see one. */
 export const findGroup = async (ctx: Context, idOrPath: IdOrPath): Promise<GroupRow | null> =>
   (await groupQuery(ctx).where(isNamed(idOrPath)).executeTakeFirst()) ?? null;
 
-/** The group. @throws DomainError `not_found` (Group), also when the caller may not know of it */
+/** Returns the group. @throws DomainError `not_found` (Group), also if the caller cannot see it */
 export const getGroup = async (ctx: Context, idOrPath: IdOrPath): Promise<GroupRow> => {
   const group = await findGroup(ctx, idOrPath);
   if (!group) throw notFound('Group');
   return group;
 };
 
-/** Those of the namespaces that the caller may know of, by id. */
+/** Returns those namespaces that the caller can see, by id. */
 export const namespacesByIds = async (
   ctx: Context,
   ids: readonly number[],
@@ -48,7 +48,7 @@ export const namespacesByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** The personal namespaces of these users, by user, as far as the caller may know of them. */
+/** Returns the personal namespaces of these users by user id, if the caller can see them. */
 export const namespacesByOwnerIds = async (
   ctx: Context,
   ownerIds: readonly number[],
@@ -63,7 +63,7 @@ export const namespacesByOwnerIds = async (
   );
 };
 
-/** Whom a path belonged to before a rename or move: its id, if the caller may know of it. */
+/** Returns the id of the group that had this path before a rename or move, if the caller can see it. */
 export const findGroupByOldPath = async (ctx: Context, path: string): Promise<number | null> => {
   const row = await groupQuery(ctx)
     .where(sql<boolean>`namespaces.id = (select r.namespace_id from redirects r where r.path = lower(${path}))`)
@@ -71,7 +71,7 @@ export const findGroupByOldPath = async (ctx: Context, path: string): Promise<nu
   return row?.id ?? null;
 };
 
-/** Namespaces that the caller may know of, for lists of this domain. */
+/** Selects the namespaces that the caller can see, for lists of this domain. */
 export const namespaceQuery = (ctx: Context) =>
   ctx.db
     .selectFrom('namespaces')

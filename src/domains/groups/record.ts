@@ -70,12 +70,12 @@ const shape = {
   lock_assistant_features_enabled: z.boolean(),
   marked_for_deletion_on: z.string().nullable(),
   repository_storage: z.string(),
-  /** These three only to owners. */
+  /** These three are only for owners. */
   ip_restriction_ranges: z.string().nullable().optional(),
   ldap_cn: z.string().nullable().optional(),
   ldap_access: z.int().nullable().optional(),
   statistics: groupStatisticsRecord.optional(),
-  /** Only to administrators who ask for them. */
+  /** Only for administrators, on request. */
   custom_attributes: customAttributesField,
 };
 
@@ -94,10 +94,10 @@ const groupShareRecord = z
 
 export const groupDetailShape = { ...shape, shared_with_groups: z.array(groupShareRecord) };
 
-/** One group by itself. */
+/** The record of a single group. */
 export const groupDetailRecord = z.object(groupDetailShape).meta({ id: 'GroupDetail' });
 
-/** A namespace, also as projects name theirs. */
+/** A namespace, also as part of project records. */
 export const namespaceRecord = z
   .object({
     id: z.int(),
@@ -108,7 +108,7 @@ export const namespaceRecord = z
     parent_id: z.int().nullable(),
     avatar_url: z.string().nullable(),
     web_url: z.string(),
-    /** Only to owners. */
+    /** Only for owners. */
     members_count_with_descendants: z.int().optional(),
   })
   .meta({ id: 'Namespace' });
@@ -117,7 +117,7 @@ export type GroupRecord = z.output<typeof groupRecord>;
 export type GroupDetailRecord = z.output<typeof groupDetailRecord>;
 type NamespaceRecord = z.output<typeof namespaceRecord>;
 
-/** The groups' records; with `statistics` only to administrators. */
+/** Returns the groups' records. `statistics` only applies for administrators. */
 export const toGroups = async (
   ctx: Context,
   groups: readonly GroupRow[],
@@ -131,11 +131,11 @@ export const toGroups = async (
   );
 };
 
-/** The same without statistics, ready to send: a record is written once for each version of its row. */
+/** Returns the records without statistics, ready to send. Each is serialised once for each version of its row. */
 export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[]): Promise<Written<GroupRecord>[]> => {
   const { default_branch_protection_defaults: protection } = await getSettings(ctx);
   return groups.map((group) => {
-    // Of the caller a record tells only whether he is an owner; of all else, the settings alone can change meanwhile.
+    // The record depends on the caller only by their being an owner. Besides the row, only the settings can change it.
     const texts = group.access_level >= OWNER ? textsOfOwners : textsOfOthers;
     const version = group.remembered ?? group;
     const known = texts.get(version);
@@ -154,7 +154,7 @@ interface GroupText {
 const textsOfOwners = new WeakMap<object, GroupText>();
 const textsOfOthers = new WeakMap<object, GroupText>();
 
-/** The record of one group. */
+/** Returns the record of a single group. */
 export const toGroupDetail = async (
   ctx: Context,
   group: GroupRow,
@@ -252,7 +252,7 @@ const toStatistics = ({ container_registry_size: _registry, ...sizes }: GroupSta
   uploads_size: sizes.uploads_size,
 });
 
-/** The namespaces' records. */
+/** Returns the namespaces' records. */
 export const toNamespaces = async (ctx: Context, namespaces: readonly NamespaceRow[]): Promise<NamespaceRecord[]> => {
   const owned = namespaces.filter((each) => each.kind === 'group' && each.access_level >= OWNER);
   const personal = namespaces.filter((each) => each.kind === 'user');

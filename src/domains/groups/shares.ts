@@ -17,7 +17,7 @@ export interface NewShare {
   readonly expires_at?: string | null | undefined;
 }
 
-/** A group that another one, or a project, is shared with. */
+/** A group that another group or a project is shared with. */
 export interface ShareRow {
   readonly namespace_id: number;
   readonly group_id: number;
@@ -28,9 +28,9 @@ export interface ShareRow {
 }
 
 /**
- * Opens a group to the members of another (specification 3 §4.2), up to the level given.
+ * Shares a group with the members of another group (specification 3 §4.2), up to the given level.
  *
- * @throws DomainError `not_found` for either group, `forbidden`, `conflict` when it is shared with it already
+ * @throws DomainError `not_found` for either group, `forbidden`, `conflict` if they are already shared
  */
 export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, share: NewShare): Promise<GroupRow> => {
   const given = await getGroup(ctx, id);
@@ -56,7 +56,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
     tx.emit(groupShared, {
       subject: { type: 'Group', id: group.id },
       namespace_ids: group.traversal_ids,
-      // The other group may be one that few know of.
+      // The other group may be visible to few.
       min_access_level: OWNER,
       payload: {
         ...describedGroup(group, parent),
@@ -69,7 +69,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
   });
 };
 
-/** The group as it is under the lock: the caller may have lost their role since it was read. */
+/** Locks the group and returns its current row: the caller may have lost their role since it was read. */
 const lockShared = async (tx: Tx, { id, traversal_ids }: GroupRow): Promise<GroupRow> => {
   await tx.db
     .selectFrom('namespaces')
@@ -83,7 +83,7 @@ const lockShared = async (tx: Tx, { id, traversal_ids }: GroupRow): Promise<Grou
   return group;
 };
 
-/** Takes that back. @throws DomainError `not_found`, `forbidden` */
+/** Ends the sharing. @throws DomainError `not_found`, `forbidden` */
 export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath): Promise<void> => {
   const given = await getGroup(ctx, id);
   requireGroupAbility(ctx, given, 'share_group');
@@ -107,7 +107,7 @@ export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath)
     tx.emit(groupUnshared, {
       subject: { type: 'Group', id: group.id },
       namespace_ids: group.traversal_ids,
-      // The other group may be one that few know of.
+      // The other group may be visible to few.
       min_access_level: OWNER,
       payload: {
         ...describedGroup(group, parent),
@@ -119,7 +119,7 @@ export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath)
   });
 };
 
-/** The groups that each of these is shared with, as far as the caller may know of them. */
+/** Returns the groups that each of these namespaces is shared with, if the caller can see them. */
 export const sharesByNamespaceIds = async (
   ctx: Context,
   ids: readonly number[],
@@ -143,7 +143,7 @@ export const sharesByNamespaceIds = async (
   return Map.groupBy(rows, (row) => row.namespace_id);
 };
 
-/** Whether one of these namespaces keeps itself, and all below it, from being shared. */
+/** Returns true if one of these namespaces prevents itself and everything below it from being shared. */
 export const isSharingLocked = async (ctx: Pick<Context, 'db'>, namespaceIds: readonly number[]): Promise<boolean> => {
   const locked = await ctx.db
     .selectFrom('namespaces')
@@ -155,7 +155,7 @@ export const isSharingLocked = async (ctx: Pick<Context, 'db'>, namespaceIds: re
   return locked !== undefined;
 };
 
-/** What sharing anything with a group must keep to. @throws DomainError `parameters`, `invalid` */
+/** Checks the inputs of a share, for groups and projects. @throws DomainError `parameters`, `invalid` */
 export const checkShare = (ctx: Context, { group_access, expires_at }: NewShare): void => {
   if (!SHARED_ROLES.some((role) => role === group_access))
     throw badParameters(`group_access does not have a valid value (allowed: ${SHARED_ROLES.join(', ')})`);

@@ -6,7 +6,7 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { getNamespace, type NamespaceRow, namespaceQuery } from './queries.ts';
 
-/** What the projects of a group and of all groups below it take up, in bytes. */
+/** The storage of all projects in a group and in all groups below it, in bytes. */
 export interface GroupStatistics {
   readonly storage_size: number;
   readonly repository_size: number;
@@ -20,7 +20,7 @@ export interface GroupStatistics {
   readonly container_registry_size: number;
 }
 
-/** The statistics of these groups, by id; all have them. They are kept up to date with what changes them. */
+/** Returns the statistics of these groups by id. All groups have them, and every change updates them. */
 export const groupStatisticsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -39,7 +39,7 @@ export const groupStatisticsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Folds the rows that changes have left into one for each group: its sizes stay what they are. */
+/** Merges the size rows that changes have added into one row per group. The sums stay the same. */
 export const foldSizes = async (ctx: Pick<Context, 'db'>): Promise<void> => {
   const names = sql.join(SIZES.map((size) => sql.ref(size)));
   await sql`
@@ -64,7 +64,7 @@ const SIZES = [
   'container_registry_size',
 ] as const;
 
-/** How much is directly in a group, as far as the caller may know of it. */
+/** The number of direct children of a group that the caller can see. */
 export interface GroupCounts {
   readonly id: number;
   readonly subgroups: number;
@@ -72,7 +72,7 @@ export interface GroupCounts {
   readonly members: number;
 }
 
-/** The counts of these groups, by id. */
+/** Returns the counts of these groups by id. */
 export const groupCountsByIds = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   ids: readonly number[],
@@ -88,7 +88,7 @@ export const groupCountsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** How many different people are members of each of these groups or of a group below it. */
+/** Returns how many distinct users are members of each of these groups or of a group below it. */
 export const memberCountsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -102,7 +102,7 @@ export const memberCountsByIds = async (
   return new Map(rows.map((row) => [row.id, row.count]));
 };
 
-/** The pictures of the owners of these personal namespaces, by namespace: users keep them, not namespaces. */
+/** Returns the avatars of the owners of these personal namespaces by namespace id. They are stored with the users. */
 export const ownerAvatarsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -123,7 +123,7 @@ export interface NamespaceFilter {
   readonly topLevelOnly?: boolean | undefined;
 }
 
-/** The namespaces where the caller holds a role: his own and his groups; administrators have all. */
+/** Lists the namespaces where the caller holds a role: their own and their groups. Administrators get all. */
 export const listNamespaces = (ctx: Context, filter: NamespaceFilter): List<NamespaceRow> => {
   const { actor } = ctx;
   let query = namespaceQuery(ctx);
@@ -147,9 +147,10 @@ const SUGGESTIONS = 1;
 const MAX_TRIES = 100;
 
 /**
- * Whether a namespace has that path below the parent (or at the top), and a free one like it if so.
+ * Returns whether a namespace with this path exists below the parent (or at the top level), and if so, a similar free
+ * path.
  *
- * @throws DomainError `not_found` when the caller may not know of the parent
+ * @throws DomainError `not_found` if the caller cannot see the parent
  */
 export const findNamespaceNamed = async (
   ctx: Context,

@@ -2,11 +2,11 @@ import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
-// Full paths and traversal ids of everything below a group hang on it. Whoever adds a namespace or project takes its
-// parent with `lockPlace`, and whoever renames, moves or removes a tree takes all of it with `lockTree`: the two wait
-// for each other, so that nothing is added under a path that is just changing.
+// Full paths and traversal ids of everything below a group depend on it. Commands that add a namespace or project lock
+// its parent with `lockPlace`. Commands that rename, move or remove a tree lock all of it with `lockTree`. The two
+// locks exclude each other, so nothing is added under a path that is being changed.
 
-/** Where something is put: the parent as it stands in this transaction, and stays until its end. */
+/** The parent of something new, locked until the transaction ends. */
 export interface Place {
   readonly id: number;
   readonly kind: string;
@@ -18,7 +18,10 @@ export interface Place {
   readonly visibility_level: number;
 }
 
-/** The namespace that something is about to be put into, or null when it has gone. Others may add to it meanwhile. */
+/**
+ * Locks the namespace that something is added to, or returns null if it is gone. The lock is shared with other
+ * additions.
+ */
 export const lockPlace = async (tx: Tx, id: number): Promise<Place | null> =>
   (await tx.db
     .selectFrom('namespaces')
@@ -28,8 +31,7 @@ export const lockPlace = async (tx: Tx, id: number): Promise<Place | null> =>
     .executeTakeFirst()) ?? null;
 
 /**
- * @throws DomainError `forbidden` for a place that is about to be deleted, itself or with a group above it: nothing new
- * comes in
+ * @throws DomainError `forbidden` if the place, or a group above it, is marked for deletion: nothing can be added there
  */
 export const requireUnmarked = async (tx: Tx, { traversal_ids }: Pick<Place, 'traversal_ids'>): Promise<void> => {
   const marked = await tx.db
@@ -42,7 +44,9 @@ export const requireUnmarked = async (tx: Tx, { traversal_ids }: Pick<Place, 'tr
   if (marked) throw forbidden('The group is marked for deletion');
 };
 
-/** Says anew of all that is below the namespace, and of itself, since when it is about to go, alone or with what is above. */
+/**
+ * Recomputes the deletion date of the namespace and everything below it, from its own mark and those of its ancestors.
+ */
 export const inheritMarks = async (tx: Tx, id: number): Promise<void> => {
   await sql`
     update namespaces n set deletion_marked_on = marked.day
@@ -52,9 +56,12 @@ export const inheritMarks = async (tx: Tx, id: number): Promise<void> => {
     where n.id = marked.id and n.deletion_marked_on is distinct from marked.day`.execute(tx.db);
 };
 
-/** Ids of the namespace and all below it, which nobody else can change or add to until the end of the transaction. */
+/**
+ * Locks the namespace and everything below it against changes and additions until the transaction ends. Returns the
+ * ids.
+ */
 export const lockTree = async (tx: Tx, id: number): Promise<number[]> => {
-  // What was added while we waited for the locks is found in the next round.
+  // The next round finds what was added while this one waited for locks.
   for (let known = -1; ; ) {
     const rows = await tx.db
       .selectFrom('namespaces')
@@ -75,8 +82,8 @@ interface Position {
 }
 
 /**
- * Brings the paths, names and ancestors of the tree from where it was to where it is now, a statement for namespaces
- * and one for projects; the old paths lead on to the new ones.
+ * Updates the paths, names and ancestors of a moved tree, in one statement for namespaces and one for projects. The old
+ * paths redirect to the new ones.
  */
 export const relocateTree = async (tx: Tx, ids: readonly number[], from: Position, to: Position): Promise<void> => {
   const moved = from.full_path !== to.full_path;
@@ -103,19 +110,19 @@ export const relocateTree = async (tx: Tx, ids: readonly number[], from: Positio
     where namespace_id = any (${ids}::bigint[])`.execute(tx.db);
 };
 
-/** What stands under the path now wins over what once did. */
+/** Removes redirects from the path and from below it: existing objects take precedence over redirects. */
 export const dropRedirects = async (tx: Tx, path: string): Promise<void> => {
   await sql`delete from redirects where path = lower(${path}) or starts_with(path, lower(${path}) || '/')`.execute(
     tx.db,
   );
 };
 
-/** Namespaces and projects share their paths, over two tables: whoever is about to take one lets others wait. */
+/** Locks a path that namespaces and projects share across two tables. Take it before the path is used. */
 export const lockPath = async (tx: Tx, path: string): Promise<void> => {
   await sql`select pg_advisory_xact_lock(hashtextextended('path:' || lower(${path}), 0))`.execute(tx.db);
 };
 
-/** Whether a namespace other than this one, or a project, has the path; nobody takes it until the transaction ends. */
+/** Returns true if another namespace or a project has the path. Nobody else can take it until the transaction ends. */
 export const isPathTaken = async (tx: Tx, path: string, exceptNamespaceId = 0): Promise<boolean> => {
   await lockPath(tx, path);
   const { rows } = await sql`

@@ -3,13 +3,16 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 
-/** Which levels `restricted_visibility_levels` keeps from the caller; none from administrators. */
+/**
+ * Returns a test for the levels that `restricted_visibility_levels` denies the caller. Administrators are not
+ * restricted.
+ */
 const restrictedLevels = async (ctx: Context): Promise<(level: number) => boolean> => {
   const { restricted_visibility_levels } = await getSettings(ctx);
   return (level) => !ctx.actor.isAdmin && restricted_visibility_levels.includes(visibilityName(level));
 };
 
-/** The most open level up to `highest` that the caller may give. */
+/** Returns the most open level up to `highest` that the caller may set. */
 export const highestUnrestricted = async (ctx: Context, highest: number): Promise<number> => {
   const isRestricted = await restrictedLevels(ctx);
   let level = highest;
@@ -17,7 +20,7 @@ export const highestUnrestricted = async (ctx: Context, highest: number): Promis
   return level;
 };
 
-/** @throws DomainError `invalid` where one of the levels is kept from the caller */
+/** @throws DomainError `invalid` if one of the levels is restricted for the caller */
 export const requireUnrestricted = async (ctx: Context, ...levels: readonly number[]): Promise<void> => {
   const isRestricted = await restrictedLevels(ctx);
   const problems = levels

@@ -8,7 +8,7 @@ builder.objectField(GroupRef, 'customAttributes', (t) =>
   t.field({
     type: [CustomAttributeRef],
     nullable: true,
-    description: 'For administrators; null for others.',
+    description: 'Only for administrators; null for other callers.',
     resolve: (owner, _args, ctx) => load(ctx, owner.id),
   }),
 );

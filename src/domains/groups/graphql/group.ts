@@ -16,15 +16,15 @@ import { findGroup, findNamespace, type GroupRow, type NamespaceRow, namespacesB
 import { sharesByNamespaceIds } from '../shares.ts';
 import { type GroupStatistics, groupCountsByIds, groupStatisticsByIds } from '../summaries.ts';
 
-/** What resolves to a Namespace: that much is enough, the rest is loaded when asked for. */
+/** The minimum that resolves to a Namespace. The rest is loaded on demand. */
 type NamespaceNode =
   | NamespaceRow
   | Pick<NamespaceRow, 'id' | 'kind' | 'name' | 'path' | 'full_name' | 'full_path' | 'visibility_level'>;
 
-/** The namespace with this id if the caller may know of it; batched with all asked for at the same time. */
+/** Loads the namespace with this id if the caller can see it. Batches concurrent calls. */
 const loadNamespace: (ctx: Context, id: number) => Promise<NamespaceRow | null> = loader(namespacesByIds);
 
-/** The same for groups: null for a personal namespace. */
+/** Loads the group with this id; null for a personal namespace. */
 export const loadGroup = async (ctx: Context, id: number): Promise<GroupRow | null> => {
   const namespace = await loadNamespace(ctx, id);
   return namespace?.kind === 'group' ? namespace : null;
@@ -37,7 +37,7 @@ const loadShares = loader(sharesByNamespaceIds);
 const wholeRow = (ctx: Context, node: NamespaceNode): NamespaceRow | Promise<NamespaceRow | null> =>
   'traversal_ids' in node && 'description' in node ? node : loadNamespace(ctx, node.id);
 
-/** A global id: personal namespaces are models of their own. */
+/** Returns the global id. Personal namespaces have their own model name. */
 const namespaceGid = ({ kind, id }: { readonly kind: string; readonly id: number }): string =>
   gid(kind === 'group' ? 'Group' : 'Namespaces::UserNamespace', id);
 
@@ -53,7 +53,7 @@ const sharedRunnersOf = (row: NamespaceRow | null) =>
   SHARED_RUNNERS_SETTINGS.find((setting) => setting === row?.shared_runners_setting);
 
 const RootStorageStatistics = builder.objectRef<GroupStatistics>('RootStorageStatistics').implement({
-  description: 'What all projects below take up, in bytes.',
+  description: 'The storage of all projects below, in bytes.',
   fields: (t) => ({
     storageSize: t.exposeFloat('storage_size', { nullable: false }),
     repositorySize: t.exposeFloat('repository_size', { nullable: false }),
@@ -75,9 +75,9 @@ const statisticsFor = async (ctx: Context, node: NamespaceNode): Promise<GroupSt
   return row && canOnGroup(ctx, row, 'read_statistics') ? loadStatistics(ctx, row.id) : null;
 };
 
-/** A group or personal namespace. Downstream domains add to it with `builder.objectField(NamespaceRef, ...)`. */
+/** A group or personal namespace. Downstream domains add fields with `builder.objectField(NamespaceRef, ...)`. */
 export const NamespaceRef = builder.objectRef<NamespaceNode>('Namespace').implement({
-  description: 'What holds projects: a group, or the personal namespace of a user.',
+  description: 'A container of projects: a group, or the personal namespace of a user.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: namespaceGid }),
     name: t.exposeString('name', { nullable: false }),
@@ -131,7 +131,7 @@ const GroupPermissions = builder.objectRef<GroupRow>('GroupPermissions').impleme
   },
 });
 
-/** A group. Downstream domains add to it with `builder.objectField(GroupRef, ...)`. */
+/** A group. Downstream domains add fields with `builder.objectField(GroupRef, ...)`. */
 export const GroupRef = builder.objectRef<GroupRow>('Group');
 export const GroupConnection = builder.connectionObject(
   { type: GroupRef, name: 'GroupConnection' },
@@ -141,7 +141,7 @@ export const GroupConnection = builder.connectionObject(
 const GroupShare = builder
   .objectRef<{ group_id: number; group_access_level: number; expires_at: string | null }>('GroupShare')
   .implement({
-    description: 'That something is open to the members of a group, up to a role.',
+    description: 'A group whose members have access to something, up to a role.',
     fields: (t) => ({
       sharedWithGroup: t.field({
         type: GroupRef,
@@ -159,7 +159,7 @@ interface BelowArguments extends ConnectionArguments {
   readonly owned?: boolean | null | undefined;
 }
 
-/** Of all parents on a level in one statement. */
+/** Reads all parents of a level in one statement. */
 const groupsBelow = batchedConnection((ctx, args: BelowArguments) =>
   listGroupsBelow(ctx, {
     directly: args.includeParentDescendants === false,
@@ -223,7 +223,7 @@ GroupRef.implement({
     defaultBranchProtectionDefaults: t.field({
       type: 'JSON',
       nullable: true,
-      description: 'As in REST: its own, or while it has set none the ones of the instance.',
+      description: "As in REST: the group's own setting, or the instance's if it has none.",
       resolve: async (group, _args, ctx) =>
         protectionOf(group, (await getSettings(ctx)).default_branch_protection_defaults),
     }),
@@ -274,7 +274,7 @@ GroupRef.implement({
           search: t.arg.string(),
           includeParentDescendants: t.arg.boolean({
             defaultValue: true,
-            description: 'All below, not only direct ones.',
+            description: 'All groups below, not only direct children.',
           }),
           owned: t.arg.boolean(),
         },
@@ -286,7 +286,7 @@ GroupRef.implement({
       {
         type: GroupRef,
         nullable: true,
-        description: 'Groups that are shared with this one.',
+        description: 'Groups that are shared with this group.',
         args: { search: t.arg.string(), visibility: t.arg({ type: VisibilityLevelsEnum }) },
         resolve: (group, args, ctx, info) => groupsSharedWith(group.id, args, ctx, info),
       },
@@ -345,7 +345,7 @@ builder.queryField('groups', (t) =>
         parentPath: t.arg.id(),
         skipGroups: t.arg({ type: ['GroupID'] }),
         markedForDeletionOn: t.arg({ type: 'Date' }),
-        repositoryStorage: t.arg.string({ description: 'For administrators.' }),
+        repositoryStorage: t.arg.string({ description: 'Administrators only.' }),
       },
       resolve: async (_root, args, ctx, info) => {
         const parent = args.parentPath == null ? undefined : await findGroup(ctx, { path: args.parentPath });
@@ -353,7 +353,7 @@ builder.queryField('groups', (t) =>
           args,
           info,
           listGroups(ctx, {
-            // Below a group that is not there for the caller there is nothing.
+            // If the caller cannot see the parent group, the list is empty.
             ids: parent === null ? [] : (args.ids ?? undefined),
             ancestorId: parent?.id,
             search: args.search ?? undefined,

@@ -28,7 +28,7 @@ const BranchProtectionDefaults = builder.inputType('BranchProtectionDefaultsInpu
 const ProjectCreationLevel = builder.enumType('GroupProjectCreationLevel', { values: PROJECT_CREATION_LEVELS });
 const SubgroupCreationLevel = builder.enumType('GroupSubgroupCreationLevel', { values: SUBGROUP_CREATION_LEVELS });
 
-/** What owners may set, at creation and later. */
+/** Attributes that owners may set, on creation and later. */
 const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   description: t.string(),
   visibility: t.field({ type: VisibilityLevelsEnum }),
@@ -119,7 +119,7 @@ mutationField('groupCreate', {
   input: (t) => ({
     name: t.string({ required: true }),
     path: t.string({ required: true }),
-    parentPath: t.id({ description: 'Top-level when absent.' }),
+    parentPath: t.id({ description: 'Creates a top-level group if absent.' }),
     ...attributeFields(t),
   }),
   payload: { group: GroupRef },
@@ -164,8 +164,11 @@ mutationField('groupUpdate', {
 });
 
 mutationField('groupTransfer', {
-  description: 'Moves a group with everything below it under another one, or to the top.',
-  input: (t) => ({ fullPath: t.id({ required: true }), parentPath: t.id({ description: 'The top when absent.' }) }),
+  description: 'Moves a group with everything below it under another group, or to the top level.',
+  input: (t) => ({
+    fullPath: t.id({ required: true }),
+    parentPath: t.id({ description: 'Moves to the top level if absent.' }),
+  }),
   payload: { group: GroupRef },
   run: async (ctx, { fullPath, parentPath }) => ({
     group: await transferGroup(ctx, { path: fullPath }, parentPath == null ? null : { path: parentPath }),
@@ -177,7 +180,7 @@ mutationField('groupDelete', {
     'Deletes a group with all groups and projects below it: marks it first, where the settings give time to restore it.',
   input: (t) => ({
     fullPath: t.id({ required: true }),
-    permanentlyRemove: t.boolean({ description: 'Removes a group at once that is marked already.' }),
+    permanentlyRemove: t.boolean({ description: 'Removes a group at once that is already marked for deletion.' }),
   }),
   payload: { group: GroupRef },
   run: async (ctx, { fullPath, permanentlyRemove }) => {
@@ -187,14 +190,14 @@ mutationField('groupDelete', {
 });
 
 mutationField('groupRestore', {
-  description: 'Takes the mark for deletion from a group.',
+  description: 'Restores a group that is marked for deletion.',
   input: (t) => ({ fullPath: t.id({ required: true }) }),
   payload: { group: GroupRef },
   run: async (ctx, { fullPath }) => ({ group: await restoreGroup(ctx, { path: fullPath }) }),
 });
 
 mutationField('groupShare', {
-  description: 'Opens a group to the members of another, up to a role.',
+  description: 'Shares a group with the members of another group, up to a role.',
   input: (t) => ({
     fullPath: t.id({ required: true }),
     sharedWithPath: t.id({ required: true }),
@@ -213,7 +216,7 @@ mutationField('groupShare', {
 });
 
 mutationField('groupUnshare', {
-  description: 'Takes back that a group is open to the members of another.',
+  description: 'Stops sharing a group with another group.',
   input: (t) => ({ fullPath: t.id({ required: true }), sharedWithPath: t.id({ required: true }) }),
   payload: { group: GroupRef },
   run: async (ctx, { fullPath, sharedWithPath }) => {

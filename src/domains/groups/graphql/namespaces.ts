@@ -47,12 +47,12 @@ builder.queryField('namespaces', (t) =>
 const NamespacePath = builder
   .objectRef<{ readonly exists: boolean; readonly suggests: readonly string[] }>('NamespacePath')
   .implement({
-    description: 'Whether a path of a namespace is taken.',
+    description: 'The availability of a namespace path.',
     fields: (t) => ({
       exists: t.exposeBoolean('exists', { nullable: false }),
       suggests: t.stringList({
         nullable: { list: false, items: false },
-        description: 'A free one like it, when it is taken.',
+        description: 'A similar free path, if it is taken.',
         resolve: ({ suggests }) => [...suggests],
       }),
     }),
@@ -62,8 +62,8 @@ builder.queryField('namespacePath', (t) =>
   t.field({
     type: NamespacePath,
     nullable: true,
-    description: 'Whether a namespace has the path, for those signed in.',
-    args: { path: t.arg.string({ required: true }), parentPath: t.arg.id({ description: 'The top when absent.' }) },
+    description: 'Whether a namespace has the path. Requires authentication.',
+    args: { path: t.arg.string({ required: true }), parentPath: t.arg.id({ description: 'The top level if absent.' }) },
     resolve: async (_root, { path, parentPath }, ctx) => {
       if (ctx.actor.userId === null) return null;
       const parent = parentPath == null ? null : await getNamespace(ctx, { path: parentPath });

@@ -75,7 +75,7 @@ export const groupRoutes = [
     method: 'POST',
     path: '/groups/:id/transfer',
     tag: 'Groups',
-    summary: 'Move a group under another, or to the top',
+    summary: 'Move a group under another group, or to the top level',
     input: { id: idOrPath(), group_id: integer({ min: 1 }).nullish() },
     response: groupDetailRecord,
     run: async (ctx, { id, group_id }) =>

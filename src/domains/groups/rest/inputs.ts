@@ -12,7 +12,7 @@ import {
   SUBGROUP_CREATION_LEVELS,
 } from '../model.ts';
 
-/** What groups are made from and changed by. */
+/** Inputs for creating and changing groups. */
 export const attributes = {
   description: text().nullish(),
   visibility: oneOf(VISIBILITIES).optional(),
@@ -39,10 +39,10 @@ export const attributes = {
   lock_math_rendering_limits_enabled: boolean().optional(),
 };
 
-/** A PNG, JPEG, GIF or WebP picture of at most 200 KiB; empty takes it away. */
+/** A PNG, JPEG, GIF or WebP image of at most 200 KiB. An empty value removes it. */
 export const avatar = fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) }).nullish();
 
-/** Those that upstream takes on update alone. */
+/** Inputs that upstream accepts only for updates. */
 export const updatable = {
   name: text().optional(),
   path: text().optional(),
@@ -52,7 +52,7 @@ export const updatable = {
   service_access_tokens_expiration_enforced: boolean().optional(),
 };
 
-/** Parameters as attributes: the older names, and those that tools send, under the proper ones. */
+/** Maps the parameters to attributes, including older names and other names that clients send. */
 export const toAttributes = (input: Input<typeof attributes>): GroupAttributes => {
   const {
     emails_disabled,
@@ -75,7 +75,7 @@ export const toAttributes = (input: Input<typeof attributes>): GroupAttributes =
 
 const level = z.object({ access_level: integer() });
 const levelList = z.preprocess((value) => (Array.isArray(value) ? value : [value]), z.array(level));
-/** Forms send the hash as text: read as leniently as other parameters, and then checked by the domain. */
+/** Forms send the hash as text. It is parsed as leniently as other parameters, then checked by the domain. */
 const protectionHash = z.object({
   allowed_to_push: levelList.optional(),
   allow_force_push: boolean().optional(),

@@ -41,7 +41,7 @@ const toFilter = (input: Input<typeof listInput>): GroupFilter => ({
   customAttributes: input.custom_attributes,
 });
 
-/** What only administrators can ask for is told of each group anew. */
+/** Records with parts for administrators only are built anew for each request. */
 const groupRecords = async (
   ctx: Context,
   groups: readonly GroupRow[],
@@ -98,7 +98,7 @@ export const listRoutes = [
   listRoute({
     path: '/groups/:id/groups/shared',
     tag: 'Groups',
-    summary: 'List the groups that are shared with a group',
+    summary: 'List the groups shared with a group',
     auth: 'optional',
     paging: 'offset',
     item: groupRecord,

@@ -42,7 +42,7 @@ export const namespaceRoutes = [
     method: 'GET',
     path: '/namespaces/:path/exists',
     tag: 'Namespaces',
-    summary: 'Tell whether a namespace has the path, and suggest a free one',
+    summary: 'Check whether a namespace path exists, and suggest free ones',
     input: { path: text({ max: 255 }), parent_id: integer({ min: 1 }).optional() },
     response: z.object({ exists: z.boolean(), suggests: z.array(z.string()) }).meta({ id: 'NamespaceExists' }),
     run: async (ctx, { path, parent_id }) => {
