@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { acceptForUsers } from './invitations.ts';
 
-/** After these somebody may have an address confirmed that was invited. */
+/** After these events a user may have confirmed an address that was invited. */
 const KINDS: ReadonlySet<string> = new Set(['user.created', 'email.confirmed', 'session.created']);
 
 const concerned = z.union([
@@ -10,7 +10,7 @@ const concerned = z.union([
   z.object({ id: z.number() }).transform(({ id }) => id),
 ]);
 
-/** Makes people members of what their addresses were invited to, when they sign in or confirm one. */
+/** Accepts the invitations of users' confirmed addresses when they sign in or confirm an address. */
 export const acceptInvitations = defineFollower({
   name: 'members.invitations',
   wants: ({ kind }) => KINDS.has(kind),

@@ -28,21 +28,22 @@ export interface NewMember {
 
 export interface MemberChanges {
   readonly access_level?: number | undefined;
-  /** Null takes the expiry away. */
+  /** Null removes the expiry. */
   readonly expires_at?: string | null | undefined;
 }
 
 export interface RemovalOptions {
-  /** Leaves memberships in the groups and projects below a group. */
+  /** Keeps memberships in the groups and projects below a group. */
   readonly skipSubresources?: boolean | undefined;
-  /** Takes the member's name off the issues and merge requests of the group or project. */
+  /** Unassigns the member from the issues and merge requests of the group or project. */
   readonly unassignIssuables?: boolean | undefined;
 }
 
 /**
- * Makes someone a member (reference: neighbours B): Owners of groups, Maintainers of projects up to their own level.
+ * Adds a member (reference: neighbours B). Requires an Owner of the group or a Maintainer of the project, who can grant
+ * at most their own level.
  *
- * @throws DomainError `forbidden`, `not_found` (User), `conflict` when he is one already, `parameters`, `invalid`
+ * @throws DomainError `forbidden`, `not_found` (User), `conflict` if they are already a member, `parameters`, `invalid`
  */
 export const addMember = async (ctx: Context, given: MemberSource, input: NewMember): Promise<MemberRow> => {
   requireAdminMembers(ctx, given);
@@ -86,7 +87,7 @@ export const updateMember = async (
         access_level,
         expires_at,
         updated_at: sql`now()`,
-        // What a directory gave and somebody changed since is theirs: the next sync leaves it.
+        // A role from a directory that was changed by hand is an override. The next sync keeps it.
         override: before.override || (before.source !== null && access_level !== before.access_level),
       })
       .where('id', '=', before.id)
@@ -109,7 +110,8 @@ export const updateMember = async (
 };
 
 /**
- * Ends a membership, and with that of a group also those in groups and projects below it. Everyone may leave.
+ * Ends a membership. For a group, also ends those in groups and projects below it. Members can always remove
+ * themselves.
  *
  * @throws DomainError `forbidden` (also for the last Owner of a group), `not_found`
  */
@@ -138,14 +140,14 @@ export const removeMember = async (
   });
 };
 
-/** A group keeps an Owner, its own or one of a group above it. */
+/** A group must keep an Owner, its own or one of a group above it. */
 const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<void> => {
   if (await isLastOwner(tx, source, member)) {
     throw forbidden('The last owner of a group cannot leave it or be given another role');
   }
 };
 
-/** Whether the group would be left without an Owner. */
+/** Returns true if the group would be left without an Owner. */
 export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<boolean> => {
   if (source.kind !== 'group' || member.access_level < OWNER) return false;
   const other = await tx.db
@@ -162,7 +164,7 @@ export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTa
   return !other;
 };
 
-/** Removes the memberships below the group, and gives each with where it was. */
+/** Removes the user's memberships below the group, and returns each with its place. */
 const removeBelow = async (
   tx: Tx,
   groupId: number,
@@ -191,7 +193,10 @@ const removeBelow = async (
   });
 };
 
-/** Takes the user off the assignees of every issue and merge request of the project, or of all projects below the group. */
+/**
+ * Removes the user from the assignees of all issues and merge requests in the project, or in all projects below the
+ * group.
+ */
 const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<void> => {
   const projects =
     source.kind === 'project'

@@ -9,8 +9,8 @@ import { levelOn, projectSource } from './model.ts';
 import { requireAdminMembers } from './policy.ts';
 
 /**
- * Makes the people who are members of one project itself members of another, each with his level and expiry there, but
- * none above the caller's own. Who is a member already stays as he is. Maintainers of both. Gives how many came.
+ * Adds the direct members of one project to another, with the same level and expiry, limited to the caller's own level.
+ * Existing members are left unchanged. Requires a Maintainer of both. Returns the number of added members.
  *
  * @throws DomainError `forbidden`
  */
@@ -46,7 +46,7 @@ export const copyMembers = async (ctx: Context, from: ProjectRow, to: ProjectRow
         });
         added += 1;
       } catch (error) {
-        // He has more through a group already.
+        // They already have a higher level through a group.
         if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
       }
     }

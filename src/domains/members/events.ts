@@ -19,7 +19,7 @@ const member = z.object({
 });
 export type MemberPayload = z.output<typeof member>;
 
-/** Hooks hear of groups' members alone (reference: webhooks §3). */
+/** Only members of groups trigger hooks (reference: webhooks §3). */
 const trigger = ({ source }: MemberPayload) => (source.type === 'Group' ? 'member_events' : null);
 
 export const memberAdded = defineEvent('member.added', member, { trigger, body: memberBody('user_add_to_group') });
@@ -44,7 +44,7 @@ export const memberRemoved = defineEvent('member.removed', member, {
   body: memberBody('user_remove_from_group'),
 });
 
-/** Somebody asks to become a member; `access_level` is the one that he gets unless another is given. */
+/** A user requests access. `access_level` is the level that they get unless another is chosen. */
 export const accessRequested = defineEvent('access_request.created', member, {
   trigger,
   body: memberBody('user_access_request_to_group'),
@@ -53,10 +53,10 @@ export const accessDenied = defineEvent('access_request.denied', member, {
   trigger,
   body: memberBody('user_access_request_denied_for_group'),
 });
-/** Who had asked took it back. */
+/** The user withdrew their own request. */
 export const accessWithdrawn = defineEvent('access_request.withdrawn', member);
 
-/** No address and nothing that opens it. */
+/** Contains neither the address nor the token. */
 const invitation = z.object({
   id: z.number(),
   source: member.shape.source,

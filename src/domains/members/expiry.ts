@@ -14,8 +14,8 @@ import { unshareProject } from './shares.ts';
 const AT_ONCE = 500;
 
 /**
- * The job `members.remove_expired`: ends what has expired, with an event for each. It counted no more before: rights are
- * read with their expiry. A group can be left without an Owner by it; administrators name another.
+ * The job `members.remove_expired` removes expired memberships, with an event for each. Access has already ended,
+ * because queries check the expiry. This can leave a group without an Owner; an administrator then appoints another.
  */
 export const removeExpiredMembers = defineJob({
   name: 'members.remove_expired',
@@ -47,7 +47,7 @@ interface Place {
 const removeMembership = (ctx: Context, { id, namespace_id, project_id }: Place): Promise<void> =>
   ctx.transaction(async (tx) => {
     ctx.signal.throwIfAborted();
-    // It may have been prolonged.
+    // It may have been extended.
     const row = await tx.db
       .deleteFrom('members')
       .where('id', '=', id)
@@ -83,7 +83,7 @@ const removeShares = async (ctx: Context): Promise<void> => {
   }
 };
 
-/** Somebody else was quicker. */
+/** Ignores memberships that a concurrent request has already removed. */
 const gone = async (remove: () => Promise<void>): Promise<void> => {
   try {
     await remove();

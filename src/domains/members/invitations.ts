@@ -37,7 +37,7 @@ const COLUMNS = [
   'created_at',
 ] as const;
 
-/** How many invitations one person may send within an hour: each is a mail to somebody who may not want it. */
+/** Invitations that one user may send per hour. Each is a mail to someone who may not want it. */
 const PER_PERSON = { limit: 100, seconds: 3_600 };
 const ADDRESS = /^[^\s@<>,;:"()[\]\\\p{Cc}]+@[^\s@<>,;:"()[\]\\\p{Cc}]+$/u;
 const MAX_ADDRESS = 254;
@@ -45,17 +45,17 @@ const MAX_ADDRESS = 254;
 export interface NewInvitation {
   readonly email: string;
   readonly access_level: number;
-  /** Of the membership. */
+  /** The expiry of the membership. */
   readonly expires_at?: string | null | undefined;
 }
 
-/** Invitations that nobody has accepted yet. For those who manage members. @throws DomainError `forbidden` */
+/** Lists the open invitations. Requires the right to manage members. @throws DomainError `forbidden` */
 export const listInvitations = (ctx: Context, source: MemberSource, search?: string): List<InvitationRow> => {
   requireAdminMembers(ctx, source);
   return listOf(ctx.db, invitations(ctx, search).where(isPlaced(source)), BY_ID, 'asc');
 };
 
-/** The same of many groups or projects at once, whose members the caller manages. */
+/** Lists the open invitations of many groups or projects whose members the caller manages. */
 export const invitationsBelow = (
   ctx: Context,
   kind: MemberSource['kind'],
@@ -76,11 +76,11 @@ const invitations = (ctx: Context, search: string | undefined) => {
 const BY_ID: readonly SortKey<InvitationRow>[] = [{ by: sql.ref('id'), of: (row) => row.id }];
 
 /**
- * Invites whoever has the address, by a mail with a link. Nothing tells whose it is: they become a member by the link, and
- * without it only where their profile shows the address to everyone.
+ * Invites an address by a mail with a link. The response does not reveal whether a user has the address. The user
+ * becomes a member through the link; the link is not needed if their profile shows the address publicly.
  *
- * @throws DomainError `forbidden`, `parameters`, `invalid`, `conflict` when the address is invited already,
- * `too_many_requests`
+ * @throws DomainError `forbidden`, `parameters`, `invalid`, `conflict` if the address is already invited,
+ *   `too_many_requests`
  */
 export const invite = async (
   ctx: Context,
@@ -114,14 +114,16 @@ export const invite = async (
       .onConflict((on) => on.doNothing())
       .returning(COLUMNS)
       .executeTakeFirst();
-    if (!row) throw conflict('This address is invited already');
+    if (!row) throw conflict('This address is already invited');
     tx.emit(invitationCreated, eventOf(source, row));
     if (await wantsMails(tx, source)) mailInvitation(tx, source, row, token);
     return row;
   });
 };
 
-/** Changes the level or expiry of an invitation. @throws DomainError `forbidden`, `not_found`, `parameters`, `invalid` */
+/**
+ * Changes the level or expiry of an invitation. @throws DomainError `forbidden`, `not_found`, `parameters`, `invalid`
+ */
 export const updateInvitation = async (
   ctx: Context,
   given: MemberSource,
@@ -148,7 +150,7 @@ export const updateInvitation = async (
   });
 };
 
-/** Takes an invitation back: its link ends. @throws DomainError `forbidden`, `not_found` */
+/** Revokes an invitation and its link. @throws DomainError `forbidden`, `not_found` */
 export const deleteInvitation = async (ctx: Context, given: MemberSource, email: string): Promise<void> => {
   requireAdminMembers(ctx, given);
   await ctx.transaction(async (tx) => {
@@ -161,7 +163,9 @@ export const deleteInvitation = async (ctx: Context, given: MemberSource, email:
   });
 };
 
-/** What the token of a mail invites to, or null when it is not (or no longer) good; uses nothing up. */
+/**
+ * Returns the invitation that a mailed token belongs to, or null if the token is invalid. Does not use up the token.
+ */
 export const invitationOf = async (
   ctx: Context,
   token: string,
@@ -176,7 +180,10 @@ export const invitationOf = async (
   return { invitation, name: describedSource(source).full_path, kind: source.kind };
 };
 
-/** Makes the caller a member by the token of a mail: who has it has the mail. @throws DomainError `not_found`, `invalid` */
+/**
+ * Accepts an invitation with its mailed token, which proves control of the address. @throws DomainError `not_found`,
+ * `invalid`
+ */
 export const acceptInvitation = async (ctx: Context, token: string): Promise<void> => {
   const { userId } = ctx.actor;
   if (userId === null) throw notFound();
@@ -193,8 +200,8 @@ export const acceptInvitation = async (ctx: Context, token: string): Promise<voi
 };
 
 /**
- * Accepts what these people are invited to by the address that they show on their profile. By another one they would tell
- * the inviter that it is theirs: that is for them to decide, by the link. For the follower.
+ * Accepts the invitations of these users for the address that their profile shows. Accepting those for another address
+ * would tell the inviter who owns it, so users accept them through the link. For the follower.
  */
 export const acceptForUsers = async (tx: Tx, userIds: readonly number[]): Promise<void> => {
   const { rows } = await sql<InvitationRow & { user_id: number }>`
@@ -205,7 +212,7 @@ export const acceptForUsers = async (tx: Tx, userIds: readonly number[]): Promis
   for (const row of rows) await accept(tx, row, row.user_id);
 };
 
-/** Who is a member already, or more by a group above, has nothing to accept. */
+/** Users who are already members, or have a higher level through a group above, need no membership. */
 const accept = async (tx: Tx, row: InvitationRow, userId: number): Promise<void> => {
   const source = await sourceOf(tx, row);
   await tx.db.deleteFrom('invitations').where('id', '=', row.id).execute();
@@ -221,7 +228,7 @@ const accept = async (tx: Tx, row: InvitationRow, userId: number): Promise<void>
   tx.emit(invitationAccepted, { ...eventOf(source, row), user_ids: [userId] });
 };
 
-/** The place as the hub itself sees it: who is invited cannot see it yet. */
+/** Reads the place as the system, because the invited user cannot see it yet. */
 const sourceOf = async (ctx: Context, row: InvitationRow): Promise<MemberSource | null> => {
   const asHub: Context = { ...ctx, actor: systemActor };
   if (row.namespace_id !== null) return groupSource(await getGroup(asHub, { id: row.namespace_id }));
@@ -263,7 +270,7 @@ const mailInvitation = (tx: Tx, source: MemberSource, row: InvitationRow, token:
     subject: `You are invited to ${place}`,
     text: `Hello,
 
-${tx.actor.username === null ? 'somebody' : `@${tx.actor.username}`} invites you to ${place} as ${roleName(row.access_level)}. To accept, sign in and open:
+${tx.actor.username === null ? 'Someone' : `@${tx.actor.username}`} invites you to ${place} as ${roleName(row.access_level)}. To accept, sign in and open:
 
 ${webUrl(tx, `-/invites/${token}`)}
 

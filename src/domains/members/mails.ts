@@ -7,7 +7,10 @@ import { describedSource, type MemberSource } from './model.ts';
 
 const MAX_MANAGERS = 10;
 
-/** Whether mails about the group or project go out: none do below a group, or from a project, that wants none. */
+/**
+ * Returns true if the group or project sends mails. Each project, and each group for everything below it, can turn them
+ * off.
+ */
 export const wantsMails = async (tx: Tx, source: MemberSource): Promise<boolean> => {
   if (source.kind === 'project' && !source.project.emails_enabled) return false;
   const ids = source.kind === 'group' ? source.group.traversal_ids : source.project.namespace.traversal_ids;
@@ -21,7 +24,7 @@ export const wantsMails = async (tx: Tx, source: MemberSource): Promise<boolean>
   return silent === undefined;
 };
 
-/** Tells those who manage the members, ten of them at most, that there is something to decide. */
+/** Notifies up to ten managers of the members about a pending decision. */
 export const tellManagers = async (tx: Tx, source: MemberSource, what: string): Promise<void> => {
   if (!(await wantsMails(tx, source))) return;
   const { type, full_path } = describedSource(source);

@@ -14,13 +14,14 @@ import { type MemberPayload, memberAdded } from './events.ts';
 import { ancestorIds, describedSource, groupSource, type MemberSource, projectSource, scopeOf } from './model.ts';
 import { requireAdminMembers } from './policy.ts';
 
-// What every way into a group or project shares: by an Owner or Maintainer, by a request that was granted, by invitation.
+// Shared by all ways to join: added by an Owner or Maintainer, by an approved request, or by invitation.
 
 /**
- * Makes somebody a member, inside a transaction that holds the place (`lockSource`). Whether that may be is the caller's
- * to say. A request of his for access is settled by it.
+ * Adds a member, in a transaction that holds the lock on the place (`lockSource`). The caller checks permissions. An
+ * open access request of the user is closed.
  *
- * @throws DomainError `not_found` (User), `conflict` when he is one already, `invalid` for a level below an inherited one
+ * @throws DomainError `not_found` (User), `conflict` if they are already a member, `invalid` for a level below an
+ *   inherited one
  */
 export const joinSource = async (
   tx: Tx,
@@ -29,7 +30,7 @@ export const joinSource = async (
 ): Promise<void> => {
   await requireUser(tx, user_id);
   await checkInherited(tx, source, user_id, access_level);
-  // A membership that has expired is none any more.
+  // An expired membership no longer counts.
   await tx.db
     .deleteFrom('members')
     .where(isMember(source, user_id))
@@ -64,7 +65,7 @@ export const isMember = (source: MemberSource, userId: number) =>
     ? sql<boolean>`namespace_id = ${source.group.id} and user_id = ${userId}`
     : sql<boolean>`project_id = ${source.project.id} and user_id = ${userId}`;
 
-/** The membership of its own, unless it has expired. */
+/** Returns the direct membership, unless it has expired. */
 export const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<MemberTableRow | undefined> =>
   tx.db
     .selectFrom('members')
@@ -73,7 +74,7 @@ export const findRow = async (tx: Tx, source: MemberSource, userId: number): Pro
     .where(sql<boolean>`(expires_at is null or expires_at > current_date)`)
     .executeTakeFirst();
 
-/** Two who change members of a group, or of one above it, at once must not both remove the last Owner but themselves. */
+/** Locks the place, so that two concurrent changes cannot remove the last Owner together. */
 export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
   const table = source.kind === 'group' ? 'namespaces' : 'projects';
   const ids = source.kind === 'group' ? source.group.traversal_ids : [source.project.id];
@@ -83,8 +84,8 @@ export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> =>
 };
 
 /**
- * The group or project whose members the caller is about to change, as it is under the lock: they may have lost their role
- * since it was read.
+ * Locks the group or project whose members the caller is about to change, and returns its current row: they may have
+ * lost their role since it was read.
  *
  * @throws DomainError `not_found`, `forbidden`
  */
@@ -98,7 +99,7 @@ export const lockManaged = async (tx: Tx, given: MemberSource): Promise<MemberSo
   return source;
 };
 
-/** Memberships of projects are read where they are; those of groups are kept worked out. */
+/** Access to groups is precomputed and must be refreshed. Access to projects is read from the memberships. */
 export const refresh = async (tx: Tx, source: MemberSource, userIds: readonly number[]): Promise<void> => {
   if (source.kind === 'group') await refreshAccess(tx, [source.group.id], userIds);
 };
@@ -108,7 +109,7 @@ const requireUser = async (tx: Tx, id: number): Promise<void> => {
   if (!user || user.user_type === 'ghost') throw notFound('User');
 };
 
-/** Minimal access is for groups alone. */
+/** Minimal access is only available in groups. */
 export const checkLevel = (source: MemberSource, level: number): void => {
   const isRole = ROLES.some((role) => role === level) && (source.kind === 'group' || level !== MINIMAL);
   if (!isRole) throw badParameters('access_level does not have a valid value');
@@ -118,7 +119,7 @@ export const checkExpiry = (ctx: Context, expiresAt: string | null | undefined):
   if (expiresAt && expiresAt < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
 };
 
-/** A membership below one in a group above would say nothing: levels add up to the highest. */
+/** Refuses a level below an inherited one. It would have no effect, as the highest level applies. */
 export const checkInherited = async (tx: Tx, source: MemberSource, userId: number, level: number): Promise<void> => {
   const inherited = await tx.db
     .selectFrom('members')
@@ -139,13 +140,13 @@ export const checkInherited = async (tx: Tx, source: MemberSource, userId: numbe
   });
 };
 
-/** A group or project as events need it. */
+/** A group or project as events describe it. */
 export interface EventSource {
   readonly described: MemberPayload['source'];
   readonly scope: { readonly project_id?: number | null; readonly namespace_ids: readonly number[] };
 }
 
-/** What events of the membership hold. */
+/** Returns the payload and scope of a membership's events. */
 export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
   const { described, scope } =
     'described' in source ? source : { described: describedSource(source), scope: scopeOf(source) };
@@ -165,7 +166,7 @@ export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: M
   return {
     ...scope,
     subject: { type: described.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
-    // As the list of members, these are not for everyone who may know of a public project.
+    // Like the list of members, these events are not for everyone who can see a public project.
     min_access_level: GUEST,
     user_ids: [userId],
     payload,

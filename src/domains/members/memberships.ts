@@ -4,7 +4,7 @@ import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 
-/** A membership by where it is. */
+/** A membership with its place. */
 export interface Membership {
   readonly id: number;
   readonly source_id: number;
@@ -17,8 +17,8 @@ export const MEMBERSHIP_SOURCES = ['Project', 'Namespace'] as const;
 export type MembershipSource = (typeof MEMBERSHIP_SOURCES)[number];
 
 /**
- * Where a user is a member himself, not by inheritance or invitation, the oldest membership first (specification 2
- * §4.1). Those that have expired are none. Administrators only.
+ * Lists the direct memberships of a user, oldest first (specification 2 §4.1). Excludes inherited ones, those through
+ * invited groups and expired ones. Administrators only.
  *
  * @throws `forbidden`, `not_found` (User)
  */

@@ -8,7 +8,7 @@ const INVITE = '/-/invites';
 const input = { token: text({ max: 200 }) };
 
 export const pages: readonly Page[] = [
-  // Only shows a button: programs that look into mails open every link.
+  // GET only shows a button, because mail scanners open every link.
   page({
     method: 'GET',
     path: `${INVITE}/:token`,
@@ -17,7 +17,7 @@ export const pages: readonly Page[] = [
     run: async (ctx, { token }, visit) => {
       const found = await invitationOf(ctx, token);
       if (!found) {
-        const body = html`<p>This invitation was accepted before, or taken back.</p>`;
+        const body = html`<p>This invitation has already been accepted or revoked.</p>`;
         return visit.show(layout({ title: 'Invitation', visit, body }), { status: 404 });
       }
       const body = html`<p>You are invited to the ${found.kind} <strong>${found.name}</strong> as ${roleName(found.invitation.access_level)}.</p>
@@ -33,7 +33,7 @@ export const pages: readonly Page[] = [
     input,
     run: async (ctx, { token }, visit) => {
       await acceptInvitation(ctx, token);
-      return visit.redirect('/', { notice: 'You are a member now.' });
+      return visit.redirect('/', { notice: 'You are now a member.' });
     },
   }),
 ];

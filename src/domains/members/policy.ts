@@ -5,19 +5,19 @@ import type { Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
 import { levelOn, type MemberSource } from './model.ts';
 
-/** Owners manage the members of a group, Maintainers those of a project. @throws DomainError `forbidden` */
+/** Requires the right to manage members: Owner of a group, Maintainer of a project. @throws DomainError `forbidden` */
 export const requireAdminMembers = (ctx: Pick<Context, 'actor'>, source: MemberSource): void =>
   source.kind === 'group'
     ? requireGroupAbility(ctx, source.group, 'admin_member')
     : requireAbility(ctx, source.project, 'admin_member');
 
-/** Members are shown to everyone who is signed in and may know of the group or project. @throws DomainError */
+/** Members are visible to every signed-in user who can see the group or project. @throws DomainError */
 export const requireReadMembers = (ctx: Pick<Context, 'actor'>, source: MemberSource): void => {
   if (ctx.actor.userId === null && !ctx.actor.isSystem) throw unauthenticated();
   if (source.kind === 'project') requireAbility(ctx, source.project, 'read_member');
 };
 
-/** Nobody gives, changes or takes a level above his own. @throws DomainError `forbidden` */
+/** Nobody can grant, change or remove a level above their own. @throws DomainError `forbidden` */
 export const requireLevel = (ctx: Pick<Context, 'actor'>, source: MemberSource, ...levels: readonly number[]): void => {
   if (ctx.actor.isAdmin) return;
   const own = Math.max(levelOn(source), GUEST);

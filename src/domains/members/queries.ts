@@ -8,47 +8,47 @@ import type { List, Window } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import type { MemberSource } from './model.ts';
 
-/** A membership, or what comes of one elsewhere: inherited, or through a group that is invited. */
+/** A membership as it applies to a place: direct, inherited, or through an invited group. */
 export interface MemberRow {
-  /** Of the membership; null for the owner of a personal namespace, who is one without a row. */
+  /** The id of the membership. Null for the owner of a personal namespace, who is a member without a row. */
   readonly id: number | null;
   readonly user_id: number;
-  /** The level that counts here. */
+  /** The level that applies here. */
   readonly access_level: number;
   readonly expires_at: string | null;
   readonly created_by_id: number | null;
   readonly created_at: string;
   readonly updated_at: string;
-  /** Where the membership is: exactly one of both. */
+  /** The place of the membership: exactly one of the two is set. */
   readonly namespace_id: number | null;
   readonly project_id: number | null;
 }
 
-/** How a member came to be one. */
+/** How a user became a member. */
 export type MemberRelation = 'direct' | 'inherited' | 'shared' | 'descendants';
 
-/** Everyone who has a say: what `/members/all` lists. */
+/** Everyone with access: the relations that `/members/all` lists. */
 export const ALL: readonly MemberRelation[] = ['direct', 'inherited', 'shared'];
 const DIRECT: readonly MemberRelation[] = ['direct'];
 
 export interface MemberFilter {
-  /** `direct` alone by default. Who is found in several ways is listed once, with the highest level. */
+  /** Defaults to `direct`. A user found in several ways is listed once, with the highest level. */
   readonly relations?: readonly MemberRelation[] | undefined;
-  /** Part of a name or user name. */
+  /** Part of a name or username. */
   readonly query?: string | undefined;
   readonly userIds?: readonly number[] | undefined;
   readonly skipUserIds?: readonly number[] | undefined;
   readonly accessLevels?: readonly number[] | undefined;
 }
 
-/** The members of a group or project, by user id. Memberships that have expired are none. */
+/** Lists the members of a group or project by user id, without expired memberships. */
 export const listMembers = (ctx: Context, source: MemberSource, filter: MemberFilter = {}): List<MemberRow> => {
   const id = source.kind === 'group' ? source.group.id : source.project.id;
   const place = placeOf(ctx, source.kind, sql<number>`${id}::bigint`);
   return rowList(ctx, memberStatement(ctx, place, filter), (row) => row.user_id);
 };
 
-/** The same for many groups or projects at once. */
+/** Lists the members of many groups or projects at once. */
 export const listMembersBelow = (
   ctx: Context,
   kind: MemberSource['kind'],
@@ -68,7 +68,7 @@ export const listMembersBelow = (
   };
 };
 
-/** One member. @throws DomainError `not_found` */
+/** Returns one member. @throws DomainError `not_found` */
 export const getMember = async (
   ctx: Context,
   source: MemberSource,
@@ -80,7 +80,7 @@ export const getMember = async (
   return member;
 };
 
-/** The memberships of many users in groups (or projects) that the caller may know of, by their id. */
+/** Lists the memberships of many users, by user id, in the groups (or projects) that the caller can see. */
 export const listMembershipsOf = (ctx: Context, kind: MemberSource['kind']): BatchedList<MemberRow> => {
   const visible =
     kind === 'group'
@@ -104,19 +104,19 @@ export const listMembershipsOf = (ctx: Context, kind: MemberSource['kind']): Bat
   };
 };
 
-/** The columns of a MemberRow out of `members m`. */
+/** The columns of a MemberRow, from `members m`. */
 const COLUMNS = sql`m.id, m.user_id, m.access_level, m.expires_at, m.created_by_id, m.created_at, m.updated_at,
   m.namespace_id, m.project_id`;
 
 const LIVE = sql`(m.expires_at is null or m.expires_at > current_date)`;
 
-/** A group or project, as SQL around its id. */
+/** A group or project, as SQL conditions on its id. */
 interface Place {
-  /** Memberships `m` of its own. */
+  /** Memberships `m` of the place itself. */
   readonly isHere: RawBuilder<unknown>;
-  /** Namespaces whose members are members here too. */
+  /** Namespaces whose members are inherited here. */
   readonly ancestors: RawBuilder<unknown>;
-  /** Namespaces whose invitations count here. */
+  /** Namespaces whose invited groups apply here. */
   readonly namespaces: RawBuilder<unknown>;
   /** Whether the caller manages the members. */
   readonly isManaged: RawBuilder<unknown>;
@@ -150,7 +150,7 @@ const placeOf = ({ actor }: Context, kind: MemberSource['kind'], id: RawBuilder<
 
 interface Statement {
   readonly from: RawBuilder<unknown>;
-  /** The unique column that sorts. */
+  /** The unique column to sort by. */
   readonly key: RawBuilder<unknown>;
   readonly conditions: readonly RawBuilder<unknown>[];
 }
@@ -172,7 +172,7 @@ const memberStatement = (ctx: Context, place: Place, filter: MemberFilter): Stat
   };
 };
 
-/** Everyone found by one of the relations, once, by the highest and then nearest way. */
+/** Returns everyone found by one of the relations, once each: by the highest level, then by the nearest relation. */
 const membersOf = (ctx: Context, place: Place, relations: readonly MemberRelation[]): RawBuilder<unknown> => {
   const wanted = new Set(relations);
   const parts: RawBuilder<unknown>[] = [];
@@ -197,15 +197,15 @@ const membersOf = (ctx: Context, place: Place, relations: readonly MemberRelatio
     order by user_id, access_level desc, distance, expires_at desc nulls first) found`;
 };
 
-/** Who owns the personal namespace a project is in is its Owner, without a membership. */
+/** The owner of a personal namespace is the Owner of its projects, without a membership. */
 const personalOwner = (projectId: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   select null::bigint, n.owner_id, ${sql.lit(OWNER)}::smallint, null::date, null::bigint, n.created_at, n.updated_at,
     n.id, null::bigint, 0
   from projects p join namespaces n on n.id = p.namespace_id where p.id = ${projectId} and n.kind = 'user'`;
 
 /**
- * Members of invited groups, as far as the invitation lets them. Those of groups that the caller may not know of show
- * only to who manages the members.
+ * Members of invited groups, up to the level of the invitation. Members of groups that the caller cannot see are
+ * visible only to those who manage the members.
  */
 const invited = (ctx: Context, place: Place): RawBuilder<unknown> => {
   const toProject = place.projectId
@@ -246,7 +246,7 @@ const rowList = (ctx: Context, statement: Statement, keyOf: (row: MemberRow) => 
   cursorOf: (row) => [keyOf(row)],
 });
 
-/** A cursor comes from outside. */
+/** Validates the cursor, which is untrusted input. */
 const idOfCursor = ([id]: readonly unknown[]): number => {
   if (typeof id === 'number' && Number.isSafeInteger(id)) return id;
   throw new DomainError('bad_request', 'The cursor is invalid for this list');

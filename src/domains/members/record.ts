@@ -7,7 +7,7 @@ import { isoTime } from '#platform/time.ts';
 import { MEMBERSHIP_SOURCES, type Membership } from './memberships.ts';
 import type { MemberRow } from './queries.ts';
 
-/** A member: the user with the role (reference: neighbours B). */
+/** A member: the user with their role (reference: neighbours B). */
 export const memberRecord = z
   .object({
     ...userBasicRecord.shape,
@@ -17,7 +17,7 @@ export const memberRecord = z
     expires_at: z.string().nullable(),
     membership_state: z.literal('active'),
     group_saml_identity: z.null(),
-    /** Only to administrators. */
+    /** Only for administrators. */
     email: z.string().optional(),
   })
   .meta({ id: 'Member' });
@@ -32,7 +32,7 @@ export const projectShareRecord = z
   })
   .meta({ id: 'ProjectShare' });
 
-/** Where someone is a member (specification 2 §2.2): the role is a number, given as text. */
+/** A user's membership (specification 2 §2.2). The role is a number as text. */
 export const membershipRecord = z
   .object({
     source_id: z.int(),
@@ -51,14 +51,14 @@ export const toMembership = ({ access_level, source_id, source_name, source_type
 
 type MemberRecord = z.output<typeof memberRecord>;
 
-/** The record of one member. @throws DomainError `not_found` when the user has gone meanwhile */
+/** Returns the record of one member. @throws DomainError `not_found` if the user has been deleted */
 export const toMember = async (ctx: Context, member: MemberRow): Promise<MemberRecord> => {
   const [record] = await toMembers(ctx, [member]);
   if (!record) throw notFound();
   return record;
 };
 
-/** The members' records; users who have gone meanwhile are left out. */
+/** Returns the members' records. Deleted users are left out. */
 export const toMembers = async (ctx: Context, members: readonly MemberRow[]): Promise<MemberRecord[]> => {
   const ids = members.flatMap((member) => [member.user_id, member.created_by_id ?? []].flat());
   const users = await usersByIds(ctx, [...new Set(ids)]);

@@ -21,13 +21,13 @@ export interface AccessRequestRow {
   readonly requested_at: string;
 }
 
-/** Those who ask to become members, the first first. For those who manage members. @throws DomainError `forbidden` */
+/** Lists the access requests, oldest first. Requires the right to manage members. @throws DomainError `forbidden` */
 export const listAccessRequests = (ctx: Context, source: MemberSource): List<AccessRequestRow> => {
   requireAdminMembers(ctx, source);
   return listOf(ctx.db, requests(ctx).where(isPlaced(source)), BY_ID, 'asc');
 };
 
-/** The same of many groups or projects at once, whose members the caller manages. */
+/** Lists the access requests of many groups or projects whose members the caller manages. */
 export const accessRequestsBelow = (ctx: Context, kind: MemberSource['kind']): BatchedList<AccessRequestRow> =>
   batchedListOf(
     ctx.db,
@@ -41,38 +41,39 @@ const requests = (ctx: Context) => ctx.db.selectFrom('access_requests').select([
 const BY_ID: readonly SortKey<AccessRequestRow>[] = [{ by: sql.ref('id'), of: (row) => row.id }];
 
 /**
- * Asks to become a member of a group or project that the caller may see.
+ * Requests membership of a group or project that the caller can see.
  *
- * @throws DomainError `unauthenticated`, `forbidden` where nobody may ask, `bad_request` for a member and for who asked before
+ * @throws DomainError `unauthenticated`, `forbidden` if requests are disabled, `bad_request` for members and repeated
+ *   requests
  */
 export const requestAccess = async (ctx: Context, source: MemberSource): Promise<AccessRequestRow> => {
   const { userId } = ctx.actor;
   if (userId === null) throw unauthenticated();
   const { request_access_enabled } = source.kind === 'group' ? source.group : source.project;
-  if (!request_access_enabled) throw forbidden('Requests for access are not taken here');
+  if (!request_access_enabled) throw forbidden('Access requests are disabled');
   if (source.kind === 'project') requireAbility(ctx, source.project, 'request_access');
   return ctx.transaction(async (tx) => {
     await lockSource(tx, source);
     const isOne = (!ctx.actor.isAdmin && levelOn(source) > 0) || (await findRow(tx, source, userId));
-    if (isOne) throw badRequest('You are a member already');
+    if (isOne) throw badRequest('You are already a member');
     const row = await tx.db
       .insertInto('access_requests')
       .values({ ...placed(source), user_id: userId })
       .onConflict((on) => on.doNothing())
       .returning(['id', 'user_id', 'requested_at'])
       .executeTakeFirst();
-    if (!row) throw badRequest('You have asked already');
+    if (!row) throw badRequest('You have already requested access');
     const event = await eventOf(tx, source, row);
     tx.emit(accessRequested, event);
-    await tellManagers(tx, source, `${event.payload.user.name} (@${event.payload.user.username}) asks for access`);
+    await tellManagers(tx, source, `${event.payload.user.name} (@${event.payload.user.username}) requests access`);
     return row;
   });
 };
 
 /**
- * Grants a request: who asked becomes a member, a Developer unless another level is given.
+ * Approves a request. The user becomes a Developer unless another level is given.
  *
- * @throws DomainError `forbidden`, `not_found` when there is no such request, `parameters`, `invalid`
+ * @throws DomainError `forbidden`, `not_found` if there is no such request, `parameters`, `invalid`
  */
 export const approveRequest = async (
   ctx: Context,
@@ -92,7 +93,7 @@ export const approveRequest = async (
   });
 };
 
-/** Turns a request down; who asked may take it back. @throws DomainError `forbidden`, `not_found` */
+/** Denies a request. Users can withdraw their own. @throws DomainError `forbidden`, `not_found` */
 export const denyRequest = async (ctx: Context, given: MemberSource, userId: number): Promise<void> => {
   const withdraws = ctx.actor.userId === userId;
   if (!withdraws) requireAdminMembers(ctx, given);
@@ -134,7 +135,7 @@ const eventOf = async (tx: Tx, source: MemberSource, { id, user_id, requested_at
   return {
     ...scopeOf(source),
     subject: { type: 'AccessRequest', id },
-    // Who asks is for those to know who decide.
+    // Only those who decide may know who asks.
     min_access_level: source.kind === 'group' ? OWNER : MAINTAINER,
     user_ids: [user_id],
     payload,

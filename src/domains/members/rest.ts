@@ -38,7 +38,7 @@ const readable = async (ctx: Context, place: Place, id: IdOrPath): Promise<Membe
   return source;
 };
 
-/** The routes of both kinds of members differ by nothing but where they are. */
+/** The routes for groups and projects differ only in their place. */
 const routesOf = (place: Place): Route[] => {
   const list = (path: 'members' | 'members/all', relations: readonly MemberRelation[], summary: string) =>
     listRoute({
@@ -69,20 +69,20 @@ const routesOf = (place: Place): Route[] => {
       },
     });
   return [
-    list('members', ['direct'], `List the members of a ${place.noun} itself`),
-    list('members/all', ALL, `List the members of a ${place.noun}, with inherited and invited ones`),
-    one('members', ['direct'], `Get a member of a ${place.noun} itself`),
-    one('members/all', ALL, `Get a member of a ${place.noun}, inherited or invited ones too`),
+    list('members', ['direct'], `List the direct members of a ${place.noun}`),
+    list('members/all', ALL, `List all members of a ${place.noun}, including inherited and invited ones`),
+    one('members', ['direct'], `Get a direct member of a ${place.noun}`),
+    one('members/all', ALL, `Get a member of a ${place.noun}, including inherited and invited ones`),
     route({
       method: 'POST',
       path: `${place.path}/members`,
       tag: 'Members',
-      summary: `Add a member, or several, to a ${place.noun}`,
-      description: 'With several ids the answer tells the outcome, with what went wrong for whom.',
+      summary: `Add one or more members to a ${place.noun}`,
+      description: 'With several ids, the response lists an error for each user who could not be added.',
       input: {
         id: idOrPath(),
-        user_id: text({ max: MAX_LENGTH }).describe('An id, or several with commas.').optional(),
-        username: text({ max: MAX_LENGTH }).describe('A user name, or several with commas.').optional(),
+        user_id: text({ max: MAX_LENGTH }).describe('One or more ids, separated by commas.').optional(),
+        username: text({ max: MAX_LENGTH }).describe('One or more usernames, separated by commas.').optional(),
         access_level: integer(),
         expires_at: date().nullish(),
       },
@@ -192,7 +192,7 @@ export const routes: readonly Route[] = [
     path: '/users/:id/memberships',
     tag: 'Members',
     summary: 'List where a user is a member',
-    description: 'Direct memberships alone.',
+    description: 'Direct memberships only.',
     admin: true,
     scopes: ['api', 'read_api', 'read_user'],
     input: { id: integer({ min: 0 }), type: oneOf(MEMBERSHIP_SOURCES).optional() },

@@ -21,9 +21,9 @@ export interface ProjectShareRow {
 }
 
 /**
- * Opens a project to the members of a group, up to the level given and never above the caller's own.
+ * Shares a project with the members of a group, up to the given level and at most the caller's own.
  *
- * @throws DomainError `forbidden`, `not_found` (Group), `conflict` when it is shared with it already
+ * @throws DomainError `forbidden`, `not_found` (Group), `conflict` if they are already shared
  */
 export const shareProject = async (
   ctx: Context,
@@ -51,7 +51,7 @@ export const shareProject = async (
     if (!row) throw conflict('The project is already shared with this group');
     tx.emit(projectShared, {
       ...projectScope(project),
-      // The group may be one that few know of.
+      // The group may be visible to few.
       min_access_level: MAINTAINER,
       subject: { type: 'Project', id: project.id },
       payload: {
@@ -66,14 +66,14 @@ export const shareProject = async (
   });
 };
 
-/** The project as it is under the lock: the caller may have lost their role since it was read. */
+/** Locks the project and returns its current row: the caller may have lost their role since it was read. */
 const lockShared = async (tx: Tx, { id }: ProjectRow): Promise<ProjectRow> => {
   const project = await lockProject(tx, id);
   requireAbility(tx, project, 'admin_share');
   return project;
 };
 
-/** Takes that back. @throws DomainError `forbidden`, `not_found` */
+/** Ends the sharing. @throws DomainError `forbidden`, `not_found` */
 export const unshareProject = async (ctx: Context, given: ProjectRow, groupId: IdOrPath): Promise<void> => {
   requireAbility(ctx, given, 'admin_share');
   await ctx.transaction(async (tx) => {
@@ -99,7 +99,7 @@ export const unshareProject = async (ctx: Context, given: ProjectRow, groupId: I
     if (!removed) throw notFound();
     tx.emit(projectUnshared, {
       ...projectScope(project),
-      // The group may be one that few know of.
+      // The group may be visible to few.
       min_access_level: MAINTAINER,
       subject: { type: 'Project', id: project.id },
       payload: {

@@ -7,15 +7,13 @@ import { memberAdded, memberRemoved, memberUpdated } from './events.ts';
 import { eventOf, findRow, lockSource, type MemberTableRow, refresh } from './membership.ts';
 import { groupSource } from './model.ts';
 
-/** What else gives people roles in groups. */
+/** External sources of roles in groups. */
 export type RoleSource = 'saml' | 'ldap';
 
-/** What became of a membership; `kept` is one that is not the source's, or that has to stay. */
+/** The result for a membership. `kept`: it belongs to another source, or must stay. */
 export type SyncOutcome = 'added' | 'changed' | 'removed' | 'kept';
 
-/**
- * Whether nothing is to be done about a membership (undefined: there is none) by what the source says; see `syncMember`.
- */
+/** Returns true if the membership (undefined if none) already matches the source. See `syncMember`. */
 export const isInLine = (
   member: Pick<MemberTableRow, 'access_level' | 'source' | 'override'> | undefined,
   level: number | null,
@@ -26,9 +24,9 @@ export const isInLine = (
 };
 
 /**
- * Brings somebody's membership of the group in line with what a directory or SAML provider says: `level` is the role, or
- * null for none. Memberships that were given by hand, or by the other source, are left as they are; a role that was
- * changed by hand since is left too, but goes with the membership. A group keeps its last Owner.
+ * Updates a user's membership of the group to the role that a directory or SAML provider gives; null removes it. Keeps
+ * memberships that were added by hand or by the other source. A role that was changed by hand is kept too, but is
+ * removed with the membership. A group keeps its last Owner.
  */
 export const syncMember = async (
   tx: Tx,
@@ -43,7 +41,7 @@ export const syncMember = async (
   if (isInLine(before, level, source)) return 'kept';
   if (!before) return add(tx, group, userId, level ?? MINIMAL, source);
   if ((level ?? 0) < OWNER && (await isLastOwner(tx, place, before))) {
-    tx.log.warn({ group_id: group.id, user_id: userId, source }, 'the last owner of a group keeps the role');
+    tx.log.warn({ group_id: group.id, user_id: userId, source }, 'kept the role of the last owner of a group');
     return 'kept';
   }
   if (level === null) {
@@ -73,7 +71,7 @@ const add = async (
   source: RoleSource,
 ): Promise<SyncOutcome> => {
   const place = groupSource(group);
-  // What has expired is no membership any more.
+  // An expired membership no longer counts.
   await tx.db
     .deleteFrom('members')
     .where('namespace_id', '=', group.id)

@@ -26,7 +26,7 @@ export const memberBody =
       user_email: member.user.email,
       user_id: member.user.id,
       group_access: roleName(member.access_level),
-      // There are no plans here.
+      // There are no plans.
       group_plan: null,
       expires_at: member.expires_at === null ? null : `${member.expires_at}T00:00:00Z`,
       event_name,

@@ -95,7 +95,7 @@ export const removeDueProjects = async (ctx: Context): Promise<void> => {
     await removal.catch((error: unknown) => failures.push(error));
   }
   if (failures.length > 0)
-    throw new AggregateError(failures, `${failures.length} projects could not be removed; they are tried again`);
+    throw new AggregateError(failures, `${failures.length} projects could not be removed; they will be retried`);
 };
 
 const setMark = async (tx: Tx, project: ProjectRow, marked: boolean): Promise<ProjectRow> => {

@@ -21,6 +21,6 @@ export const importSourcesBy = (given: CheckSource): void => {
 
 /** @throws DomainError as the imports domain documents */
 export const checkSource: CheckSource = (ctx, address) => {
-  if (!check) throw new Error('nobody imports');
+  if (!check) throw new Error('no import source is registered');
   return check(ctx, address);
 };

@@ -19,7 +19,7 @@ builder.interfaceField(UserRef, 'groups', (t) =>
     {
       type: GroupRef,
       nullable: true,
-      description: 'Groups that the user is a member of himself, of those that the caller may know of; by name.',
+      description: 'Groups of which the user is a direct member and that the caller can see, by name.',
       args: { search: t.arg.string() },
       resolve: async (user, args, ctx, info) =>
         (await showsMemberships(ctx, user.id)) ? groupsOf(user.id, args, ctx, info) : null,

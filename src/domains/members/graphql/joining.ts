@@ -17,7 +17,7 @@ import { requireAdminMembers } from '../policy.ts';
 import { type AccessRequestRow, accessRequestsBelow, approveRequest, denyRequest, requestAccess } from '../requests.ts';
 
 const AccessRequest = builder.objectRef<AccessRequestRow>('AccessRequest').implement({
-  description: 'Somebody asks to become a member.',
+  description: 'A request to become a member.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('AccessRequest', id) }),
     user: t.field({ type: UserRef, nullable: true, resolve: (row, _args, ctx) => loadUser(ctx, row.user_id) }),
@@ -30,7 +30,7 @@ const AccessRequestConnection = builder.connectionObject(
 );
 
 const Invitation = builder.objectRef<InvitationRow>('MemberInvitation').implement({
-  description: 'Somebody is invited by an address, and has not accepted yet.',
+  description: 'An open invitation to an email address.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('MemberInvitation', id) }),
     email: t.exposeString('email', { nullable: false }),
@@ -49,9 +49,9 @@ const InvitationConnection = builder.connectionObject(
   { name: 'MemberInvitationEdge' },
 );
 
-const ONLY_MANAGERS = 'For those who manage the members.';
+const ONLY_MANAGERS = 'Only for those who manage the members.';
 
-// Of the groups or projects on a page in one statement.
+// One statement for all groups or projects of a page.
 const requestsOf = (kind: MemberSource['kind']) => batchedConnection((ctx) => accessRequestsBelow(ctx, kind));
 const [requestsOfGroups, requestsOfProjects] = [requestsOf('group'), requestsOf('project')];
 
@@ -126,7 +126,7 @@ interface PlaceInput {
   projectPath?: string | null;
 }
 
-/** The group or project meant: exactly one is named. */
+/** Returns the group or project of the input. Exactly one must be given. */
 const sourceOf = async (ctx: Context, { groupPath, projectPath }: PlaceInput): Promise<MemberSource> => {
   if (groupPath != null && projectPath == null) return groupSource(await getGroup(ctx, { path: groupPath }));
   if (projectPath != null && groupPath == null) return projectSource(await getProject(ctx, { path: projectPath }));
@@ -134,14 +134,14 @@ const sourceOf = async (ctx: Context, { groupPath, projectPath }: PlaceInput): P
 };
 
 mutationField('accessRequestCreate', {
-  description: 'Asks to become a member of a group or project.',
+  description: 'Requests membership of a group or project.',
   input: (t) => ({ groupPath: t.id(), projectPath: t.id() }),
   payload: { accessRequest: AccessRequest },
   run: async (ctx, place) => ({ accessRequest: await requestAccess(ctx, await sourceOf(ctx, place)) }),
 });
 
 mutationField('accessRequestApprove', {
-  description: 'Grants a request for access: a Developer, unless another role is given.',
+  description: 'Approves an access request. The role defaults to Developer.',
   input: (t) => ({
     groupPath: t.id(),
     projectPath: t.id(),
@@ -156,7 +156,7 @@ mutationField('accessRequestApprove', {
 });
 
 mutationField('accessRequestDeny', {
-  description: 'Turns a request for access down; who asked may take it back.',
+  description: 'Denies an access request. Users can withdraw their own.',
   input: (t) => ({
     groupPath: t.id(),
     projectPath: t.id(),
@@ -170,13 +170,13 @@ mutationField('accessRequestDeny', {
 });
 
 mutationField('invitationCreate', {
-  description: 'Invites whoever has the address, by a mail with a link.',
+  description: 'Invites an email address, by a mail with a link.',
   input: (t) => ({
     groupPath: t.id(),
     projectPath: t.id(),
     email: t.string({ required: true }),
     accessLevel: t.field({ type: AccessLevelEnum, required: true }),
-    expiresAt: t.field({ type: 'Date', description: 'Of the membership.' }),
+    expiresAt: t.field({ type: 'Date', description: 'The expiry of the membership.' }),
   }),
   payload: { invitation: Invitation },
   run: async (ctx, { email, accessLevel, expiresAt, ...place }) => ({
@@ -189,7 +189,7 @@ mutationField('invitationCreate', {
 });
 
 mutationField('invitationUpdate', {
-  description: 'Changes an invitation that nobody has accepted yet.',
+  description: 'Changes an open invitation.',
   input: (t) => ({
     groupPath: t.id(),
     projectPath: t.id(),
@@ -207,7 +207,7 @@ mutationField('invitationUpdate', {
 });
 
 mutationField('invitationDelete', {
-  description: 'Takes an invitation back: its link ends.',
+  description: 'Revokes an invitation and its link.',
   input: (t) => ({ groupPath: t.id(), projectPath: t.id(), email: t.string({ required: true }) }),
   payload: {},
   run: async (ctx, { email, ...place }) => {

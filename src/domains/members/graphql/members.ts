@@ -22,7 +22,7 @@ import { shareProject, unshareProject } from '../shares.ts';
 
 const loadRow = loader(usersByIds);
 
-/** What both kinds of members have. */
+/** The fields of both kinds of members. */
 const memberFields = (t: PothosSchemaTypes.ObjectFieldBuilder<Types, MemberRow>, model: string) => ({
   id: t.id({
     nullable: false,
@@ -52,26 +52,26 @@ const GroupMember = builder.objectRef<MemberRow>('GroupMember').implement({
     group: t.field({
       type: GroupRef,
       nullable: true,
-      description: 'The group that the membership is of: another one when it is inherited or by invitation.',
+      description: 'The group of the membership. It is another group if the membership is inherited or by invitation.',
       resolve: (member, _args, ctx) => (member.namespace_id === null ? null : loadGroup(ctx, member.namespace_id)),
     }),
   }),
 });
 
 const ProjectMember = builder.objectRef<MemberRow>('ProjectMember').implement({
-  description: 'A member of a project, by a membership of it or of a group.',
+  description: 'A member of a project, through the project itself or through a group.',
   fields: (t) => ({
     ...memberFields(t, 'ProjectMember'),
     project: t.field({
       type: ProjectRef,
       nullable: true,
-      description: 'Null when the membership is of a group.',
+      description: 'Null if the membership belongs to a group.',
       resolve: (member, _args, ctx) => (member.project_id === null ? null : loadProject(ctx, member.project_id)),
     }),
     group: t.field({
       type: GroupRef,
       nullable: true,
-      description: 'The group that the membership is of, when it is inherited or by invitation.',
+      description: 'The group of the membership, if it is inherited or by invitation.',
       resolve: (member, _args, ctx) => (member.namespace_id === null ? null : loadGroup(ctx, member.namespace_id)),
     }),
   }),
@@ -112,7 +112,7 @@ interface MemberArguments extends ConnectionArguments {
 
 const USUAL: readonly MemberRelation[] = ['direct', 'inherited'];
 
-/** Of all groups or projects on a level in one statement. */
+/** Reads all groups or projects of a level in one statement. */
 const membersOf = (kind: MemberSource['kind']) =>
   batchedConnection((ctx, args: MemberArguments) =>
     listMembersBelow(ctx, kind, {
@@ -166,7 +166,7 @@ builder.objectField(ProjectRef, 'projectMembers', (t) =>
 const groupMemberships = batchedConnection((ctx) => listMembershipsOf(ctx, 'group'));
 const projectMemberships = batchedConnection((ctx) => listMembershipsOf(ctx, 'project'));
 
-/** Private profiles do not tell where their people work. */
+/** Returns false for private profiles, which hide memberships from the caller. */
 export const showsMemberships = async (ctx: Context, userId: number): Promise<boolean> => {
   const row = ctx.actor.userId === null ? null : await loadRow(ctx, userId);
   return row !== null && viewIncludes(userView(ctx.actor, row), 'signed_in');
@@ -177,7 +177,7 @@ builder.interfaceField(UserRef, 'groupMemberships', (t) =>
     {
       type: GroupMember,
       nullable: true,
-      description: 'In groups that the caller may know of.',
+      description: 'Memberships in groups that the caller can see.',
       resolve: async (user, args, ctx, info) =>
         (await showsMemberships(ctx, user.id)) ? groupMemberships(user.id, args, ctx, info) : null,
     },
@@ -190,7 +190,7 @@ builder.interfaceField(UserRef, 'projectMemberships', (t) =>
     {
       type: ProjectMember,
       nullable: true,
-      description: 'In projects that the caller may know of.',
+      description: 'Memberships in projects that the caller can see.',
       resolve: async (user, args, ctx, info) =>
         (await showsMemberships(ctx, user.id)) ? projectMemberships(user.id, args, ctx, info) : null,
     },
@@ -198,7 +198,7 @@ builder.interfaceField(UserRef, 'projectMemberships', (t) =>
   ),
 );
 
-/** How many `groupMemberships` or `projectMemberships` there are, for lists of users that show no more of them. */
+/** The number of `groupMemberships` or `projectMemberships`, for lists of users that show only the count. */
 const countOf = (kind: MemberSource['kind']) => {
   const load = loader<number, number>((ctx, ids) =>
     listMembershipsOf(ctx, kind).counts(ids, Number.MAX_SAFE_INTEGER - 1),
@@ -212,17 +212,17 @@ const projectCount = countOf('project');
 builder.interfaceFields(UserRef, (t) => ({
   groupCount: t.int({
     nullable: true,
-    description: 'Groups that the caller may know of and the user is a member of himself.',
+    description: 'Groups that the caller can see and of which the user is a direct member.',
     resolve: (user, _args, ctx) => groupCount(ctx, user.id),
   }),
   projectCount: t.int({
     nullable: true,
-    description: 'Projects that the caller may know of and the user is a member of himself.',
+    description: 'Projects that the caller can see and of which the user is a direct member.',
     resolve: (user, _args, ctx) => projectCount(ctx, user.id),
   }),
 }));
 
-/** The person meant: by id or by user name. */
+/** Returns the user of the input, by id or by username. */
 const userOf = async (
   ctx: Context,
   { userId, username }: { userId?: number | null; username?: string | null },
@@ -243,7 +243,7 @@ const groupOf = async (ctx: Context, path: string) => groupSource(await getGroup
 const projectOf = async (ctx: Context, path: string) => projectSource(await getProject(ctx, { path }));
 
 mutationField('groupMemberAdd', {
-  description: 'Makes someone a member of a group.',
+  description: 'Adds a user to a group.',
   input: (t) => ({
     groupPath: t.id({ required: true }),
     ...person(t),
@@ -261,7 +261,7 @@ mutationField('groupMemberAdd', {
 });
 
 mutationField('groupMemberUpdate', {
-  description: 'Changes the role of a member of a group, or when it ends (null: never).',
+  description: 'Changes the role or the expiry of a group member. A null expiry means never.',
   input: (t) => ({
     groupPath: t.id({ required: true }),
     ...person(t),
@@ -292,13 +292,13 @@ mutationField('groupMemberRemove', {
       unassignIssuables: unassignIssuables ?? undefined,
     };
     await removeMember(ctx, await groupOf(ctx, groupPath), await userOf(ctx, who), options);
-    // Who has left may no longer know of it.
+    // A user who has left may no longer see it.
     return { group: await findGroup(ctx, { path: groupPath }) };
   },
 });
 
 mutationField('projectMemberAdd', {
-  description: 'Makes someone a member of a project.',
+  description: 'Adds a user to a project.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     ...person(t),
@@ -316,7 +316,7 @@ mutationField('projectMemberAdd', {
 });
 
 mutationField('projectMemberUpdate', {
-  description: 'Changes the role of a member of a project, or when it ends (null: never).',
+  description: 'Changes the role or the expiry of a project member. A null expiry means never.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     ...person(t),
@@ -344,7 +344,7 @@ mutationField('projectMemberRemove', {
 });
 
 mutationField('projectShare', {
-  description: 'Opens a project to the members of a group, up to a role.',
+  description: 'Shares a project with the members of a group, up to a role.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     sharedWithPath: t.id({ required: true }),
@@ -360,7 +360,7 @@ mutationField('projectShare', {
 });
 
 mutationField('projectUnshare', {
-  description: 'Takes back that a project is open to the members of a group.',
+  description: 'Stops sharing a project with a group.',
   input: (t) => ({ projectPath: t.id({ required: true }), sharedWithPath: t.id({ required: true }) }),
   payload: { project: ProjectRef },
   run: async (ctx, { projectPath, sharedWithPath }) => {
@@ -370,7 +370,7 @@ mutationField('projectUnshare', {
 });
 
 mutationField('projectMembersImport', {
-  description: 'Makes the members of one project members of another; who is one already stays as he is.',
+  description: 'Adds the members of one project to another. Existing members are left unchanged.',
   input: (t) => ({ projectPath: t.id({ required: true }), sourceProjectPath: t.id({ required: true }) }),
   payload: { project: ProjectRef, addedCount: 'Int' },
   run: async (ctx, { projectPath, sourceProjectPath }) => {

@@ -26,7 +26,7 @@ const invitationRecord = z
     access_level: z.int(),
     created_at: z.string(),
     expires_at: z.string().nullable(),
-    /** Whoever may have the address is not told. */
+    /** Does not reveal which user may have the address. */
     user_name: z.string(),
     created_by_name: z.string().nullable(),
   })
@@ -63,12 +63,12 @@ const toInvitations = async (ctx: Context, rows: readonly InvitationRow[]) => {
   }));
 };
 
-/** The ways to become a member that are not being added: to ask, and to be invited. */
+/** The ways to join other than being added: access requests and invitations. */
 export const joiningRoutes = (place: Place): Route[] => [
   listRoute({
     path: `${place.path}/access_requests`,
     tag: 'Members',
-    summary: `List those who ask for access to a ${place.noun}`,
+    summary: `List the access requests of a ${place.noun}`,
     paging: 'offset',
     item: accessRequestRecord,
     input: { id: idOrPath() },
@@ -81,7 +81,7 @@ export const joiningRoutes = (place: Place): Route[] => [
     method: 'POST',
     path: `${place.path}/access_requests`,
     tag: 'Members',
-    summary: `Ask for access to a ${place.noun}`,
+    summary: `Request access to a ${place.noun}`,
     input: { id: idOrPath() },
     response: accessRequestRecord,
     run: async (ctx, { id }) => {
@@ -94,7 +94,7 @@ export const joiningRoutes = (place: Place): Route[] => [
     method: 'PUT',
     path: `${place.path}/access_requests/:user_id/approve`,
     tag: 'Members',
-    summary: `Grant a request for access to a ${place.noun}`,
+    summary: `Approve an access request of a ${place.noun}`,
     status: 201,
     input: { id: idOrPath(), user_id: integer(), access_level: integer().optional() },
     response: memberRecord,
@@ -105,7 +105,7 @@ export const joiningRoutes = (place: Place): Route[] => [
     method: 'DELETE',
     path: `${place.path}/access_requests/:user_id`,
     tag: 'Members',
-    summary: `Turn a request for access to a ${place.noun} down, or take one's own back`,
+    summary: `Deny an access request of a ${place.noun}, or withdraw one's own`,
     input: { id: idOrPath(), user_id: integer() },
     response: null,
     run: async (ctx, { id, user_id }) => denyRequest(ctx, await place.source(ctx, id), user_id),
@@ -126,8 +126,9 @@ export const joiningRoutes = (place: Place): Route[] => [
     method: 'POST',
     path: `${place.path}/invitations`,
     tag: 'Members',
-    summary: `Invite people to a ${place.noun} by their addresses`,
-    description: 'Several addresses with commas, 20 at most; the answer tells what went wrong with which.',
+    summary: `Invite email addresses to a ${place.noun}`,
+    description:
+      'Up to 20 addresses, separated by commas. The response lists an error for each address that could not be invited.',
     input: {
       id: idOrPath(),
       email: text({ max: MAX_LENGTH }),
@@ -174,7 +175,7 @@ export const joiningRoutes = (place: Place): Route[] => [
     method: 'DELETE',
     path: `${place.path}/invitations/:email`,
     tag: 'Members',
-    summary: `Take an invitation to a ${place.noun} back`,
+    summary: `Revoke an invitation to a ${place.noun}`,
     input: { id: idOrPath(), email: text({ max: 255 }) },
     response: null,
     run: async (ctx, { id, email }) => deleteInvitation(ctx, await place.source(ctx, id), email),

@@ -10,14 +10,13 @@ import { projectSource } from '../model.ts';
 import { requireReadMembers } from '../policy.ts';
 import { ALL, listMembers } from '../queries.ts';
 
-/** The people of a project. */
+/** The users of a project. */
 export const peopleRoutes = [
   listRoute({
     path: '/projects/:id/users',
     tag: 'Projects',
     summary: 'List the users of a project',
-    description:
-      'Everyone who is a member in any way: of the project, of a group that it lies in, of one that is invited.',
+    description: 'All members: of the project itself, of a group above it, or of an invited group.',
     paging: 'offset',
     input: {
       id: idOrPath(),
@@ -45,9 +44,9 @@ export const peopleRoutes = [
     method: 'POST',
     path: '/projects/:id/import_project_members/:project_id',
     tag: 'Members',
-    summary: 'Make the members of one project members of another',
+    summary: 'Add the members of one project to another',
     description:
-      'Those of the project itself, with their levels, none above the own. Who is a member already stays as he is.',
+      "Adds the direct members of the source with their levels, limited to the caller's own. Existing members are left unchanged.",
     status: 200,
     input: { id: idOrPath(), project_id: idOrPath() },
     response: z.object({ status: z.literal('success') }),

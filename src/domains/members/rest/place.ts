@@ -2,14 +2,14 @@ import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { MemberSource } from '../model.ts';
 
-/** Groups or projects: the routes of both differ by nothing but where they are. */
+/** Groups or projects. Their routes differ only in their place. */
 export interface Place {
   readonly path: '/groups/:id' | '/projects/:id';
   readonly noun: string;
   source(ctx: Context, id: IdOrPath): Promise<MemberSource>;
 }
 
-/** What is wrong with the request as a whole, not with one of the people named. */
+/** Errors that concern the request as a whole, not one of the given users. */
 export const FOR_ALL: ReadonlySet<string> = new Set([
   'forbidden',
   'parameters',
