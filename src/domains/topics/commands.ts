@@ -10,10 +10,10 @@ import { getTopic, type TopicRow } from './queries.ts';
 
 export interface NewTopic {
   readonly name: string;
-  /** The name when absent. */
+  /** Defaults to the name. */
   readonly title?: string | undefined;
   readonly description?: string | null | undefined;
-  /** Null takes it away. */
+  /** Null removes the avatar. */
   readonly avatar?: SentFile | null | undefined;
 }
 
@@ -23,9 +23,9 @@ const MAX_LENGTH = 255;
 const MAX_DESCRIPTION = 1_024;
 
 /**
- * Makes a topic that is shown whether projects carry it or not. Administrators only, as all here.
+ * Creates a topic that is visible even if no project has it. All commands here are for administrators only.
  *
- * @throws DomainError `forbidden`, `invalid`, also where there is one of that name, in whatever case
+ * @throws DomainError `forbidden`, `invalid`, also if the name exists in any case
  */
 export const createTopic = async (ctx: Context, input: NewTopic): Promise<TopicRow> => {
   requireAdministrator(ctx);
@@ -45,8 +45,8 @@ export const createTopic = async (ctx: Context, input: NewTopic): Promise<TopicR
 };
 
 /**
- * Changes a topic. Another name goes to all projects that carry it: many follow in the background, and are found by
- * either name until then.
+ * Changes a topic. A new name applies to all projects that have the topic. Many projects are updated in the background,
+ * and are found by both names until then.
  *
  * @throws DomainError `forbidden`, `not_found`, `invalid`
  */
@@ -79,7 +79,10 @@ export const updateTopic = async (ctx: Context, id: number, input: TopicChanges)
   return getTopic(ctx, id);
 };
 
-/** Deletes a topic, and takes it from all projects, as `updateTopic` renames it there. @throws DomainError `forbidden`, `not_found` */
+/**
+ * Deletes a topic and removes it from all projects, in the background if there are many. @throws DomainError
+ * `forbidden`, `not_found`
+ */
 export const deleteTopic = async (ctx: Context, id: number): Promise<void> => {
   requireAdministrator(ctx);
   await ctx.transaction(async (tx) => {
@@ -92,9 +95,9 @@ export const deleteTopic = async (ctx: Context, id: number): Promise<void> => {
 };
 
 /**
- * Gives all projects of the one topic the other, as `updateTopic` renames it there, and deletes the first.
+ * Replaces the source topic by the target in all projects, in the background if there are many, and deletes the source.
  *
- * @throws DomainError `forbidden`, `not_found`, `bad_request` for one and the same
+ * @throws DomainError `forbidden`, `not_found`, `bad_request` if both are the same
  */
 export const mergeTopics = async (ctx: Context, sourceId: number, targetId: number): Promise<TopicRow> => {
   requireAdministrator(ctx);
@@ -124,7 +127,7 @@ const lockTopic = async (tx: Tx, id: number) => {
   return topic;
 };
 
-/** The projects of both count once. */
+/** Adds the counts. Projects that have both topics count once. */
 const addCounts = async (tx: Tx, sourceId: number, targetId: number): Promise<void> => {
   const names = (id: number) => sql`array(
     select name from topics where id = ${id} union all select former_name from topic_moves where topic_id = ${id})`;
@@ -147,7 +150,7 @@ const readTopic = (input: TopicChanges) => {
     else if (value !== undefined && value.length > MAX_LENGTH)
       problems[field] = [`is too long (maximum is ${MAX_LENGTH} characters)`];
     else if (value !== undefined && /[\r\n]/.test(value)) problems[field] = ['must not contain line breaks'];
-    // A comma separates topics wherever they are named in a text.
+    // A comma separates topics in text inputs.
     else if (field === 'name' && value?.includes(',')) problems[field] = ['must not contain a comma'];
     return value;
   };

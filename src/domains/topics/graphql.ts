@@ -6,7 +6,7 @@ import { topicAvatarUrl } from './avatar.ts';
 import { listTopics, type TopicRow } from './queries.ts';
 
 const TopicRef = builder.objectRef<TopicRow>('Topic').implement({
-  description: 'A topic that projects carry.',
+  description: 'A topic of projects.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (topic) => gid('Projects::Topic', topic.id) }),
     name: t.exposeString('name', { nullable: false }),
@@ -16,7 +16,7 @@ const TopicRef = builder.objectRef<TopicRow>('Topic').implement({
     avatarUrl: t.string({ resolve: (topic, _args, ctx) => topicAvatarUrl(ctx, topic) }),
     totalProjectsCount: t.exposeInt('total_projects_count', {
       nullable: false,
-      description: 'Projects that carry it, of those open to the caller by their visibility.',
+      description: 'The number of projects with the topic whose visibility opens them to the caller.',
     }),
   }),
 });
@@ -27,7 +27,7 @@ builder.queryField('topics', (t) =>
   t.connection(
     {
       type: TopicRef,
-      description: 'The topics of projects, those of most projects first.',
+      description: 'The topics of projects, those with the most projects first.',
       args: { search: t.arg.string(), withoutProjects: t.arg.boolean() },
       resolve: (_root, { search, withoutProjects, ...page }, ctx, info) =>
         listConnection(

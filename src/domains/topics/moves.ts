@@ -5,15 +5,17 @@ import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 
-// What a topic was called before stands for it, or for nothing where it was deleted, until no project carries that name
-// any more: projects follow in batches, so that none of them is locked for long (migration 0039).
+// The former name of a topic stands for the topic, or for nothing if it was deleted, until no project has that name.
+// Projects are updated in batches, so that none of them is locked for long (migration 0039).
 
-/** Waits for those who are just giving topics to projects, and makes others wait until the end of the transaction. */
+/**
+ * Takes the lock on topics until the transaction ends. Waits for transactions that are assigning topics to projects.
+ */
 export const lockTopics = async (tx: Tx): Promise<void> => {
   await sql`select pg_advisory_xact_lock(hashtextextended('millrace:topics', 0))`.execute(tx.db);
 };
 
-/** Has projects that carry the name get the topic instead, or lose it. */
+/** Replaces the name by the topic in all projects, or removes it if the topic is null. */
 export const moveFrom = async (tx: Tx, former_name: string, topic_id: number | null): Promise<void> => {
   await tx.db
     .insertInto('topic_moves')
@@ -23,7 +25,10 @@ export const moveFrom = async (tx: Tx, former_name: string, topic_id: number | n
   tx.enqueue(moveProjects, {}, { key: moveProjects.name });
 };
 
-/** The topic may be called so, as far as projects do not carry the name of another one. @throws DomainError `invalid` */
+/**
+ * Reserves a name for the topic, unless projects still have it as the former name of another. @throws DomainError
+ * `invalid`
+ */
 export const takeName = async (tx: Tx, id: number, name: string): Promise<void> => {
   await tx.db.deleteFrom('topic_moves').where('former_name', '=', name).where('topic_id', '=', id).execute();
   const { rows } = await sql`
@@ -33,7 +38,7 @@ export const takeName = async (tx: Tx, id: number, name: string): Promise<void> 
   if (rows.length > 0) throw invalid({ name: ['has already been taken'] });
 };
 
-/** The job `topics.move_projects`: brings projects up to date with the names of topics. Goes on where another run ended. */
+/** The job `topics.move_projects` updates projects after topics change. It resumes where the last run stopped. */
 export const moveProjects = defineJob({
   name: 'topics.move_projects',
   input: z.object({}).strict(),
@@ -44,10 +49,10 @@ export const moveProjects = defineJob({
 
 const AT_ONCE = 500;
 const PAUSE_MS = 1_000;
-/** So many are moved while whoever asked for it waits. */
+/** The number of projects that are updated while the caller waits. */
 const FEW = 1_000;
 
-/** Moves the projects where they are few; others are the job's. */
+/** Updates a small number of projects at once. The job handles the rest. */
 export const carryOutFew = (ctx: Context): Promise<void> => carryOutMoves(ctx, FEW);
 
 const carryOutMoves = async (ctx: Context, atMost?: number): Promise<void> => {
@@ -62,7 +67,7 @@ const carryOutMoves = async (ctx: Context, atMost?: number): Promise<void> => {
         moved += await ctx.transaction((tx) => moveSome(tx, move.id, carrying.slice(from, from + AT_ONCE)));
       }
       if (await ctx.transaction((tx) => endMove(tx, move.id))) break;
-      // Others are writing to what is left.
+      // Other transactions are writing to the remaining projects.
       if (atMost !== undefined) break;
       if (moved === 0) await sleep(PAUSE_MS, undefined, { signal: ctx.signal });
     }
@@ -77,8 +82,8 @@ const carriers = async ({ db }: Context, name: string, atMost?: number): Promise
 };
 
 /**
- * Their records change, so `updated_at` does. Gives how many; those that somebody is writing to are left for another
- * round, so that nobody waits for topics because one project is busy.
+ * Updates one batch and returns its size. `updated_at` changes too, as the records change. Skips projects that are
+ * locked by others until another round, so that one busy project does not delay the rest.
  */
 const moveSome = async (tx: Tx, moveId: number, ids: readonly number[]): Promise<number> => {
   await sql`select lock_topics()`.execute(tx.db);
@@ -97,7 +102,7 @@ const moveSome = async (tx: Tx, moveId: number, ids: readonly number[]): Promise
   return Number(numAffectedRows ?? 0);
 };
 
-/** True when no project carries the name any more, so that it is free. */
+/** Returns true if no project has the name any more. The name is then free. */
 const endMove = async (tx: Tx, moveId: number): Promise<boolean> => {
   await lockTopics(tx);
   const { rows } = await sql<{ left: boolean }>`

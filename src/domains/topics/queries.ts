@@ -6,29 +6,29 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 
-/** A topic as the caller meets it. */
+/** A topic as the caller sees it. */
 export interface TopicRow {
   readonly id: number;
-  /** How projects carry it. */
+  /** The name, as stored in projects. */
   readonly name: string;
-  /** How it is shown. */
+  /** The title for display. */
   readonly title: string;
   readonly description: string | null;
   readonly avatar_key: string | null;
-  /** Projects that carry it, of those whose visibility opens them to the caller. */
+  /** The number of projects with the topic whose visibility opens them to the caller. */
   readonly total_projects_count: number;
   readonly created_at: string;
   readonly updated_at: string;
 }
 
 export interface TopicFilter {
-  /** In name and title. */
+  /** Matches name and title. */
   readonly search?: string | undefined;
-  /** Only those that no project carries, as far as the caller is told. */
+  /** Only topics that have no project that the caller can count. */
   readonly without_projects?: boolean | undefined;
 }
 
-/** The topics that the caller may know of, those of most projects first. */
+/** Lists the topics that the caller can see, those with the most projects first. */
 export const listTopics = (ctx: Context, { search, without_projects }: TopicFilter = {}): List<TopicRow> => {
   let query = topicsFor(ctx);
   if (search) {
@@ -43,7 +43,7 @@ export const listTopics = (ctx: Context, { search, without_projects }: TopicFilt
   return listOf(ctx.db, query, keys, 'desc');
 };
 
-/** @throws DomainError `not_found` (Topic) when there is none, or none that the caller may know of */
+/** @throws DomainError `not_found` (Topic) if it does not exist or the caller cannot see it */
 export const getTopic = async (ctx: Context, id: number): Promise<TopicRow> => {
   const topic = await topicsFor(ctx).where('topics.id', '=', id).executeTakeFirst();
   if (!topic) throw notFound('Topic');
@@ -51,8 +51,8 @@ export const getTopic = async (ctx: Context, id: number): Promise<TopicRow> => {
 };
 
 /**
- * A topic that only closed projects carry is as little to know as these are; unless an administrator made it, for all
- * to use. Members of such projects see it there.
+ * Selects the topics that the caller can see. A topic that only closed projects have is as hidden as these projects,
+ * unless an administrator created it for everyone. Members of such projects see it in the project.
  */
 const topicsFor = (ctx: Context) => {
   const { actor } = ctx;
@@ -71,7 +71,7 @@ const topicsFor = (ctx: Context) => {
   return openFrom(actor) === PRIVATE ? query : query.where(sql<boolean>`(topics.curated or ${shownCount(actor)} > 0)`);
 };
 
-// As the indexes have them (migration 0022).
+// Must match the expressions of the indexes (migration 0022).
 const shownCount = (actor: Actor): RawBuilder<number> => {
   const least = openFrom(actor);
   if (least === PRIVATE) return sql<number>`(topics.public_count + topics.internal_count + topics.private_count)`;

@@ -9,7 +9,9 @@ export const topicRecord = z
     name: z.string(),
     title: z.string(),
     description: z.string().nullable(),
-    total_projects_count: z.int().describe('Projects that carry it, of those open to the caller by their visibility.'),
+    total_projects_count: z
+      .int()
+      .describe('The number of projects with the topic whose visibility opens them to the caller.'),
     avatar_url: z.string().nullable(),
   })
   .meta({ id: 'Topic' });
