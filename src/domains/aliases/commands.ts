@@ -8,10 +8,10 @@ import { type AliasRow, aliasNameProblem } from './model.ts';
 import { aliasIs } from './queries.ts';
 
 /**
- * Makes the project's repository known to git under another name.
+ * Gives the project's repository another name for git.
  *
- * @throws DomainError `unauthenticated`, `forbidden`, `invalid` for a bad name or one that is taken, in whatever case,
- * `not_found` (Project)
+ * @throws DomainError `unauthenticated`, `forbidden`, `invalid` for a name that is invalid or taken (case-insensitive),
+ *   `not_found` (Project)
  */
 export const createAlias = async (
   ctx: Context,
@@ -34,7 +34,7 @@ export const createAlias = async (
   });
 };
 
-/** Takes an alias away; the project stays. @throws DomainError `unauthenticated`, `forbidden`, `not_found` */
+/** Deletes an alias. The project stays. @throws DomainError `unauthenticated`, `forbidden`, `not_found` */
 export const deleteAlias = (ctx: Context, name: string): Promise<AliasRow> => {
   requireAdministrator(ctx);
   return ctx.transaction(async (tx) => {

@@ -9,7 +9,7 @@ import type { AliasRow } from './model.ts';
 import { getAlias, listAliases } from './queries.ts';
 
 const AliasRef = builder.objectRef<AliasRow>('ProjectAlias').implement({
-  description: "Another name under which git finds a project's repository. For administrators.",
+  description: "Another name for a project's repository in git. Administrators only.",
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('ProjectAlias', id) }),
     name: t.exposeString('name', { nullable: false }),
@@ -30,7 +30,7 @@ builder.queryFields((t) => ({
     {
       type: AliasRef,
       nullable: true,
-      description: 'For administrators; null for others.',
+      description: 'Only for administrators; null for other callers.',
       resolve: (_root, args, ctx, info) => (ctx.actor.isAdmin ? listConnection(args, info, listAliases(ctx)) : null),
     },
     AliasConnection,
@@ -38,14 +38,14 @@ builder.queryFields((t) => ({
   projectAlias: t.field({
     type: AliasRef,
     nullable: true,
-    description: 'For administrators; null for others.',
+    description: 'Only for administrators; null for other callers.',
     args: { name: t.arg.string({ required: true }) },
     resolve: (_root, { name }, ctx) => (ctx.actor.isAdmin ? orNull(getAlias(ctx, name)) : null),
   }),
 }));
 
 mutationField('projectAliasCreate', {
-  description: "Makes a project's repository known to git under another name. For administrators.",
+  description: "Gives a project's repository another name for git. Administrators only.",
   input: (t) => ({ projectPath: t.id({ required: true }), name: t.string({ required: true }) }),
   payload: { projectAlias: AliasRef },
   run: async (ctx, { projectPath, name }) => ({
@@ -54,7 +54,7 @@ mutationField('projectAliasCreate', {
 });
 
 mutationField('projectAliasDestroy', {
-  description: 'Takes an alias away; the project stays. For administrators.',
+  description: 'Deletes an alias. The project stays. Administrators only.',
   input: (t) => ({ name: t.string({ required: true }) }),
   payload: { projectAlias: AliasRef },
   run: async (ctx, { name }) => ({ projectAlias: await deleteAlias(ctx, name) }),

@@ -8,8 +8,8 @@ const MAX_LENGTH = 255;
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
 
 /**
- * What is wrong with the name, or null. It stands in addresses as `/<name>.git`, with no group before it: as the path of
- * a project always has one, no name hides a project.
+ * Returns an error for an invalid name, or null. An alias is the whole path in `/<name>.git`, without a group. Project
+ * paths always include a namespace, so an alias cannot hide a project.
  */
 export const aliasNameProblem = (name: string): string | null => {
   if (name === '') return "can't be blank";

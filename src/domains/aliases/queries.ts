@@ -6,13 +6,13 @@ import { type List, listOf } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { AliasRow } from './model.ts';
 
-/** All aliases by id. @throws DomainError `unauthenticated`, `forbidden` */
+/** Lists all aliases by id. @throws DomainError `unauthenticated`, `forbidden` */
 export const listAliases = (ctx: Context): List<AliasRow> => {
   requireAdministrator(ctx);
   return listOf(ctx.db, aliasQuery(ctx), [{ by: sql.ref('project_aliases.id'), of: ({ id }) => id }], 'asc');
 };
 
-/** By its name, in whatever case. @throws DomainError `unauthenticated`, `forbidden`, `not_found` */
+/** Returns the alias by name, case-insensitive. @throws DomainError `unauthenticated`, `forbidden`, `not_found` */
 export const getAlias = async (ctx: Context, name: string): Promise<AliasRow> => {
   requireAdministrator(ctx);
   const row = await findAlias(ctx, name);
@@ -20,7 +20,7 @@ export const getAlias = async (ctx: Context, name: string): Promise<AliasRow> =>
   return row;
 };
 
-/** The project that is known by this alias, as far as the caller may know of it; for git. */
+/** Finds the project of an alias, if the caller can see it. For git. */
 export const findAliasedProject = async (ctx: Context, name: string): Promise<ProjectRow | null> => {
   const row = await findAlias(ctx, name);
   return row ? findProject(ctx, { id: row.project_id }) : null;
