@@ -9,9 +9,9 @@ import { getPushRulePlace, type PushRulePlace, pushRuleScope } from './policy.ts
 import { ownerOf } from './queries.ts';
 
 /**
- * Sets a push rule on a group or project that has none.
+ * Creates the push rule of a group or project that has none.
  *
- * @throws `not_found` (Group, Project), `forbidden`, `invalid` by attribute, `unprocessable` where it has one
+ * @throws `not_found` (Group, Project), `forbidden`, `invalid` by attribute, `unprocessable` if it already has one
  */
 export const createPushRule = async (ctx: Context, at: PushRulePlace, given: PushRuleAttributes): Promise<PushRule> => {
   const place = await getPushRulePlace(ctx, at);
@@ -29,7 +29,9 @@ export const createPushRule = async (ctx: Context, at: PushRulePlace, given: Pus
   });
 };
 
-/** Changes what is given. @throws `not_found` (Group, Project, Push rule), `forbidden`, `invalid` by attribute */
+/**
+ * Changes the given attributes. @throws `not_found` (Group, Project, Push rule), `forbidden`, `invalid` by attribute
+ */
 export const updatePushRule = async (ctx: Context, at: PushRulePlace, given: PushRuleAttributes): Promise<PushRule> => {
   const place = await getPushRulePlace(ctx, at);
   const columns = columnsOf(given);
@@ -58,7 +60,7 @@ export const updatePushRule = async (ctx: Context, at: PushRulePlace, given: Pus
   });
 };
 
-/** Takes the rule away: from then on that of a group above governs, if there is one. @throws as `updatePushRule` */
+/** Deletes the rule. The rule of the nearest group above then applies, if there is one. @throws as `updatePushRule` */
 export const deletePushRule = async (ctx: Context, at: PushRulePlace): Promise<void> => {
   const place = await getPushRulePlace(ctx, at);
   const { column, id } = ownerOf(place);
@@ -71,7 +73,7 @@ export const deletePushRule = async (ctx: Context, at: PushRulePlace): Promise<v
 
 const described = ({ id, namespace_id, project_id }: PushRule) => ({ id, namespace_id, project_id });
 
-/** What is given, as columns. @throws `invalid` */
+/** Returns the given attributes as columns. @throws `invalid` */
 const columnsOf = (given: PushRuleAttributes) => {
   const problems = problemsOf(given);
   if (Object.keys(problems).length > 0) throw invalid(problems);

@@ -5,19 +5,19 @@ import type { NewCommit } from '#platform/git/types.ts';
 import type { Matcher } from './matcher.ts';
 import type { PushRule } from './model.ts';
 
-/** The longest message that is held against a pattern. */
+/** Longer messages are refused instead of being matched. */
 const MAX_MESSAGE = 64 * 1024;
-/** Linear, whoever wrote the message. */
+/** Matches in linear time for any message. */
 const SIGNED_OFF = RE2JS.compile('^Signed-off-by: .+ <[^<>]+@[^<>]+>\\s*$', RE2JS.MULTILINE | RE2JS.CASE_INSENSITIVE);
 
 export interface CommitChecks {
-  /** What of the rule the commit breaks, `member_check` aside. */
+  /** Returns the checks that the commit fails, except `member_check`. */
   problemsOf(commit: NewCommit): Promise<readonly string[]>;
-  /** Those of the addresses, in small letters, that a user has confirmed. */
+  /** Returns those addresses, in lower case, that a user has confirmed. */
   knownAddresses(emails: readonly string[]): Promise<ReadonlySet<string>>;
 }
 
-/** What the rule wants of each commit; null where it wants nothing. */
+/** Returns the rule's checks for each commit; null if there are none. */
 export const commitChecks = async (ctx: Context, rule: PushRule, matcher: Matcher): Promise<CommitChecks | null> => {
   const checks: ((commit: NewCommit) => readonly string[] | Promise<readonly string[]>)[] = [];
 

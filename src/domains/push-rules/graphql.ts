@@ -18,7 +18,7 @@ const pattern = (t: ObjectFields, name: keyof typeof PATTERNS) =>
   t.exposeString(name, { nullable: false, description: PATTERNS[name] });
 
 const PushRuleRef = builder.objectRef<PushRule>('PushRule').implement({
-  description: 'What pushes to a project, or to everything below a group, have to keep to.',
+  description: 'Rules for pushes to a project, or to all projects below a group.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (rule) => gid('PushRule', rule.id) }),
@@ -45,7 +45,7 @@ builder.objectField(GroupRef, 'pushRule', (t) =>
   t.field({
     type: PushRuleRef,
     nullable: true,
-    description: 'The one set on this group; for owners, null for others.',
+    description: 'The rule of this group itself. Only for owners; null for other callers.',
     resolve: (group, _args, ctx) => (canOnGroup(ctx, group, 'admin_push_rule') ? ruleOf.group(ctx, group.id) : null),
   }),
 );
@@ -55,7 +55,7 @@ builder.objectField(ProjectRef, 'pushRule', (t) =>
   t.field({
     type: PushRuleRef,
     nullable: true,
-    description: 'The one set on this project; for maintainers, null for others.',
+    description: 'The rule of this project itself. Only for maintainers; null for other callers.',
     resolve: (project, _args, ctx) => (can(ctx, project, 'admin_push_rule') ? ruleOf.project(ctx, project.id) : null),
   }),
 );
@@ -122,7 +122,7 @@ for (const kind of ['group', 'project'] as const) {
   const payload = { pushRule: PushRuleRef };
 
   mutationField(`${kind}PushRuleCreate`, {
-    description: `Sets a push rule on a ${kind} that has none.`,
+    description: `Creates the push rule of a ${kind} that has none.`,
     input: (t) => ({ ...pathField(t), ...attributeFields(t) }),
     payload,
     run: async (ctx, input) => ({ pushRule: await createPushRule(ctx, placeOf(input), attributesOf(input)) }),
@@ -136,7 +136,7 @@ for (const kind of ['group', 'project'] as const) {
   });
 
   mutationField(`${kind}PushRuleDestroy`, {
-    description: `Takes the push rule from a ${kind}.`,
+    description: `Deletes the push rule of a ${kind}.`,
     input: pathField,
     payload: {},
     run: async (ctx, input) => {

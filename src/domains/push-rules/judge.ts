@@ -9,19 +9,19 @@ import type { PushRule } from './model.ts';
 import { testOf } from './patterns.ts';
 import { isSecretFile } from './secret-files.ts';
 
-// What is brought is read as a stream, so that memory does not grow with it. The time has an end, and so has the
-// number of refusals: nobody reads more.
+// Pushed objects are read as a stream, so memory use does not grow with the push. The time and the number of refusals
+// are limited.
 
 const TIME_LIMIT_MS = 120_000;
 const MAX_REFUSALS = 10;
-/** Of so many updates the one that brings a commit is looked for. */
+/** Limits the number of updates that are searched for the one that contains a commit. */
 const MAX_TIPS_ASKED = 50;
-/** Others get their turn while many commits are looked at. */
+/** Yields the event loop regularly while many commits are checked. */
 const TURN_MS = 20;
 const BATCH = 500;
 const MEBIBYTE = 1024 * 1024;
 
-/** What the rule has against making a branch of this name; null for nothing. */
+/** Returns why the rule refuses a new branch of this name; null if it does not. */
 export const refusalOfBranchName = (rule: PushRule, branch: string): string | null => {
   const matches = testOf('branch_name_regex', rule.branch_name_regex);
   return matches === null || matches(branch)
@@ -29,17 +29,17 @@ export const refusalOfBranchName = (rule: PushRule, branch: string): string | nu
     : `the branch name does not match "${rule.branch_name_regex}" (push rule branch_name_regex)`;
 };
 
-/** What the rule has against deleting tags; null for nothing. */
+/** Returns why the rule refuses to delete tags; null if it does not. */
 export const refusalOfTagDeletion = (rule: PushRule): string | null =>
   rule.deny_delete_tag ? 'tags cannot be deleted (push rule deny_delete_tag)' : null;
 
-/** What was found, with the commit that brings it where that is known. */
+/** A problem, with the commit that causes it if known. */
 interface Finding {
   readonly commit: string | null;
   readonly problem: string;
 }
 
-/** What the rule has against the commits and files that the updates bring: at most ten reasons. */
+/** Returns up to ten reasons why the rule refuses the commits and files of the updates. */
 export const refusalsOfObjects = async (
   ctx: Context,
   project: ProjectRow,
@@ -73,25 +73,25 @@ export const refusalsOfObjects = async (
     );
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
-    ctx.log.warn({ err: error, project_id: project.id }, 'a push could not be held against its push rule');
+    ctx.log.warn({ err: error, project_id: project.id }, 'a push could not be checked against its push rule');
     const reason =
       error.reason === 'timeout'
-        ? 'what is pushed is too much to be checked at once; push it in parts'
-        : 'what is pushed could not be checked';
+        ? 'the push is too large to be checked at once; push it in parts'
+        : 'the push could not be checked';
     return updates.map(({ ref }) => ({ ref, reason }));
   } finally {
     await matcher.close();
   }
 };
 
-/** What every check works with. */
+/** The context of every check. */
 interface Review {
   readonly ctx: Context;
   readonly rule: PushRule;
   readonly tips: readonly string[];
   readonly objects: NewObjects;
   readonly matcher: Matcher;
-  /** The time that is left, for calls of git. */
+  /** Returns the remaining time, for calls of git. */
   call(): { readonly timeoutMs: number };
 }
 
@@ -152,7 +152,7 @@ const bigFiles: Check = async function* ({ rule, tips, objects, call }) {
 const MAX_SHOWN = 200;
 const shown = (path: string): string => (path.length > MAX_SHOWN ? `…${path.slice(-MAX_SHOWN)}` : path);
 
-/** Lets others have their turn now and then, and ends what takes too long though git is done. */
+/** Yields the event loop now and then, and ends checks that exceed the time limit after git has finished. */
 const turns = (call: Review['call']) => {
   let turnedAt = performance.now();
   return async (): Promise<void> => {

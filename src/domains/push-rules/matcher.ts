@@ -4,14 +4,14 @@ import { GitError } from '#platform/git/git-error.ts';
 import { PATTERN_NAMES, type Pattern, type PushRule } from './model.ts';
 import { flagsOf, testOf } from './patterns.ts';
 
-/** RE2 is linear, and yet a bad pattern may take 50 µs for each character: longer texts are held against it elsewhere. */
+/** RE2 is linear, but a bad pattern can take 50 µs per character. Longer texts are matched in a worker thread. */
 const MAX_INLINE = 256;
 const MEMORY_MEBIBYTES = 256;
 
-/** Looks for the patterns of a rule in texts of any length, without keeping anybody else waiting. One question at a time. */
+/** Matches the patterns of a rule against texts of any length without blocking the event loop. One call at a time. */
 export interface Matcher {
   has(pattern: Pattern): boolean;
-  /** Whether the pattern is found in the text. @throws GitError `timeout` */
+  /** Returns true if the pattern matches anywhere in the text. @throws GitError `timeout` */
   finds(pattern: Pattern, subject: string): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export const createMatcher = (rule: PushRule, timeLeftMs: () => number): Matcher
       workerData: [...tests.keys()].map((each) => ({ name: each, text: rule[each], flags: flagsOf(each) })),
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MEBIBYTES },
     });
-    // It may run out of memory after its answer was given up: nobody else listens then.
+    // The worker may run out of memory after the caller has given up. An unhandled error event would crash the process.
     return started.on('error', () => {});
   };
 

@@ -4,10 +4,10 @@ import type { PushRules } from '#platform/db/tables.ts';
 /** The rule of a group or project, under the names of the specification (3 §2.3). */
 export type PushRule = Selectable<PushRules>;
 
-/** What can be switched on, and what it then refuses. */
+/** The switches of a rule, each with what it refuses. */
 export const FLAGS = {
-  commit_committer_check: "Commits whose committer's address is not a confirmed one of the person who pushes.",
-  commit_committer_name_check: "Commits whose committer's name is not the name of the person who pushes.",
+  commit_committer_check: "Commits whose committer's address is not a confirmed address of the user who pushes.",
+  commit_committer_name_check: "Commits whose committer's name is not the name of the user who pushes.",
   reject_unsigned_commits: 'Commits without a signature. It is not verified.',
   reject_non_dco_commits: 'Commits without a `Signed-off-by: Name <address>` line.',
   deny_delete_tag: 'The deletion of tags.',
@@ -16,19 +16,19 @@ export const FLAGS = {
 } as const;
 export type Flag = keyof typeof FLAGS;
 
-/** Regular expressions (RE2), found anywhere in what they are held against; an empty one says nothing. */
+/** Regular expressions (RE2) that match anywhere in the text. An empty pattern is not checked. */
 export const PATTERNS = {
-  commit_message_regex: 'What every commit message must match.',
-  commit_message_negative_regex: 'What no commit message may match.',
-  branch_name_regex: 'What the names of new branches must match. The default branch may have any name.',
-  author_email_regex: 'What the addresses of author and committer must match.',
-  file_name_regex: 'What the path of no new or renamed file may match.',
+  commit_message_regex: 'Every commit message must match this pattern.',
+  commit_message_negative_regex: 'No commit message may match this pattern.',
+  branch_name_regex: 'The names of new branches must match this pattern. The default branch may have any name.',
+  author_email_regex: 'The addresses of the author and the committer must match this pattern.',
+  file_name_regex: 'No path of a new or renamed file may match this pattern.',
 } as const;
 export type Pattern = keyof typeof PATTERNS;
 
-export const MAX_FILE_SIZE = 'Mebibytes that a new file may have at most; 0 for any size.';
+export const MAX_FILE_SIZE = 'Maximum size of a new file in MiB; 0 for no limit.';
 
-/** What can be said of a rule. Absent is unchanged; null and an empty text are nothing. */
+/** The attributes of a rule. Absent attributes stay unchanged. Null or an empty text removes a pattern. */
 export type PushRuleAttributes = { readonly [K in Flag]?: boolean | undefined } & {
   readonly [K in Pattern]?: string | null | undefined;
 } & { readonly max_file_size?: number | null | undefined };

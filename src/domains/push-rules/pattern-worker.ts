@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { RE2JS } from 're2js';
 import { z } from 'zod';
 
-// Holds long texts against the patterns of a rule, away from the thread that answers requests (matcher.ts).
+// Matches long texts against the patterns of a rule, off the main thread (matcher.ts).
 
 const patterns = new Map(
   z

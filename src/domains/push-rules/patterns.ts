@@ -3,22 +3,22 @@ import type { FieldErrors } from '#platform/errors.ts';
 import { PATTERN_NAMES, type Pattern, type PushRuleAttributes } from './model.ts';
 
 const MAX_LENGTH = 511;
-/** Bounds the memory that it takes, and the time to compile it. */
+/** Limits the memory use and the compile time of a pattern. */
 const MAX_PROGRAM_SIZE = 1_000;
 const MAX_MEBIBYTES = 2 ** 31 - 1;
 
-/** How a pattern is to be compiled: messages have lines, of which `^` and `$` are the ends. */
+/** Returns the compile flags of a pattern. In messages `^` and `$` match at line breaks. */
 export const flagsOf = (pattern: Pattern): number =>
   pattern === 'commit_message_regex' || pattern === 'commit_message_negative_regex' ? RE2JS.MULTILINE : 0;
 
-/** Whether the pattern is found in the text; null where the rule has none. Linear in the text. */
+/** Returns a test for the pattern that runs in linear time; null if the rule has none. */
 export const testOf = (pattern: Pattern, text: string): ((subject: string) => boolean) | null => {
   if (text === '') return null;
   const compiled = RE2JS.compile(text, flagsOf(pattern));
   return (subject) => compiled.test(subject);
 };
 
-/** What is wrong with the attributes, by attribute. */
+/** Returns the errors by attribute. */
 export const problemsOf = (given: PushRuleAttributes): FieldErrors => {
   const problems: Record<string, string[]> = {};
   for (const name of PATTERN_NAMES) {

@@ -4,14 +4,14 @@ import { projectScope } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
-/** The group or project that a push rule belongs to, as callers name it. */
+/** The group or project of a push rule, as the caller names it. */
 export interface PushRulePlace {
   readonly kind: PlaceKind;
   readonly id: IdOrPath;
 }
 
 /**
- * The group or project, if the caller may administer its push rule: owners of a group, maintainers of a project.
+ * Returns the group or project if the caller may administer its push rule: owners of a group, maintainers of a project.
  *
  * @throws `not_found` (Group, Project), `forbidden`, `unauthenticated`
  */
@@ -21,7 +21,7 @@ export const getPushRulePlace = async (ctx: Context, { kind, id }: PushRulePlace
   return place;
 };
 
-/** Events of push rules are for those who administer them. */
+/** Events of push rules are only for those who administer the rules. */
 export const pushRuleScope = (place: Place, ruleId: number) => ({
   subject: { type: 'PushRule', id: ruleId },
   ...(place.kind === 'group' ? { namespace_ids: place.group.traversal_ids } : projectScope(place.project)),

@@ -8,12 +8,12 @@ import { getPushRulePlace, type PushRulePlace } from './policy.ts';
 
 const OWNERS = { group: 'namespace_id', project: 'project_id' } as const;
 
-/** The column of `push_rules` that says whose a rule is, and what it holds. */
+/** Returns the owner column of `push_rules` and its value. */
 export const ownerOf = (place: Place) =>
   ({ column: OWNERS[place.kind], id: place.kind === 'group' ? place.group.id : place.project.id }) as const;
 
 /**
- * The rule that was set on the group or project itself, or null.
+ * Returns the rule of the group or project itself, or null.
  *
  * @throws DomainError `not_found` (Group, Project), `forbidden`
  */
@@ -23,14 +23,17 @@ export const findPushRule = async (ctx: Context, at: PushRulePlace): Promise<Pus
   return rule ?? null;
 };
 
-/** The same. @throws DomainError `not_found` (Group, Project; Push Rule when none is set), `forbidden` */
+/**
+ * Returns the rule of the group or project itself. @throws DomainError `not_found` (Group, Project; Push Rule if none
+ * is set), `forbidden`
+ */
 export const getPushRule = async (ctx: Context, at: PushRulePlace): Promise<PushRule> => {
   const rule = await findPushRule(ctx, at);
   if (!rule) throw notFound('Push Rule');
   return rule;
 };
 
-/** The rules set on these groups or projects, by their ids. For those that the caller may administer. */
+/** Returns the rules of these groups or projects by their ids. The caller checks permissions. */
 export const pushRulesOf =
   (kind: PlaceKind) =>
   async (ctx: Context, ids: readonly number[]): Promise<ReadonlyMap<number, PushRule>> => {
@@ -43,7 +46,9 @@ export const pushRulesOf =
     return new Map(rows.map((row) => [row[column] ?? 0, row]));
   };
 
-/** The rule that governs pushes to the project: its own, else that of the nearest group above that has one, else null. */
+/**
+ * Returns the rule that applies to pushes to the project: its own, or that of the nearest group above; null if none.
+ */
 export const governingRule = async (
   ctx: Pick<Context, 'db'>,
   { id, namespace }: Pick<ProjectRow, 'id' | 'namespace'>,

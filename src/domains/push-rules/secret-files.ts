@@ -1,4 +1,4 @@
-/** What files are called that usually hold a private key, a password or a token; in capitals as well. */
+/** Paths that usually contain a private key, a password or a token. Case-insensitive. */
 const SECRET_FILES: readonly RegExp[] = [
   // SSH keys
   /(^|\/)id_(rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk)$/i,
@@ -15,9 +15,9 @@ const SECRET_FILES: readonly RegExp[] = [
   /(^|\/)aws\/credentials$/i,
   /(^|\/)\.docker\/config\.json$/i,
   /(^|\/)\.kube\/config$/i,
-  // what was typed at a terminal
+  // Shell and client history
   /(^|\/)\.(bash|zsh|sh|ksh|mysql|psql|sqlite|python|node_repl|irb|rediscli)_?history$/i,
 ];
 
-/** Whether the file's path is one that usually holds a secret. */
+/** Returns true if a file with this path usually contains a secret. */
 export const isSecretFile = (path: string): boolean => SECRET_FILES.some((pattern) => pattern.test(path));
