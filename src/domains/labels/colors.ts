@@ -1,6 +1,6 @@
 import { invalid } from '#platform/errors.ts';
 
-/** The colour names of CSS. */
+/** The CSS colour names. */
 const NAMES = `aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc bisque ffe4c4
 black 000000 blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a burlywood deb887 cadetblue 5f9ea0
 chartreuse 7fff00 chocolate d2691e coral ff7f50 cornflowerblue 6495ed cornsilk fff8dc crimson dc143c cyan 00ffff
@@ -30,7 +30,7 @@ const byName = new Map(words.flatMap((word, i) => (i % 2 === 0 ? [[word, `#${wor
 
 const HEX = /^#(?:[0-9a-f]{3}|[0-9a-f]{6})$/i;
 
-/** `#FFAABB` or a name of CSS, as `#rrggbb`. @throws DomainError `invalid` */
+/** Converts `#FFAABB` or a CSS colour name to `#rrggbb`. @throws DomainError `invalid` */
 export const readColor = (given: string): string => {
   const color = given.trim();
   if (HEX.test(color)) return color;
@@ -42,7 +42,7 @@ export const readColor = (given: string): string => {
 const LIGHT = '#FFFFFF';
 const DARK = '#1F1E24';
 
-/** The colour in which text on this one can be read. */
+/** Returns a readable text colour for this background. */
 export const textColor = (color: string): string => {
   const digits = color.slice(1);
   const channels = digits.length === 3 ? [...digits].map((digit) => digit + digit) : (digits.match(/../g) ?? []);

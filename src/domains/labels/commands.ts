@@ -25,7 +25,7 @@ const MAX_TITLE = 255;
 /**
  * Creates a label of a group or project.
  *
- * @throws DomainError `forbidden`, `invalid`, `conflict` where the title is taken here or above
+ * @throws DomainError `forbidden`, `invalid`, `conflict` if the title is taken here or in a group above
  */
 export const createLabel = async (ctx: Context, place: Place, input: NewLabel): Promise<LabelRow> => {
   requirePlaceAbility(ctx, place, 'admin_label');
@@ -34,7 +34,7 @@ export const createLabel = async (ctx: Context, place: Place, input: NewLabel): 
   return ctx.transaction(async (tx) => {
     if (await isTaken(tx, place, title, null)) throw conflict('Label already exists');
     const [label] = await insertLabels(tx, place, [{ ...input, title, color }]);
-    // Somebody else was quicker.
+    // A concurrent request has created it.
     if (!label) throw conflict('Label already exists');
     return label;
   });
@@ -73,7 +73,10 @@ export const updateLabel = async (
   });
 };
 
-/** Deletes a label of the place itself: it goes from whatever carries it. @throws DomainError `forbidden` */
+/**
+ * Deletes a label of the place itself, and removes it from all issues and merge requests. @throws DomainError
+ * `forbidden`
+ */
 export const deleteLabel = async (ctx: Context, place: Place, given: LabelRow): Promise<void> => {
   requirePlaceAbility(ctx, place, 'admin_label');
   await ctx.transaction(async (tx) => {
@@ -84,8 +87,8 @@ export const deleteLabel = async (ctx: Context, place: Place, given: LabelRow): 
 };
 
 /**
- * The labels with these titles that the project may use, by title; missing ones are made where the caller may make
- * labels, and left out elsewhere. For issues and merge requests.
+ * Returns the labels with these titles that the project can use. Missing labels are created if the caller may create
+ * labels, and left out otherwise. For issues and merge requests.
  */
 export const ensureLabels = async (tx: Tx, project: ProjectRow, titles: readonly string[]): Promise<LabelRow[]> => {
   const wanted = [...new Set(titles.map((title) => title.trim()).filter(Boolean))];
@@ -146,7 +149,7 @@ const readTitle = (given: string): string => {
   const title = given.trim();
   if (title === '') throw invalid({ title: ["can't be blank"] });
   if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
-  // A comma separates labels wherever they are listed; the other two words have a meaning there.
+  // A comma separates labels in lists. `none` and `any` have a meaning in filters.
   if (title.includes(',') || /^(none|any)$/i.test(title)) throw invalid({ title: ['is invalid'] });
   return title;
 };

@@ -15,7 +15,7 @@ import { textColor } from './colors.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
 import { type LabelRow, labelsByIds, labelsByIssueIds, labelsByMergeRequestIds, listLabelsBelow } from './queries.ts';
 
-/** A label. Issues and merge requests show theirs with `LabelConnection`. */
+/** A label. Issues and merge requests list theirs with `LabelConnection`. */
 export const LabelRef = builder.objectRef<LabelRow>('Label').implement({
   description: 'A label of a project, or of a group for all projects below it.',
   fields: (t) => ({
@@ -40,9 +40,9 @@ export const LabelConnection = builder.connectionObject(
   { name: 'LabelEdge' },
 );
 
-/** The labels of an issue, by title; batched. */
+/** Loads the labels of an issue by title. Batched. */
 export const loadIssueLabels: (ctx: Context, issueId: number) => Promise<LabelRow[] | null> = loader(labelsByIssueIds);
-/** The labels of a merge request, by title; batched. */
+/** Loads the labels of a merge request by title. Batched. */
 export const loadMergeRequestLabels: (ctx: Context, mergeRequestId: number) => Promise<LabelRow[] | null> =
   loader(labelsByMergeRequestIds);
 
@@ -102,7 +102,7 @@ builder.objectField(GroupRef, 'labels', (t) =>
   ),
 );
 
-/** By `<project id>:<title>`; a statement for each title asked for, whatever the number of projects. */
+/** Keys are `<project id>:<title>`. Runs one statement per title, regardless of the number of projects. */
 const loadByTitle = loader(async (ctx: Context, keys: readonly string[]): Promise<Map<string, LabelRow>> => {
   const found = new Map<string, LabelRow>();
   const byTitle = Map.groupBy(keys, (key) => key.slice(key.indexOf(':') + 1));
@@ -134,7 +134,7 @@ mutationField('labelCreate', {
     projectPath: t.id({ description: 'One of `projectPath` and `groupPath` is needed.' }),
     groupPath: t.id(),
     title: t.string({ required: true }),
-    color: t.string({ description: '`#RRGGBB` or a name of CSS.' }),
+    color: t.string({ description: '`#RRGGBB` or a CSS colour name.' }),
     description: t.string(),
     priority: t.int(),
   }),

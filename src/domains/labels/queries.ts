@@ -14,14 +14,14 @@ export type LabelRow = Selectable<Labels>;
 export interface LabelFilter {
   readonly search?: string | null | undefined;
   readonly title?: string | null | undefined;
-  /** Those of the groups above as well. */
+  /** Include labels of the groups above. */
   readonly include_ancestor_groups?: boolean | null | undefined;
-  /** Of a group: those of the groups below as well. */
+  /** For a group: include labels of the groups below. */
   readonly include_descendant_groups?: boolean | null | undefined;
   readonly archived?: boolean | null | undefined;
 }
 
-/** How much hangs on a label, as far as the caller may see. */
+/** The number of issues and merge requests with the label that the caller can see. */
 export interface LabelCounts {
   readonly id: number;
   readonly open_issues_count: number;
@@ -29,7 +29,7 @@ export interface LabelCounts {
   readonly open_merge_requests_count: number;
 }
 
-/** The labels of a group or project, by title. Rights are the caller's to check (`read_label`). */
+/** Lists the labels of a group or project by title. The caller checks `read_label`. */
 export const listLabels = (ctx: Context, place: Place, filter: LabelFilter = {}): List<LabelRow> =>
   listOf(
     ctx.db,
@@ -40,11 +40,11 @@ export const listLabels = (ctx: Context, place: Place, filter: LabelFilter = {})
     'asc',
   );
 
-/** The same for many projects, or groups, at once. */
+/** Lists the labels of many projects or groups at once. */
 export const listLabelsBelow = (ctx: Context, kind: Place['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
   batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_TITLE, 'asc');
 
-/** By id or title, own before inherited. */
+/** Finds a label by id or title. Own labels take precedence over inherited ones. */
 const findLabel = async (
   ctx: Pick<Context, 'db'>,
   place: Place,
@@ -75,14 +75,14 @@ export const getLabel = async (
   return label;
 };
 
-/** The labels with these ids, by id, whosever they are. */
+/** Returns the labels with these ids, without checking access. */
 export const labelsByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, LabelRow>> => {
   if (ids.length === 0) return new Map();
   const rows = await ctx.db.selectFrom('labels').selectAll().where(sql<boolean>`id = any (${ids}::bigint[])`).execute();
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Of the titles those that name a label of the project or of a group above it. */
+/** Returns the labels with these titles, of the project or of a group above it. */
 export const labelsByTitles = (
   ctx: Pick<Context, 'db'>,
   project: ProjectRow,
@@ -98,7 +98,7 @@ export const labelsByTitles = (
         .orderBy('labels.title')
         .execute();
 
-/** Of the ids those of labels that the project may use. */
+/** Returns the labels with these ids that the project can use. */
 export const availableLabelsByIds = (
   ctx: Pick<Context, 'db'>,
   project: ProjectRow,
@@ -111,17 +111,17 @@ export const availableLabelsByIds = (
     .where(sql<boolean>`labels.id = any (${ids}::bigint[])`)
     .execute();
 
-/** The labels of these issues, by issue, each by title. */
+/** Returns the labels of these issues by issue id, each list sorted by title. */
 export const labelsByIssueIds = (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, LabelRow[]>> =>
   labelsOf(ctx, 'issue_id', ids);
 
-/** The labels of these merge requests, by merge request, each by title. */
+/** Returns the labels of these merge requests by merge request id, each list sorted by title. */
 export const labelsByMergeRequestIds = (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
 ): Promise<Map<number, LabelRow[]>> => labelsOf(ctx, 'merge_request_id', ids);
 
-/** What hangs on the labels, in the project or everywhere below the group, as far as the caller may see it. */
+/** Counts the labelled items in the project, or everywhere below the group, that the caller can see. */
 export const labelCountsByIds = async (
   ctx: Context,
   place: Place,

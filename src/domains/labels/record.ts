@@ -38,7 +38,7 @@ export const toLabelDetail = (label: LabelRow): z.output<typeof labelDetailRecor
   archived: label.archived,
 });
 
-/** With the counts where they were asked for. */
+/** Includes the counts if they are given. */
 export const toLabel = (label: LabelRow, counts?: LabelCounts): z.output<typeof labelRecord> => ({
   ...toLabelDetail(label),
   ...(counts

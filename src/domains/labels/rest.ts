@@ -13,7 +13,7 @@ const one = { id: idOrPath(), name: text({ max: 255 }) };
 
 type Place = '/groups/:id' | '/projects/:id';
 
-/** The routes of groups and projects differ by nothing but where they are. */
+/** The routes for groups and projects differ only in their place. */
 const routesOf = (kind: PlaceKind, path: Place): Route[] => [
   listRoute({
     path: `${path}/labels`,
@@ -65,7 +65,7 @@ const routesOf = (kind: PlaceKind, path: Place): Route[] => [
       toLabel(await createLabel(ctx, await getPlace(ctx, kind, id), { ...input, title: name })),
   }),
   ...changesOf(kind, `${path}/labels/:name`),
-  // Older clients (python-gitlab) name the label in the body.
+  // Older clients (python-gitlab) send the label's name in the body.
   ...changesOf(kind, `${path}/labels`),
 ];
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isoTime } from '#platform/time.ts';
 import type { LabelRow } from './queries.ts';
 
-/** The label object of webhook bodies (reference: webhooks §3); events carry it so. */
+/** The label object of webhook bodies (reference: webhooks §3). Events store it in this form. */
 export const hookLabelSchema = z.object({
   id: z.number(),
   title: z.string(),
