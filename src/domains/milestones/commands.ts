@@ -97,7 +97,10 @@ export const updateMilestone = async (
   });
 };
 
-/** Deletes a milestone of the place: what was planned for it stays, without one. @throws DomainError `forbidden` */
+/**
+ * Deletes a milestone of the place. Its issues and merge requests stay, without a milestone. @throws DomainError
+ * `forbidden`
+ */
 export const deleteMilestone = async (ctx: Context, place: Place, given: MilestoneRow): Promise<void> => {
   requirePlaceAbility(ctx, place, 'admin_milestone');
   await ctx.transaction(async (tx) => {
@@ -143,7 +146,7 @@ const checkFree = async (tx: Tx, place: Place, title: string, butId: number | nu
   if (row) throw invalid(TAKEN);
 };
 
-/** Somebody else was quicker: the unique indexes say so. */
+/** Maps a violation of a unique index by a concurrent request to `invalid`. */
 const asTaken = (error: unknown): never => {
   if (brokenConstraint(error)?.endsWith('_title')) throw invalid(TAKEN);
   throw error;
@@ -153,7 +156,7 @@ const readTitle = (given: string): string => {
   const title = given.trim();
   if (title === '') throw invalid({ title: ["can't be blank"] });
   if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
-  // Filters give these words a meaning.
+  // These words have a meaning in filters.
   if (/^(none|any|#upcoming|#started)$/i.test(title)) throw invalid({ title: ['is a reserved word'] });
   return title;
 };

@@ -3,7 +3,7 @@ import { changesSchema } from '#domains/planning/changes.ts';
 import { defineEvent } from '#platform/events.ts';
 import { milestoneBody } from './webhook.ts';
 
-/** The milestone as it was then. */
+/** The milestone at the time of the event. */
 export const milestonePayload = z.object({
   id: z.number(),
   iid: z.number(),

@@ -21,7 +21,7 @@ import {
   milestonesByIds,
 } from './queries.ts';
 
-/** The milestone with this id, batched. Only for ids found on something the caller may see. */
+/** Loads the milestone with this id, batched. Only for ids found on something that the caller can see. */
 export const loadMilestone: (ctx: Context, id: number) => Promise<MilestoneRow | null> = loader(milestonesByIds);
 const loadStats = loader(milestoneStatsByIds);
 
@@ -38,7 +38,7 @@ const MilestoneStatsRef = builder.objectRef<MilestoneStats>('MilestoneStats').im
   }),
 });
 
-/** A milestone. Downstream domains add to it with `builder.objectField(MilestoneRef, ...)`. */
+/** A milestone. Downstream domains add fields with `builder.objectField(MilestoneRef, ...)`. */
 export const MilestoneRef = builder.objectRef<MilestoneRow>('Milestone').implement({
   description: 'A milestone of a project, or of a group for all projects below it.',
   fields: (t) => ({
@@ -86,7 +86,7 @@ const MilestoneConnection = builder.connectionObject(
 
 const stateOf = ({ state }: MilestoneRow): MilestoneState => (state === 'closed' ? 'closed' : 'active');
 
-/** Clients know these days as moments. */
+/** Clients expect these dates as timestamps. */
 const midnight = (day: string | null): string | null => day && `${day}T00:00:00Z`;
 
 interface MilestoneArguments extends ConnectionArguments {
@@ -220,7 +220,7 @@ mutationField('milestoneDelete', {
   },
 });
 
-/** @throws DomainError `not_found`, also where the caller may not know of it */
+/** @throws DomainError `not_found`, also if the caller cannot see it */
 const milestoneWithPlace = async (ctx: Context, id: number): Promise<{ place: Place; milestone: MilestoneRow }> => {
   const milestone = (await milestonesByIds(ctx, [id])).get(id);
   if (!milestone) throw notFound('Milestone');

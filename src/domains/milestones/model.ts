@@ -15,7 +15,7 @@ export const isUpcoming = (ctx: { readonly clock: Clock }, { start_date }: Pick<
 
 type Owned = Pick<MilestoneRow, 'iid' | 'project_id' | 'owner_path'>;
 
-/** The page of the milestone, below its project or group. */
+/** Returns the web URL of the milestone, below its project or group. */
 export const milestoneWebUrl = (ctx: Pick<Context, 'services'>, milestone: Owned): string => {
   const owner =
     milestone.project_id === null

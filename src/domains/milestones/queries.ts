@@ -20,7 +20,7 @@ export interface MilestoneFilter {
   readonly iids?: readonly number[] | null | undefined;
   readonly state?: MilestoneState | null | undefined;
   readonly title?: string | null | undefined;
-  /** In title or description. */
+  /** Matches title and description. */
   readonly search?: string | null | undefined;
   readonly search_title?: string | null | undefined;
   readonly include_ancestors?: boolean | null | undefined;
@@ -35,7 +35,7 @@ export interface MilestoneStats {
   readonly closed_issues_count: number;
 }
 
-/** The milestones of a group or project, the first due first. Rights are the caller's to check (`read_milestone`). */
+/** Lists the milestones of a group or project by due date. The caller checks `read_milestone`. */
 export const listMilestones = (ctx: Context, place: Place, filter: MilestoneFilter = {}): List<MilestoneRow> => {
   const { project_id, namespace_id } = ownerColumns(place);
   const parts =
@@ -52,7 +52,7 @@ export const listMilestones = (ctx: Context, place: Place, filter: MilestoneFilt
   return listOf(ctx.db, matching(ctx, filter).where(anyOf(parts)), BY_DUE_DATE, 'asc');
 };
 
-/** The same for many projects, or groups, at once. */
+/** Lists the milestones of many projects or groups at once. */
 export const listMilestonesBelow = (
   ctx: Context,
   kind: Place['kind'],
@@ -60,7 +60,7 @@ export const listMilestonesBelow = (
 ): BatchedList<MilestoneRow> =>
   batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_DUE_DATE, 'asc');
 
-/** A milestone of the place itself. @throws DomainError `not_found` (Milestone) */
+/** Returns a milestone of the place itself. @throws DomainError `not_found` (Milestone) */
 export const getMilestone = async (ctx: Pick<Context, 'db'>, place: Place, id: number): Promise<MilestoneRow> => {
   const milestone = (await milestonesByIds(ctx, [id])).get(id);
   const { project_id, namespace_id } = ownerColumns(place);
@@ -70,7 +70,7 @@ export const getMilestone = async (ctx: Pick<Context, 'db'>, place: Place, id: n
   return milestone;
 };
 
-/** The milestones with these ids, by id, whosever they are. */
+/** Returns the milestones with these ids, without checking access. */
 export const milestonesByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -80,7 +80,7 @@ export const milestonesByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** The milestone if the project may use it, being its own or of a group above; null else, whoever has it. */
+/** Returns the milestone if it belongs to the project or a group above it; null otherwise. */
 export const findAvailableMilestone = async (
   ctx: Pick<Context, 'db'>,
   project: ProjectRow,
@@ -94,7 +94,7 @@ export const findAvailableMilestone = async (
   return isAvailable ? milestone : null;
 };
 
-/** How many issues the milestones hold, as far as the caller may see them. */
+/** Counts the issues of the milestones that the caller can see. */
 export const milestoneStatsByIds = async (
   ctx: Context,
   ids: readonly number[],

@@ -15,7 +15,7 @@ const details = {
   start_date: date().nullish(),
 };
 
-/** The routes of groups and projects differ by nothing but where they are. */
+/** The routes for groups and projects differ only in their place. */
 const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
   listRoute({
     path: `${path}/milestones`,
