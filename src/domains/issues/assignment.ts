@@ -5,7 +5,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 
-/** Of the users, those who may read the project's issues. */
+/** Returns those users who can read the project's issues. */
 export const readersAmong = async (
   ctx: Context,
   project: ProjectRow,
@@ -23,7 +23,8 @@ export const readersAmong = async (
 };
 
 /**
- * The ids without doubles. That there is such a user is not told to who names one that cannot be assigned.
+ * Returns the ids without duplicates. The error for a user who cannot be assigned does not reveal whether the user
+ * exists.
  *
  * @throws DomainError `invalid`
  */
@@ -32,7 +33,7 @@ export const checkAssignees = async (
   project: ProjectRow,
   userIds: readonly number[],
 ): Promise<number[]> => {
-  // 0 is how forms say nobody.
+  // Forms send 0 for nobody.
   const wanted = [...new Set(userIds)].filter((id) => id !== 0);
   const readers = await readersAmong(ctx, project, wanted);
   const wrong = wanted.filter((id) => !readers.has(id));
@@ -40,7 +41,7 @@ export const checkAssignees = async (
   return wanted.sort((a, b) => a - b);
 };
 
-/** The ids of the users with these names. @throws DomainError `invalid` naming those that are not there */
+/** Returns the ids of the users with these usernames. @throws DomainError `invalid`, naming those that do not exist */
 export const userIdsByUsernames = async (ctx: Pick<Context, 'db'>, usernames: readonly string[]): Promise<number[]> => {
   const wanted = [...new Set(usernames.map((username) => username.toLowerCase()))];
   const rows = await ctx.db

@@ -19,12 +19,12 @@ import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopen
 import { canUpdateIssue, type IssueRow, type IssueType } from './model.ts';
 import { getIssue, issueDetailsByIds } from './queries.ts';
 
-/** What planning decides: for Planners and above; of others it is passed over, as v4 clients expect. */
+/** Planning attributes, for Planners and above. For other callers they are ignored, as v4 clients expect. */
 interface Planning {
   readonly assignee_ids?: readonly number[] | undefined;
-  /** 0 and null are none. */
+  /** 0 and null remove the milestone. */
   readonly milestone_id?: number | null | undefined;
-  /** Titles; missing ones are made. */
+  /** Titles. Missing labels are created. */
   readonly labels?: readonly string[] | undefined;
   readonly label_ids?: readonly number[] | undefined;
   readonly due_date?: string | null | undefined;
@@ -36,7 +36,7 @@ export interface NewIssue extends Planning {
   readonly description?: string | null | undefined;
   readonly confidential?: boolean | undefined;
   readonly issue_type?: IssueType | undefined;
-  /** For owners. */
+  /** For owners only. */
   readonly created_at?: string | undefined;
   readonly iid?: number | undefined;
 }
@@ -57,7 +57,7 @@ export interface IssueChanges extends Planning {
 const MAX_TITLE = 255;
 const MAX_DESCRIPTION = 1_048_576;
 
-/** Opens an issue. @throws DomainError `forbidden`, `unauthenticated`, `invalid`, `conflict` when the iid is taken */
+/** Opens an issue. @throws DomainError `forbidden`, `unauthenticated`, `invalid`, `conflict` if the iid is taken */
 export const createIssue = async (ctx: Context, project: ProjectRow, input: NewIssue): Promise<IssueRow> => {
   requireAbility(ctx, project, 'create_issue');
   if (ctx.actor.userId === null) throw unauthenticated();
@@ -98,7 +98,7 @@ export const createIssue = async (ctx: Context, project: ProjectRow, input: NewI
 };
 
 /**
- * Changes an issue, closes or reopens it. Authors may change what they wrote; the rest is for Planners.
+ * Changes, closes or reopens an issue. Authors may change the text, type and state; everything else requires a Planner.
  *
  * @throws DomainError `forbidden`, `invalid`
  */
@@ -110,7 +110,7 @@ export const updateIssue = async (
 ): Promise<IssueRow> => {
   if (!canUpdateIssue(ctx, project, given)) throw forbidden();
   const { title, description, state_event, issue_type } = input;
-  // What an author may change himself; of the rest nothing would be left but an answer that pretends.
+  // Authors may change these attributes. A request that changes nothing else must fail, not pretend to succeed.
   const planning: IssueChanges = can(ctx, project, 'admin_issue') ? input : {};
   const isMine = [title, description, state_event, issue_type].some((value) => value !== undefined);
   if (planning !== input && !isMine) throw forbidden();
@@ -191,21 +191,24 @@ export const deleteIssue = async (ctx: Context, project: ProjectRow, given: Issu
   requireAbility(ctx, project, 'remove_issue');
   await ctx.transaction(async (tx) => {
     const issue = await lockIssue(tx, project, given);
-    // While labels and assignees are still known.
+    // Before the deletion, while labels and assignees are still known.
     await emitIssue(tx, issueDeleted, project, issue, {});
     await tx.db.deleteFrom('issues').where('id', '=', issue.id).execute();
     await countOpen(tx, issue, null);
   });
 };
 
-/** Counts a project's open issues anew, after they were written in bulk. Confidential ones are left out: the number is shown to everyone. */
+/**
+ * Recounts a project's open issues after a bulk write. Excludes confidential issues, because everyone can see the
+ * number.
+ */
 export const recountOpenIssues = async (tx: Tx, projectId: number): Promise<void> => {
   await sql`update projects set open_issues_count = (
     select count(*) from issues i where i.project_id = projects.id and i.state = 'opened' and not i.confidential)
     where id = ${projectId}`.execute(tx.db);
 };
 
-/** The issue as events carry it. */
+/** Returns the issue as event payload. */
 export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Promise<IssueSnapshot> => {
   const details = (await issueDetailsByIds(tx, [issue.id])).get(issue.id);
   const labels = (await labelsByIssueIds(tx, [issue.id])).get(issue.id) ?? [];
@@ -222,7 +225,7 @@ export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Prom
   };
 };
 
-/** Who may see what happens to an issue: `least` on top of what the issue itself demands. */
+/** Returns the audience of an issue's events: as open as the issue itself, restricted further by `least`. */
 export const issueAudience = async (tx: Tx, project: ProjectRow, issue: IssueSnapshot) => {
   const scope = projectScope(project);
   if (issue.confidential) {
@@ -248,7 +251,7 @@ const emitIssue = async (
   });
 };
 
-/** The row as it is now, which nobody else changes until the transaction ends. */
+/** Locks the issue until the transaction ends, and returns its current row. */
 const lockIssue = async (tx: Tx, project: ProjectRow, { id, iid }: IssueRow): Promise<IssueRow> => {
   await tx.db.selectFrom('issues').select('id').where('id', '=', id).forUpdate().execute();
   return getIssue(tx, project, iid);
@@ -281,7 +284,7 @@ const checkDescription = (description: string | null | undefined): void => {
   }
 };
 
-/** Undefined when none was given. A milestone of strangers is as one that is not there. */
+/** Undefined if none was given. A milestone that the project cannot use is reported like one that does not exist. */
 const readMilestone = async (
   tx: Tx,
   project: ProjectRow,
@@ -295,7 +298,7 @@ const readMilestone = async (
 
 const ids = (labels: readonly LabelRow[]): number[] => labels.map((label) => label.id).sort((a, b) => a - b);
 
-/** The labels that the issue is to have. */
+/** Returns the labels that the issue should have. */
 const wantedLabels = async (
   tx: Tx,
   project: ProjectRow,
@@ -400,7 +403,7 @@ const recordChanges = async (tx: Tx, before: IssueRow, after: IssueRow): Promise
   await record(tx, after.id, entries);
 };
 
-/** The history that people read: of state, labels and milestone. */
+/** Records the visible history of state, labels and milestone. */
 const record = async (tx: Tx, issue_id: number, entries: readonly HistoryEntry[]): Promise<void> => {
   if (entries.length === 0) return;
   await tx.db

@@ -7,7 +7,7 @@ import { issueBody } from './webhook.ts';
 const number = z.number().nullable();
 const text = z.string().nullable();
 
-/** The issue as it was then: bodies stay right when it has changed since, or is gone. */
+/** The issue at the time of the event. Hook bodies stay correct after the issue has changed or is deleted. */
 export const issueSnapshot = z.object({
   id: z.number(),
   iid: z.number(),

@@ -5,32 +5,32 @@ import type { DB } from '#platform/db/tables.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { IssueOrder, IssueState, IssueType } from './model.ts';
 
-/** A list of names, or whether there is one at all. */
+/** A list of names, or `none` or `any`. */
 export type Named = readonly string[] | 'none' | 'any';
 
-/** What may be demanded, and under `not` refused. */
+/** Conditions that a filter requires or, under `not`, excludes. */
 interface Conditions {
   readonly iids?: readonly number[] | null | undefined;
-  /** All of them. */
+  /** Requires all of these. */
   readonly labels?: Named | null | undefined;
-  /** One of the titles. */
+  /** Requires one of these titles. */
   readonly milestones?: Named | null | undefined;
   readonly author_id?: number | null | undefined;
   readonly author_username?: string | null | undefined;
   readonly assignee_id?: number | 'none' | 'any' | null | undefined;
-  /** One of them. */
+  /** Requires one of these users. */
   readonly assignee_usernames?: readonly string[] | null | undefined;
-  /** Where the caller gave this emoji; `none` and `any` too. */
+  /** Issues to which the caller gave this emoji; also `none` and `any`. */
   readonly my_reaction_emoji?: string | null | undefined;
 }
 
-/** Which issues, and in what order. Null and absent are the same; rights apply always. */
+/** Selects and orders issues. Null and absent mean the same. Access rights always apply. */
 export interface IssueFilter extends Conditions {
   readonly state?: IssueState | null | undefined;
   readonly milestone_id?: number | null | undefined;
   readonly scope?: 'created_by_me' | 'assigned_to_me' | 'all' | null | undefined;
   readonly search?: string | null | undefined;
-  /** Where to search; both when absent. */
+  /** Defaults to both. */
   readonly search_in?: readonly ('title' | 'description')[] | null | undefined;
   readonly issue_types?: readonly IssueType[] | null | undefined;
   readonly confidential?: boolean | null | undefined;
@@ -45,7 +45,7 @@ export interface IssueFilter extends Conditions {
   readonly sort?: SortDirection | null | undefined;
 }
 
-/** Narrows the query to what the filter describes. */
+/** Restricts the query to the filter. */
 export const withFilter = <Row>(
   ctx: Pick<Context, 'actor'>,
   query: SelectQueryBuilder<DB, 'issues', Row>,
@@ -54,7 +54,7 @@ export const withFilter = <Row>(
   let issues = query;
   for (const condition of conditionsOf(ctx, filter)) issues = issues.where(condition);
   if (filter.labels) for (const condition of allLabels(filter.labels)) issues = issues.where(condition);
-  // Refusing several things refuses each of them.
+  // If several values are excluded, each of them is excluded.
   for (const condition of conditionsOf(ctx, filter.not ?? {})) issues = issues.where(sql<boolean>`not ${condition}`);
   if (filter.not?.labels) issues = issues.where(sql<boolean>`not ${oneLabel(filter.not.labels)}`);
   const { userId } = ctx.actor;
@@ -88,7 +88,7 @@ const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): Ra
   const all: RawBuilder<boolean>[] = [];
   if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
   if (filter.milestones) all.push(milestoneCondition(filter.milestones));
-  // Coalesced, so that what has no author is not of another author either way.
+  // Coalesced, so that an issue without an author also passes the negated condition.
   if (filter.author_id != null) all.push(sql<boolean>`coalesce(issues.author_id = ${filter.author_id}, false)`);
   if (filter.author_username != null) {
     all.push(sql<boolean>`exists (select 1 from users u
@@ -121,7 +121,7 @@ const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): Ra
 const assignedTo = (condition: RawBuilder<boolean>): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from issue_assignees a where a.issue_id = issues.id and ${condition})`;
 
-/** One of the titles, or whether there is any label. */
+/** Requires one of the titles, or any label at all (or none). */
 const oneLabel = (labels: Named): RawBuilder<boolean> => {
   const any = sql`exists (select 1 from label_links k where k.issue_id = issues.id)`;
   if (labels === 'any') return sql<boolean>`${any}`;
@@ -130,7 +130,7 @@ const oneLabel = (labels: Named): RawBuilder<boolean> => {
     where k.issue_id = issues.id and l.title = any (${labels}::text[]))`;
 };
 
-/** The first title leads to the rows. However many there are, there are two conditions: planning one for each takes long. */
+/** The first title finds the rows. All others share one condition, because planning one per title takes long. */
 const allLabels = (labels: Named): RawBuilder<boolean>[] => {
   if (typeof labels === 'string') return [oneLabel(labels)];
   const [first, ...others] = new Set(labels);

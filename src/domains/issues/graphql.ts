@@ -1,5 +1,5 @@
 import './graphql/lists.ts';
 import './graphql/mutations.ts';
 
-// The front door: other domains add to this.
+// The public exports. Other domains extend this.
 export { IssueRef } from './graphql/issue.ts';

@@ -6,12 +6,12 @@ import type { Issues } from '#platform/db/tables.ts';
 
 export type IssueRow = Selectable<Issues>;
 
-/** What other tables know of an issue. */
+/** What other tables store about an issue. */
 export interface IssueDetails {
   readonly id: number;
   readonly assignee_ids: readonly number[];
   readonly total_time_spent: number;
-  /** Comments that everyone who sees the issue may read. */
+  /** Comments that everyone who can see the issue can read. */
   readonly open_notes_count: number;
   /** Internal comments. */
   readonly internal_notes_count: number;
@@ -40,18 +40,18 @@ export type IssueType = (typeof ISSUE_TYPES)[number];
 export const ISSUE_ORDERS = ['created_at', 'updated_at', 'title', 'due_date', 'weight', 'relative_position'] as const;
 export type IssueOrder = (typeof ISSUE_ORDERS)[number];
 
-/** `#12` within the project, `group/project#12` elsewhere. */
+/** Returns `#12` within the project, `group/project#12` elsewhere. */
 export const issueReference = (issue: Pick<IssueRow, 'iid'>, project?: Pick<ProjectRow, 'full_path'>): string =>
   `${project?.full_path ?? ''}#${issue.iid}`;
 
-/** The page of the issue. */
+/** Returns the web URL of the issue. */
 export const issueWebUrl = (
   ctx: Pick<Context, 'services'>,
   project: Pick<ProjectRow, 'full_path'>,
   issue: Pick<IssueRow, 'iid'>,
 ): string => `${projectWebUrl(ctx, project)}/-/issues/${issue.iid}`;
 
-/** Whether the caller may change the issue: its author may, but for what planning decides (`admin_issue`). */
+/** Returns true if the caller may change the issue. Authors may, except for planning attributes (`admin_issue`). */
 export const canUpdateIssue = (
   ctx: Pick<Context, 'actor'>,
   project: JudgedProject,

@@ -10,19 +10,19 @@ import { notFound } from '#platform/errors.ts';
 import { type IssueFilter, withFilter } from './filter.ts';
 import type { IssueDetails, IssueRow } from './model.ts';
 
-/** Where to look: one project, everything below a group, or wherever the caller may see issues. */
+/** The scope of a list: one project, everything below a group, or everything that the caller can see. */
 export type IssueScope =
   | { readonly project: ProjectRow }
   | { readonly group: Pick<GroupRow, 'id'>; readonly direct?: boolean | undefined }
   | 'everywhere';
 
-/** The issues in the scope that the caller may see, the newest first unless the filter says otherwise. */
+/** Lists the issues in the scope that the caller can see, newest first by default. */
 export const listIssues = (ctx: Context, scope: IssueScope, filter: IssueFilter = {}): List<IssueRow> => {
   const direction = filter.sort ?? 'desc';
   return listOf(ctx.db, withFilter(ctx, issuesIn(ctx, scope), filter), sortKeys(filter), direction);
 };
 
-/** The same for many projects, or groups, at once. */
+/** Lists the issues of many projects or groups at once. */
 export const listIssuesBelow = (
   ctx: Context,
   kind: 'project' | 'group' | 'group_alone',
@@ -41,7 +41,7 @@ const findIssue = async (ctx: Context, project: ProjectRow, iid: number): Promis
   return row ?? null;
 };
 
-/** @throws DomainError `not_found`, also where the issue is confidential and not for the caller */
+/** @throws DomainError `not_found`, also if the issue is confidential and hidden from the caller */
 export const getIssue = async (ctx: Context, project: ProjectRow, iid: number): Promise<IssueRow> => {
   requireAbility(ctx, project, 'read_issue');
   const issue = await findIssue(ctx, project, iid);
@@ -49,14 +49,14 @@ export const getIssue = async (ctx: Context, project: ProjectRow, iid: number): 
   return issue;
 };
 
-/** Those of the issues that the caller may see, by id. */
+/** Returns those issues that the caller can see, by id. */
 export const issuesByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, IssueRow>> => {
   if (ids.length === 0) return new Map();
   const rows = await issuesIn(ctx, 'everywhere').where(sql<boolean>`issues.id = any (${ids}::bigint[])`).execute();
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** What other tables know of the issues, by id. Rights are the caller's to check. */
+/** Returns what other tables store about the issues, by id. The caller checks access. */
 export const issueDetailsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -88,7 +88,7 @@ export interface IssueCounts {
   readonly closed: number;
 }
 
-/** How many issues of each state the projects have, as far as the caller may see them. */
+/** Counts the issues of the projects by state, if the caller can see them. */
 export const issueCountsByProjectIds = async (
   ctx: Context,
   ids: readonly number[],
@@ -128,7 +128,7 @@ const isBelow = (
   );
 };
 
-/** Of projects that fulfil the condition, and visible. */
+/** Requires a visible project that meets the condition. */
 const ofProjects = (ctx: Context, condition: RawBuilder<boolean>): RawBuilder<boolean> => sql<boolean>`exists (
   select 1 from projects where projects.id = issues.project_id and ${condition} and ${issueIsVisible(ctx.actor)})`;
 
@@ -138,7 +138,7 @@ const sortKeys = (filter: IssueFilter): SortKey<IssueRow>[] => {
   if (order === 'created_at' || order === 'updated_at' || order === 'title') {
     return [{ by: sql.ref(`issues.${order}`), of: (row) => row[order] }, byId];
   }
-  // What has no value comes last, whichever way round.
+  // Rows without a value come last in both directions.
   const isAscending = filter.sort === 'asc';
   if (order === 'due_date') {
     const last = isAscending ? 'infinity' : '-infinity';

@@ -75,12 +75,12 @@ export const issueRecord = z
 export type IssueRecord = z.output<typeof issueRecord>;
 
 export interface IssueRecordOptions {
-  /** The project of all of them; otherwise each is looked up. */
+  /** The project of all issues. If absent, each project is looked up. */
   readonly project?: ProjectRow | undefined;
   readonly withLabelsDetails?: boolean | undefined;
 }
 
-/** The records of issues that the caller may see: a handful of statements, however many there are. */
+/** Returns the records of issues that the caller can see, in a fixed number of statements. */
 export const toIssues = async (
   ctx: Context,
   issues: readonly IssueRow[],
@@ -110,7 +110,7 @@ export const toIssues = async (
   return issues.flatMap((issue) => {
     const home = projects.get(issue.project_id);
     const more = details.get(issue.id);
-    // Either has gone since.
+    // The project or the issue has been deleted.
     if (!home || !more) return [];
     const self = apiUrl(ctx, `projects/${issue.project_id}`);
     const url = `${self}/issues/${issue.iid}`;
@@ -136,7 +136,7 @@ export const toIssues = async (
       type: issue.issue_type.toUpperCase(),
       assignee: assignees[0] ?? null,
       user_notes_count: more.open_notes_count + (home.access_level >= REPORTER ? more.internal_notes_count : 0),
-      // Merge requests do not say yet which issues they close.
+      // Merge requests do not record yet which issues they close.
       merge_requests_count: 0,
       upvotes: more.upvotes,
       downvotes: more.downvotes,
@@ -175,7 +175,7 @@ export const toIssues = async (
   });
 };
 
-/** One of them. @throws DomainError `not_found` when it has gone since */
+/** Returns one record. @throws DomainError `not_found` if the issue has been deleted */
 export const toIssue = async (ctx: Context, issue: IssueRow, options: IssueRecordOptions): Promise<IssueRecord> => {
   const [record] = await toIssues(ctx, [issue], options);
   if (!record) throw notFound('Issue');

@@ -34,7 +34,7 @@ const MAX_INTEGER = 2_147_483_647;
 const username = () => text({ max: 255 });
 const labels = () => commaList(text({ max: 255 }), { max: 100 });
 
-/** What a list can be narrowed by, and with `not[...]` be without. */
+/** Conditions that a list requires or, with `not[...]`, excludes. */
 const demands = {
   iids: commaList(integer(), { max: 1_000 }).optional(),
   labels: labels().optional(),
@@ -82,8 +82,8 @@ export const routes = [
   listRoute({
     path: '/issues',
     tag,
-    summary: 'List issues of all projects the caller may see',
-    description: 'Those the caller wrote, unless `scope` says otherwise. Anonymous callers have to ask for `all`.',
+    summary: 'List issues of all projects that the caller can see',
+    description: "The caller's own issues by default; see `scope`. Anonymous callers must pass `all`.",
     auth: 'optional',
     paging: 'offset',
     input: { ...filters, scope: scope.default('created_by_me') },
@@ -139,7 +139,7 @@ export const routes = [
     tag,
     summary: 'Open an issue',
     description:
-      'Labels, milestone, assignees, due date and weight count for Planners and above, `iid` and `created_at` for owners.',
+      'Labels, milestone, assignees, due date and weight only apply for Planners and above, `iid` and `created_at` for owners.',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...planning,
@@ -166,7 +166,7 @@ export const routes = [
     path: '/projects/:id/issues/:issue_iid',
     tag,
     summary: 'Change, close or reopen an issue',
-    description: 'The author may change title, description, type and state; everything is open to Planners and above.',
+    description: 'The author may change title, description, type and state. Planners and above may change everything.',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...planning,
@@ -203,7 +203,7 @@ export const routes = [
       const issue = await updateIssue(ctx, project, await getIssue(ctx, project, issue_iid), {
         ...rest,
         assignee_ids: assigneesOf(input),
-        // Null takes all labels away.
+        // Null removes all labels.
         labels: input.labels === null ? [] : input.labels,
       });
       return toIssue(ctx, issue, { project });
@@ -243,7 +243,7 @@ function milestoneIssues(kind: PlaceKind, path: '/groups/:id' | '/projects/:id')
   });
 }
 
-/** `assignee_id` is the older way to say it: 0 and null are nobody. */
+/** `assignee_id` is the older parameter. 0 and null mean nobody. */
 const assigneesOf = (input: {
   readonly assignee_id?: number | null | undefined;
   readonly assignee_ids?: readonly number[] | null | undefined;
@@ -300,7 +300,7 @@ const demandsOf = ({ labels, milestone, assignee_id, assignee_username, ...rest 
   my_reaction_emoji: rest.my_reaction_emoji === undefined ? undefined : wordOf(rest.my_reaction_emoji),
 });
 
-/** `none` and `any` in any case, everything else as it is. */
+/** `none` and `any` are case-insensitive. Other values are kept as they are. */
 const wordOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
 
 const namedOf = (names: readonly string[]): Named => {

@@ -20,7 +20,7 @@ type Action = 'open' | 'update' | 'close' | 'reopen';
 
 const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2 };
 
-/** The body of issue events (reference: webhooks §3); null when the project has gone since. */
+/** The body of issue events (reference: webhooks §3); null if the project has been deleted. */
 export const issueBody =
   (action: Action) =>
   async (ctx: Context, event: EventRow, payload: IssuePayload): Promise<Record<string, unknown> | null> => {
@@ -28,7 +28,7 @@ export const issueBody =
     return project && issueBodyIn(ctx, project, { ...payload, action, actor_id: event.actor_id });
   };
 
-/** The same, where the project is known. */
+/** The same for a known project. */
 export const issueBodyIn = async (
   ctx: Context,
   project: HookedProject,
@@ -53,7 +53,7 @@ export const issueBodyIn = async (
   };
 };
 
-/** The attributes of an issue in webhook bodies: of its own events and of comments on it. */
+/** The attributes of an issue in webhook bodies: in its own events and in comments on it. */
 export const hookIssue = (ctx: Context, project: Pick<ProjectRow, 'full_path'>, issue: IssueSnapshot) => ({
   author_id: issue.author_id,
   assignee_ids: issue.assignee_ids,
@@ -106,7 +106,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   ticket: 'Ticket',
 };
 
-/** Times inside `changes` have the form of hooks; the state is told by its number. */
+/** In `changes`, times use the webhook format and the state its number. */
 const hookChanges = (changes: IssuePayload['changes']): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(changes).map(([name, { previous, current }]) => {

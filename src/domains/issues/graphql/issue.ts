@@ -25,7 +25,7 @@ import {
 } from '../model.ts';
 import { issueDetailsByIds, issuesByIds } from '../queries.ts';
 
-/** The issue with this id if the caller may see it; batched with all asked for at the same time. */
+/** Loads the issue with this id if the caller can see it. Batches concurrent calls. */
 export const loadIssue: (ctx: Context, id: number) => Promise<IssueRow | null> = loader(issuesByIds);
 const loadDetails = loader(issueDetailsByIds);
 
@@ -45,7 +45,7 @@ export const IssueTypeEnum = builder.enumType('IssueType', {
   } as const satisfies Record<string, { value: IssueType }>,
 });
 
-/** What an issue needs of its project: it is there, or the issue could not be seen. */
+/** Reads a value from the issue's project, which exists if the issue is visible. */
 const ofProject = async <T>(ctx: Context, issue: IssueRow, read: (project: ProjectRow) => T): Promise<T | null> => {
   const project = await loadProject(ctx, issue.project_id);
   return project && read(project);
@@ -56,7 +56,7 @@ const ofDetails = async (ctx: Context, issue: IssueRow, read: (details: IssueDet
   return details ? read(details) : 0;
 };
 
-/** Internal comments count for those who may read them. */
+/** Internal comments only count for callers who can read them. */
 const commentCount = async (ctx: Context, issue: IssueRow, kind: 'notes' | 'discussions'): Promise<number> => {
   const [project, details] = await Promise.all([loadProject(ctx, issue.project_id), loadDetails(ctx, issue.id)]);
   if (!details) return 0;
@@ -93,7 +93,7 @@ const IssuePermissions = builder.objectRef<IssueRow>('IssuePermissions').impleme
   },
 });
 
-/** An issue. Downstream domains add to it with `builder.objectField(IssueRef, ...)`. */
+/** An issue. Downstream domains add fields with `builder.objectField(IssueRef, ...)`. */
 export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
   description: 'An issue of a project.',
   fields: (t) => ({
@@ -114,7 +114,7 @@ export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
     }),
     author: t.field({
       type: UserRef,
-      description: 'Null when the account has been deleted.',
+      description: 'Null if the account has been deleted.',
       resolve: ({ author_id }, _args, ctx) => (author_id === null ? null : loadUser(ctx, author_id)),
     }),
     closedBy: t.field({

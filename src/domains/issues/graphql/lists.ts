@@ -12,7 +12,7 @@ import { type IssueCounts, issueCountsByProjectIds, listIssues, listIssuesBelow 
 import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from './issue.ts';
 
 const IssueSort = builder.enumType('IssueSort', {
-  description: 'A column and a direction; older queries have some in lower case.',
+  description: 'A column and a direction. Older queries use some values in lower case.',
   values: {
     CREATED_ASC: { value: 'created_at asc' },
     CREATED_DESC: { value: 'created_at desc' },
@@ -49,16 +49,16 @@ const arguments_ = (t: Parameters<Parameters<typeof builder.queryField>[1]>[0]['
   iid: t.string(),
   iids: t.stringList(),
   state: t({ type: IssuableState }),
-  labelName: t.stringList({ description: 'All of them; `None` and `Any` alone have their own meaning.' }),
-  milestoneTitle: t.stringList({ description: 'One of them; `None` and `Any` alone have their own meaning.' }),
+  labelName: t.stringList({ description: 'Requires all of these. A single `None` or `Any` has its own meaning.' }),
+  milestoneTitle: t.stringList({ description: 'Requires one of these. A single `None` or `Any` has its own meaning.' }),
   authorUsername: t.string(),
   assigneeUsername: t.string(),
-  assigneeUsernames: t.stringList({ description: 'One of them.' }),
-  assigneeId: t.string({ description: 'The number of a user, `None` or `Any`.' }),
-  search: t.string({ description: 'In title and description.' }),
+  assigneeUsernames: t.stringList({ description: 'Requires one of these.' }),
+  assigneeId: t.string({ description: 'The id of a user, `None` or `Any`.' }),
+  search: t.string({ description: 'Matches title and description.' }),
   types: t({ type: [IssueTypeEnum] }),
   confidential: t.boolean(),
-  myReactionEmoji: t.string({ description: 'Where the caller gave this emoji; `none` and `any` too.' }),
+  myReactionEmoji: t.string({ description: 'Issues to which the caller gave this emoji; also `none` and `any`.' }),
   createdAfter: t({ type: 'Time' }),
   createdBefore: t({ type: 'Time' }),
   updatedAfter: t({ type: 'Time' }),
@@ -128,7 +128,7 @@ const filterOf = (args: IssueArguments): IssueFilter => ({
   ...orderOf(args.sort),
 });
 
-/** `none` and `any` in any case, everything else as it is. */
+/** `none` and `any` are case-insensitive. Other values are kept as they are. */
 const wordOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
 
 const orderOf = (sorting: Maybe<Sorting>) => ({
@@ -136,7 +136,7 @@ const orderOf = (sorting: Maybe<Sorting>) => ({
   sort: sorting?.endsWith(' asc') ? ('asc' as const) : ('desc' as const),
 });
 
-/** What is no number is the number of nothing. */
+/** Texts that are not numbers match nothing. */
 const numbers = (texts: Maybe<readonly string[]>): number[] | null =>
   texts == null ? null : texts.map((text) => (/^\d{1,9}$/.test(text) ? Number(text) : -1));
 
@@ -183,7 +183,7 @@ builder.queryField('issues', (t) =>
   t.connection(
     {
       type: IssueRef,
-      description: 'Issues of all projects that the caller may see.',
+      description: 'Issues of all projects that the caller can see.',
       args: arguments_(t.arg),
       resolve: (_root, args, ctx, info) => listConnection(args, info, listIssues(ctx, 'everywhere', filterOf(args))),
     },
@@ -199,7 +199,7 @@ builder.queryField('issue', (t) =>
   }),
 );
 
-/** By `<project id>:<iid>`; a statement for each number asked for, whatever the number of projects. */
+/** Keys are `<project id>:<iid>`. Runs one statement per iid, regardless of the number of projects. */
 const loadByIid = loader(async (ctx: Context, keys: readonly string[]): Promise<Map<string, IssueRow>> => {
   const found = new Map<string, IssueRow>();
   const wanted = keys.map((key) => key.split(':').map(Number));
@@ -226,7 +226,7 @@ builder.objectField(ProjectRef, 'issue', (t) =>
 const loadCounts = loader(issueCountsByProjectIds);
 
 const IssueStatusCounts = builder.objectRef<IssueCounts>('IssueStatusCountsType').implement({
-  description: 'How many issues there are of each state.',
+  description: 'The number of issues in each state.',
   fields: (t) => ({
     all: t.int({ resolve: ({ opened, closed }) => opened + closed }),
     opened: t.exposeInt('opened'),

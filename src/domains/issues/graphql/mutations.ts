@@ -28,12 +28,12 @@ mutationField('createIssue', {
     type: t.field({ type: IssueTypeEnum }),
     assigneeIds: t.field({ type: ['UserID'] }),
     milestoneId: t.field({ type: 'MilestoneID' }),
-    labels: t.stringList({ description: 'By title; missing ones are made.' }),
+    labels: t.stringList({ description: 'Titles. Missing labels are created.' }),
     labelIds: t.field({ type: ['LabelID'] }),
     dueDate: t.field({ type: 'Date' }),
     weight: t.int(),
-    iid: t.int({ description: 'For owners.' }),
-    createdAt: t.field({ type: 'Time', description: 'For owners.' }),
+    iid: t.int({ description: 'For owners only.' }),
+    createdAt: t.field({ type: 'Time', description: 'For owners only.' }),
   }),
   payload: { issue: IssueRef },
   run: async (ctx, input) => ({
@@ -66,7 +66,7 @@ mutationField('updateIssue', {
     type: t.field({ type: IssueTypeEnum }),
     stateEvent: t.field({ type: IssueStateEvent }),
     assigneeIds: t.field({ type: ['UserID'] }),
-    milestoneId: t.field({ type: 'MilestoneID', description: 'Null takes it off.' }),
+    milestoneId: t.field({ type: 'MilestoneID', description: 'Null removes it.' }),
     labels: t.stringList({ description: 'Titles that replace all labels.' }),
     labelIds: t.field({ type: ['LabelID'], description: 'Replaces all labels.' }),
     addLabelIds: t.field({ type: ['LabelID'] }),
@@ -95,7 +95,7 @@ mutationField('updateIssue', {
 });
 
 mutationField('issueSetAssignees', {
-  description: 'Sets who works on an issue.',
+  description: 'Sets the assignees of an issue.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     iid: t.string({ required: true }),
@@ -116,7 +116,7 @@ mutationField('issueSetAssignees', {
 });
 
 mutationField('issueSetConfidential', {
-  description: 'Makes an issue confidential, or open again.',
+  description: 'Makes an issue confidential, or visible again.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     iid: t.string({ required: true }),
@@ -127,7 +127,7 @@ mutationField('issueSetConfidential', {
 });
 
 mutationField('issueSetDueDate', {
-  description: 'Sets the day an issue is due, or takes it off.',
+  description: 'Sets or removes the due date of an issue.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     iid: t.string({ required: true }),
@@ -138,7 +138,7 @@ mutationField('issueSetDueDate', {
 });
 
 mutationField('issueSetLocked', {
-  description: 'Leaves commenting on an issue to members, or opens it again.',
+  description: 'Locks or unlocks the discussion of an issue. Only members can comment on a locked issue.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     iid: t.string({ required: true }),
