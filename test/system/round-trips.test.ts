@@ -1,0 +1,282 @@
+import { readFileSync } from 'node:fs';
+import { buildSchema, getNamedType, isEnumType, isInputObjectType } from 'graphql';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { routes } from '#app/routes.ts';
+import { groupAttributes } from '#domains/groups/attributes.ts';
+import { attributeSchemas as projectSchemas } from '#domains/projects/attributes.ts';
+import { settingsSchema } from '#domains/settings/registry.ts';
+import { useApp } from '../support/app.ts';
+
+// Whatever the tables of attributes declare can be written on both faces, and reads back as it was written.
+
+const app = useApp();
+const admin = () => app().as(app().root);
+const schema = buildSchema(readFileSync(new URL('../../schema/schema.graphql', import.meta.url), 'utf8'));
+
+type Values = Readonly<Record<string, unknown>>;
+type Schemas = Readonly<Record<string, z.core.$ZodType>>;
+
+/** Values of attributes that not every text or list fits. */
+const FITTING: Values = {
+  topics: ['round', 'trip'],
+  discord: '12345678901234567',
+  website_url: 'https://example.com/',
+  timezone: 'Europe/Berlin',
+  ip_restriction_ranges: '127.0.0.0/8',
+  personal_access_token_prefix: 'trip-',
+  after_sign_out_path: '/-/elsewhere',
+  restricted_visibility_levels: ['public'],
+  domain_allowlist: ['example.com'],
+  domain_denylist: ['example.org'],
+  import_sources: ['git'],
+  valid_runner_registrars: ['group'],
+  outbound_local_requests_whitelist: ['127.0.0.1'],
+};
+
+interface Json {
+  readonly type?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly maximum?: number;
+  readonly minimum?: number;
+  readonly anyOf?: readonly Json[];
+}
+
+/** Another value than the current one; undefined for objects, which have tests of their own. */
+const another = (name: string, json: Json, current: unknown): unknown => {
+  if (name in FITTING) return FITTING[name];
+  const plain = json.anyOf?.find(({ type }) => type !== 'null') ?? json;
+  if (plain.enum) return plain.enum.find((value) => value !== current && value !== null);
+  if (plain.type === 'boolean') return current !== true;
+  if (plain.type === 'integer') {
+    const { minimum = 0, maximum = 1_000_000 } = plain;
+    const next = typeof current === 'number' ? current + 1 : Math.max(minimum, 1);
+    return next <= maximum ? next : next - 2;
+  }
+  return plain.type === 'string' ? (current === 'changed' ? 'changed-again' : 'changed') : undefined;
+};
+
+const others = (schemas: Schemas, names: readonly string[], current: Values): Values => {
+  const values: Record<string, unknown> = {};
+  for (const name of names) {
+    const declared = schemas[name];
+    const json: Json = declared ? z.toJSONSchema(declared, { io: 'input', unrepresentable: 'any' }) : {};
+    const value = another(name, json, current[name]);
+    if (value !== undefined) values[name] = value;
+  }
+  return values;
+};
+
+const restNames = (method: string, path: string, schemas: Schemas, without: readonly string[]): string[] => {
+  const route = routes.find((each) => each.method === method && each.path === path);
+  if (!route) throw new Error(`There is no ${method} ${path}`);
+  return Object.keys(route.shape).filter((name) => name in schemas && !without.includes(name));
+};
+
+const camelCase = (name: string): string => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+
+const inputNames = (input: string, schemas: Schemas, without: readonly string[]): string[] => {
+  const type = schema.getType(input);
+  if (!isInputObjectType(type)) throw new Error(`There is no input ${input}`);
+  return Object.keys(schemas).filter((name) => camelCase(name) in type.getFields() && !without.includes(name));
+};
+
+/** The values as the GraphQL input takes them. */
+const asInput = (input: string, values: Values): Values => {
+  const type = schema.getType(input);
+  if (!isInputObjectType(type)) throw new Error(`There is no input ${input}`);
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => {
+      const field = getNamedType(type.getFields()[camelCase(name)]?.type);
+      const member = isEnumType(field)
+        ? field.getValues().find((each) => each.name.toLowerCase() === String(value).toLowerCase())?.name
+        : value;
+      return [camelCase(name), member];
+    }),
+  );
+};
+
+const mutate = async (name: string, input: Values): Promise<void> => {
+  const type = `${name[0]?.toUpperCase()}${name.slice(1)}Input`;
+  const answer = await admin().graphql(`mutation($i: ${type}!) { ${name}(input: $i) { errors } }`, { i: input });
+  expect(answer).toEqual({ data: { [name]: { errors: [] } } });
+};
+
+const read = async (path: string): Promise<Values> => {
+  const { status, body } = await admin().get(path);
+  expect(status).toBe(200);
+  return body;
+};
+
+const expectWritten = async (path: string, values: Values): Promise<void> => {
+  expect(Object.keys(values)).not.toEqual([]);
+  expect(await read(path)).toMatchObject(values);
+};
+
+interface Kind {
+  readonly collection: string;
+  readonly schemas: Schemas;
+  readonly mutations: 'project' | 'group';
+  readonly identity: string;
+  /** Tested elsewhere: they mean more than a value to keep. */
+  readonly without: readonly string[];
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    collection: '/projects',
+    schemas: projectSchemas,
+    mutations: 'project',
+    identity: 'path_with_namespace',
+    without: [],
+  },
+  {
+    collection: '/groups',
+    schemas: groupAttributes.shape,
+    mutations: 'group',
+    identity: 'full_path',
+    without: [
+      'name',
+      'path',
+      'visibility',
+      'default_branch',
+      'file_template_project_id',
+      // No record shows it.
+      'service_access_tokens_expiration_enforced',
+    ],
+  },
+];
+
+describe.each(KINDS)('$collection', ({ collection, schemas, mutations, identity, without }) => {
+  const made = async (values: Values) => {
+    const name = `trip-${Math.random().toString(36).slice(2)}`;
+    const { status, body } = await admin().post(collection, { name, path: name, ...values });
+    expect([status, body]).toEqual([201, expect.anything()]);
+    return body;
+  };
+
+  it('keep what is written over REST', async () => {
+    const usual = await read(`${collection}/${(await made({})).id}`);
+    const first = others(schemas, restNames('POST', collection, schemas, without), usual);
+    const { id } = await made(first);
+    await expectWritten(`${collection}/${id}`, first);
+    const current = await read(`${collection}/${id}`);
+    const second = others(schemas, restNames('PUT', `${collection}/:id`, schemas, without), current);
+    expect(await admin().put(`${collection}/${id}`, { ...second })).toMatchObject({ status: 200 });
+    await expectWritten(`${collection}/${id}`, second);
+  });
+
+  it('keep what is written over GraphQL', async () => {
+    const usual = await read(`${collection}/${(await made({})).id}`);
+    const create = mutations === 'project' ? 'ProjectCreateInput' : 'GroupCreateInput';
+    const update = mutations === 'project' ? 'ProjectUpdateInput' : 'GroupUpdateInput';
+    const first = others(schemas, inputNames(create, schemas, without), usual);
+    const path = `trip-${mutations}`;
+    await mutate(`${mutations}Create`, { name: path, path, ...asInput(create, first) });
+    const full = mutations === 'project' ? `${app().root.username}/${path}` : path;
+    const at = `${collection}/${encodeURIComponent(full)}`;
+    await expectWritten(at, first);
+    const current = await read(at);
+    expect(current[identity]).toBe(full);
+    const second = others(schemas, inputNames(update, schemas, without), current);
+    await mutate(`${mutations}Update`, { fullPath: full, ...asInput(update, second) });
+    await expectWritten(at, second);
+  });
+});
+
+describe('/application/settings', () => {
+  const PATH = '/application/settings';
+  const without = [
+    'default_branch_protection_defaults',
+    'email_restrictions_enabled',
+    'disable_personal_access_tokens',
+  ];
+
+  it('keep what is written on both faces', async () => {
+    const { shape } = settingsSchema;
+    const first = others(shape, restNames('PUT', PATH, shape, without), await read(PATH));
+    expect(await admin().put(PATH, { ...first })).toMatchObject({ status: 200 });
+    await expectWritten(PATH, first);
+    const input = 'ApplicationSettingsUpdateInput';
+    const second = others(shape, inputNames(input, shape, without), await read(PATH));
+    await mutate('applicationSettingsUpdate', asInput(input, second));
+    await expectWritten(PATH, second);
+  });
+});
+
+describe('/users', () => {
+  const profile: Values = {
+    bio: 'Writes',
+    location: 'Here',
+    skype: 'sky',
+    linkedin: 'linked',
+    twitter: 'bird',
+    organization: 'Org',
+    job_title: 'Engineer',
+    pronouns: 'they',
+    theme_id: 3,
+    color_scheme_id: 4,
+    view_diffs_file_by_file: true,
+    private_profile: true,
+    discord: FITTING.discord,
+    website_url: FITTING.website_url,
+  };
+  const byAdministrators: Values = {
+    ...profile,
+    note: 'Known',
+    external: true,
+    can_create_group: false,
+    projects_limit: 7,
+    shared_runners_minutes_limit: 8,
+    extra_shared_runners_minutes_limit: 9,
+  };
+
+  it('keep what is written on both faces', async () => {
+    const person = { name: 'Trip', password: 'a-long-enough-password', skip_confirmation: true };
+    const created = await admin().post('/users', {
+      ...person,
+      ...byAdministrators,
+      username: 'trip-rest',
+      email: 'trip-rest@example.com',
+    });
+    expect([created.status, created.body]).toEqual([201, expect.anything()]);
+    const stored = (username: string) =>
+      app().hub.services.db.selectFrom('users').selectAll().where('username', '=', username).executeTakeFirstOrThrow();
+    expect(await stored('trip-rest')).toMatchObject(byAdministrators);
+    await mutate('userCreate', {
+      name: 'Trip',
+      username: 'trip-graphql',
+      email: 'trip-graphql@example.com',
+      password: person.password,
+      skipConfirmation: true,
+      ...asInput('UserCreateInput', byAdministrators),
+    });
+    expect(await stored('trip-graphql')).toMatchObject(byAdministrators);
+
+    for (const overGraphql of [false, true]) {
+      const user = await app().make.user();
+      const own = await app().make.user();
+      if (overGraphql) {
+        await mutate('userUpdate', {
+          id: `gid://gitlab/User/${user.id}`,
+          ...asInput('UserUpdateInput', byAdministrators),
+        });
+        const { data } = await app()
+          .as(own)
+          .graphql('mutation($i: ProfileUpdateInput!) { profileUpdate(input: $i) { errors } }', {
+            i: asInput('ProfileUpdateInput', profile),
+          });
+        expect(data).toEqual({ profileUpdate: { errors: [] } });
+      } else {
+        expect(await admin().put(`/users/${user.id}`, { ...byAdministrators })).toMatchObject({ status: 200 });
+        expect(
+          await app()
+            .as(own)
+            .put('/user', { ...profile }),
+        ).toMatchObject({ status: 200 });
+      }
+      expect(await stored(user.username)).toMatchObject(byAdministrators);
+      expect(await stored(own.username)).toMatchObject(profile);
+    }
+  });
+});
