@@ -1,9 +1,8 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { type Hub, startHub } from './build.ts';
+import { returnUnusedMemory } from './memory.ts';
 import { surviveStrayErrors } from './stray-errors.ts';
 
 const MAX_STOP_MS = 9_500;
@@ -21,7 +20,7 @@ export const serve = async (): Promise<void> => {
   stopOnSignal(starting, log);
   const hub = await starting;
   surviveStrayErrors(log);
-  returnStartMemory();
+  returnUnusedMemory(log);
   console.log(`Millrace serves at ${hub.url}`);
 };
 
@@ -51,15 +50,4 @@ const stopOnSignal = (starting: Promise<Hub>, log: Logger): void => {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
-};
-
-/**
- * Loading the modules leaves the heap at twice what is in use, and V8 keeps that of an idle process for good: a third
- * of what the hub takes up (docs/performance.md). A collection of last resort gives it back, in about 100 ms.
- */
-const returnStartMemory = (): void => {
-  setFlagsFromString('--expose-gc');
-  const collect: unknown = runInNewContext('gc');
-  setFlagsFromString('--no-expose-gc');
-  if (typeof collect === 'function') collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
 };

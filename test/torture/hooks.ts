@@ -10,6 +10,7 @@ import { createLogger } from '#platform/log.ts';
 import { randomToken } from '#platform/secrets.ts';
 import { until } from '../support/until.ts';
 import { type Process, startProcess } from '../system/process.ts';
+import { randomFrom, within } from './bounded.ts';
 
 export interface TortureOptions {
   readonly rounds: number;
@@ -347,18 +348,6 @@ class Scene {
   }
 }
 
-const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what} did not end within ${ms / 1_000} s`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-};
-
 /** Null when the process is gone, or dead and only not yet waited for. */
 const parentOf = (pid: number): number | null => {
   try {
@@ -376,15 +365,4 @@ const killHard = (pid: number): void => {
   } catch {
     // Gone with its parent.
   }
-};
-
-/** The same numbers for the same seed (mulberry32). */
-const randomFrom = (seed: number): (() => number) => {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 };
