@@ -23,8 +23,14 @@ const LIST_SIZE = 10;
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** How many nodes an operation asks for, given its variables. Made once per document. */
-export type Cost = (variables: Variables) => number;
+/** What an operation asks for, given its variables. Made once per document. */
+export type Cost = (variables: Variables) => Asked;
+
+export interface Asked {
+  readonly nodes: number;
+  /** Fields of all nodes, and the fields of these: what has to be resolved, put in its place and written out. */
+  readonly values: number;
+}
 
 /**
  * The cost of a validated operation: a connection counts its page size, a plain list ten, each multiplied by the
@@ -46,15 +52,24 @@ const costs = new WeakMap<OperationDefinitionNode, Cost>();
 const compileCost = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
   const root = schema.getRootType(operation.operation);
   const branches = root ? compile(schema, fragments, root, [operation.selectionSet]) : [];
-  return (variables) => total(branches, variables, 1);
+  return (variables) => {
+    const asked = { nodes: 0, values: 0 };
+    add(asked, branches, variables, 1);
+    return asked;
+  };
 };
 
-/** @throws GraphQLError when the operation asks for more than `LIMITS.nodes` */
-export const checkCost = (cost: Cost, variables: Variables): void => {
-  const nodes = cost(variables);
+/** @throws GraphQLError when the operation asks for more than `LIMITS.nodes`, or than `maxValues` */
+export const checkCost = (cost: Cost, variables: Variables, maxValues: number): void => {
+  const { nodes, values } = cost(variables);
   if (nodes > LIMITS.nodes) {
     throw limitError(
       `The query asks for up to ${nodes} nodes, more than the limit of ${LIMITS.nodes}: ask for smaller pages`,
+    );
+  }
+  if (values > maxValues) {
+    throw limitError(
+      `The query asks for up to ${values} values, more than the limit of ${maxValues}: ask for smaller pages, or for fewer fields`,
     );
   }
 };
@@ -67,13 +82,18 @@ interface Branch {
   readonly below: readonly Branch[];
 }
 
-const total = (branches: readonly Branch[], variables: Variables, parents: number): number => {
-  let sum = 0;
-  for (const branch of branches) {
-    const rows = parents * branch.size(variables);
-    sum += branch.own * parents + (branch.isList ? rows : 0) + total(branch.below, variables, rows);
+const add = (
+  asked: { nodes: number; values: number },
+  branches: readonly Branch[],
+  variables: Variables,
+  parents: number,
+): void => {
+  for (const { own, size, isList, below } of branches) {
+    const rows = parents * size(variables);
+    asked.nodes += own * parents + (isList ? rows : 0);
+    asked.values += rows;
+    add(asked, below, variables, rows);
   }
-  return sum;
 };
 
 const one = () => 1;
@@ -114,7 +134,7 @@ const compile = (
         below: rowsOnly(below),
       });
     else if (isList) branches.push({ own, size: () => LIST_SIZE, isList: true, below });
-    else if (own > 0 || below.length > 0) branches.push({ own, size: one, isList: false, below });
+    else branches.push({ own, size: one, isList: false, below });
   }
   return branches;
 };
@@ -170,7 +190,7 @@ builder.queryField('queryComplexity', (t) =>
     type: QueryComplexity,
     description: 'The complexity score of this query, and the limit.',
     resolve: (_root, _args, _ctx, info) => ({
-      score: costOf(info.schema, info.operation, info.fragments)(info.variableValues.coerced),
+      score: costOf(info.schema, info.operation, info.fragments)(info.variableValues.coerced).nodes,
       limit: LIMITS.nodes,
     }),
   }),

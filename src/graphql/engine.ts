@@ -93,7 +93,7 @@ export class Engine {
     if (!('schema' in args)) return new Refused(args);
     const refused = refusal(() => {
       checkScope(ctx.actor, prepared.operation.operation);
-      checkCost(prepared.cost, args.variableValues.coerced);
+      checkCost(prepared.cost, args.variableValues.coerced, prepared.execute ? LIMITS.values : LIMITS.valuesInOneGo);
     });
     return refused ?? args;
   }
@@ -101,6 +101,10 @@ export class Engine {
   /** Runs an operation that was bound. Errors come out masked. */
   async run(ctx: Context, prepared: Prepared, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
     const result = await (prepared.execute ?? executeRootSelectionSet)(args);
+    if (lengthOf(result.data, LIMITS.answerLength) > LIMITS.answerLength) {
+      const message = `The answer exceeds the limit of ${LIMITS.answerLength} characters: ask for smaller pages`;
+      return { errors: [limitError(message)], data: null };
+    }
     return result.errors ? { errors: result.errors.map((error) => maskError(error, ctx)), data: result.data } : result;
   }
 
@@ -157,6 +161,19 @@ export class Engine {
 
 /** What a character of a long text weighs beside what is made of a token. */
 const CHARACTERS_PER_TOKEN = 100;
+
+/** The characters of all texts in an answer, counted until there are more than `atMost`. */
+const lengthOf = (value: unknown, atMost: number): number => {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return 0;
+  let length = 0;
+  // Arrays too; and no list of the values is made.
+  for (const key in value) {
+    length += lengthOf(Reflect.get(value, key), atMost - length);
+    if (length > atMost) break;
+  }
+  return length;
+};
 
 /** Mutations need the scope `api`; everything else `read_api` or `api`. */
 const checkScope = ({ scopes }: Actor, kind: OperationDefinitionNode['operation']): void => {

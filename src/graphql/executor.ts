@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import {
   type ExecutionResult,
   type FieldNode,
@@ -57,7 +58,7 @@ const isPlain = ({ document }: Pick<Prepared, 'document'>): boolean => {
 };
 
 const execute = (plan: SelectionPlan, args: ValidatedExecutionArgs): ExecutionResult | Promise<ExecutionResult> => {
-  const run: Run = { args, errors: [], argumentValues: new Map() };
+  const run: Run = { args, errors: [], argumentValues: new Map(), turn: new Turn() };
   const finish = (data: ExecutionResult['data']): ExecutionResult =>
     run.errors.length > 0 ? { errors: run.errors, data } : { data };
   const fail = (error: unknown): ExecutionResult => {
@@ -80,6 +81,29 @@ interface Run {
   readonly errors: GraphQLError[];
   /** Arguments that hang on variables are read once per request, not once per row. */
   readonly argumentValues: Map<FieldPlan, Record<string, unknown>>;
+  readonly turn: Turn;
+}
+
+/** How long one query may keep the process from everything else. */
+const TURN_MS = 20;
+
+/** Lets other requests in when a query has worked for a while. All its lists share one. */
+class Turn {
+  #since = performance.now();
+  #next: Promise<void> | null = null;
+
+  get isOver(): boolean {
+    return performance.now() - this.#since > TURN_MS;
+  }
+
+  /** The next turn. Those who wait for it go on one after the other: each has to ask again whether it is over. */
+  next(): Promise<void> {
+    this.#next ??= setImmediate().then(() => {
+      this.#since = performance.now();
+      this.#next = null;
+    });
+    return this.#next;
+  }
 }
 
 interface Document {
@@ -432,20 +456,42 @@ const completeList = (run: Run, field: FieldPlan, itemType: GraphQLOutputType, v
     );
   }
   const items: unknown[] = Array.isArray(value) ? value : Array.from(iterableOf(value));
-  const completed = new Array<unknown>(items.length);
-  let hasPromise = false;
-  for (let index = 0; index < items.length; index++) {
-    let item: unknown;
+  return completeItems(run, field, itemType, items, path, new Array<unknown>(items.length), 0);
+};
+
+/** The items from `start` on, and in the end all of them. Goes on in another turn where this one is over. */
+const completeItems = (
+  run: Run,
+  field: FieldPlan,
+  itemType: GraphQLOutputType,
+  items: readonly unknown[],
+  path: Path,
+  completed: unknown[],
+  start: number,
+): unknown[] | Promise<unknown[]> => {
+  for (let index = start; index < items.length; index++) {
+    if (run.turn.isOver) {
+      forget(completed);
+      return nextTurn(run).then(() => completeItems(run, field, itemType, items, path, completed, index));
+    }
     try {
-      item = completeItem(run, field, itemType, items[index], { prev: path, key: index, typename: undefined });
+      completed[index] = completeItem(run, field, itemType, items[index], {
+        prev: path,
+        key: index,
+        typename: undefined,
+      });
     } catch (error) {
       forget(completed);
       throw error;
     }
-    if (item instanceof Promise) hasPromise = true;
-    completed[index] = item;
   }
-  return hasPromise ? Promise.all(completed) : completed;
+  return completed.some((item) => item instanceof Promise) ? Promise.all(completed) : completed;
+};
+
+/** Comes when others had their turn, and this one is not over again by what went on before. */
+const nextTurn = async ({ turn }: Run): Promise<void> => {
+  do await turn.next();
+  while (turn.isOver);
 };
 
 const completeItem = (run: Run, field: FieldPlan, type: GraphQLOutputType, item: unknown, path: Path): unknown => {

@@ -35,6 +35,11 @@ export const LIMITS = {
   repeatedPairs: 10_000,
   /** Rows asked for: page sizes multiplied through nested connections (cost.ts). */
   nodes: 10_000,
+  /** Fields of all these rows. graphql's own executor is slower, and lets nobody in before it is done (executor.ts). */
+  values: 400_000,
+  valuesInOneGo: 50_000,
+  /** Characters of all texts in an answer. */
+  answerLength: 32 * 1024 * 1024,
   /** Tokens and written-out selections of the documents that are remembered: about 50 MB. */
   rememberedWeight: 200_000,
   /** Operations running at once on one WebSocket. */

@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { builder } from '#graphql/builder.ts';
+import { connection, pageOfAll } from '#graphql/connection.ts';
+import { LIMITS } from '#graphql/limits.ts';
+import { startServer } from './server.ts';
+
+interface Row {
+  readonly id: number;
+}
+const rows: Row[] = Array.from({ length: 5 }, (_, index) => ({ id: index + 1 }));
+/** Longer than a query may keep others waiting. */
+const BUSY_MS = 25;
+
+let turns = 0;
+const turnsSeen: number[] = [];
+const RowRef = builder.objectRef<Row>('HeavyRow').implement({
+  fields: (t) => ({
+    id: t.exposeID('id'),
+    busy: t.int({
+      resolve: () => {
+        turnsSeen.push(turns);
+        for (const end = performance.now() + BUSY_MS; performance.now() < end; );
+        return 1;
+      },
+    }),
+    text: t.string({ resolve: () => 'x'.repeat(LIMITS.answerLength / 4) }),
+  }),
+});
+const RowConnection = builder.connectionObject({ type: RowRef, name: 'HeavyRowConnection' }, { name: 'HeavyRowEdge' });
+builder.queryField('heavyRows', (t) =>
+  t.connection(
+    {
+      type: RowRef,
+      resolve: (_root, args, _ctx, info) => connection(args, info, (page) => pageOfAll(page, rows, (row) => [row.id])),
+    },
+    RowConnection,
+  ),
+);
+builder.objectField(RowRef, 'rows', (t) =>
+  t.connection(
+    {
+      type: RowRef,
+      resolve: (_row, args, _ctx, info) => connection(args, info, (page) => pageOfAll(page, rows, (row) => [row.id])),
+    },
+    RowConnection,
+  ),
+);
+
+let server: Awaited<ReturnType<typeof startServer>>;
+beforeAll(async () => {
+  server = await startServer();
+});
+afterAll(() => server.app.close());
+
+const ask = async (query: string) => {
+  const response = await fetch(server.url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ query }),
+  });
+  return response.json();
+};
+const wide = (size: number, directive = '') => {
+  const fields = Array.from({ length: 55 }, (_, index) => `a${index}: id`).join(' ');
+  return `{ heavyRows(first: 100) { nodes { rows(first: ${size}) { nodes { ${fields} ${directive} } } } } }`;
+};
+
+it('refuses queries that ask for too many values, before anything runs', async () => {
+  const { errors, data } = await ask(wide(90));
+  expect(data).toBeUndefined();
+  expect(errors[0].extensions.code).toBe('QUERY_LIMIT_EXCEEDED');
+  expect(errors[0].message).toContain(`values, more than the limit of ${LIMITS.values}`);
+  expect((await ask(wide(50))).errors).toBeUndefined();
+});
+
+it('allows fewer values where they are worked out in one go', async () => {
+  const { errors } = await ask(wide(50, 'id @include(if: true)'));
+  expect(errors[0].message).toContain(`values, more than the limit of ${LIMITS.valuesInOneGo}`);
+});
+
+it('lets others have their turn while a long list is worked out', async () => {
+  let isOver = false;
+  const tick = () => {
+    turns++;
+    if (!isOver) setImmediate(tick);
+  };
+  tick();
+  const { data } = await ask('{ heavyRows { nodes { id busy } } }');
+  isOver = true;
+  expect(data.heavyRows.nodes).toEqual(rows.map(({ id }) => ({ id: String(id), busy: 1 })));
+  expect(new Set(turnsSeen).size).toBe(rows.length);
+});
+
+it('refuses to write an answer of too long texts', async () => {
+  const { errors, data } = await ask('{ heavyRows { nodes { text } } }');
+  expect(data).toBeNull();
+  expect(errors).toEqual([
+    {
+      message: `The answer exceeds the limit of ${LIMITS.answerLength} characters: ask for smaller pages`,
+      extensions: { code: 'QUERY_LIMIT_EXCEEDED' },
+    },
+  ]);
+  expect((await ask('{ heavyRows(first: 2) { nodes { text } } }')).errors).toBeUndefined();
+});
