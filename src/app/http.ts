@@ -114,7 +114,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.addHook('preHandler', (_request, _reply, done) => forRequest(done));
   fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
   fastify.setErrorHandler((error, request, reply) => {
-    if (request.abortController?.signal.aborted) {
+    if (request.abortController?.signal.aborted || (request.raw.destroyed && !request.raw.complete)) {
       // Nobody is there to be told, and what failed did so because we stopped it.
       log.debug({ err: error, request_id: request.id }, 'request given up by the client');
       return;

@@ -17,12 +17,20 @@ interface Account {
   readonly key: string;
   /** As refusals name it. */
   readonly name: string;
-  readonly limits: { readonly streams: number; readonly subscriptions: number; readonly bytes: number };
+  readonly limits: {
+    readonly streams: number;
+    readonly subscriptions: number;
+    readonly bytes: number;
+    readonly turns: number;
+  };
   streams: number;
   subscriptions: number;
   bytes: number;
   /** How many subscriptions share a document: it takes its memory once. */
   readonly documents: Map<object, number>;
+  /** Operations that are being begun, and what lets the next ones begin. */
+  turns: number;
+  readonly waiting: (() => void)[];
 }
 
 export interface NewSubscription {
@@ -34,6 +42,9 @@ export interface NewSubscription {
 }
 
 const MIB = 1024 * 1024;
+/** Operations begun at once: each asks the database who sent it, and others want to be answered too. */
+const TURNS_PER_USER = 8;
+const TURNS_PER_ADDRESS = 16;
 
 /**
  * Counts the streams (WebSockets and event streams) of this process, their subscriptions and the bytes that they hold:
@@ -51,11 +62,12 @@ export class LiveBounds {
   enter(address: string): Seat | string {
     const { streamsPerAddress, subscriptionsPerAddress, streamMemoryPerAddress, streamMemory } = this.#limits;
     const seat = new Seat(this);
-    const all = { streams: Infinity, subscriptions: Infinity, bytes: streamMemory * MIB };
+    const all = { streams: Infinity, subscriptions: Infinity, bytes: streamMemory * MIB, turns: Infinity };
     const ofAddress = {
       streams: streamsPerAddress,
       subscriptions: subscriptionsPerAddress,
       bytes: streamMemoryPerAddress * MIB,
+      turns: TURNS_PER_ADDRESS,
     };
     const refusal =
       seat.join(this.#account('all', 'this hub', all)) ??
@@ -70,6 +82,7 @@ export class LiveBounds {
       streams: streamsPerUser,
       subscriptions: subscriptionsPerUser,
       bytes: streamMemoryPerUser * MIB,
+      turns: TURNS_PER_USER,
     });
   }
 
@@ -80,7 +93,17 @@ export class LiveBounds {
   #account(key: string, name: string, limits: Account['limits']): Account {
     let account = this.#accounts.get(key);
     if (!account) {
-      account = { key, name, limits, streams: 0, subscriptions: 0, bytes: 0, documents: new Map() };
+      account = {
+        key,
+        name,
+        limits,
+        streams: 0,
+        subscriptions: 0,
+        bytes: 0,
+        documents: new Map(),
+        turns: 0,
+        waiting: [],
+      };
       this.#accounts.set(key, account);
     }
     return account;
@@ -156,9 +179,34 @@ export class Seat {
 
   /** Counts bytes that wait for this stream. False where there would be too many: then they are not counted. */
   hold(bytes: number): boolean {
-    if (this.#accounts.some((account) => tooManyBytes(account, bytes) !== null)) return false;
+    if (this.refusesBytes(bytes) !== null) return false;
     this.#add(bytes);
     return true;
+  }
+
+  /** Why so many bytes more cannot be held, or null. */
+  refusesBytes(bytes: number): string | null {
+    for (const account of this.#accounts) {
+      const refused = tooManyBytes(account, bytes);
+      if (refused !== null) return refused;
+    }
+    return null;
+  }
+
+  /** Does the work when it is the turn of this stream's user, or of its address before it is known who the user is. */
+  async turn<T>(work: () => Promise<T>): Promise<T> {
+    const account = this.#accounts.at(-1);
+    if (!account) return work();
+    if (account.turns < account.limits.turns) account.turns++;
+    else await new Promise<void>((resolve) => account.waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = account.waiting.shift();
+      // The turn goes on to the next one.
+      if (next) next();
+      else account.turns--;
+    }
   }
 
   release(bytes: number): void {

@@ -134,16 +134,12 @@ export class LiveHub {
     return size;
   }
 
-  /**
-   * Begins a subscription. Returns what ends it, or why it was refused. `sink` may get frames before this returns.
-   * `keptBytes` is what its transport keeps for as long as it lasts.
-   */
+  /** Begins a subscription. Returns what ends it, or why it was refused. `sink` may get frames before this returns. */
   async subscribe(
     ctx: Context,
     prepared: Prepared,
     bound: ValidatedExecutionArgs,
     sink: LiveSink,
-    keptBytes = 0,
   ): Promise<(() => void) | Refused> {
     const { feed } = this.#options;
     const shape = this.#shapeOf(prepared);
@@ -164,7 +160,7 @@ export class LiveHub {
     const release = sink.seat.subscribe({
       document: prepared,
       documentBytes: prepared.weight * BYTES_PER_WEIGHT,
-      ownBytes: SUBSCRIPTION_BYTES + keptBytes + JSON.stringify(bound.variableValues.coerced).length,
+      ownBytes: SUBSCRIPTION_BYTES + JSON.stringify(bound.variableValues.coerced).length,
     });
     if (typeof release === 'string') return new Refused([limitError(release)]);
     // Nothing below waits: between reading the head and joining the group no event may pass.

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { CloseCode, type Server as Protocol } from 'graphql-ws';
+import { CloseCode, MessageType, type Server as Protocol, parseMessage } from 'graphql-ws';
 import { WebSocket } from 'ws';
 import { checkJson, JsonLimitError } from '#platform/json.ts';
 import type { Logger } from '#platform/log.ts';
@@ -13,9 +13,15 @@ export interface SocketExtra {
   readonly seat: Seat;
   /** Aborts when the socket closes. */
   readonly signal: AbortSignal;
+  /** As `Seat.turn`; nothing more is read of a socket for which much waits for its turn. */
+  readonly turn: Seat['turn'];
 }
 
+/** Close code for those who have too much open. */
+export const TOO_MANY = 4429;
 const BEAT_MS = 12_000;
+/** Operations of one socket that may wait to be begun before nothing more is read of it. */
+const MAX_TURNS = 8;
 /** A message has this long to arrive, and a second more for each so many bytes of it. */
 const MESSAGE_GRACE_MS = 30_000;
 const MESSAGE_MINIMUM_RATE = 1_024;
@@ -35,7 +41,7 @@ export const serveSocket = (
     seat,
     protocol,
     log,
-  }: Omit<SocketExtra, 'socket' | 'signal'> & {
+  }: Pick<SocketExtra, 'request' | 'seat'> & {
     readonly protocol: Protocol<SocketExtra>;
     readonly log: Logger;
   },
@@ -56,12 +62,33 @@ export const serveSocket = (
     await promise.catch(() => socket.terminate()).finally(() => seat.release(data.length));
   };
 
+  /** There is no room for the message: its operation is refused, or the socket closed where it asks for none. */
+  const refuse = async (text: string): Promise<void> => {
+    const message = seat.refusesBytes(text.length) ?? 'The streams hold too much';
+    const id = operationOf(text);
+    if (id === null) return closeSocket(socket, TOO_MANY, message);
+    const payload = [{ message, extensions: { code: 'QUERY_LIMIT_EXCEEDED' } }];
+    await send(JSON.stringify({ type: MessageType.Error, id, payload }));
+  };
+
+  let turns = 0;
+  const turn: SocketExtra['turn'] = async (work) => {
+    if (++turns === MAX_TURNS) socket.pause();
+    try {
+      return await seat.turn(work);
+    } finally {
+      if (turns-- === MAX_TURNS) socket.resume();
+    }
+  };
+
   // Before the socket's own listener: a message that ends in these bytes takes them off again.
   const onData = (chunk: Buffer) => {
     if (!arriving.add(chunk.length)) socket.terminate();
   };
   request.socket.prependListener('data', onData);
   const beat = setInterval(() => {
+    // Of a socket that waits for its turn nothing is read, answers to pings neither.
+    if (socket.isPaused) return;
     if (!isAlive || arriving.isTooSlow()) return socket.terminate();
     isAlive = false;
     if (socket.readyState === WebSocket.OPEN) socket.ping();
@@ -85,11 +112,15 @@ export const serveSocket = (
           const text = String(data);
           const refusal = refuseJson(text);
           if (refusal !== null) return closeSocket(socket, CloseCode.BadRequest, refusal);
-          handle(text).catch(fail);
+          // Kept by the library until its operation is over.
+          if (!seat.hold(text.length)) return refuse(text).catch(fail);
+          handle(text)
+            .catch(fail)
+            .finally(() => seat.release(text.length));
         });
       },
     },
-    { socket, request, seat, signal: gone.signal },
+    { socket, request, seat, signal: gone.signal, turn },
   );
   socket.once('close', (code: number, reason: Buffer) => {
     clearInterval(beat);
@@ -98,6 +129,16 @@ export const serveSocket = (
     seat.leave();
     closed(code, String(reason)).catch((error: unknown) => log.error({ err: error }, 'a WebSocket failed to close'));
   });
+};
+
+/** The id of the operation that a message asks for. */
+const operationOf = (text: string): string | null => {
+  try {
+    const message = parseMessage(text);
+    return message.type === MessageType.Subscribe ? message.id : null;
+  } catch {
+    return null;
+  }
 };
 
 /** Before a message is parsed that holds too much. Its length alone does not tell. */

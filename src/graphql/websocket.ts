@@ -16,7 +16,7 @@ import { LIMITS } from './limits.ts';
 import type { LiveHub, LiveSink } from './live.ts';
 import type { LiveBounds, Seat } from './live-bounds.ts';
 import { readParams } from './params.ts';
-import { closeSocket, type SocketExtra, serveSocket } from './socket.ts';
+import { closeSocket, type SocketExtra, serveSocket, TOO_MANY } from './socket.ts';
 
 export interface WebsocketOptions {
   readonly engine: Engine;
@@ -36,7 +36,6 @@ const MAX_QUEUED = 1_000;
 const MAX_CONNECTION_PARAMS = 16_384;
 /** How long sockets have to close when the hub stops. */
 const CLOSE_MS = 1_000;
-const TOO_MANY = 4429;
 /** By the HTTP status of the refusal; 4403 for the others. */
 const CLOSE_CODES: Readonly<Record<number, number>> = { 401: 4401, 500: CloseCode.InternalServerError };
 
@@ -84,7 +83,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     }
   };
 
-  const operations = new WeakMap<ExecutionArgs, { readonly params: GraphqlParams; readonly seat: Seat }>();
+  const operations = new WeakMap<ExecutionArgs, { readonly params: GraphqlParams; readonly extra: SocketExtra }>();
   const protocol = makeServer<ConnectionInitMessage['payload'], SocketExtra>({
     schema: engine.schema,
     onConnect: async ({ extra, connectionParams }) => {
@@ -94,7 +93,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
         return false;
       }
       try {
-        const { actor } = await contextOf(callerOf(extra, connectionParams, addressOf));
+        const { actor } = await extra.turn(() => contextOf(callerOf(extra, connectionParams, addressOf)));
         const refusal = seat.identify(actor.userId);
         if (refusal === null) return true;
         closeSocket(socket, TOO_MANY, refusal);
@@ -113,7 +112,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
       }
       let ctx: Context;
       try {
-        ctx = await contextOf(callerOf(extra, connectionParams, addressOf));
+        ctx = await extra.turn(() => contextOf(callerOf(extra, connectionParams, addressOf)));
       } catch (error) {
         return [new GraphQLError(refusalOf(error).message)];
       }
@@ -125,18 +124,22 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
         operationName: params.operationName,
         contextValue: ctx,
       };
-      operations.set(args, { params, seat: extra.seat });
+      operations.set(args, { params, extra });
       return args;
     },
-    execute: (args) => start(args),
-    subscribe: (args) => start(args),
+    execute: (args) => begin(args),
+    subscribe: (args) => begin(args),
   });
 
-  const start = async (args: ExecutionArgs): Promise<ExecutionResult | AsyncIterableIterator<ExecutionResult>> => {
+  const begin = (args: ExecutionArgs): Promise<Begun> => {
     const operation = operations.get(args);
     const ctx = args.contextValue;
     if (!operation || !isContext(ctx)) throw new Error('the operation was not prepared');
-    const { params, seat } = operation;
+    const { params, extra } = operation;
+    return extra.turn(() => run(ctx, params, extra.seat));
+  };
+
+  const run = async (ctx: Context, params: GraphqlParams, seat: Seat): Promise<Begun> => {
     const prepared = engine.prepare(params);
     if (prepared instanceof Refused) return { errors: prepared.errors };
     const bound = engine.bind(ctx, prepared, params.variables);
@@ -148,8 +151,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
       });
     }
     const queue = new FrameQueue(seat);
-    // The library keeps the message for as long as the subscription lasts.
-    const end = await hub.subscribe(ctx, prepared, bound, queue, params.query.length);
+    const end = await hub.subscribe(ctx, prepared, bound, queue);
     if (end instanceof Refused) return { errors: end.errors };
     return queue.results(end);
   };
@@ -171,6 +173,8 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     sockets.close();
   };
 };
+
+type Begun = ExecutionResult | AsyncIterableIterator<ExecutionResult>;
 
 /** A hub's sink read as an async iterable. */
 class FrameQueue implements LiveSink {

@@ -73,7 +73,7 @@ const subscribe = async ({ socket, messages }: Connected, id: string, query = QU
     await app().as(owner).post(`/projects/${project.id}/labels`, { name: crypto.randomUUID(), color: '#ff0000' });
     return messages.find((message) => message.id === id);
   });
-  return JSON.stringify(answer.payload).includes('errors') ? answer.payload : null;
+  return answer.type === 'error' || JSON.stringify(answer.payload).includes('errors') ? answer.payload : null;
 };
 
 const stream = async (
