@@ -16,7 +16,7 @@ import type { Actor, Context } from '#platform/context.ts';
 import { type Cost, checkCost, costOf } from './cost.ts';
 import { maskError } from './errors.ts';
 import { type Execute, planOf } from './executor.ts';
-import { checkShape, LIMITS, limitError } from './limits.ts';
+import { answerTooLong, checkShape, LIMITS, limitError } from './limits.ts';
 
 /** What a client sends, after its form has been checked (params.ts). */
 export interface GraphqlParams {
@@ -101,10 +101,8 @@ export class Engine {
   /** Runs an operation that was bound. Errors come out masked. */
   async run(ctx: Context, prepared: Prepared, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
     const result = await (prepared.execute ?? executeRootSelectionSet)(args);
-    if (lengthOf(result.data, LIMITS.answerLength) > LIMITS.answerLength) {
-      const message = `The answer exceeds the limit of ${LIMITS.answerLength} characters: ask for smaller pages`;
-      return { errors: [limitError(message)], data: null };
-    }
+    if (lengthOf(result.data, LIMITS.answerLength) > LIMITS.answerLength)
+      return { errors: [answerTooLong()], data: null };
     return result.errors ? { errors: result.errors.map((error) => maskError(error, ctx)), data: result.data } : result;
   }
 

@@ -49,6 +49,9 @@ export const LIMITS = {
 export const limitError = (message: string): GraphQLError =>
   new GraphQLError(message, { extensions: { code: 'QUERY_LIMIT_EXCEEDED' } });
 
+export const answerTooLong = (): GraphQLError =>
+  limitError(`The answer exceeds the limit of ${LIMITS.answerLength} characters: ask for smaller pages`);
+
 /**
  * Refuses a document by its shape alone. It costs time linear to the document's length and `LIMITS.selections`. A document
  * that passes can be walked by anything that writes fragments out, graphql's own rules among it.

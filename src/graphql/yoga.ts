@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type ExecutionResult, GraphQLError, type GraphQLSchema } from 'graphql';
+import { GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
 import type { Actor, Context } from '#platform/context.ts';
 import { drainBody } from '#platform/drain.ts';
@@ -12,7 +12,7 @@ import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, type GraphqlParams, Refused } from './engine.ts';
 import { sendGraphiql } from './graphiql.ts';
 import { TOKEN_PATH } from './graphiql-session.ts';
-import { LIMITS } from './limits.ts';
+import { answerTooLong, LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { LiveBounds, type LiveLimits } from './live-bounds.ts';
 import { readBody, readParams, readQuery } from './params.ts';
@@ -180,15 +180,19 @@ const answerJson = async (
   const params = readBody(body);
   reply.type(`${type}; charset=utf-8`);
   if (Array.isArray(params)) {
-    const results: (ExecutionResult | { errors: readonly GraphQLError[] })[] = [];
+    const results: string[] = [];
+    let length = 0;
     // In their order: a query after a mutation sees what it did.
     for (const each of params) {
       // Each may take all that one request may: others get their turn between them.
       await setImmediate();
       const result = each instanceof Refused ? each : await engine.execute(ctx, each);
-      results.push(result instanceof Refused ? { errors: result.errors } : result);
+      const text = JSON.stringify(result instanceof Refused ? { errors: result.errors } : result);
+      const isTooLong = length + text.length > LIMITS.answerLength;
+      if (!isTooLong) length += text.length;
+      results.push(isTooLong ? JSON.stringify({ errors: [answerTooLong()], data: null }) : text);
     }
-    return reply.code(200).send(JSON.stringify(results));
+    return reply.code(200).send(`[${results.join(',')}]`);
   }
   const result = params instanceof Refused ? params : await engine.execute(ctx, params);
   if (!(result instanceof Refused)) return reply.code(200).send(JSON.stringify(result));

@@ -13,12 +13,12 @@ export class Written<T> {
   }
 }
 
-/** Bytes of a list. Records of usual size stay far below it; a page of the longest texts does not. */
-const MAX_LIST_BYTES = 32 * 1024 * 1024;
+/** Characters of a list, or bytes of what is written already. Records of usual size stay far below it; a page of the longest texts does not. */
+const MAX_LIST_LENGTH = 32 * 1024 * 1024;
 
 /**
  * The JSON of a record or of a list, of which some may be written already, in UTF-8.
- * @throws DomainError `parameters` for a list of more than 32 MiB
+ * @throws DomainError `parameters` for a list longer than that
  */
 export const toJson = (body: unknown): Buffer => {
   if (!Array.isArray(body)) return Buffer.from(JSON.stringify(body));
@@ -29,8 +29,10 @@ export const toJson = (body: unknown): Buffer => {
     const item = each instanceof Written ? each.bytes : JSON.stringify(each);
     isWritten ||= each instanceof Written;
     length += item.length + 1;
-    if (length > MAX_LIST_BYTES)
-      throw badParameters(`per_page is too large for records of this size: the answer exceeds ${MAX_LIST_BYTES} bytes`);
+    if (length > MAX_LIST_LENGTH)
+      throw badParameters(
+        `per_page is too large for records of this size: the answer exceeds ${MAX_LIST_LENGTH} characters`,
+      );
     return item;
   });
   if (!isWritten) return Buffer.from(`[${items.join(',')}]`);

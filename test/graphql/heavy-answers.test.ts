@@ -52,11 +52,12 @@ beforeAll(async () => {
 });
 afterAll(() => server.app.close());
 
-const ask = async (query: string) => {
+const ask = (query: string) => post({ query });
+const post = async (body: unknown) => {
   const response = await fetch(server.url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ query }),
+    body: JSON.stringify(body),
   });
   return response.json();
 };
@@ -101,4 +102,7 @@ it('refuses to write an answer of too long texts', async () => {
     },
   ]);
   expect((await ask('{ heavyRows(first: 2) { nodes { text } } }')).errors).toBeUndefined();
+  const batch = await post(Array(2).fill({ query: '{ heavyRows(first: 3) { nodes { text } } }' }));
+  expect(batch[0].errors).toBeUndefined();
+  expect(batch[1].errors[0].message).toContain('The answer exceeds the limit');
 });
