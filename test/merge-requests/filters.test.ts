@@ -1,0 +1,167 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { makeScene } from '../planning/scene.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { insertMergeRequest } from './support.ts';
+
+// Every filter of merge requests in every list that takes it: with a value that fits one merge request, and with one that
+// does not.
+
+const app = useApp();
+let user: TestUser;
+let other: TestUser;
+let projectId: number;
+let projectPath: string;
+let groupPath: string;
+
+beforeAll(async () => {
+  const scene = await makeScene(app());
+  user = scene.people.maintainer;
+  other = scene.people.reporter;
+  projectId = scene.project.id;
+  projectPath = scene.project.path_with_namespace;
+  groupPath = scene.group.full_path;
+  const { db } = app().hub.services;
+  const project_id = projectId;
+  const milestone = await db
+    .insertInto('milestones')
+    .values({ project_id, iid: 1, title: 'v1' })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const label = await db
+    .insertInto('labels')
+    .values({ project_id, title: 'bug', color: '#ff0000' })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const { id } = await insertMergeRequest(db, {
+    project_id,
+    title: 'Match',
+    source_branch: 'topic',
+    author_id: user.id,
+    merge_user_id: user.id,
+    milestone_id: milestone.id,
+    state: 'merged',
+    created_at: '2024-06-01T00:00:00Z',
+    updated_at: '2024-06-02T00:00:00Z',
+    merged_at: '2024-06-03T00:00:00Z',
+  });
+  const person = { merge_request_id: id, user_id: user.id };
+  await db.insertInto('label_links').values({ label_id: label.id, merge_request_id: id }).execute();
+  await db.insertInto('merge_request_assignees').values(person).execute();
+  await db.insertInto('merge_request_reviewers').values(person).execute();
+  await db.insertInto('merge_request_approvals').values(person).execute();
+  await db
+    .insertInto('award_emoji')
+    .values({ ...person, name: 'tada' })
+    .execute();
+});
+
+type Filter = readonly [name: string, fits: unknown, fitsNot: unknown];
+const [BEFORE, AFTER] = ['2024-01-01T00:00:00Z', '2025-01-01T00:00:00Z'];
+
+const times = (...names: readonly string[]): Filter[] =>
+  names.map((name) => (/after$/i.test(name) ? [name, BEFORE, AFTER] : [name, AFTER, BEFORE]));
+
+describe('merge requests', () => {
+  it('are filtered by each parameter of each REST list', async () => {
+    const [me, them] = [user, other];
+    const criteria: readonly Filter[] = [
+      ['labels', 'bug', 'none-such'],
+      ['milestone', 'v1', 'v2'],
+      ['author_id', me.id, them.id],
+      ['author_username', me.username, them.username],
+      ['assignee_id', me.id, them.id],
+      ['assignee_username', me.username, them.username],
+      ['reviewer_id', me.id, them.id],
+      ['reviewer_username', me.username, them.username],
+      ['my_reaction_emoji', 'tada', 'heart'],
+    ];
+    const filters: readonly Filter[] = [
+      ...criteria,
+      ...criteria.map(([name, fits, fitsNot]): Filter => [`not[${name}]`, fitsNot, fits]),
+      ...times('created_after', 'created_before', 'updated_after', 'updated_before'),
+      ['state', 'merged', 'opened'],
+      ['approved', 'yes', 'no'],
+      ['approved_by_ids', me.id, them.id],
+      ['merge_user_id', me.id, them.id],
+      ['merge_user_username', me.username, them.username],
+      ['source_branch', 'topic', 'main'],
+      ['target_branch', 'main', 'topic'],
+      ['wip', 'no', 'yes'],
+      ['draft', false, true],
+      ['search', 'match', 'nothing'],
+      ['search=match&in', 'title', 'description'],
+      // There are no deployments and no approvers by rule: these find nothing.
+      ['approver_ids', 'None', me.id],
+      ['environment', '', 'production'],
+      ['deployed_after', '', BEFORE],
+      ['deployed_before', '', AFTER],
+    ];
+    const found = async (list: string, query: string): Promise<string[]> => {
+      const { status, body } = await app().as(user).get(`${list}${query}`);
+      expect([query, status]).toEqual([query, 200]);
+      return body.map(({ title }: { title: string }) => title);
+    };
+    for (const list of [
+      `/projects/${projectId}/merge_requests?`,
+      `/groups/${encodeURIComponent(groupPath)}/merge_requests?`,
+      '/merge_requests?scope=all&',
+    ]) {
+      for (const [name, fits, fitsNot] of filters) {
+        expect([list, name, await found(list, `${name}=${fits}`)]).toEqual([list, name, ['Match']]);
+        expect([list, name, await found(list, `${name}=${fitsNot}`)]).toEqual([list, name, []]);
+      }
+      const shown = await app().as(user).get(`${list}with_labels_details=true&with_merge_status_recheck=true`);
+      expect(shown.body).toMatchObject([{ title: 'Match', labels: [{ name: 'bug' }] }]);
+      expect((await app().as(user).get(`${list}view=simple`)).body[0]).not.toHaveProperty('labels');
+    }
+  });
+
+  it('are filtered by each argument of each GraphQL list', async () => {
+    const [me, them] = [user.username, other.username];
+    const filters: readonly Filter[] = [
+      ...times('createdAfter', 'createdBefore', 'updatedAfter', 'updatedBefore', 'mergedAfter', 'mergedBefore'),
+      ['approved', true, false],
+      ['assigneeUsername', me, them],
+      ['authorUsername', me, them],
+      ['reviewerUsername', me, them],
+      ['draft', false, true],
+      ['iids', ['1'], ['2']],
+      ['labels', ['bug'], ['none-such']],
+      ['milestoneTitle', 'v1', 'v2'],
+      ['search', 'match', 'nothing'],
+      ['sourceBranches', ['topic'], ['main']],
+      ['targetBranches', ['main'], ['topic']],
+      ['not', { assigneeUsernames: [them] }, { assigneeUsernames: [me] }],
+      ['not', { authorUsername: them }, { authorUsername: me }],
+      ['not', { reviewerUsername: them }, { reviewerUsername: me }],
+      ['not', { labels: ['none-such'] }, { labels: ['bug'] }],
+      ['not', { milestoneTitle: 'v2' }, { milestoneTitle: 'v1' }],
+    ];
+    const literal = (value: unknown): string =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? `{ ${Object.entries(value).map(([key, each]) => `${key}: ${literal(each)}`)} }`
+        : JSON.stringify(value);
+    const lists = ['assignedMergeRequests', 'authoredMergeRequests', 'reviewRequestedMergeRequests'];
+    const places: readonly (readonly [string, string])[] = [
+      [`project(fullPath: "${projectPath}")`, 'mergeRequests'],
+      [`group(fullPath: "${groupPath}")`, 'mergeRequests'],
+      ...lists.flatMap((list): [string, string][] => [
+        ['currentUser', list],
+        [`user(username: "${me}")`, list],
+      ]),
+    ];
+    for (const [place, list] of places) {
+      const found = async (args: string): Promise<unknown> => {
+        const answer = await app().as(user).graphql(`{ at: ${place} { ${list}(${args}) { nodes { title } } } }`);
+        expect([place, list, args, answer.errors]).toEqual([place, list, args, undefined]);
+        return answer.data.at[list].nodes;
+      };
+      for (const [name, fits, fitsNot] of filters) {
+        expect([list, name, await found(`${name}: ${literal(fits)}`)]).toEqual([list, name, [{ title: 'Match' }]]);
+        expect([list, name, await found(`${name}: ${literal(fitsNot)}`)]).toEqual([list, name, []]);
+      }
+      expect(await found('state: merged, sort: MERGED_AT_ASC')).toEqual([{ title: 'Match' }]);
+      expect(await found('state: opened, sort: MERGED_AT_ASC')).toEqual([]);
+    }
+  });
+});
