@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Reporter, TestRunEndReason, TestSpecification, Vitest } from 'vitest/node';
 import { z } from 'zod';
-import { readReached } from './reached.ts';
 
 /** What no test reaches yet. It may only become shorter. */
 const FILE = join(import.meta.dirname, 'unreached.json');
@@ -33,12 +33,14 @@ export default class Unreached implements Reporter {
 
   async onTestRunEnd(_modules: unknown, _errors: unknown, reason: TestRunEndReason): Promise<void> {
     if (!this.#whole || reason === 'interrupted') return;
-    const { graphqlArguments, restParameters, statementsOfSource } = await import('./reachable.ts');
+    // By address: vitest bundles what its configuration imports, and this would be the whole hub.
+    const { readReached }: typeof import('./reached.ts') = await import(besides('reached.ts'));
+    const lister: typeof import('./reachable.ts') = await import(besides('reachable.ts'));
     const reached = readReached();
     const kinds = {
-      statements: await statementsOfSource(),
-      'REST parameters': restParameters(),
-      'GraphQL arguments': graphqlArguments(),
+      statements: await lister.statementsOfSource(),
+      'REST parameters': lister.restParameters(),
+      'GraphQL arguments': lister.graphqlArguments(),
     };
     const writes = !existsSync(FILE) || Boolean(process.env.UPDATE_UNREACHED);
     const known = writes ? {} : lists.parse(JSON.parse(readFileSync(FILE, 'utf8')));
@@ -63,6 +65,8 @@ export default class Unreached implements Reporter {
     if (writes) writeFileSync(FILE, `${JSON.stringify(next, null, 2)}\n`);
   }
 }
+
+const besides = (name: string): string => pathToFileURL(join(import.meta.dirname, name)).href;
 
 /** As the file lists it: lines move. */
 const withoutLine = (label: string): string => label.replace(/^(src\/\S+\.ts):\d+ /, '$1 ');
