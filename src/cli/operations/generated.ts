@@ -20,14 +20,14 @@ export type CreateIssueInput = {
   assigneeIds?: Array<string> | null | undefined;
   clientMutationId?: string | null | undefined;
   confidential?: boolean | null | undefined;
-  /** For owners. */
+  /** For owners only. */
   createdAt?: string | null | undefined;
   description?: string | null | undefined;
   dueDate?: string | null | undefined;
-  /** For owners. */
+  /** For owners only. */
   iid?: number | null | undefined;
   labelIds?: Array<string> | null | undefined;
-  /** By title; missing ones are made. */
+  /** Titles. Missing labels are created. */
   labels?: Array<string> | null | undefined;
   milestoneId?: string | null | undefined;
   projectPath: string;
@@ -62,7 +62,7 @@ export type GroupCreateInput = {
   mathRenderingLimitsEnabled?: boolean | null | undefined;
   mentionsDisabled?: boolean | null | undefined;
   name: string;
-  /** Top-level when absent. */
+  /** Creates a top-level group if absent. */
   parentPath?: string | null | undefined;
   path: string;
   projectCreationLevel?: GroupProjectCreationLevel | null | undefined;
@@ -147,7 +147,7 @@ export type ProjectCreateInput = {
   externalAuthorizationClassificationLabel?: string | null | undefined;
   forkingAccessLevel?: string | null | undefined;
   groupRunnersEnabled?: boolean | null | undefined;
-  /** The http or https address of a git repository, which a job clones; may carry credentials. */
+  /** The http or https address of a git repository that a job clones. May include credentials. */
   importUrl?: string | null | undefined;
   initializeWithReadme?: boolean | null | undefined;
   issueBranchTemplate?: string | null | undefined;
@@ -159,9 +159,9 @@ export type ProjectCreateInput = {
   mergeRequestsAccessLevel?: string | null | undefined;
   mrDefaultTargetSelf?: boolean | null | undefined;
   name?: string | null | undefined;
-  /** The caller's own namespace when absent. */
+  /** Defaults to the caller's own namespace. */
   namespaceId?: string | null | undefined;
-  /** Instead of `namespaceId`. */
+  /** Alternative to `namespaceId`. */
   namespacePath?: string | null | undefined;
   onlyAllowMergeIfAllDiscussionsAreResolved?: boolean | null | undefined;
   onlyAllowMergeIfPipelineSucceeds?: boolean | null | undefined;
