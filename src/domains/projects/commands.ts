@@ -129,7 +129,8 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     if (input.name !== undefined) wanted.name = input.name;
     if (input.visibility !== undefined && level !== before.visibility_level) {
       requireAbility(tx, before, 'change_visibility');
-      if (before.visibility_level !== given.visibility_level) throw conflict('The visibility was changed by another request; try again');
+      if (before.visibility_level !== given.visibility_level)
+        throw conflict('The visibility was changed by another request; try again');
       requireWithin(await visibilityLimit(tx, before), level);
       wanted.visibility_level = await allowedVisibility(tx, place, input.visibility);
     }

@@ -33,7 +33,8 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
     const before = await lockProject(tx, given.id);
     requireAbility(tx, before, 'transfer_project');
     requireTarget(tx, await getNamespace(tx, { id: namespace.id }));
-    if (before.namespace_id !== given.namespace_id) throw conflict('The project was moved by another request; try again');
+    if (before.namespace_id !== given.namespace_id)
+      throw conflict('The project was moved by another request; try again');
     if (before.namespace_id === place.id) throw invalid({ new_namespace: ['Project is already in this namespace.'] });
     await allowedVisibility(tx, place, visibilityName(before.visibility_level));
     await checkLimit(tx, namespace);

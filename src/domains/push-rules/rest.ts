@@ -66,7 +66,8 @@ export const routes: readonly Route[] = [
     path: '/groups/:id/push_rule',
     tag,
     summary: 'Get the push rule of a group',
-    description: 'The rule of this group itself. Answers 404 if it has none, even if the rule of a group above applies.',
+    description:
+      'The rule of this group itself. Answers 404 if it has none, even if the rule of a group above applies.',
     input: { id: idOrPath() },
     response: pushRuleRecords.group.record,
     run: async (ctx, { id }) => pushRuleRecords.group.of(await getPushRule(ctx, { kind: 'group', id })),
