@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Registry, register } from 'prom-client';
 import { withClosedGroups } from '#domains/access/restrictions.ts';
-import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
+import { audiencesOf } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
 import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
@@ -19,6 +19,7 @@ import { requireWorker } from '#platform/processes.ts';
 import { callerAddress, trustOf } from '#platform/trusted-proxies.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
+import { eventDefinitions } from './events.ts';
 import { createHttp, type Mount } from './http.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
@@ -84,6 +85,7 @@ const graphqlMount =
   ({ services, createContext, eventLog }: Pick<WebOptions, 'services' | 'createContext' | 'eventLog'>): Mount =>
   async (fastify) => {
     const ownContext = createContext({ actor: systemActor });
+    const audiences = audiencesOf(eventDefinitions);
     const admitted = admit({ services, createContext });
     const trusted = trustOf(services.config.trustedProxies);
     await mountGraphql(fastify, {
@@ -118,13 +120,13 @@ const graphqlMount =
       feed: eventLog.feed,
       mayStillSee: async (viewers: readonly Actor[], event: EventRow) => {
         const valid = await stillValid(services, viewers);
-        const seeing = await audienceOf(ownContext, await withClosedGroups(services, viewers), event);
+        const seeing = await audiences.audienceOf(ownContext, await withClosedGroups(services, viewers), event);
         return new Set([...seeing].filter((index) => valid.has(index)));
       },
       seenBy: async (viewer, events) => {
         if (!(await stillValid(services, [viewer])).has(0)) return new Set();
         const [actor = viewer] = await withClosedGroups(services, [viewer]);
-        return eventsSeenBy(ownContext, actor, events);
+        return audiences.eventsSeenBy(ownContext, actor, events);
       },
       stillValid: (viewers) => stillValid(services, viewers),
       csrfTokenOf: (headers) => {

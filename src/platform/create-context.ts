@@ -86,6 +86,7 @@ interface EventInsert {
   readonly subject_id: number;
   readonly project_id: number | null;
   readonly namespace_ids: readonly number[];
+  readonly visibility_level: number | null;
   readonly min_access_level: number | null;
   readonly user_ids: readonly number[];
   readonly payload: unknown;
@@ -131,6 +132,7 @@ class BufferedTx {
       subject_id: event.subject.id,
       project_id: event.project_id ?? null,
       namespace_ids: event.namespace_ids ?? [],
+      visibility_level: event.visibility_level ?? null,
       min_access_level: event.min_access_level ?? null,
       user_ids: event.user_ids ?? [],
       payload: definition.payload.parse(event.payload),
@@ -170,13 +172,13 @@ const EVENTS_PER_STATEMENT = 1_000;
 const insertEvents = (db: Database, events: readonly EventInsert[]) =>
   sql`
     with inserted as (
-      insert into events (kind, actor_id, subject_type, subject_id, project_id, namespace_ids, min_access_level,
-                          user_ids, payload, chain_id, created_at)
-      select kind, actor_id, subject_type, subject_id, project_id, namespace_ids, min_access_level,
-             user_ids, payload, chain_id, created_at
+      insert into events (kind, actor_id, subject_type, subject_id, project_id, namespace_ids, visibility_level,
+                          min_access_level, user_ids, payload, chain_id, created_at)
+      select kind, actor_id, subject_type, subject_id, project_id, namespace_ids, visibility_level,
+             min_access_level, user_ids, payload, chain_id, created_at
       from rows from (jsonb_to_recordset(${toJsonb(events)}::jsonb) as (
         kind text, actor_id bigint, subject_type text, subject_id bigint, project_id bigint, namespace_ids bigint[],
-        min_access_level smallint, user_ids bigint[], payload jsonb, chain_id text, created_at timestamptz
+        visibility_level smallint, min_access_level smallint, user_ids bigint[], payload jsonb, chain_id text, created_at timestamptz
       )) with ordinality
       order by ordinality
     )

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { audienceOf, eventsSeenBy } from '#domains/events/audience.ts';
+import { eventDefinitions } from '#app/events.ts';
+import { audiencesOf } from '#domains/events/audience.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import { findEvents } from '../groups/find-events.ts';
@@ -7,6 +8,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 import type { TestGroup } from '../support/factories.ts';
 
 const app = useApp();
+const { audienceOf, eventsSeenBy } = audiencesOf(eventDefinitions);
 let owner: TestUser;
 let member: TestUser;
 let stranger: TestUser;

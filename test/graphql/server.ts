@@ -51,6 +51,7 @@ class FakeFeed implements EventFeed {
       subject_id: 1,
       project_id,
       namespace_ids: [],
+      visibility_level: 20,
       min_access_level: null,
       user_ids: [],
       payload,

@@ -237,6 +237,7 @@ describe('what happens in a group', () => {
       subject_id: 1,
       project_id: null,
       namespace_ids: [group.id],
+      visibility_level: 20,
       min_access_level: null,
       user_ids: [],
       payload: { broken: isBroken },

@@ -42,6 +42,17 @@ export const visibilityName = (level: number): Visibility =>
 /** 10 for `internal`. */
 export const visibilityLevel = (visibility: Visibility): number => VISIBILITIES.indexOf(visibility) * 10;
 
+/** A project or namespace in its place: its visibility, and the namespaces that it lies in, outermost first. */
+interface Placed {
+  readonly visibility_level: number;
+  readonly namespace_ids: readonly number[];
+}
+
+/** Whether all who may know of it as it is after a change could know of it before: else its former values are told to nobody. */
+export const wasAsOpen = (before: Placed, after: Placed): boolean =>
+  before.visibility_level >= after.visibility_level &&
+  (before.visibility_level === PUBLIC || after.namespace_ids.every((id) => before.namespace_ids.includes(id)));
+
 export const FEATURE_LEVELS = ['disabled', 'private', 'enabled'] as const;
 /** Who may use a part of a project: nobody, its members, or everyone who may see the project. */
 export type FeatureLevel = (typeof FEATURE_LEVELS)[number];

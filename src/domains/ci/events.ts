@@ -21,7 +21,8 @@ const pipeline = z.object({
 });
 export type PipelinePayload = z.output<typeof pipeline>;
 
-const hook = { trigger: () => 'pipeline_events', body: pipelineEventBody };
+const part = { ability: 'read_pipeline' } as const;
+const hook = { trigger: () => 'pipeline_events', body: pipelineEventBody, part };
 
 export const pipelineCreated = defineEvent('pipeline.created', pipeline, hook);
 /** It came to another status. */
@@ -38,4 +39,5 @@ export const commitStatusReported = defineEvent(
     ref: z.string(),
     pipeline_id: z.number(),
   }),
+  { part },
 );

@@ -89,6 +89,8 @@ const about = async (tx: Tx, awardable: Awardable, award: AwardRow) => {
       project_id: noteable.project.id,
       awardable_kind: kindOf(awardable),
       awardable_id: idOf(awardable),
+      noteable: { kind: noteable.kind, id: noteable.id },
+      internal: note?.confidential === true,
       is_confidential: note?.confidential === true || noteable.issue?.confidential === true,
       created_at: isoTime(award.created_at),
       updated_at: isoTime(award.updated_at),

@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import { defineEvent } from '#platform/events.ts';
+import { REPORTER } from '#domains/access/model.ts';
+import { noteablePart } from '#domains/notes/events.ts';
+import { defineEvent, type EventPart } from '#platform/events.ts';
 import { awardBody } from './webhook.ts';
 
 const award = z.object({
@@ -9,6 +11,10 @@ const award = z.object({
   project_id: z.number(),
   awardable_kind: z.enum(['issue', 'merge_request', 'note']),
   awardable_id: z.number(),
+  /** What was commented on, where it was given to a comment; absent in what was written before that was there. */
+  noteable: z.object({ kind: z.enum(['issue', 'merge_request', 'commit']), id: z.number().nullable() }).optional(),
+  /** The comment is internal. */
+  internal: z.boolean().optional(),
   /** On a confidential issue, or an internal comment. */
   is_confidential: z.boolean(),
   created_at: z.string(),
@@ -19,5 +25,16 @@ export type AwardPayload = z.output<typeof award>;
 /** Bodies hold what the emoji was given to: of what is confidential, hooks that want emoji have not said they want that. */
 const trigger = ({ is_confidential }: AwardPayload) => (is_confidential ? null : 'emoji_events');
 
-export const awardEmojiCreated = defineEvent('award_emoji.created', award, { trigger, body: awardBody('award') });
-export const awardEmojiRemoved = defineEvent('award_emoji.removed', award, { trigger, body: awardBody('revoke') });
+/** Of what it was given to, as that is now. */
+const part = ({ awardable_kind: kind, awardable_id: id, noteable, internal }: AwardPayload): EventPart => {
+  if (kind !== 'note') return noteablePart(kind, id);
+  const least = internal === false ? undefined : REPORTER;
+  return noteable ? { ...noteablePart(noteable.kind, noteable.id), least } : { ability: 'read_project', least };
+};
+
+export const awardEmojiCreated = defineEvent('award_emoji.created', award, { trigger, body: awardBody('award'), part });
+export const awardEmojiRemoved = defineEvent('award_emoji.removed', award, {
+  trigger,
+  body: awardBody('revoke'),
+  part,
+});

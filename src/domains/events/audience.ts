@@ -1,145 +1,88 @@
-import { sql } from 'kysely';
-import { GUEST, PUBLIC } from '#domains/access/model.ts';
-import { openFrom } from '#domains/access/policy.ts';
-import {
-  levelsOnNamespaces,
-  levelsOnProjects,
-  usersWithNamespaceLevel,
-  usersWithProjectLevel,
-} from '#domains/access/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
-import type { EventRow } from '#platform/events.ts';
+import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
+import { classOf, momentOf, readingsOf } from './visibility.ts';
 
-/**
- * Which of the viewers (their indexes) may see the event, as things stand now: asked once for all subscribers of an
- * event. Administrators see everything; others by what they may see of its project or namespace, and by its least role
- * where it has one. The people whom the event names need no more than to know of the project or namespace, and nothing
- * where it is about themselves.
- */
-export const audienceOf = async (
-  ctx: Context,
-  viewers: readonly Actor[],
-  event: EventRow,
-): Promise<ReadonlySet<number>> => {
-  const [place = null] = await findPlaces(ctx, [event]);
-  const seeing = new Set<number>();
-  /** By the role that they need. */
-  const undecided = new Map<number, number[]>();
-  for (const [index, viewer] of viewers.entries()) {
-    const least = leastRole(viewer, event, place);
-    if (least === 0) seeing.add(index);
-    else if (least !== null) {
-      const indexes = undecided.get(least);
-      if (indexes) indexes.push(index);
-      else undecided.set(least, [index]);
-    }
-  }
-  for (const [least, indexes] of place ? undecided : []) {
-    const userIds = [...new Set(indexes.flatMap((index) => viewers[index]?.userId ?? []))];
-    const members = place && (await membersFrom(ctx, place, userIds, least));
-    for (const index of indexes) if (members?.has(viewers[index]?.userId ?? 0)) seeing.add(index);
-  }
-  return seeing;
-};
-
-/** Which of the events (their indexes) the viewer may see now, by the same rules: a page of history in a few statements. */
-export const eventsSeenBy = async (
-  ctx: Context,
-  viewer: Actor,
-  events: readonly EventRow[],
-): Promise<ReadonlySet<number>> => {
-  const places = await findPlaces(ctx, events);
-  const needs = events.map((event, index) => leastRole(viewer, event, places[index] ?? null));
-  const undecided = places.filter((place, index) => place && needs[index]);
-  const idsOf = (kind: Place['kind']) => [
-    ...new Set(undecided.flatMap((place) => (place?.kind === kind && !place.hidden ? place.id : []))),
-  ];
-  const levels = {
-    project: await levelsOnProjects(ctx, viewer, idsOf('project')),
-    namespace: await levelsOnNamespaces(ctx, viewer, idsOf('namespace')),
-  };
-  const seen = new Set<number>();
-  for (const [index, least] of needs.entries()) {
-    const place = places[index];
-    const level = place ? (levels[place.kind].get(place.id) ?? 0) : 0;
-    if (least !== null && level >= least) seen.add(index);
-  }
-  return seen;
-};
-
-/** The role that the viewer must hold at the event's place to see it: 0 when none is needed, null when none will do. */
-const leastRole = (viewer: Actor, event: EventRow, place: Place | null): number | null => {
-  const named = viewer.userId !== null && event.user_ids.includes(viewer.userId);
-  if (viewer.isAdmin || (named && (!place || isAboutPeople(event)))) return 0;
-  if (!place) return null;
-  const isClosed = viewer.closedGroups?.some((id) => event.namespace_ids.includes(id)) ?? false;
-  const least = isClosed ? PUBLIC : openFrom(viewer);
-  if ((named || event.min_access_level === null) && place.visibility >= least) return 0;
-  if (isClosed) return null;
-  if (viewer.userId === null) return null;
-  return named ? GUEST : Math.max(GUEST, event.min_access_level ?? GUEST);
-};
-
-/** Who was removed from a private project or group learns of that, and of nothing else there. */
-const isAboutPeople = (event: EventRow): boolean => /Member$/.test(event.subject_type);
-
-interface Place {
-  readonly kind: 'project' | 'namespace';
-  readonly id: number;
-  /** What is hidden or gone has a visibility that nobody reaches. */
-  readonly visibility: number;
-  /** Its members see nothing of it either. */
-  readonly hidden: boolean;
+/** Who may read which events, as things stand now: by one statement for all subscribers of an event, or a page of history. */
+export interface Audiences {
+  /** Which of the viewers (their indexes) may read the event. */
+  audienceOf(ctx: Context, viewers: readonly Actor[], event: EventRow): Promise<ReadonlySet<number>>;
+  /** Which of the events (their indexes) the viewer may read. */
+  eventsSeenBy(ctx: Context, viewer: Actor, events: readonly EventRow[]): Promise<ReadonlySet<number>>;
 }
 
-const NOBODY = -1;
+/**
+ * The rules are those of visibility.ts; administrators read everything. An event of a kind that is not defined (any more) is
+ * for administrators alone, as nobody knows what it is about.
+ */
+export const audiencesOf = (definitions: readonly AnyEventDefinition[]): Audiences => {
+  const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
 
-const membersFrom = async (
-  ctx: Context,
-  { kind, id, hidden }: Place,
-  userIds: readonly number[],
-  least: number,
-): Promise<ReadonlySet<number>> => {
-  if (hidden) return new Set();
-  return kind === 'project'
-    ? usersWithProjectLevel(ctx, id, userIds, least)
-    : usersWithNamespaceLevel(ctx, id, userIds, least);
+  const read = async (ctx: Context, viewers: readonly Actor[], events: readonly EventRow[]): Promise<Read[]> => {
+    const found: Read[] = [];
+    for (const [viewer, { isAdmin }] of viewers.entries())
+      if (isAdmin) found.push(...events.map((_, event) => ({ viewer, event })));
+    const classes = distinct(
+      viewers.map((viewer) => (viewer.isAdmin ? null : classOf(viewer))),
+      ({ open_from, closed }) => `${open_from} ${closed}`,
+    );
+    // Most of a page is about few things: what is judged alike is judged once.
+    const moments = distinct(
+      events.map((event) => {
+        const definition = byKind.get(event.kind);
+        return definition ? momentOf(event, definition.part(event.payload)) : null;
+      }),
+      JSON.stringify,
+    );
+    if (classes.length === 0 || moments.length === 0) return found;
+    const people = classes.map(({ indexes }) => byUser(viewers, indexes));
+    const readings = await readingsOf(
+      ctx,
+      classes.map(({ value }, n) => ({ ...value, user_ids: [...(people[n]?.keys() ?? [])] })),
+      moments.map(({ value }) => value),
+    );
+    for (const reading of readings) {
+      const all = classes[reading.class]?.indexes;
+      const those = reading.user_id === null ? all : people[reading.class]?.get(reading.user_id);
+      for (const viewer of those ?? [])
+        for (const event of moments[reading.moment]?.indexes ?? []) found.push({ viewer, event });
+    }
+    return found;
+  };
+
+  return {
+    audienceOf: async (ctx, viewers, event) => new Set((await read(ctx, viewers, [event])).map(({ viewer }) => viewer)),
+    eventsSeenBy: async (ctx, viewer, events) => new Set((await read(ctx, [viewer], events)).map(({ event }) => event)),
+  };
 };
 
-/**
- * The project or namespace that each event concerns. That of a deleted one is the nearest that is left around it, to
- * members alone.
- */
-const findPlaces = async (ctx: Context, events: readonly EventRow[]): Promise<readonly (Place | null)[]> => {
-  const projectIds = [...new Set(events.flatMap((event) => event.project_id ?? []))];
-  const projects = new Map<number, Place>();
-  if (projectIds.length > 0) {
-    const rows = await ctx.db
-      .selectFrom('projects')
-      .select(['id', 'visibility_level', sql<boolean>`hidden or pending_delete`.as('hidden')])
-      .where(sql<boolean>`id = any (${projectIds}::bigint[])`)
-      .execute();
-    for (const { id, visibility_level, hidden } of rows) {
-      projects.set(id, { kind: 'project', id, hidden, visibility: hidden ? NOBODY : visibility_level });
-    }
+/** Indexes of a viewer and of an event that they may read. */
+interface Read {
+  readonly viewer: number;
+  readonly event: number;
+}
+
+/** The values that differ by their keys, each with the indexes where it stands; nulls are left out. */
+const distinct = <T extends object>(values: readonly (T | null)[], keyOf: (value: T) => string) => {
+  const found = new Map<string, { readonly value: T; readonly indexes: number[] }>();
+  for (const [index, value] of values.entries()) {
+    if (value === null) continue;
+    const key = keyOf(value);
+    const known = found.get(key);
+    if (known) known.indexes.push(index);
+    else found.set(key, { value, indexes: [index] });
   }
-  const elsewhere = events.filter((event) => !projects.has(event.project_id ?? 0));
-  const namespaceIds = [...new Set(elsewhere.flatMap((event) => event.namespace_ids))];
-  const namespaces = new Map<number, number>();
-  if (namespaceIds.length > 0) {
-    const rows = await ctx.db
-      .selectFrom('namespaces')
-      .select(['id', 'visibility_level'])
-      .where(sql<boolean>`id = any (${namespaceIds}::bigint[])`)
-      .execute();
-    for (const { id, visibility_level } of rows) namespaces.set(id, visibility_level);
+  return [...found.values()];
+};
+
+/** The indexes of those who are signed in, by who they are: one person may have come several times. */
+const byUser = (viewers: readonly Actor[], indexes: readonly number[]): ReadonlyMap<number, readonly number[]> => {
+  const found = new Map<number, number[]>();
+  for (const index of indexes) {
+    const userId = viewers[index]?.userId ?? null;
+    if (userId === null) continue;
+    const known = found.get(userId);
+    if (known) known.push(index);
+    else found.set(userId, [index]);
   }
-  return events.map((event) => {
-    const project = projects.get(event.project_id ?? 0);
-    if (project) return project;
-    const id = event.namespace_ids.findLast((each) => namespaces.has(each));
-    if (id === undefined) return null;
-    const isWhole = event.project_id === null && id === event.namespace_ids.at(-1);
-    return { kind: 'namespace', id, hidden: false, visibility: isWhole ? (namespaces.get(id) ?? NOBODY) : NOBODY };
-  });
+  return found;
 };

@@ -28,7 +28,7 @@ const EventRef = builder.objectRef<EventRow>('Event').implement({
       description: 'The group or personal namespace concerned and its ancestors, outermost first.',
       resolve: (event) => [...event.namespace_ids],
     }),
-    payload: t.field({ type: 'JSON', resolve: (event) => shownPayload(event.payload) }),
+    payload: t.field({ type: 'JSON', resolve: shownPayload }),
   }),
 });
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
-import { OWNER, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { OWNER, visibilityLevel, visibilityName, wasAsOpen } from '#domains/access/model.ts';
 import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
@@ -8,6 +8,7 @@ import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import { withoutPrevious } from '#platform/events.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SentFile } from '#platform/picture.ts';
 import {
@@ -249,7 +250,8 @@ const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | 
     changes[name] = OWNERS_ONLY.has(name) ? { previous: null, current: null } : { previous, current };
   }
   if (Object.keys(changes).length === 0) return;
-  const payload = groupUpdated.payload.parse({ ...describedGroup(after, parent), changes });
+  const told = wasAsOpen(groupScope(before), groupScope(after)) ? changes : withoutPrevious(changes, ['visibility']);
+  const payload = groupUpdated.payload.parse({ ...describedGroup(after, parent), changes: told });
   tx.emit(groupUpdated, { ...groupScope(after), payload });
 };
 

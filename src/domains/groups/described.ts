@@ -4,9 +4,14 @@ import type { GroupPayload } from './events.ts';
 import type { GroupRow } from './queries.ts';
 
 /** Returns the scope of a group's events. */
-export const groupScope = ({ id, traversal_ids }: Pick<GroupRow, 'id' | 'traversal_ids'>) => ({
+export const groupScope = ({
+  id,
+  traversal_ids,
+  visibility_level,
+}: Pick<GroupRow, 'id' | 'traversal_ids' | 'visibility_level'>) => ({
   subject: { type: 'Group', id },
   namespace_ids: traversal_ids,
+  visibility_level,
 });
 
 /** Returns the group as event payload. */

@@ -26,10 +26,13 @@ export const groupCreated = defineEvent<z.output<typeof created>>('group.created
   body: subgroupBody('subgroup_create'),
 });
 
-/** Lists every attribute that changed. For a move these are `parent_id` and `full_path`. */
+/**
+ * Lists every attribute that changed. For a move these are `parent_id` and `full_path`. `previous` is absent if fewer people
+ * could see it than see the event.
+ */
 export const groupUpdated = defineEvent(
   'group.updated',
-  group.extend({ changes: z.record(z.string(), z.object({ previous: z.json(), current: z.json() })) }),
+  group.extend({ changes: z.record(z.string(), z.object({ previous: z.json().optional(), current: z.json() })) }),
 );
 
 const deleted = group.extend({

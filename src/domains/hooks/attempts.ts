@@ -3,6 +3,7 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
+import { ifReadable } from './policy.ts';
 import { triggerNamed } from './triggers.ts';
 
 /** One attempt to deliver, as it was kept: secrets are masked in it. */
@@ -14,10 +15,11 @@ export interface AttemptRow {
   readonly trigger: string;
   readonly request_url: string;
   readonly request_headers: unknown;
-  /** What was sent: the payload, or what a template made of it. Null where the payload is no longer kept. See `listedBody`. */
+  /** What was sent: the payload, or what a template made of it. Null where the payload is no longer kept, or not the caller's to read. See `listedBody`. */
   readonly request_body: string | null;
   readonly response_status: number | null;
   readonly response_headers: unknown;
+  /** Null also where the caller may not read what was sent. */
   readonly response_body: string | null;
   readonly duration_ms: number;
   readonly error: string | null;
@@ -48,10 +50,10 @@ const attemptQuery = (ctx: Context, body = WHOLE_BODY) =>
       'webhook_attempts.trigger',
       'webhook_attempts.request_url',
       'webhook_attempts.request_headers',
-      body.as('request_body'),
+      ifReadable(ctx, body).as('request_body'),
       'webhook_attempts.response_status',
       'webhook_attempts.response_headers',
-      'webhook_attempts.response_body',
+      ifReadable(ctx, sql.ref<string | null>('webhook_attempts.response_body')).as('response_body'),
       'webhook_attempts.duration_ms',
       'webhook_attempts.error',
       'webhook_attempts.created_at',

@@ -5,6 +5,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { type AttemptStatus, listedBody, statusIn } from './attempts.ts';
 import type { DeliveryState } from './model.ts';
+import { ifReadable } from './policy.ts';
 import { triggerNamed } from './triggers.ts';
 
 /** What one event has to say to one hook, from the event on until it is delivered or given up. */
@@ -21,6 +22,7 @@ export interface DeliveryRow {
   readonly next_attempt_at: string;
   readonly last_response_status: number | null;
   readonly last_error: string | null;
+  /** Null also where the caller may not read it. */
   readonly body: string | null;
   readonly created_at: string;
   readonly finished_at: string | null;
@@ -44,7 +46,7 @@ const deliveryQuery = (ctx: Context, body: RawBuilder<string | null> = WHOLE_BOD
       'webhook_deliveries.next_attempt_at',
       'webhook_deliveries.last_response_status',
       'webhook_deliveries.last_error',
-      body.as('body'),
+      ifReadable(ctx, body).as('body'),
       'webhook_deliveries.created_at',
       'webhook_deliveries.finished_at',
     ]);

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { type Moment, momentOf } from '#domains/events/visibility.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { newChainId } from '#platform/event-chain.ts';
@@ -66,6 +67,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
           trigger,
           chain_id,
           body: built.body,
+          moment: momentOf(event, definition.part(event.payload)),
           hooks: hearing.map(({ id }) => ({ id, reason: built.failure ?? recursion.judge(event.chain_id, id) })),
         });
       }
@@ -173,6 +175,8 @@ interface Wanted {
   readonly trigger: string;
   readonly chain_id: string;
   readonly body: string | null;
+  /** By which those who administer the hooks are judged when they look at the delivery. */
+  readonly moment: Moment;
   readonly hooks: readonly { readonly id: number; readonly reason: string | null }[];
 }
 
@@ -201,10 +205,10 @@ const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promise<void
   );
   await sql`
     with payloads as (
-      insert into webhook_payloads (event_id, kind, trigger, chain_id, body)
-      select event_id, kind, trigger, chain_id, body
+      insert into webhook_payloads (event_id, kind, trigger, chain_id, body, moment)
+      select event_id, kind, trigger, chain_id, body, moment
       from json_to_recordset(${toJsonb(payloads)}::json)
-        as (event_id bigint, kind text, trigger text, chain_id text, body text)
+        as (event_id bigint, kind text, trigger text, chain_id text, body text, moment jsonb)
       on conflict (event_id) do nothing
       returning id, event_id
     )

@@ -1,4 +1,6 @@
+import { type RawBuilder, sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { momentIsReadable } from '#domains/events/visibility.ts';
 import { getPlace, type Place, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -41,3 +43,14 @@ export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<Add
     allowlist: settings.outbound_local_requests_whitelist,
   };
 };
+
+/**
+ * Whether the caller may read what a hook was told (the row `webhook_payloads`). Administering the hook is not enough: its
+ * project may have been elsewhere at the time, or what it was told of may be closed to them now.
+ */
+export const payloadIsReadable = ({ actor }: Pick<Context, 'actor'>): RawBuilder<boolean> =>
+  momentIsReadable(actor, sql.ref('webhook_payloads.moment'));
+
+/** The column where the caller may read what the hook was told, else null. */
+export const ifReadable = <T>(ctx: Pick<Context, 'actor'>, column: RawBuilder<T>): RawBuilder<T | null> =>
+  sql<T | null>`case when ${payloadIsReadable(ctx)} then ${column} end`;

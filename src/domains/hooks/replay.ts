@@ -7,7 +7,7 @@ import { DELIVERIES_CHANNEL } from './dispatch.ts';
 import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from './events.ts';
 import { limitManual } from './manual.ts';
 import { TEST_KIND } from './model.ts';
-import { getHookPlace, type HookPlace, hookScope } from './policy.ts';
+import { getHookPlace, type HookPlace, hookScope, payloadIsReadable } from './policy.ts';
 import { getHook } from './queries.ts';
 
 /** All that was told in a time, or what has failed since a moment. Times are ISO 8601. */
@@ -20,7 +20,7 @@ const MAX_REPLAYED = 100_000;
 /**
  * Has deliveries sent again, in their order and under the same Idempotency-Key: those of a time that are over, however
  * they ended; or those since a moment that were given up or still wait for another attempt after a failure. Their three
- * days of retries begin anew. Tests are left out. Returns how many.
+ * days of retries begin anew. Tests are left out, and so is what the caller may not read. Returns how many.
  *
  * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where there are more than 100,000
  */
@@ -44,11 +44,15 @@ export const replayDeliveries = async (
           and d.state in ('delivered', 'expired', 'canceled', 'dropped')`;
   return ctx.transaction(async (tx) => {
     const { rows } = await sql<{ count: number }>`
-      with wanted as materialized (
-        select d.id, row_number() over (order by d.created_at, d.id) as n
-        from webhook_deliveries d
-        where d.webhook_id = ${hook.id} and ${wanted}
-          and exists (select from webhook_payloads p where p.id = d.payload_id and p.body is not null and p.kind <> ${TEST_KIND})
+      with found as materialized (
+        select d.id, d.created_at, coalesce(p.moment, '{}') as moment
+        from webhook_deliveries d join webhook_payloads p on p.id = d.payload_id
+        where d.webhook_id = ${hook.id} and ${wanted} and p.body is not null and p.kind <> ${TEST_KIND}
+      ), readable as materialized (
+        -- Most are about few things: what is judged alike is judged once.
+        select moment from (select distinct moment from found) webhook_payloads where ${payloadIsReadable(ctx)}
+      ), wanted as materialized (
+        select id, row_number() over (order by created_at, id) as n from found join readable using (moment)
         limit ${sql.lit(MAX_REPLAYED + 1)}
       ), replayed as (
         update webhook_deliveries d set state = 'waiting', finished_at = null, retries_from = now(),

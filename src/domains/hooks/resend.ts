@@ -11,7 +11,7 @@ import { getHook, getHookById, type HookRow } from './queries.ts';
 /**
  * Sends what an attempt sent once more, now, under the same Idempotency-Key, also when the hook is disabled.
  *
- * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where the URL is another since, or the body is gone
+ * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where the URL is another since, or the body is gone or not the caller's to read
  */
 export const resendAttempt = async (
   ctx: Context,
@@ -34,7 +34,8 @@ export const resendAttemptById = async (ctx: Context, attemptId: number): Promis
 const resend = async (ctx: Context, place: Place, hook: HookRow, { delivery_id, request_url }: AttemptRow) => {
   if (request_url !== hook.url) throw unprocessable('The URL of the hook is another since then');
   const delivery = await getDelivery(ctx, delivery_id);
-  if (delivery.body === null) throw unprocessable('There is nothing to send: the body could not be built');
+  if (delivery.body === null)
+    throw unprocessable('There is nothing to send: the body could not be built, or is not yours to read');
   await limitManual(ctx, place, 'resend');
   const attempt = delivery.attempts + 1;
   const { id, trigger, chain_id: chainId } = delivery;

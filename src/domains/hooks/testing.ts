@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
+import { momentOf } from '#domains/events/visibility.ts';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import { newChainId } from '#platform/event-chain.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
 import { TEST_KIND, type TestTrigger } from './model.ts';
-import { getHookPlace, type HookPlace } from './policy.ts';
+import { getHookPlace, type HookPlace, hookScope } from './policy.ts';
 import { getHook } from './queries.ts';
 import { jobSample, pipelineSample } from './samples/ci.ts';
 import { releaseSample, tokenSample, wikiSample } from './samples/others.ts';
@@ -44,10 +46,12 @@ export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger:
   const chainId = newChainId(ctx.services.secretKey);
   const sent = { id: deliveryId, attempt: 1, trigger, chainId, body: Buffer.from(body) };
   const outcome = await sendNow(ctx, hook, sent);
+  const scope = { project_id: null, ...hookScope(place, hook.id) };
+  const event = { ...scope, kind: TEST_KIND, subject_type: scope.subject.type, visibility_level: null, user_ids: [] };
   const attemptId = await ctx.transaction(async (tx) => {
     const payload = await tx.db
       .insertInto('webhook_payloads')
-      .values({ kind: TEST_KIND, trigger, chain_id: chainId, body })
+      .values({ kind: TEST_KIND, trigger, chain_id: chainId, body, moment: toJsonb(momentOf(event, null)) })
       .returning('id')
       .executeTakeFirstOrThrow();
     await tx.db

@@ -13,6 +13,7 @@ import { hookUser } from '#domains/users/webhook.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, invalid, unauthenticated } from '#platform/errors.ts';
+import { withoutPrevious } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import { checkAssignees, readersAmong } from './assignment.ts';
 import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
@@ -181,7 +182,8 @@ export const updateIssue = async (
     await recordChanges(tx, before, after);
     await countOpen(tx, before, after);
     const kind = !changes.state ? issueUpdated : after.state === 'closed' ? issueClosed : issueReopened;
-    await emitIssue(tx, kind, project, after, changes);
+    const opens = before.confidential && !after.confidential;
+    await emitIssue(tx, kind, project, after, opens ? withoutPrevious(changes, ['confidential']) : changes);
     return after;
   });
 };

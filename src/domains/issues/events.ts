@@ -43,8 +43,11 @@ export type IssuePayload = z.output<typeof payload>;
 
 const trigger = ({ issue }: IssuePayload) => (issue.confidential ? 'confidential_issues_events' : 'issues_events');
 
-export const issueOpened = defineEvent('issue.opened', payload, { trigger, body: issueBody('open') });
-export const issueUpdated = defineEvent('issue.updated', payload, { trigger, body: issueBody('update') });
-export const issueClosed = defineEvent('issue.closed', payload, { trigger, body: issueBody('close') });
-export const issueReopened = defineEvent('issue.reopened', payload, { trigger, body: issueBody('reopen') });
-export const issueDeleted = defineEvent('issue.deleted', payload);
+/** Confidential or not as the issue is now; what is left of a deleted one is the event that says so. */
+const part = ({ issue }: IssuePayload) => ({ ability: 'read_issue', subject: { type: 'Issue', id: issue.id } });
+
+export const issueOpened = defineEvent('issue.opened', payload, { trigger, body: issueBody('open'), part });
+export const issueUpdated = defineEvent('issue.updated', payload, { trigger, body: issueBody('update'), part });
+export const issueClosed = defineEvent('issue.closed', payload, { trigger, body: issueBody('close'), part });
+export const issueReopened = defineEvent('issue.reopened', payload, { trigger, body: issueBody('reopen'), part });
+export const issueDeleted = defineEvent('issue.deleted', payload, { part: { ability: 'read_issue' } });

@@ -12,6 +12,8 @@ const label = z.object({
 });
 export type LabelPayload = z.output<typeof label>;
 
-export const labelCreated = defineEvent('label.created', label);
-export const labelUpdated = defineEvent('label.updated', label.extend({ changes: changesSchema }));
-export const labelDeleted = defineEvent('label.deleted', label);
+const part = { ability: 'read_label' } as const;
+
+export const labelCreated = defineEvent('label.created', label, { part });
+export const labelUpdated = defineEvent('label.updated', label.extend({ changes: changesSchema }), { part });
+export const labelDeleted = defineEvent('label.deleted', label, { part });

@@ -19,7 +19,9 @@ export const levelOn = (source: MemberSource): number =>
 
 /** Returns the scope of membership events. */
 export const scopeOf = (source: MemberSource) =>
-  source.kind === 'group' ? { namespace_ids: source.group.traversal_ids } : projectScope(source.project);
+  source.kind === 'group'
+    ? { namespace_ids: source.group.traversal_ids, visibility_level: source.group.visibility_level }
+    : projectScope(source.project);
 
 /** Returns the group or project as events describe it. */
 export const describedSource = (source: MemberSource) => {

@@ -22,21 +22,26 @@ export type MilestonePayload = z.output<typeof milestonePayload>;
 const changed = milestonePayload.extend({ changes: changesSchema });
 type Changed = z.output<typeof changed>;
 const trigger = () => 'milestone_events';
+const part = { ability: 'read_milestone' } as const;
 
 export const milestoneCreated = defineEvent('milestone.created', milestonePayload, {
   trigger,
   body: milestoneBody('create'),
+  part,
 });
 export const milestoneClosed = defineEvent<Changed>('milestone.closed', changed, {
   trigger,
   body: milestoneBody('close'),
+  part,
 });
 export const milestoneReopened = defineEvent<Changed>('milestone.reopened', changed, {
   trigger,
   body: milestoneBody('reopen'),
+  part,
 });
-export const milestoneUpdated = defineEvent('milestone.updated', changed);
+export const milestoneUpdated = defineEvent('milestone.updated', changed, { part });
 export const milestoneDeleted = defineEvent('milestone.deleted', milestonePayload, {
   trigger,
   body: milestoneBody('delete'),
+  part,
 });

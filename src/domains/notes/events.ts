@@ -1,9 +1,18 @@
 import { z } from 'zod';
+import { REPORTER } from '#domains/access/model.ts';
 import { changesSchema } from '#domains/planning/changes.ts';
-import { defineEvent } from '#platform/events.ts';
+import { defineEvent, type EventPart } from '#platform/events.ts';
 import { noteBody } from './webhook.ts';
 
 const number = z.number().nullable();
+
+const ABILITIES = { issue: 'read_issue', merge_request: 'read_merge_request', commit: 'read_code' } as const;
+
+/** What those must be able to read who are told of a comment on it, or of an emoji. */
+export const noteablePart = (kind: keyof typeof ABILITIES, id: number | null): EventPart => ({
+  ability: ABILITIES[kind],
+  subject: kind === 'issue' && id !== null ? { type: 'Issue', id } : undefined,
+});
 
 /** The comment as it was then. */
 const note = z.object({
@@ -36,9 +45,16 @@ const changed = note.extend({ changes: changesSchema });
 
 const trigger = ({ is_confidential }: NotePayload) => (is_confidential ? 'confidential_note_events' : 'note_events');
 
-export const noteCreated = defineEvent('note.created', note, { trigger, body: noteBody('create') });
+/** Of what it is on, as that is now; internal comments stay so. */
+const part = ({ noteable_kind, noteable_id, internal }: NotePayload) => ({
+  ...noteablePart(noteable_kind, noteable_id),
+  least: internal ? REPORTER : undefined,
+});
+
+export const noteCreated = defineEvent('note.created', note, { trigger, body: noteBody('create'), part });
 export const noteUpdated = defineEvent<z.output<typeof changed>>('note.updated', changed, {
   trigger,
   body: noteBody('update'),
+  part,
 });
-export const noteDeleted = defineEvent('note.deleted', note);
+export const noteDeleted = defineEvent('note.deleted', note, { part });

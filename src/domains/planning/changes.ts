@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { isoTime } from '#platform/time.ts';
 
-/** What an update changed, by attribute: in events, and in webhook bodies. */
-export const changesSchema = z.record(z.string(), z.object({ previous: z.json(), current: z.json() }));
+/** What an update changed, by attribute: in events, and in webhook bodies. Former values that fewer could read are left out. */
+export const changesSchema = z.record(z.string(), z.object({ previous: z.json().optional(), current: z.json() }));
 export type Changes = z.output<typeof changesSchema>;
-type Json = Changes[string]['previous'];
+type Json = Changes[string]['current'];
 
 /** The columns of `wanted` whose value is another one than in `before`. Dates and times compare as the row writes them; times are told in the form of records. */
 export const differences = (

@@ -47,7 +47,8 @@ export const ancestorIds = (place: Place): readonly number[] =>
 
 /** Where events of labels and milestones belong, and who may see them. */
 export const placeScope = (place: Place) => {
-  if (place.kind === 'group') return { namespace_ids: place.group.traversal_ids };
+  if (place.kind === 'group')
+    return { namespace_ids: place.group.traversal_ids, visibility_level: place.group.visibility_level };
   const { project } = place;
   const isOpen = project.issues_access_level === 'enabled' || project.merge_requests_access_level === 'enabled';
   return { ...projectScope(project), min_access_level: isOpen ? null : GUEST };

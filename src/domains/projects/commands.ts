@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { type Visibility, visibilityLevel } from '#domains/access/model.ts';
+import { type Visibility, visibilityLevel, wasAsOpen } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockPlace } from '#domains/groups/tree.ts';
@@ -8,6 +8,7 @@ import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { describeProjects, type ProjectPayload } from '#domains/users/project-payload.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import { withoutPrevious } from '#platform/events.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SentFile } from '#platform/picture.ts';
@@ -163,7 +164,8 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     if (level > before.visibility_level) await raiseCeilings(tx, before, level);
     if (level < before.visibility_level) await closeForks(tx, before, level);
     const after = await getProject(tx, { id: before.id });
-    tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes } });
+    const told = toldChanges(changes, before, after);
+    tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes: told } });
     // Last, because it cannot be rolled back. If the commit fails, the next change restores the row's branch.
     if (wanted.default_branch !== undefined)
       await tx.services.git.setHead(before.disk_path, String(wanted.default_branch));
@@ -342,6 +344,13 @@ const differences = (before: ProjectRow, wanted: Readonly<Record<string, unknown
   }
   return changes;
 };
+
+/** Leaves former values out if some who can see the project now could not see it before the change. */
+export const toldChanges = <C extends { readonly current: unknown }>(
+  changes: Readonly<Record<string, C>>,
+  before: ProjectRow,
+  after: ProjectRow,
+) => (wasAsOpen(projectScope(before), projectScope(after)) ? changes : withoutPrevious(changes, ['visibility_level']));
 
 /** Compares lists and objects by content, regardless of the order of keys. */
 const isSame = (a: unknown, b: unknown): boolean => {

@@ -2,8 +2,11 @@ import { z } from 'zod';
 import { projectBody, projectPayload } from '#domains/users/project-payload.ts';
 import { defineEvent } from '#platform/events.ts';
 
-/** Not `z.json()`, because our own settings hold lists and objects. */
-const changes = z.record(z.string(), z.object({ previous: z.unknown(), current: z.unknown() }));
+/**
+ * Not `z.json()`, because our own settings hold lists and objects. `previous` is absent if it was visible to fewer people
+ * than the event is.
+ */
+const changes = z.record(z.string(), z.object({ previous: z.unknown().optional(), current: z.unknown() }));
 
 export const projectCreated = defineEvent('project.created', projectPayload, {
   trigger: () => 'project_events',
@@ -31,6 +34,9 @@ export const projectForked = defineEvent(
     forks_count: z.number(),
     fork: z.object({ id: z.number(), path_with_namespace: z.string() }).nullable(),
   }),
+  {
+    part: ({ fork }) => fork && { ability: 'read_project', subject: { type: 'Project', id: fork.id } },
+  },
 );
 
 const star = z.object({ user_id: z.number(), star_count: z.number() });

@@ -89,7 +89,8 @@ export const closeForks = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>, level: 
   for (const { payload, namespace_ids } of await describeProjects(tx, { projectIds: [...closed.keys()] })) {
     const changes = { visibility_level: { previous: closed.get(payload.id), current: level } };
     const subject = { type: 'Project', id: payload.id };
-    tx.emit(projectUpdated, { subject, project_id: payload.id, namespace_ids, payload: { ...payload, changes } });
+    const scope = { project_id: payload.id, namespace_ids, visibility_level: payload.visibility_level };
+    tx.emit(projectUpdated, { ...scope, subject, payload: { ...payload, changes } });
   }
 };
 

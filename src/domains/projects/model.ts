@@ -67,9 +67,10 @@ export interface ProjectDetails extends ProjectRow {
 export type StatisticsRow = Omit<Selectable<ProjectStatistics>, 'project_id'>;
 
 /** Returns the scope of a project's events: `tx.emit(kind, { ...projectScope(project), subject, payload })`. */
-export const projectScope = (project: Pick<ProjectRow, 'id' | 'namespace'>) => ({
+export const projectScope = (project: Pick<ProjectRow, 'id' | 'namespace' | 'visibility_level'>) => ({
   project_id: project.id,
   namespace_ids: project.namespace.traversal_ids,
+  visibility_level: project.visibility_level,
 });
 
 /** Returns the first day on which the project or a group above it was marked for deletion. */

@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from 'kysely';
 import { DEVELOPER, GUEST, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains/access/model.ts';
 import { openFrom } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
@@ -140,6 +141,32 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   // Pipelines of open projects may be limited to members who can read the code.
   if (ability === 'read_pipeline' && !project.public_jobs) return false;
   return rule.open === 'anyone' || actor.userId !== null;
+};
+
+/** Someone who asks, as columns or values of a statement. */
+export interface Asking {
+  /** The role they hold in the project, 0 for none. */
+  readonly level: RawBuilder<number>;
+  /** Projects of this visibility and above are open to them (`openFrom`). */
+  readonly openFrom: RawBuilder<number>;
+  readonly isSignedIn: RawBuilder<boolean>;
+}
+
+/** The same as `can`, for abilities that only read, as SQL over the row `alias` of a project that they may see. */
+export const canRead = (ability: ProjectAbility, { level, openFrom, isSignedIn }: Asking, alias: string) => {
+  const rule: Rule = rules[ability];
+  if (rule.writes) throw new Error(`${ability} is no ability to read`);
+  const column = (name: string) => sql.ref(`${alias}.${name}`);
+  const there = (feature: Feature) =>
+    sql<boolean>`(${column(feature)} = 'enabled' or (${column(feature)} = 'private' and ${level} >= ${sql.lit(GUEST)}))`;
+  const open = [sql<boolean>`${column('visibility_level')} >= ${openFrom}`];
+  if (ability === 'read_pipeline') open.push(sql<boolean>`${column('public_jobs')}`);
+  if (rule.open === 'signed_in') open.push(isSignedIn);
+  const granted = sql<boolean>`${level} >= ${sql.lit(rule.role)}`;
+  const conditions = (rule.features ?? []).map(there);
+  if (rule.anyFeature) conditions.push(sql<boolean>`(${sql.join(rule.anyFeature.map(there), sql` or `)})`);
+  conditions.push(rule.open ? sql<boolean>`(${granted} or (${sql.join(open, sql` and `)}))` : granted);
+  return sql<boolean>`(${sql.join(conditions, sql` and `)})`;
 };
 
 /**

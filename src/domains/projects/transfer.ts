@@ -6,7 +6,7 @@ import { lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { checkLimit, lockProject, payloadOf, redirect } from './commands.ts';
+import { checkLimit, lockProject, payloadOf, redirect, toldChanges } from './commands.ts';
 import { projectTransferred } from './events.ts';
 import { allowedVisibility, asTaken, checkFree } from './insert.ts';
 import { type ProjectRow, projectScope } from './model.ts';
@@ -53,7 +53,7 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
       subject: { type: 'Project', id: after.id },
       payload: {
         ...(await payloadOf(tx, after)),
-        changes: { full_path: { previous: before.full_path, current: after.full_path } },
+        changes: toldChanges({ full_path: { previous: before.full_path, current: after.full_path } }, before, after),
       },
     });
     return after;

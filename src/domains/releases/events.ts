@@ -20,8 +20,21 @@ const release = z.object({
 export type ReleasePayload = z.output<typeof release>;
 
 const trigger = () => 'releases_events';
+const part = { ability: 'read_release' } as const;
 
-export const releaseCreated = defineEvent('release.created', release, { trigger, body: releaseEventBody('create') });
+export const releaseCreated = defineEvent('release.created', release, {
+  trigger,
+  body: releaseEventBody('create'),
+  part,
+});
 /** Also where one of its links or milestones changed. */
-export const releaseUpdated = defineEvent('release.updated', release, { trigger, body: releaseEventBody('update') });
-export const releaseDeleted = defineEvent('release.deleted', release, { trigger, body: releaseEventBody('delete') });
+export const releaseUpdated = defineEvent('release.updated', release, {
+  trigger,
+  body: releaseEventBody('update'),
+  part,
+});
+export const releaseDeleted = defineEvent('release.deleted', release, {
+  trigger,
+  body: releaseEventBody('delete'),
+  part,
+});

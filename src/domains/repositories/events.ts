@@ -69,7 +69,10 @@ const person = (from: MovedRef['user']) => ({
   user_avatar: from?.avatar_url ?? null,
 });
 
+const part = { ability: 'read_code' } as const;
+
 const pushBody = (kind: 'push' | 'tag_push') => ({
+  part,
   trigger: (payload: MovedRef) => (payload.fires_hooks ? (kind === 'push' ? 'push_events' : 'tag_push_events') : null),
   body: async (_ctx: unknown, event: EventRow, payload: MovedRef): Promise<Record<string, unknown>> => ({
     object_kind: kind,
@@ -97,6 +100,7 @@ export const tagPushed = defineEvent('tag.pushed', moved, pushBody('tag_push'));
 
 /** One for each push, whatever it moved. */
 export const repositoryUpdated = defineEvent('repository.updated', updated, {
+  part,
   trigger: () => 'repository_update_events',
   body: async (_ctx, event, payload) => {
     const { user_username: _, ...who } = person(payload.user);

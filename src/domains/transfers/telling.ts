@@ -8,7 +8,7 @@ import type { ExportRow, ImportRow } from './model.ts';
 import { readCounts } from './progress.ts';
 import { readExportState } from './queries.ts';
 
-type Project = Pick<ProjectRow, 'id' | 'namespace'>;
+type Project = Pick<ProjectRow, 'id' | 'namespace' | 'visibility_level'>;
 
 /** Tells of the export as it stands in this transaction. */
 export const emitExport = async (

@@ -28,7 +28,8 @@ export const dismissProjects = async (tx: Tx, namespaceIds: readonly number[]): 
   }
   for (const { payload, namespace_ids } of projects) {
     const subject = { type: 'Project', id: payload.id };
-    tx.emit(projectDeleted, { subject, project_id: payload.id, namespace_ids, payload });
+    const { visibility_level } = payload;
+    tx.emit(projectDeleted, { subject, project_id: payload.id, namespace_ids, visibility_level, payload });
   }
   return projects.map(({ payload, disk_path }) => ({
     id: payload.id,

@@ -118,6 +118,7 @@ export interface Events {
   subject_id: number;
   subject_type: string;
   user_ids: Generated<ArrayType<number>>;
+  visibility_level: number | null;
 }
 
 export interface ForkNetworks {
@@ -1296,6 +1297,7 @@ export interface WebhookPayloads {
   event_id: number | null;
   id: Generated<number>;
   kind: string;
+  moment: Json | null;
   trigger: string;
 }
 

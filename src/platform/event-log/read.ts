@@ -24,7 +24,7 @@ export const matches = (filter: LiveFilter, event: EventRow): boolean =>
 const columns = (payload: string) =>
   sql.raw(
     ['id', 'position', 'kind', 'actor_id', 'subject_type', 'subject_id', 'project_id', 'namespace_ids']
-      .concat(['min_access_level', 'user_ids', 'chain_id', 'created_at'])
+      .concat(['visibility_level', 'min_access_level', 'user_ids', 'chain_id', 'created_at'])
       .map((column) => `events.${column}`)
       .concat(payload)
       .join(', '),

@@ -20,8 +20,8 @@ interface Update {
 const DeliveryUpdate = builder
   .objectRef<Update & { readonly deliveries: readonly AttemptRow[] }>('WebhookDeliveryUpdate')
   .implement({
+    // Not the same for all: bodies are for those who may read what they tell of.
     description: 'Attempts to deliver to one hook that were just recorded.',
-    extensions,
     fields: (t) => ({
       cursor: t.exposeString('cursor', {
         nullable: false,

@@ -88,6 +88,7 @@ const asEvent = ({ caller, now }: Scene, projectId: number) => ({
   subject_id: projectId,
   project_id: projectId,
   namespace_ids: [],
+  visibility_level: null,
   min_access_level: null,
   user_ids: [],
   payload: null,

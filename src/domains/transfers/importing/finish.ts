@@ -62,8 +62,7 @@ export const finishImport = async (
       await countUp(tx, project.id);
       if (row.target_path !== null) await takePlace(asImporter, row, project, { replaced, path: place.full_path });
       if (row.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [row.storage_key] });
-      const namespace = (await getProject(tx, { id: project.id })).namespace;
-      await emitImport(tx, { id: project.id, namespace }, done, importFinished);
+      await emitImport(tx, await getProject(tx, { id: project.id }), done, importFinished);
     });
   } catch (error) {
     // Somebody took the name meanwhile, or the importer may no longer replace what stands there.
