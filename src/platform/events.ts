@@ -15,9 +15,9 @@ export interface EventRow {
   readonly project_id: number | null;
   /** The group or personal namespace concerned and all its ancestors, outermost first. */
   readonly namespace_ids: readonly number[];
-  /** How visible the project or namespace was when it happened; null means not at all without membership. */
+  /** The visibility of the project or namespace when the event happened; null means members only. */
   readonly visibility_level: number | null;
-  /** Least role that could see the event when it happened; null means whoever could see the project or namespace. */
+  /** The lowest role that could see the event when it happened; null means everyone who could see the place. */
   readonly min_access_level: number | null;
   /** People who may see it whatever their role; for an event without project and namespace, the only ones beside administrators. */
   readonly user_ids: readonly number[];
@@ -32,7 +32,7 @@ export interface NewEvent<P> {
   readonly subject: { readonly type: string; readonly id: number };
   readonly project_id?: number | null;
   readonly namespace_ids?: readonly number[];
-  /** Of the project or namespace, as this change leaves it. Without it the event is for members alone. */
+  /** The visibility of the project or namespace after this change. Without it only members see the event. */
   readonly visibility_level?: number | null;
   readonly min_access_level?: number | null;
   readonly user_ids?: readonly number[];
@@ -48,19 +48,19 @@ export interface WebhookBinding<P> {
 }
 
 /**
- * What an event is about, where not everyone who may see its project may see that. The event is read by those who may read
- * this at present, and could read the event when it happened (domains/events/visibility.ts).
+ * The part of a project that an event is about, if it needs more than access to the project. A reader must be able to read
+ * that part now, and have been able to read the event when it happened (domains/events/visibility.ts).
  */
 export interface EventPart {
-  /** What a reader must be able to do in the project now. */
+  /** The ability that a reader needs in the project now. */
   readonly ability: string;
-  /** Something that the reader must be able to see now, and that has a visibility of its own. */
+  /** Something with a visibility of its own that the reader must be able to see now. */
   readonly subject?: { readonly type: string; readonly id: number } | undefined;
-  /** The least role that a reader must hold now, whatever the ability asks for. */
+  /** The lowest role that a reader needs now, on top of the ability. */
   readonly least?: number | undefined;
 }
 
-/** What else there is to say of an event kind. A part that depends on the payload is worked out from it. */
+/** Optional properties of an event kind: its part, fixed or computed from the payload, and its webhook binding. */
 export type EventBinding<P> = {
   readonly part?: EventPart | ((payload: P) => EventPart | null) | undefined;
 } & (WebhookBinding<P> | { readonly trigger?: undefined; readonly body?: undefined });
@@ -103,7 +103,7 @@ export interface AnyEventDefinition {
   readonly kind: string;
   /** False where no event of the kind ever goes to a hook. */
   readonly hasWebhook: boolean;
-  /** Null when whoever may see the project or namespace may see all that the event is about. */
+  /** Null if access to the project or namespace is enough to read the event. */
   part(payload: unknown): EventPart | null;
   /** Null when the kind has no binding, or this payload wants no hook. */
   trigger(payload: unknown): string | null;
@@ -119,7 +119,7 @@ export const definitionsIn = (exports: Readonly<Record<string, unknown>>): AnyEv
     return definition ? [definition] : [];
   });
 
-/** The changes without the former values, but for those of the attributes named in `kept`. */
+/** Removes `previous` from all changes, except those of the attributes in `kept`. */
 export const withoutPrevious = <C extends { readonly current: unknown }>(
   changes: Readonly<Record<string, C>>,
   kept: readonly string[] = [],
@@ -131,8 +131,8 @@ export const withoutPrevious = <C extends { readonly current: unknown }>(
 const recorded = z.object({ changes: z.record(z.string(), z.object({ previous: z.unknown(), current: z.unknown() })) });
 
 /**
- * The payload as `events` shows it: what stands under `hook_only` is for the bodies of hooks alone. Events from before their
- * visibility was recorded may hold former values that fewer people could read: they are left out.
+ * Returns the payload as `events` shows it, without `hook_only`, which is for hook bodies. Events from before their visibility
+ * was recorded may contain former values that fewer people could read, so those are removed too.
  */
 export const shownPayload = (event: Pick<EventRow, 'payload' | 'visibility_level' | 'namespace_ids'>): unknown => {
   const { payload, visibility_level, namespace_ids } = event;

@@ -9,7 +9,7 @@ import { findEvents } from '../groups/find-events.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
 
-// What people read who come with an old cursor: no more than what they could read at the time, and may read now.
+// A subscription resumed with an old cursor shows only events that the viewer could read then and may read now.
 
 const app = useApp();
 
@@ -23,7 +23,7 @@ const QUERY = `subscription ($scope: EventScope, $after: String) { events(scope:
 
 let ends = 0;
 
-/** The log of a project from its beginning, as a subscription that is resumed with the oldest cursor tells it. */
+/** Reads all events of a project through a subscription resumed with the oldest cursor. */
 const past = async (who: TestUser | null, project: TestProject, by: TestUser): Promise<Told[]> => {
   ends += 1;
   const { body } = await app().as(by).get(`/projects/${project.id}`);
@@ -63,13 +63,13 @@ const read = async (
   }
 };
 
-/** The end of what was read before. */
+/** Whether the event marks the end of an earlier read. */
 const isMark = ({ payload }: Told) => /^the end \d/.test(payload.changes?.description?.current ?? '');
 
 const kinds = (told: readonly Told[]) => told.map(({ kind }) => kind);
 const actorOf = ({ id, username }: TestUser): Actor => ({ ...anonymous, userId: id, username });
 
-/** Which kinds of events about a subject the actor reads, in the order of the log; by subscribers of each, and as history. */
+/** Returns the kinds of the subject's events that the actor may read, and checks that live and history agree. */
 const kindsSeen = async (actor: Actor, type: string, id: number): Promise<string[]> => {
   const { audienceOf, eventsSeenBy } = audiencesOf(eventDefinitions);
   const events = await findEvents(app(), type, id);

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
 import { Receiver } from './receiver.ts';
 
-// What hooks were told is shown to those who administer them now, as far as they could read it then and may now.
+// Hook administrators see the content of deliveries that they could read then and may read now.
 
 const app = useApp();
 const db = () => app().hub.services.db;
@@ -43,7 +43,7 @@ const scene = async () => {
   return { owner, newcomer, vault, other, project, hook, at: `/projects/${project.id}/hooks/${hook.id}` };
 };
 
-/** How many bodies the two lists show; what is not shown is listed without its body. */
+/** Counts the entries of both lists that come with a body. */
 const shown = async (who: TestUser, at: string) => {
   const lists = await Promise.all(['deliveries', 'events'].map((list) => app().as(who).get(`${at}/${list}`)));
   expect(lists.map(({ status }) => status)).toEqual([200, 200]);

@@ -22,7 +22,7 @@ const ABILITIES = [
 
 const each = <T, U>(values: readonly T[], make: (value: T) => readonly U[]): U[] => values.flatMap(make);
 
-/** Projects of every visibility and mixture of parts, and every role in them. */
+/** Every combination of visibility, feature levels and role. */
 const projects: readonly JudgedProject[] = each([0, 10, 20], (visibility_level) =>
   each(FEATURE_LEVELS, (issues_access_level) =>
     each(FEATURE_LEVELS, (repository_access_level) =>
@@ -70,6 +70,12 @@ it.each(ACTORS)('abilities to read say the same in SQL as in the table, for %s',
       visibility_level int, issues_access_level text, repository_access_level text, merge_requests_access_level text,
       builds_access_level text, public_jobs boolean, access_level int)
     order by n`.execute(app().hub.services.db);
-  const told = projects.map((project) => ABILITIES.map((ability) => can({ actor }, project, ability)));
-  expect(rows.map(({ answers }) => answers)).toEqual(told);
+  const different = projects.flatMap((project, n) =>
+    ABILITIES.filter((ability, i) => rows[n]?.answers[i] !== can({ actor }, project, ability)).map((ability) => ({
+      ability,
+      project,
+    })),
+  );
+  expect(rows).toHaveLength(projects.length);
+  expect(different.slice(0, 5)).toEqual([]);
 });

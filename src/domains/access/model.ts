@@ -42,13 +42,13 @@ export const visibilityName = (level: number): Visibility =>
 /** 10 for `internal`. */
 export const visibilityLevel = (visibility: Visibility): number => VISIBILITIES.indexOf(visibility) * 10;
 
-/** A project or namespace in its place: its visibility, and the namespaces that it lies in, outermost first. */
+/** A project's or namespace's visibility, and the namespaces that contain it, outermost first. */
 interface Placed {
   readonly visibility_level: number;
   readonly namespace_ids: readonly number[];
 }
 
-/** Whether all who may know of it as it is after a change could know of it before: else its former values are told to nobody. */
+/** Whether everyone who can see it after a change could see it before. If not, events leave its former values out. */
 export const wasAsOpen = (before: Placed, after: Placed): boolean =>
   before.visibility_level >= after.visibility_level &&
   (before.visibility_level === PUBLIC || after.namespace_ids.every((id) => before.namespace_ids.includes(id)));

@@ -11,9 +11,9 @@ const award = z.object({
   project_id: z.number(),
   awardable_kind: z.enum(['issue', 'merge_request', 'note']),
   awardable_id: z.number(),
-  /** What was commented on, where it was given to a comment; absent in what was written before that was there. */
+  /** The subject of the comment, if it was given to a comment. Absent from older events. */
   noteable: z.object({ kind: z.enum(['issue', 'merge_request', 'commit']), id: z.number().nullable() }).optional(),
-  /** The comment is internal. */
+  /** Whether that comment is internal. Absent from older events. */
   internal: z.boolean().optional(),
   /** On a confidential issue, or an internal comment. */
   is_confidential: z.boolean(),
@@ -25,7 +25,7 @@ export type AwardPayload = z.output<typeof award>;
 /** Bodies hold what the emoji was given to: of what is confidential, hooks that want emoji have not said they want that. */
 const trigger = ({ is_confidential }: AwardPayload) => (is_confidential ? null : 'emoji_events');
 
-/** Of what it was given to, as that is now. */
+/** The part of what the emoji was given to. */
 const part = ({ awardable_kind: kind, awardable_id: id, noteable, internal }: AwardPayload): EventPart => {
   if (kind !== 'note') return noteablePart(kind, id);
   const least = internal === false ? undefined : REPORTER;

@@ -2,17 +2,17 @@ import type { Actor, Context } from '#platform/context.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
 import { classOf, momentOf, readingsOf } from './visibility.ts';
 
-/** Who may read which events, as things stand now: by one statement for all subscribers of an event, or a page of history. */
+/** Decides who may read which events at this moment, with one statement for all subscribers or for a page of history. */
 export interface Audiences {
-  /** Which of the viewers (their indexes) may read the event. */
+  /** Returns the indexes of the viewers who may read the event. */
   audienceOf(ctx: Context, viewers: readonly Actor[], event: EventRow): Promise<ReadonlySet<number>>;
-  /** Which of the events (their indexes) the viewer may read. */
+  /** Returns the indexes of the events that the viewer may read. */
   eventsSeenBy(ctx: Context, viewer: Actor, events: readonly EventRow[]): Promise<ReadonlySet<number>>;
 }
 
 /**
- * The rules are those of visibility.ts; administrators read everything. An event of a kind that is not defined (any more) is
- * for administrators alone, as nobody knows what it is about.
+ * Applies the rules of visibility.ts. Administrators read everything. Only administrators read events of kinds without a
+ * definition, because nothing says what part of the project those are about.
  */
 export const audiencesOf = (definitions: readonly AnyEventDefinition[]): Audiences => {
   const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
@@ -25,7 +25,7 @@ export const audiencesOf = (definitions: readonly AnyEventDefinition[]): Audienc
       viewers.map((viewer) => (viewer.isAdmin ? null : classOf(viewer))),
       ({ open_from, closed }) => `${open_from} ${closed}`,
     );
-    // Most of a page is about few things: what is judged alike is judged once.
+    // A page of history is mostly about a few subjects, so equal moments are checked once.
     const moments = distinct(
       events.map((event) => {
         const definition = byKind.get(event.kind);
@@ -55,13 +55,13 @@ export const audiencesOf = (definitions: readonly AnyEventDefinition[]): Audienc
   };
 };
 
-/** Indexes of a viewer and of an event that they may read. */
+/** The index of a viewer, and of an event they may read. */
 interface Read {
   readonly viewer: number;
   readonly event: number;
 }
 
-/** The values that differ by their keys, each with the indexes where it stands; nulls are left out. */
+/** Returns the distinct values by key, each with the indexes at which it occurs. Skips nulls. */
 const distinct = <T extends object>(values: readonly (T | null)[], keyOf: (value: T) => string) => {
   const found = new Map<string, { readonly value: T; readonly indexes: number[] }>();
   for (const [index, value] of values.entries()) {
@@ -74,7 +74,7 @@ const distinct = <T extends object>(values: readonly (T | null)[], keyOf: (value
   return [...found.values()];
 };
 
-/** The indexes of those who are signed in, by who they are: one person may have come several times. */
+/** Returns the indexes of signed-in viewers by user id. One user may subscribe several times. */
 const byUser = (viewers: readonly Actor[], indexes: readonly number[]): ReadonlyMap<number, readonly number[]> => {
   const found = new Map<number, number[]>();
   for (const index of indexes) {

@@ -6,29 +6,30 @@ import type { Actor, Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import type { EventPart, EventRow } from '#platform/events.ts';
 
-// Who may read an event: those who may read what it is about now, and could read it when it happened (decision 21). Both
-// are judged by the roles that people hold today, because nobody keeps what they held then: "now" in the place where the
-// subject lies today, "then" in the place where it lay, as visible as it was.
+// A person may read an event if they may read its subject now, and could read it when the event happened (decision 21).
+// Both checks use the roles that people hold today, because past roles are not recorded. "Now" looks at the subject's
+// current place. "Then" looks at the place and the visibility that the event recorded.
 
-/** An event as its readers are judged by it. */
+/** The facts about an event that decide who may read it. */
 export interface Moment {
   readonly project_id: number | null;
-  /** The namespaces it happened in, outermost first. */
+  /** The namespaces that contained the place, outermost first. */
   readonly namespace_ids: readonly number[];
-  /** How visible the place was; null means to members alone. */
+  /** The visibility of the place; null means members only. */
   readonly visibility_level: number | null;
-  /** The least role that could read it; null means whoever could see the place. */
+  /** The lowest role that could read it; null means everyone who could see the place. */
   readonly min_access_level: number | null;
-  /** People it names: they could read it whatever their role. */
+  /** People the event names. They need no role beyond access to the place. */
   readonly user_ids: readonly number[];
-  /** It tells people of a membership of theirs: they read that whatever they may see of the place. */
+  /** The event is about a membership. The people it names may read it even without access to the place. */
   readonly about_people: boolean;
-  /** What of its project a reader must be able to read now; null means the place itself. */
+  /** The ability that a reader needs in the project now; null means access to the place is enough. */
   readonly ability: ProjectAbility | null;
-  /** The least role that a reader must hold now, where the ability alone does not say. */
+  /** The lowest role that a reader needs now, on top of the ability. */
   readonly least: number | null;
-  /** The issue, and the other project, that a reader must be able to see now. */
+  /** An issue that a reader must be able to see now. */
   readonly issue_id: number | null;
+  /** A second project that a reader must be able to see now, such as a fork. */
   readonly other_project_id: number | null;
 }
 
@@ -36,7 +37,7 @@ export interface Moment {
 const COLUMNS = sql.raw(`project_id bigint, namespace_ids bigint[], visibility_level int, min_access_level int,
   user_ids bigint[], about_people boolean, ability text, least int, issue_id bigint, other_project_id bigint`);
 
-/** What parts of events ask for. */
+/** The abilities that an event's part may require. */
 const ABILITIES = [
   'read_code',
   'read_issue',
@@ -52,11 +53,12 @@ const isAbility = (name: string): name is (typeof ABILITIES)[number] => ABILITIE
 
 type Placed = 'project_id' | 'namespace_ids' | 'visibility_level' | 'min_access_level' | 'user_ids';
 
+/** @throws Error if the part requires an ability that is not listed in `ABILITIES` */
 export const momentOf = (event: Pick<EventRow, Placed | 'kind' | 'subject_type'>, part: EventPart | null): Moment => {
   const { project_id, namespace_ids, visibility_level, min_access_level, user_ids, subject_type } = event;
   const ability = part?.ability ?? null;
   if (ability !== null && !isAbility(ability))
-    throw new Error(`${event.kind} asks for ${ability}, which is not listed`);
+    throw new Error(`${event.kind} requires ${ability}, which is not in ABILITIES`);
   const { type, id } = part?.subject ?? {};
   return {
     project_id,
@@ -72,13 +74,13 @@ export const momentOf = (event: Pick<EventRow, Placed | 'kind' | 'subject_type'>
   };
 };
 
-/** Viewers who differ in nothing but who they are. */
+/** Viewers to whom the same places are open without membership. */
 export interface ViewerClass {
-  /** What has at least this visibility is open to them (`openFrom`). */
+  /** Places of at least this visibility are open to them (`openFrom`). */
   readonly open_from: number;
-  /** Groups that keep out the network they come from; null for none. */
+  /** Groups whose IP restriction excludes them; null for none. */
   readonly closed: readonly number[] | null;
-  /** The people among them who are signed in. */
+  /** The signed-in users of the class. */
   readonly user_ids: readonly number[];
 }
 
@@ -86,13 +88,13 @@ export interface Reading {
   /** Indexes of a class and of a moment. */
   readonly class: number;
   readonly moment: number;
-  /** Null: the whole class may read it. */
+  /** Null if the whole class may read the moment. */
   readonly user_id: number | null;
 }
 
 const statements = new CompiledStatements();
 
-/** Who of the viewers may read which of the moments. Administrators are not to be asked about. */
+/** Returns which viewers may read which moments, in one statement. Administrators must be left out by the caller. */
 export const readingsOf = (
   ctx: Context,
   classes: readonly ViewerClass[],
@@ -117,12 +119,12 @@ export const readingsOf = (
   return runCompiled<Reading>(ctx, statement, {
     moments: JSON.stringify(moments.map((moment, n) => ({ n, ...moment }))),
     classes: JSON.stringify(bounds),
-    // As Postgres writes arrays: of thousands of ids the driver would make the same one by one.
+    // An array literal: for thousands of ids the driver's own conversion is slow.
     user_ids: `{${classes.flatMap(({ user_ids }) => user_ids).join()}}`,
   });
 };
 
-/** Whether the actor may read the moment kept in the column as JSON: one that is not known administrators alone. */
+/** SQL: whether the actor may read the moment in a jsonb column. Only administrators may read what has none. */
 export const momentIsReadable = (actor: Actor, moment: RawBuilder<unknown>): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
   const { open_from, closed, user_ids } = classOf(actor);
@@ -132,7 +134,7 @@ export const momentIsReadable = (actor: Actor, moment: RawBuilder<unknown>): Raw
     ${readers(sql`${user_ids}::bigint[]`)} and ${moment} is not null)`;
 };
 
-/** The class of a viewer, with nobody else in it. */
+/** Returns the class of one viewer, with only that viewer in it. */
 export const classOf = (viewer: Actor): ViewerClass => ({
   open_from: openFrom(viewer),
   closed: viewer.closedGroups?.length ? viewer.closedGroups : null,
@@ -142,21 +144,22 @@ export const classOf = (viewer: Actor): ViewerClass => ({
 const GUEST_ROLE = sql.lit(GUEST);
 const IS_CLOSED_NOW = sql<boolean>`(c.closed && n.traversal_ids) is true`;
 const IS_CLOSED_THEN = sql<boolean>`(c.closed && e.namespace_ids) is true`;
-/** From networks that a group keeps out, all in it is as it is to strangers. */
+/** An IP restriction makes members who are outside it equal to anonymous callers. */
 const OPEN_NOW = sql<number>`(case when ${IS_CLOSED_NOW} then ${sql.lit(PUBLIC)} else c.open_from end)`;
 const OPEN_THEN = sql<number>`(case when ${IS_CLOSED_THEN} then ${sql.lit(PUBLIC)} else c.open_from end)`;
 
-/** What speaks for somebody: the row `r` of `CANDIDATES`, or nothing for a class as a whole. */
+/** What a reader has to show: a row `r` of `CANDIDATES`, or nothing (`NOBODY`) for a whole class. */
 interface Standing {
   readonly userId: RawBuilder<number | null>;
-  /** The role that they hold at the place, and the one that they hold in what was around it. */
+  /** The role at the place as it is now. */
   readonly level: RawBuilder<number>;
+  /** The role in the namespaces that contained the place then. */
   readonly levelThen: RawBuilder<number>;
-  /** The role that they hold in the other project. */
+  /** The role in the other project. */
   readonly levelOther: RawBuilder<number>;
-  /** The event names them. */
+  /** Whether the event names them. */
   readonly isNamed: RawBuilder<boolean>;
-  /** The issue is theirs now: they wrote it or are assigned. */
+  /** Whether they are the issue's author or an assignee now. */
   readonly isConcerned: RawBuilder<boolean>;
 }
 
@@ -178,7 +181,7 @@ const CANDIDATE: Standing = {
   isConcerned: sql.ref('r.is_concerned'),
 };
 
-/** Whether somebody of that standing may read the moment, whose place is there. Nobody reads less for a higher standing. */
+/** SQL: whether a reader of that standing may read the moment. More standing never reads less. */
 const isReadableBy = ({ userId, level, levelThen, levelOther, isNamed, isConcerned }: Standing) => {
   const isForAll = sql<boolean>`(e.min_access_level is null or ${isNamed})`;
   const least = sql<number>`(case when ${isNamed} then ${GUEST_ROLE} else greatest(e.min_access_level, ${GUEST_ROLE}) end)`;
@@ -191,7 +194,7 @@ const isReadableBy = ({ userId, level, levelThen, levelOther, isNamed, isConcern
       when (p.id is not null or n.is_place) and coalesce(p.visibility_level, n.visibility_level) >= ${OPEN_NOW} and ${isForAll} then true
       else ${level} >= ${least} end
     and ${level} >= coalesce(e.least, 0)
-    -- An issue that is gone may have been confidential at the end.
+    -- A deleted issue may have been confidential when it was deleted.
     and (e.issue_id is null or i.confidential is false or ${isConcerned} or ${level} >= ${sql.lit(PLANNER)})
     and (e.other_project_id is null or (not o.hidden and not o.pending_delete) is true and (${levelOther} >= ${GUEST_ROLE}
       or o.visibility_level >= case when (c.closed && h.traversal_ids) is true then ${sql.lit(PUBLIC)} else c.open_from end)))`;
@@ -199,12 +202,12 @@ const isReadableBy = ({ userId, level, levelThen, levelOther, isNamed, isConcern
 
 const isUnexpired = (alias: string) => sql.raw(`(${alias}.expires_at is null or ${alias}.expires_at > current_date)`);
 
-/** Roles in namespaces, those in all above them included, by the day. */
+/** Effective roles in a namespace, inherited ones included. */
 const IN_NAMESPACE = (id: RawBuilder<unknown>) => sql`
   select a.user_id, a.access_level from namespace_access a
   where a.namespace_id = ${id} and a.user_id = any (w.user_ids) and a.expires_at > current_date`;
 
-/** Roles of members of the project, and of groups that it is shared with. */
+/** Roles of the project's own members, and of members of groups that it is shared with. */
 const IN_PROJECT = (id: RawBuilder<unknown>) => sql`
   select m.user_id, m.access_level from members m
   where m.project_id = ${id} and m.user_id = any (w.user_ids) and m.access_level >= ${GUEST_ROLE} and ${isUnexpired('m')}
@@ -213,7 +216,7 @@ const IN_PROJECT = (id: RawBuilder<unknown>) => sql`
   join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = any (w.user_ids) and not a.via_share
   where s.project_id = ${id} and a.expires_at > current_date and ${isUnexpired('s')}`;
 
-/** Roles held today in the namespaces that were around it then, where those are others by now. */
+/** Roles held today in the namespaces that contained the place then. Only needed if it has moved since. */
 const IN_FORMER = sql`
   select m.user_id, m.access_level from members m
   where m.namespace_id = any (e.namespace_ids) and m.user_id = any (w.user_ids) and m.access_level >= ${GUEST_ROLE}
@@ -227,8 +230,8 @@ const IN_FORMER = sql`
   where u.id = any (e.namespace_ids) and u.kind = 'user' and u.owner_id = any (w.user_ids)`;
 
 /**
- * Of the people asked about (`w.user_ids`) those who have some standing, a row each: none of the others reads what the class as a whole does not.
- * Where the place was moved since, roles from its new surroundings count for the present alone.
+ * One row for each of the users `w.user_ids` who has any standing. All others may read only what their whole class may read.
+ * If the place has moved, roles inherited from its new parents count for the present only.
  */
 const CANDIDATES = sql`
   select f.user_id, max(f.now) as level, max(f.past) as level_then, max(f.other) as level_other,
@@ -258,9 +261,9 @@ const CANDIDATES = sql`
   ) f group by f.user_id`;
 
 /**
- * Joins to the moment `e` and the class `c` those who may read it: one row without a user where all of the class may, else
- * one for each person (`r`). `p` is the project as it is now, and `n` the namespace that holds it, or the nearest that is left
- * around what is gone. Those whom an event names read it where nothing is left, as they do what is about themselves.
+ * Joins the readers to a moment `e` and a class `c`: one row without a user if the whole class may read it, else one row `r`
+ * for each reader. `p` is the project now. `n` is the namespace that contains it, or the nearest remaining one if the place
+ * was deleted. The people an event names may read it if nothing remains.
  */
 const readers = (userIds: RawBuilder<unknown>) => sql`
   left join projects p on p.id = e.project_id

@@ -15,11 +15,11 @@ export interface AttemptRow {
   readonly trigger: string;
   readonly request_url: string;
   readonly request_headers: unknown;
-  /** What was sent: the payload, or what a template made of it. Null where the payload is no longer kept, or not the caller's to read. See `listedBody`. */
+  /** What was sent: the payload, or what a template made of it. Null if the payload is no longer kept, or the caller may not read it. See `listedBody`. */
   readonly request_body: string | null;
   readonly response_status: number | null;
   readonly response_headers: unknown;
-  /** Null also where the caller may not read what was sent. */
+  /** Also null if the caller may not read what was sent. */
   readonly response_body: string | null;
   readonly duration_ms: number;
   readonly error: string | null;

@@ -22,7 +22,7 @@ export interface DeliveryRow {
   readonly next_attempt_at: string;
   readonly last_response_status: number | null;
   readonly last_error: string | null;
-  /** Null also where the caller may not read it. */
+  /** Also null if the caller may not read it. */
   readonly body: string | null;
   readonly created_at: string;
   readonly finished_at: string | null;

@@ -175,7 +175,7 @@ interface Wanted {
   readonly trigger: string;
   readonly chain_id: string;
   readonly body: string | null;
-  /** By which those who administer the hooks are judged when they look at the delivery. */
+  /** Decides who may see the delivery's content later. */
   readonly moment: Moment;
   readonly hooks: readonly { readonly id: number; readonly reason: string | null }[];
 }

@@ -45,12 +45,12 @@ export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<Add
 };
 
 /**
- * Whether the caller may read what a hook was told (the row `webhook_payloads`). Administering the hook is not enough: its
- * project may have been elsewhere at the time, or what it was told of may be closed to them now.
+ * SQL: whether the caller may read the row `webhook_payloads`. Administering the hook is not enough, because its project may
+ * have been in another group at the time, or that part of the project may be closed now.
  */
 export const payloadIsReadable = ({ actor }: Pick<Context, 'actor'>): RawBuilder<boolean> =>
   momentIsReadable(actor, sql.ref('webhook_payloads.moment'));
 
-/** The column where the caller may read what the hook was told, else null. */
+/** SQL: the column if the caller may read the row `webhook_payloads`, else null. */
 export const ifReadable = <T>(ctx: Pick<Context, 'actor'>, column: RawBuilder<T>): RawBuilder<T | null> =>
   sql<T | null>`case when ${payloadIsReadable(ctx)} then ${column} end`;

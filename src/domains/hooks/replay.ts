@@ -20,7 +20,7 @@ const MAX_REPLAYED = 100_000;
 /**
  * Has deliveries sent again, in their order and under the same Idempotency-Key: those of a time that are over, however
  * they ended; or those since a moment that were given up or still wait for another attempt after a failure. Their three
- * days of retries begin anew. Tests are left out, and so is what the caller may not read. Returns how many.
+ * days of retries begin anew. Skips tests, and deliveries that the caller may not read. Returns how many.
  *
  * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where there are more than 100,000
  */
@@ -49,7 +49,7 @@ export const replayDeliveries = async (
         from webhook_deliveries d join webhook_payloads p on p.id = d.payload_id
         where d.webhook_id = ${hook.id} and ${wanted} and p.body is not null and p.kind <> ${TEST_KIND}
       ), readable as materialized (
-        -- Most are about few things: what is judged alike is judged once.
+        -- Most deliveries are about a few subjects, so equal moments are checked once.
         select moment from (select distinct moment from found) webhook_payloads where ${payloadIsReadable(ctx)}
       ), wanted as materialized (
         select id, row_number() over (order by created_at, id) as n from found join readable using (moment)

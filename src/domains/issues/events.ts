@@ -43,7 +43,7 @@ export type IssuePayload = z.output<typeof payload>;
 
 const trigger = ({ issue }: IssuePayload) => (issue.confidential ? 'confidential_issues_events' : 'issues_events');
 
-/** Confidential or not as the issue is now; what is left of a deleted one is the event that says so. */
+/** Whether the issue is confidential now decides. The deletion event has no issue left to check. */
 const part = ({ issue }: IssuePayload) => ({ ability: 'read_issue', subject: { type: 'Issue', id: issue.id } });
 
 export const issueOpened = defineEvent('issue.opened', payload, { trigger, body: issueBody('open'), part });

@@ -8,7 +8,7 @@ const number = z.number().nullable();
 
 const ABILITIES = { issue: 'read_issue', merge_request: 'read_merge_request', commit: 'read_code' } as const;
 
-/** What those must be able to read who are told of a comment on it, or of an emoji. */
+/** The part that events about comments on it, or about its emoji, belong to. */
 export const noteablePart = (kind: keyof typeof ABILITIES, id: number | null): EventPart => ({
   ability: ABILITIES[kind],
   subject: kind === 'issue' && id !== null ? { type: 'Issue', id } : undefined,
@@ -45,7 +45,7 @@ const changed = note.extend({ changes: changesSchema });
 
 const trigger = ({ is_confidential }: NotePayload) => (is_confidential ? 'confidential_note_events' : 'note_events');
 
-/** Of what it is on, as that is now; internal comments stay so. */
+/** The part of the issue, merge request or commit. A comment stays internal for good. */
 const part = ({ noteable_kind, noteable_id, internal }: NotePayload) => ({
   ...noteablePart(noteable_kind, noteable_id),
   least: internal ? REPORTER : undefined,

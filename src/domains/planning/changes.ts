@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isoTime } from '#platform/time.ts';
 
-/** What an update changed, by attribute: in events, and in webhook bodies. Former values that fewer could read are left out. */
+/** What an update changed, by attribute: in events, and in webhook bodies. `previous` is absent if fewer people could see it than see the event. */
 export const changesSchema = z.record(z.string(), z.object({ previous: z.json().optional(), current: z.json() }));
 export type Changes = z.output<typeof changesSchema>;
 type Json = Changes[string]['current'];

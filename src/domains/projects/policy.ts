@@ -143,28 +143,33 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   return rule.open === 'anyone' || actor.userId !== null;
 };
 
-/** Someone who asks, as columns or values of a statement. */
+/** The person an ability is checked for, as SQL expressions. */
 export interface Asking {
-  /** The role they hold in the project, 0 for none. */
+  /** Their role in the project, 0 for none. */
   readonly level: RawBuilder<number>;
   /** Projects of this visibility and above are open to them (`openFrom`). */
   readonly openFrom: RawBuilder<number>;
   readonly isSignedIn: RawBuilder<boolean>;
 }
 
-/** The same as `can`, for abilities that only read, as SQL over the row `alias` of a project that they may see. */
+/** `can` as SQL over the project row `alias`, which the person may see. Only for abilities that do not write. */
 export const canRead = (ability: ProjectAbility, { level, openFrom, isSignedIn }: Asking, alias: string) => {
   const rule: Rule = rules[ability];
-  if (rule.writes) throw new Error(`${ability} is no ability to read`);
+  if (rule.writes) throw new Error(`${ability} is not a read ability`);
   const column = (name: string) => sql.ref(`${alias}.${name}`);
   const there = (feature: Feature) =>
     sql<boolean>`(${column(feature)} = 'enabled' or (${column(feature)} = 'private' and ${level} >= ${sql.lit(GUEST)}))`;
-  const open = [sql<boolean>`${column('visibility_level')} >= ${openFrom}`];
+  const isFeatureOpen = (feature: Feature) =>
+    sql<boolean>`(${column(feature)} = 'enabled' or ${level} >= ${sql.lit(MEMBERS_ROLES[feature])})`;
+  const features = (holds: (feature: Feature) => RawBuilder<boolean>) => [
+    ...(rule.features ?? []).map(holds),
+    ...(rule.anyFeature ? [sql<boolean>`(${sql.join(rule.anyFeature.map(holds), sql` or `)})`] : []),
+  ];
+  const open = [sql<boolean>`${column('visibility_level')} >= ${openFrom}`, ...features(isFeatureOpen)];
   if (ability === 'read_pipeline') open.push(sql<boolean>`${column('public_jobs')}`);
   if (rule.open === 'signed_in') open.push(isSignedIn);
   const granted = sql<boolean>`${level} >= ${sql.lit(rule.role)}`;
-  const conditions = (rule.features ?? []).map(there);
-  if (rule.anyFeature) conditions.push(sql<boolean>`(${sql.join(rule.anyFeature.map(there), sql` or `)})`);
+  const conditions = features(there);
   conditions.push(rule.open ? sql<boolean>`(${granted} or (${sql.join(open, sql` and `)}))` : granted);
   return sql<boolean>`(${sql.join(conditions, sql` and `)})`;
 };

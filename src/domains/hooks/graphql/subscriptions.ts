@@ -20,7 +20,7 @@ interface Update {
 const DeliveryUpdate = builder
   .objectRef<Update & { readonly deliveries: readonly AttemptRow[] }>('WebhookDeliveryUpdate')
   .implement({
-    // Not the same for all: bodies are for those who may read what they tell of.
+    // Depends on the viewer: not everyone who administers the hook may read every body.
     description: 'Attempts to deliver to one hook that were just recorded.',
     fields: (t) => ({
       cursor: t.exposeString('cursor', {
