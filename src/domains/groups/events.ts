@@ -27,10 +27,8 @@ export const groupCreated = defineEvent<z.output<typeof created>>('group.created
 });
 
 /**
-/**
  * Lists every attribute that changed. For a move these are `parent_id` and `full_path`. `previous` is absent if fewer people
  * could see it than see the event.
- */
  */
 export const groupUpdated = defineEvent(
   'group.updated',
