@@ -29,14 +29,14 @@ const storedColumns = [
 
 const applicationColumns = [...storedColumns, originOf('oauth_applications')] as const;
 
-/** An application as whoever registered it sees it. Its secret is stored nowhere. */
+/** An application as its owner sees it. Its secret is never stored, only a digest. */
 export interface ApplicationRow extends Pick<Selectable<OauthApplications>, (typeof storedColumns)[number]> {
-  /** The application through which it was made; null where there was none. */
+  /** The authorization it was created through, or null. */
   readonly origin: CredentialOrigin | null;
 }
 
 export interface CreatedApplication extends ApplicationRow {
-  /** The only time that it is seen. */
+  /** Returned only here. */
   readonly secret: string;
 }
 
@@ -44,15 +44,18 @@ export interface ApplicationInput {
   readonly name: string;
   readonly redirect_uris: readonly string[];
   readonly scopes: readonly string[];
-  /** Whether it can keep its secret; true by default. Others (native ones, single pages) have to use PKCE. */
+  /**
+   * Whether it can keep its secret. Defaults to true. Public clients (native and single-page applications) must use
+   * PKCE.
+   */
   readonly confidential?: boolean | undefined;
-  /** Its users are not asked for consent. For applications of the whole hub alone. */
+  /** Whether users are not asked for consent. Only for instance-wide applications. */
   readonly trusted?: boolean | undefined;
 }
 
 /**
- * Registers an application of the caller's, or with `forHub` one of the whole hub, which administrators do. What an
- * application registers is not trusted: its users are asked.
+ * Registers an application of the caller. With `forHub` it belongs to the whole instance, which only administrators can
+ * do. An OAuth application cannot register a trusted one.
  *
  * @throws `unauthenticated`, `forbidden`, `invalid` by attribute
  */
@@ -64,7 +67,7 @@ export const createApplication = async (
   const self = requireUser(ctx);
   const { user_oauth_applications: allowed } = await getSettings(ctx);
   if (forHub) requireAdministrator(ctx);
-  else if (!allowed && !ctx.actor.isAdmin) throw forbidden('users may not register applications');
+  else if (!allowed && !ctx.actor.isAdmin) throw forbidden('Users may not register applications');
   requireOwnHand(ctx, input, null);
   await check(ctx, { ...input, owner_id: forHub ? null : self });
   const secret = newSecret();
@@ -91,8 +94,9 @@ export const createApplication = async (
 };
 
 /**
- * Changes what is given. Tokens that were issued stay as they are. An application changes only those that it made
- * itself, or it could lead the users of another one to itself. @throws as `createApplication`, and `not_found`
+ * Changes the given attributes. Issued tokens stay valid. An OAuth application can change only those that it created
+ * itself. Otherwise it could redirect another application's users to itself. @throws as `createApplication`, and
+ * `not_found`
  */
 export const updateApplication = (
   ctx: Context,
@@ -120,7 +124,7 @@ export const updateApplication = (
     return updated;
   });
 
-/** Removes the application with every code and token that it has, and ends what it made. @throws `not_found` */
+/** Deletes the application with all its codes and tokens, and ends the credentials it created. @throws `not_found` */
 export const removeApplication = (ctx: Context, id: number): Promise<ApplicationRow> =>
   ctx.transaction(async (tx) => {
     const application = await getApplication(tx, id, { lock: true });
@@ -129,8 +133,8 @@ export const removeApplication = (ctx: Context, id: number): Promise<Application
   });
 
 /**
- * Gives the application another secret; the old one counts no more. Tokens stay. Applications get secrets only of those
- * that they made themselves. @throws `not_found`, `forbidden`
+ * Replaces the application's secret. The old one stops working, tokens stay valid. An OAuth application can do this
+ * only for those that it created itself. @throws `not_found`, `forbidden`
  */
 export const renewSecret = (ctx: Context, id: number): Promise<CreatedApplication> =>
   ctx.transaction(async (tx) => {
@@ -147,7 +151,8 @@ export const renewSecret = (ctx: Context, id: number): Promise<CreatedApplicatio
   });
 
 /**
- * The caller's own applications, or with `all` everybody's and those of the hub, for administrators. By id.
+ * Lists the caller's own applications by id. With `all`, lists those of every user and of the instance, for
+ * administrators.
  *
  * @throws `unauthenticated`, `forbidden`
  */
@@ -162,7 +167,7 @@ export const listApplications = (
   return listOf(ctx.db, query, [{ by: sql.ref('id'), of: (row) => row.id }], 'asc');
 };
 
-/** An application of the caller's, for administrators any. @throws `unauthenticated`, `not_found` */
+/** Returns an application of the caller, or any one for administrators. @throws `unauthenticated`, `not_found` */
 export const getApplication = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   id: number,
@@ -175,7 +180,7 @@ export const getApplication = async (
   return row;
 };
 
-/** The application that calls itself by this `client_id`, or null. For the protocol: nobody's rights are asked. */
+/** Returns the application with this `client_id`, or null. For the protocol: checks no permission. */
 export const findApplicationByUid = async (
   { db }: Pick<Context, 'db'>,
   uid: string,
@@ -189,7 +194,7 @@ export const findApplicationByUid = async (
   return row ?? null;
 };
 
-/** The applications with these ids, by id. For showing whom somebody let in: nobody's rights are asked. */
+/** Returns the applications with these ids, by id. For lists of authorised applications: checks no permission. */
 export const applicationsByIds = async (
   { db }: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -203,7 +208,10 @@ export const applicationsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Refuses what an application may not do with other applications. `before` is null for a new one. @throws `forbidden` */
+/**
+ * Refuses changes that an OAuth application may not make to applications. `before` is null for a new one. @throws
+ * `forbidden`
+ */
 const requireOwnHand = (
   { actor }: Pick<Context, 'actor'>,
   { trusted }: Partial<ApplicationInput>,
@@ -211,8 +219,9 @@ const requireOwnHand = (
 ): void => {
   const originId = actor.credential?.originId ?? null;
   if (originId === null) return;
-  if (before && before.origin_id !== originId) throw forbidden('an application changes only applications that it made');
-  if (trusted) throw forbidden('an application cannot make applications trusted');
+  if (before && before.origin_id !== originId)
+    throw forbidden('An application can change only applications that it created');
+  if (trusted) throw forbidden('An application cannot mark applications as trusted');
 };
 
 const UID = /^[A-Za-z0-9_-]{1,100}$/;
@@ -230,7 +239,7 @@ const check = async (
   const errors: Record<string, string[]> = {};
   if (name.trim() === '') errors.name = ["can't be blank"];
   else if (name.length > 255) errors.name = ['is too long (maximum is 255 characters)'];
-  // Control characters and those that turn the direction of text would let a name pass for another on the consent page.
+  // Control and bidirectional characters could make a name look like another one on the consent page.
   else if (/[\p{Cc}\p{Cf}]/u.test(name) || !name.isWellFormed()) errors.name = ['is invalid'];
   if (redirect_uris.length > MAX_REDIRECT_URIS)
     errors.redirect_uri = [`are too many (maximum is ${MAX_REDIRECT_URIS})`];
@@ -240,7 +249,7 @@ const check = async (
   }
   if (scopes.length === 0) errors.scopes = ["can't be blank"];
   else if (!scopes.every((scope) => known.has(scope))) errors.scopes = ["doesn't match configured on the server."];
-  if (trusted && owner_id !== null) errors.trusted = ['is for applications of the whole hub'];
+  if (trusted && owner_id !== null) errors.trusted = ['can only be set for instance-wide applications'];
   if (Object.keys(errors).length > 0) throw invalid(errors);
 };
 

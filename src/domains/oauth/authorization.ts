@@ -13,37 +13,39 @@ import { invalidClient, invalidRequest, invalidScope, OAuthError } from './proto
 import { isRegistered, redirectUriProblem, withParameters } from './redirect-uris.ts';
 import { isAuthorized } from './tokens.ts';
 
-/** Minutes in which a code has to be redeemed. */
+/** In minutes, from issue to redemption. */
 const CODE_LIFETIME_MINUTES = 10;
 
-/** A request for authorization that may be put before its user. */
+/** A valid authorization request, ready to show to its user. */
 export interface AuthorizationRequest {
   readonly application: ApplicationRow;
   readonly scopes: readonly string[];
-  /** As sent; it is registered for the application. */
+  /** As sent. It is registered for the application. */
   readonly redirectUri: string;
   readonly state: string | null;
   readonly codeChallenge: string | null;
   readonly nonce: string | null;
-  /** False: `approve` at once. The application is trusted, or it keeps a secret and has been let in with these scopes before. */
+  /**
+   * False when the request can be approved at once: the application is trusted, or it is confidential and the user has
+   * already authorised it with these scopes.
+   */
   readonly consentNeeded: boolean;
-  /** The request itself, for the form that is posted back: read it again there. */
+  /** The original query, for the consent form, which posts it back to be read again. */
   readonly query: string;
 }
 
-/** One of: go on with the request; have the user sign in (again) and come back; show an error; send the browser away. */
+/** The outcome: continue with the request, have the user sign in (again), show an error, or redirect the browser. */
 export type ReadAuthorization =
   | { readonly ok: AuthorizationRequest }
-  /** The query of `/oauth/authorize` to come back with. `again` where somebody is signed in, but has to prove it anew. */
+  /** The query of `/oauth/authorize` to return to. `again` when a signed-in user must re-authenticate. */
   | { readonly signIn: { readonly query: string; readonly again: boolean } }
-  /** The redirect URI cannot be trusted: nobody is redirected. */
+  /** The redirect URI cannot be trusted, so nobody is redirected. */
   | { readonly show: OAuthError }
   | { readonly redirect: string };
 
 /**
- * Reads a request for authorization (RFC 6749 §4.1.1, RFC 7636, OpenID Connect Core §3.1.2). Errors go to the
- * application by redirect once it is certain that the redirect URI is its own and the user has signed in, and to the
- * user before.
+ * Reads an authorization request (RFC 6749 §4.1.1, RFC 7636, OpenID Connect Core §3.1.2). Errors are redirected to the
+ * application once its redirect URI is verified and the user has signed in. Until then they are shown to the user.
  */
 export const readAuthorizationRequest = async (ctx: Context, query: string): Promise<ReadAuthorization> => {
   const sent = new URLSearchParams(query);
@@ -77,8 +79,8 @@ export const readAuthorizationRequest = async (ctx: Context, query: string): Pro
     return { ok: { application, scopes, redirectUri, state, codeChallenge, nonce, consentNeeded, query } };
   } catch (error) {
     if (!(error instanceof OAuthError)) throw error;
-    // Anyone can register an application, and a request that is wrong on purpose: nobody is sent on unknowingly from
-    // here to there (RFC 9700 §4.11.2). Where an application asks in silence, there is nobody to be deceived.
+    // Anyone can register an application and craft an invalid request. Without sign-in, the error redirect would make
+    // this server an open redirector (RFC 9700 §4.11.2). A silent request (`prompt=none`) has no user to deceive.
     if (ctx.actor.userId === null && sent.get('prompt') !== 'none') {
       return { signIn: { query: sent.toString(), again: false } };
     }
@@ -87,8 +89,8 @@ export const readAuthorizationRequest = async (ctx: Context, query: string): Pro
 };
 
 /**
- * Lets the application in on the caller's behalf, and returns where the browser goes with the code. Tokens cannot do
- * that: they would make themselves more of what they are.
+ * Authorises the application on the caller's behalf, and returns the redirect with the code. Callers with a token
+ * cannot do this, because they could extend their own permissions.
  *
  * @throws `unauthenticated`, `forbidden`
  */
@@ -116,7 +118,7 @@ export const approve = (ctx: Context, request: AuthorizationRequest): Promise<st
     return withParameters(request.redirectUri, { code, state: request.state, iss: tx.services.urls.base });
   });
 
-/** Where the browser goes when the user refuses. */
+/** Returns the redirect for a user who refuses. */
 export const deny = (ctx: Pick<Context, 'services'>, request: AuthorizationRequest): string =>
   errorRedirect(
     ctx,
@@ -124,7 +126,7 @@ export const deny = (ctx: Pick<Context, 'services'>, request: AuthorizationReque
     new OAuthError('access_denied', 'The resource owner or authorization server denied the request.'),
   );
 
-/** With `iss`, so that a client of several providers is not deceived about whose answer it is (RFC 9207). */
+/** Includes `iss`, so that a client of several providers knows which one answered (RFC 9207). */
 const errorRedirect = (
   { services }: Pick<Context, 'services'>,
   { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
@@ -136,7 +138,7 @@ interface Wanted {
   readonly codeChallenge: string | null;
   readonly nonce: string | null;
   readonly prompt: ReadonlySet<string>;
-  /** Seconds since the user last proved who he is. */
+  /** Maximum age of the user's last authentication, in seconds. */
   readonly maxAge: number | null;
 }
 
@@ -172,12 +174,12 @@ const readParameters = (sent: URLSearchParams, application: ApplicationRow, repe
   };
 };
 
-/** S256 alone: `plain`, also as the default that it is without a method, would show the verifier. */
+/** Only S256 is accepted. `plain`, which is also the default method, would reveal the verifier. */
 const readChallenge = (sent: URLSearchParams, { confidential }: ApplicationRow): string | null => {
   const challenge = sent.get('code_challenge');
   const method = sent.get('code_challenge_method');
   if (challenge === null && method === null) {
-    // RFC 9700 §2.1.1: without a secret nothing else binds the code to who asked for it.
+    // A public client has no secret that binds the code to it (RFC 9700 §2.1.1).
     if (!confidential) throw invalidRequest('Code challenge is required.');
     return null;
   }
@@ -204,8 +206,9 @@ const whatSignInIsNeeded = async (
 };
 
 /**
- * Goes along with a request whose user is sent to sign in: when that was, sealed for the application. Once he has, the
- * request comes back with it and is satisfied; by leaving something out of the address nobody gets around signing in.
+ * Name of a parameter that is added when the user is sent to sign in. It carries the time, sealed for the application.
+ * When the request returns, the sign-in must be later than that time. So a user cannot skip the sign-in by removing
+ * parameters.
  */
 const SENT_TO_SIGN_IN = 'millrace_sent_to_sign_in';
 const STAMP_LIFETIME_SECONDS = 3_600;
@@ -221,7 +224,7 @@ const sealOf = ({ secretKey }: Services, time: string, sent: URLSearchParams): s
     .update(`oauth-sign-in\0${time}\0${sent.get('client_id') ?? ''}`)
     .digest('base64url');
 
-/** Whether the user has proved who he is after this request sent him to do so. */
+/** Whether the user has authenticated since this request sent them to sign in. */
 const hasSignedInSince = async (ctx: Context, sent: URLSearchParams): Promise<boolean> => {
   const [, time, seal] = /^(\d{1,12})\.([\w-]{43})$/.exec(sent.get(SENT_TO_SIGN_IN) ?? '') ?? [];
   if (time === undefined || seal === undefined || !sameSecret(seal, sealOf(ctx.services, time, sent))) return false;
@@ -231,7 +234,9 @@ const hasSignedInSince = async (ctx: Context, sent: URLSearchParams): Promise<bo
   return age < STAMP_LIFETIME_SECONDS && isFresh(ctx, age);
 };
 
-/** Whether the user proved who he is within so many seconds. Who came without a session proved it just now. */
+/**
+ * Whether the user authenticated within the last `seconds`. A caller without a session authenticated with this request.
+ */
 const isFresh = async ({ db, actor }: Context, seconds: number): Promise<boolean> => {
   if (actor.credential?.kind !== 'session') return true;
   const session = await db
@@ -242,14 +247,14 @@ const isFresh = async ({ db, actor }: Context, seconds: number): Promise<boolean
   return session?.fresh ?? false;
 };
 
-/** An application without a secret is asked about each time: anybody could pretend to be it (RFC 8252 §8.6). */
+/** Asks every time for a public client, because anybody could impersonate it (RFC 8252 §8.6). */
 const isConsentNeeded = async (
   ctx: Context,
   { id, trusted, confidential }: ApplicationRow,
   { prompt, scopes }: Wanted,
 ): Promise<boolean> => {
   if (prompt.has('consent')) return true;
-  // Acting as anyone is for each administrator to allow, whoever trusts the application.
+  // Each administrator must allow administrator scopes themselves, even for a trusted application.
   if (trusted && !scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) return false;
   if (!confidential) return true;
   return !(await isAuthorized(ctx, { applicationId: id, userId: requireUser(ctx), scopes }));

@@ -4,7 +4,7 @@ import { digestToken, randomToken } from '#platform/secrets.ts';
 import { type ApplicationRow, findApplicationByUid } from './applications.ts';
 import { invalidClient, invalidRequest } from './protocol-error.ts';
 
-/** How a client says who it is (RFC 6749 §2.3): by HTTP Basic, or by parameters of the body. */
+/** The client's credentials (RFC 6749 §2.3): HTTP Basic, or parameters in the body. */
 export interface ClientCredentials {
   /** Id and secret, already decoded. */
   readonly basic: { readonly id: string; readonly secret: string } | null;
@@ -13,9 +13,9 @@ export interface ClientCredentials {
 }
 
 /**
- * The application that calls. One that keeps a secret has to show it; others give their id alone.
+ * Authenticates the calling application. Confidential clients must send their secret, public ones only their id.
  *
- * @throws OAuthError `invalid_client`; `invalid_request` where it says two different things
+ * @throws OAuthError `invalid_client`; `invalid_request` for contradictory credentials
  */
 export const authenticateClient = async (
   ctx: Pick<Context, 'db'>,
@@ -24,7 +24,7 @@ export const authenticateClient = async (
   if (basic && client_secret !== null) throw invalidRequest('The client authenticated in two ways.');
   if (basic && client_id !== null && client_id !== basic.id) throw invalidRequest('The client gave two ids.');
   const application = await findApplicationByUid(ctx, basic?.id ?? client_id ?? '');
-  // Some clients without a secret send their id by HTTP Basic with an empty one.
+  // Some public clients send their id by HTTP Basic with an empty secret.
   const secret = (basic ? basic.secret : client_secret) || null;
   if (secret === null) {
     if (!application || application.confidential) throw invalidClient();
@@ -36,7 +36,7 @@ export const authenticateClient = async (
   return application;
 };
 
-/** Compared with where there is no such client: the answer takes as long. */
+/** Compared when there is no such client, so that the response takes as long. */
 const decoy = digestToken(randomToken());
 
 const secretDigestOf = async ({ db }: Pick<Context, 'db'>, id: number): Promise<Buffer> =>

@@ -9,26 +9,26 @@ import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 
-/** How long a device may wait for its user, and how often it may ask meanwhile. Both in seconds. */
+/** How long a device code is valid, and the polling interval. Both in seconds. */
 const LIFETIME = 300;
 const INTERVAL = 5;
-/** What each poll that comes too early adds to the interval (RFC 8628 §3.5). */
+/** Each early poll adds this many seconds to the interval (RFC 8628 §3.5). */
 const SLOWER_BY = 5;
 
-/** Consonants alone: nothing looks like something else, and no word comes about (RFC 8628 §6.1). */
+/** Only consonants, to avoid look-alike characters and accidental words (RFC 8628 §6.1). */
 const ALPHABET = 'BCDFGHJKLMNPQRSTVWXZ';
 const CODE_LENGTH = 8;
 
-/** What a device is told (RFC 8628 §3.2): the one secret it polls with, and the code that it shows to its user. */
+/** The device authorization response (RFC 8628 §3.2): the secret for polling, and the code to show to the user. */
 export interface DeviceAuthorization {
   readonly device_code: string;
-  /** As shown: `BCDF-GHJK`. */
+  /** Formatted for display: `BCDF-GHJK`. */
   readonly user_code: string;
   readonly expires_in: number;
   readonly interval: number;
 }
 
-/** Begins the device flow for an application, with scopes that it may ask for. */
+/** Starts the device flow for an application. The caller has validated the scopes. */
 export const startDevice = async (
   ctx: Context,
   application: { readonly id: number },
@@ -55,7 +55,7 @@ export const startDevice = async (
   };
 };
 
-/** What waits behind a user code. */
+/** The pending request behind a user code. */
 export interface DeviceRequest {
   readonly id: number;
   readonly application_id: number;
@@ -63,8 +63,8 @@ export interface DeviceRequest {
 }
 
 /**
- * The request that waits for this code, or null: there is none, it ran out, or it was answered. Codes are short, so that
- * tries are counted, for the account and for the address.
+ * Returns the pending request for a user code, or null when it is unknown, expired or already answered. The codes are
+ * short, so attempts are rate-limited by account and client address.
  *
  * @throws `unauthenticated`, `too_many_requests`
  */
@@ -75,10 +75,10 @@ export const findUserCode = async (ctx: Context, code: string): Promise<DeviceRe
 };
 
 /**
- * The caller's answer to the request behind the code, once. Null as of `findUserCode`. Tokens cannot answer: they would
- * make themselves more of what they are.
+ * Approves or denies the request behind the code, once. Returns null as `findUserCode` does. Callers with a token
+ * cannot do this, because they could extend their own permissions.
  *
- * @throws `unauthenticated`, `too_many_requests`, `forbidden`, also where an administrator alone may let in what is asked
+ * @throws `unauthenticated`, `too_many_requests`, `forbidden`, also when only an administrator may grant the scopes
  */
 export const decideDevice = async (ctx: Context, code: string, approve: boolean): Promise<DeviceRequest | null> => {
   const userId = requireUser(ctx);
@@ -89,7 +89,7 @@ export const decideDevice = async (ctx: Context, code: string, approve: boolean)
     const found = await waiting(db, code).forUpdate().executeTakeFirst();
     if (!found) return null;
     if (approve && !isAdmin && found.scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) {
-      throw forbidden('Only administrators can let an application do that.');
+      throw forbidden('Only administrators can grant these permissions.');
     }
     await db
       .updateTable('oauth_device_grants')
@@ -100,14 +100,14 @@ export const decideDevice = async (ctx: Context, code: string, approve: boolean)
   });
 };
 
-/** What a device hears when it asks: whose tokens it gets, or an error of RFC 8628 §3.5 and RFC 6749 §5.2. */
+/** The result of a poll: the user to issue tokens for, or an error of RFC 8628 §3.5 and RFC 6749 §5.2. */
 export type DevicePoll =
   | { readonly approved: { readonly user_id: number; readonly scopes: readonly string[] } }
   | { readonly error: 'authorization_pending' | 'slow_down' | 'expired_token' | 'access_denied' | 'invalid_grant' };
 
 /**
- * Answers a device that asks for its tokens. Approved is heard once: issue them in the same transaction. Errors are
- * returned, not thrown, as that a device asked too early has to be kept.
+ * Answers a device that polls for its tokens. Approval is returned once, so issue the tokens in the same transaction.
+ * Errors are returned rather than thrown, because the transaction must commit to record an early poll.
  */
 export const pollDevice = async (
   { db }: Tx,
@@ -147,7 +147,7 @@ export const pollDevice = async (
   return { error: grant.early ? 'slow_down' : 'authorization_pending' };
 };
 
-/** Removes requests that ran out a day ago. */
+/** Deletes requests that expired over a day ago. */
 export const removeExpiredDevices = async ({ db }: Pick<Context, 'db'>): Promise<void> => {
   await db.deleteFrom('oauth_device_grants').where('expires_at', '<', sql<string>`now() - interval '1 day'`).execute();
 };
@@ -160,20 +160,23 @@ const waiting = (db: Database, code: string) =>
     .where('state', '=', 'pending')
     .where('expires_at', '>', sql<string>`now()`);
 
-/** A code as it is shown, `BCDF-GHJK`, however it was typed. */
+/** Formats a typed code for display: `BCDF-GHJK`. */
 export const shownCode = (code: string): string => {
   const plain = normalized(code);
   return `${plain.slice(0, CODE_LENGTH / 2)}-${plain.slice(CODE_LENGTH / 2)}`;
 };
 
-/** Lower case, dashes and blanks are how people write. */
+/** Accepts lower case, dashes and spaces, as users type them. */
 const normalized = (code: string): string => code.replace(/[\s\p{Pd}]/gu, '').toUpperCase();
 
 const WINDOW_SECONDS = 300;
 const TRIES_PER_ACCOUNT = 20;
 const TRIES_PER_ADDRESS = 60;
 
-/** 20^8 codes, of which few wait at a time: this many tries come nowhere near one. */
+/**
+ * Limits attempts. There are 20^8 codes and few are pending at a time, so this many attempts are very unlikely to hit
+ * one.
+ */
 const guard = async ({ services, client }: Context, userId: number): Promise<void> => {
   const seconds = WINDOW_SECONDS;
   const guards = [

@@ -5,7 +5,7 @@ import { CLAIMS } from './identity.ts';
 import { DEVICE_GRANT, OAUTH_SCOPES } from './model.ts';
 import { SIGNING_ALGORITHM } from './signing-keys.ts';
 
-/** What clients read to configure themselves (RFC 8414, OpenID Connect Discovery §3). */
+/** Returns the metadata for client configuration (RFC 8414, OpenID Connect Discovery §3). */
 export const providerMetadata = async (ctx: Pick<Context, 'services'>) => ({
   issuer: ctx.services.urls.base,
   authorization_endpoint: webUrl(ctx, 'oauth/authorize'),

@@ -7,21 +7,25 @@ import type { Tx } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { credentialsEnded } from './events.ts';
 
-/** Authorizations that have ended: one by its family, or all of a user, of applications, or of a user for an application. */
+/**
+ * The authorizations that have ended: one by its family, or all of a user, of some applications, or of a user for an
+ * application.
+ */
 export type EndedAuthorizations =
   | { readonly familyId: string }
   | { readonly userId: number; readonly applicationId?: number }
   | { readonly applicationIds: readonly number[] };
 
 /**
- * Ends what was made through authorizations that have ended, where the setting `oauth_grants_end_credentials` says so.
- * Tokens are revoked and applications removed here; other domains follow `oauth_credentials.ended`. The authorizations'
- * own tokens must be revoked or gone before, in the same transaction. Safe to repeat. Returns how many authorizations
- * anything had been made through.
+ * Ends the credentials created through ended authorizations, if the setting `oauth_grants_end_credentials` is on.
+ * Revokes tokens and deletes applications here; other domains follow the event `oauth_credentials.ended`. The caller
+ * must revoke or delete the authorizations' own tokens first, in the same transaction. Idempotent. Returns the number
+ * of authorizations that had created credentials.
  */
 export const endMadeThrough = async (tx: Tx, which: EndedAuthorizations): Promise<number> => {
   if (!(await getSettings(tx)).oauth_grants_end_credentials) return 0;
-  // Waits for anyone who is making something through them: the statements below find it.
+  // Waits for concurrent transactions that create credentials through them, so that the statements below find those
+  // too.
   const { rows } = await sql<{ id: string; user_id: number; application_id: number | null }>`
     update credential_origins set ended_at = now() where ${matching(which)} and ended_at is null
     returning id, user_id, application_id`.execute(tx.db);
@@ -47,10 +51,10 @@ export const endMadeThrough = async (tx: Tx, which: EndedAuthorizations): Promis
   return rows.length;
 };
 
-/** Removes applications with their codes and tokens, and ends what was made through them. */
+/** Deletes applications with their codes and tokens, and ends the credentials created through them. */
 export const removeApplications = async (tx: Tx, ids: readonly number[]): Promise<void> => {
   if (ids.length === 0) return;
-  // First, as whoever makes something through a token locks it first.
+  // Comes first, in the same lock order as the code that creates credentials through a token.
   await tx.db
     .updateTable('oauth_access_tokens')
     .set({ revoked_at: sql`now()` })
@@ -70,7 +74,7 @@ const matching = (which: EndedAuthorizations): RawBuilder<boolean> => {
     : sql`user_id = ${userId} and application_id = ${applicationId}`;
 };
 
-/** Ends what was made through authorizations of people, and of applications of people, whose accounts are gone. */
+/** Ends the credentials created through authorizations of deleted users, or through their applications. */
 export const endOfRemovedAccounts = defineFollower({
   name: 'oauth.credentials',
   payloads: false,

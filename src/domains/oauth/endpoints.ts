@@ -19,13 +19,13 @@ interface Dependencies {
   contextOf(request: FastifyRequest, credential?: Credential): Promise<Context>;
 }
 
-/** What applications call themselves: theirs are the forms and errors of OAuth, not those of the API. */
+/** Mounts the endpoints that applications call. They use the forms and errors of OAuth, not those of the API. */
 export const mountOAuth = (fastify: FastifyInstance, { services, contextOf }: Dependencies): void => {
   registerBodies(fastify);
   fastify.setErrorHandler((error, request, reply) => {
     if (sendProblem(reply, error)) services.log.error({ err: error, request_id: request.id }, 'request failed');
   });
-  /** The caller is an application, which says so in its own way: no user, whatever cookie or token came along. */
+  /** The caller is an application that authenticates by the protocol, so cookies and tokens are ignored. */
   const byApplication = (request: FastifyRequest) => contextOf(request, { kind: 'none' });
 
   answerPreflight(fastify, '/oauth/token', ['POST']);
@@ -84,7 +84,7 @@ export const mountOAuth = (fastify: FastifyInstance, { services, contextOf }: De
   );
 };
 
-/** The token that a request is about: in the header, in the body of a form, or where the setting allows it in the query. */
+/** Returns the token in question: from the header, from a form body or, if the setting allows it, from the query. */
 const bearerOf = async (services: Services, request: FastifyRequest): Promise<string> => {
   const query = readQuery(request.raw.url ?? '');
   const { token_in_query_enabled: queryCounts } = await getSettings({ services });
@@ -101,5 +101,5 @@ const NOTHING: Parameters = new Map();
 
 const bodyOf = ({ body }: FastifyRequest): Parameters => (isParameters(body) ? body : NOTHING);
 
-/** The only thing that the parsers of this scope make. */
+/** The only body type that the parsers of this scope produce. */
 const isParameters = (body: unknown): body is Parameters => body instanceof Map;

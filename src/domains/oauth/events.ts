@@ -12,25 +12,25 @@ const authorization = z.object({
 export const applicationCreated = defineEvent('oauth_application.created', applicationPayload);
 export const applicationUpdated = defineEvent('oauth_application.updated', applicationPayload);
 
-/** A user let an application in: it got its first tokens. Refreshing them is no event. */
+/** A user authorised an application, and it got its first tokens. A refresh emits no event. */
 export const authorizationCreated = defineEvent('oauth_authorization.created', authorization);
 
-/** By the user, by the application itself, or because a code or refresh token was used twice. */
+/** Revoked by the user, by the application itself, or because a code or refresh token was used twice. */
 export const authorizationRevoked = defineEvent(
   'oauth_authorization.revoked',
   authorization.omit({ scopes: true }).extend({ reason: z.enum(['user', 'application', 'reuse']) }),
 );
 
 /**
- * What was made through an authorization has ended with it, or is about to: tokens are revoked, applications removed,
- * runners' tokens expired, hooks disabled.
+ * The credentials created through an authorization have ended with it, or are about to: tokens are revoked,
+ * applications deleted, runner tokens expired, webhooks disabled.
  */
 export const credentialsEnded = defineEvent(
   'oauth_credentials.ended',
   z.object({
-    /** The `origin_id` of what ends. */
+    /** The `origin_id` of the credentials. */
     origin_id: z.string(),
-    /** Who had let the application in. */
+    /** The user who authorised the application. */
     user_id: z.number(),
     application_id: z.number().nullable(),
   }),

@@ -14,9 +14,9 @@ import { invalidGrant, invalidScope, OAuthError } from './protocol-error.ts';
 import { issueTokens, lockAuthorization, revokeFamily, type TokenResponse } from './tokens.ts';
 
 /**
- * Redeems a code (RFC 6749 §4.1.3): once, within ten minutes, by the application that it was made for, with the redirect
- * URI and the verifier of the request. A code that comes a second time has been stolen, now or then: all that came of it
- * is revoked.
+ * Redeems a code (RFC 6749 §4.1.3). This works once, within ten minutes, for the application that it was issued to,
+ * with the redirect URI and verifier of the request. A code that is used twice was stolen, so all tokens issued from it
+ * are revoked.
  *
  * @throws OAuthError `invalid_grant`
  */
@@ -29,7 +29,7 @@ export const redeemCode = async (
     verifier,
   }: { readonly code: string; readonly redirectUri: string; readonly verifier: string | null },
 ): Promise<TokenResponse> => {
-  // Refused is returned, not thrown, so that what was revoked stays so.
+  // A refusal is returned rather than thrown, so that the revocation commits.
   const tokens = await ctx.transaction(async (tx): Promise<TokenResponse | null> => {
     const found = await findGrant(tx, code);
     if (!found || found.application_id !== application.id) return null;
@@ -64,12 +64,12 @@ export const redeemCode = async (
 };
 
 /**
- * Exchanges a refresh token for a new pair (RFC 6749 §6); the old pair dies. One that was exchanged before has been
- * stolen, now or then: the whole family is revoked. Of two exchanges at the same moment one wins, and the other is
- * refused without harm, as a client in trouble with its network does that to itself.
+ * Exchanges a refresh token for a new pair and revokes the old pair (RFC 6749 §6). A token that was already exchanged
+ * was stolen, so the whole family is revoked. If two exchanges race, one wins. The other is refused without revocation,
+ * because a client that retries after a network error does the same.
  *
- * An application without a secret may show the verifier of its first request again, and has to where the setting
- * `oauth_refresh_requires_code_verifier` says so. A wrong one is refused in any case.
+ * A public client may send the verifier of its authorization request again, and must do so when the setting
+ * `oauth_refresh_requires_code_verifier` is on. A wrong verifier is always refused.
  *
  * @throws OAuthError `invalid_grant`, `invalid_scope`
  */
@@ -101,7 +101,7 @@ export const refreshTokens = async (
     if (!scopes) throw invalidScope();
     await tx.db
       .updateTable('oauth_access_tokens')
-      // Not now(), which is when this transaction began: whoever began before this moment came at the same time.
+      // now() is the start of this transaction. Exchanges that started before the current moment count as concurrent.
       .set({ refreshed_at: sql`clock_timestamp()`, revoked_at: sql`clock_timestamp()` })
       .where('id', '=', old.id)
       .execute();
@@ -120,15 +120,17 @@ export const refreshTokens = async (
   return tokens;
 };
 
-/** Whether the password grant is open: by its own setting, and as long as git takes passwords (specification 2 §4.2). */
+/**
+ * Whether the password grant is enabled: by its own setting, and while git accepts passwords (specification 2 §4.2).
+ */
 export const isPasswordGrantOpen = async (ctx: Pick<Context, 'services'>): Promise<boolean> => {
   const settings = await getSettings(ctx);
   return settings.oauth_password_grant_enabled && settings.password_authentication_enabled_for_git;
 };
 
 /**
- * Exchanges a user's name and password for an access token (RFC 6749 §4.3), for an application or for nobody in
- * particular. Guarded as signing in is; users with a second factor cannot, as it could not be asked for.
+ * Exchanges a user's name and password for an access token (RFC 6749 §4.3), with or without a client. Rate-limited like
+ * sign-in. Refuses users with a second factor, because this grant cannot ask for it.
  *
  * @throws OAuthError `unsupported_grant_type`, `invalid_grant`, `invalid_scope`; `too_many_requests`
  */
@@ -148,7 +150,7 @@ export const grantByPassword = async (
       throw error;
     },
   );
-  // The same words as for a wrong password: or this would tell that it was right.
+  // The same message as for a wrong password, so that it does not confirm the password.
   if (account.two_factor_enabled || account.password_change_required) throw invalidGrant();
   if (!account.is_admin && scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) throw invalidScope();
   return ctx.transaction((tx) =>
@@ -156,7 +158,7 @@ export const grantByPassword = async (
   );
 };
 
-/** Answers a device that asks whether its user has let it in (RFC 8628 §3.4). @throws OAuthError as there */
+/** Answers a device that polls for the user's decision (RFC 8628 §3.4). @throws OAuthError as described there */
 export const grantToDevice = async (
   ctx: Context,
   application: ApplicationRow,
@@ -188,8 +190,8 @@ export const unsupportedGrant = () =>
 
 const DEVICE_ERRORS = {
   authorization_pending: 'The user has not answered yet.',
-  slow_down: 'The device asks too often.',
-  expired_token: 'The device code has expired; begin anew.',
+  slow_down: 'The device polls too often.',
+  expired_token: 'The device code has expired. Start again.',
   access_denied: 'The resource owner or authorization server denied the request.',
   invalid_grant: invalidGrant().message,
 } as const;

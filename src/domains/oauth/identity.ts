@@ -6,20 +6,20 @@ import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { SIGNING_ALGORITHM, signingKey } from './signing-keys.ts';
 
-/** What an id token is made of besides its user. */
+/** The contents of an id token besides its user. */
 export interface IdTokenInput {
   readonly userId: number;
-  /** The application, by its `client_id`. */
+  /** The application's `client_id`. */
   readonly clientId: string;
   readonly accessToken: string;
-  /** Seconds. */
+  /** In seconds. */
   readonly expiresIn: number;
   readonly nonce: string | null;
-  /** Unix time at which the user last proved who he is, where that is known. */
+  /** Unix time of the user's last authentication, if known. */
   readonly authTime: number | null;
 }
 
-/** An id token (OpenID Connect Core §2), signed with the newest key. */
+/** Returns an id token (OpenID Connect Core §2), signed with the newest key. */
 export const makeIdToken = async (ctx: Context, input: IdTokenInput): Promise<string> => {
   const { kid, key } = await signingKey(ctx);
   const issuedAt = Math.floor(ctx.clock.now().getTime() / 1000);
@@ -38,7 +38,7 @@ export const makeIdToken = async (ctx: Context, input: IdTokenInput): Promise<st
     .sign(key);
 };
 
-/** Every claim that userinfo may tell, for discovery. */
+/** Every claim that userinfo can return, for discovery. */
 export const CLAIMS = [
   'sub',
   'name',
@@ -56,7 +56,9 @@ export const CLAIMS = [
 
 export type Claims = Readonly<Partial<Record<(typeof CLAIMS)[number], unknown>> & { readonly sub: string }>;
 
-/** What the scopes tell of the user (OpenID Connect Core §5.1, §5.4), and the full paths of his groups. */
+/**
+ * Returns the claims that the scopes allow (OpenID Connect Core §5.1, §5.4), and the full paths of the user's groups.
+ */
 export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet<string>): Promise<Claims> => {
   const user = await getUser(ctx, userId);
   const picture = avatarUrl(ctx, user);
@@ -68,7 +70,7 @@ export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet
           nickname: user.username,
           preferred_username: user.username,
           profile: userWebUrl(ctx, user),
-          // What is not known is left out, not null (§5.3.2).
+          // Unknown claims are omitted, not null (§5.3.2).
           ...(picture === null ? {} : { picture }),
           ...(user.website_url ? { website: user.website_url } : {}),
           ...(user.timezone ? { zoneinfo: user.timezone } : {}),
@@ -80,11 +82,11 @@ export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet
   };
 };
 
-/** The left half of the digest by the algorithm that signs (§3.1.3.6). */
+/** The left half of the SHA-256 digest, which is the hash of the signing algorithm (§3.1.3.6). */
 const halfHash = (text: string): string =>
   createHash('sha256').update(text, 'ascii').digest().subarray(0, 16).toString('base64url');
 
-/** The groups that the user is a member of, by himself or from above. */
+/** Returns the groups that the user is a direct or inherited member of. */
 const groupPaths = async ({ db }: Context, userId: number): Promise<string[]> => {
   const { rows } = await sql<{ full_path: string }>`
     select distinct n.full_path from namespace_access a join namespaces n on n.id = a.namespace_id

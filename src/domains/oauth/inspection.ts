@@ -5,11 +5,11 @@ import type { ApplicationRow } from './applications.ts';
 import { invalidClient, OAuthError } from './protocol-error.ts';
 import { lockAuthorization, revokeFamily } from './tokens.ts';
 
-/** What `/oauth/token/info` tells (specification 2 §2.3), the deprecated aliases included. */
+/** The body of `/oauth/token/info` (specification 2 §2.3), including deprecated aliases. */
 export interface TokenInfo {
   readonly resource_owner_id: number;
   readonly scope: readonly string[];
-  /** Seconds that are left; null for a token that does not expire. */
+  /** Seconds until expiry. Null for a token that does not expire. */
   readonly expires_in: number | null;
   readonly application: { readonly uid: string | null };
   /** Unix time. */
@@ -18,7 +18,7 @@ export interface TokenInfo {
   readonly expires_in_seconds: number | null;
 }
 
-/** What an access token is good for. @throws OAuthError `invalid_token` for one that is unknown or does not count any more */
+/** Describes an access token. @throws OAuthError `invalid_token` when it is unknown or no longer active */
 export const tokenInfo = async (ctx: Pick<Context, 'db'>, value: string): Promise<TokenInfo> => {
   const token = await findToken(ctx, value);
   if (token?.kind !== 'access' || !token.living) throw new OAuthError('invalid_token', 'The access token is invalid');
@@ -42,24 +42,24 @@ export type Introspection =
       readonly username: string;
       readonly sub: string;
       readonly iss: string;
-      /** Unix time, as `exp`. */
+      /** Unix time, like `exp`. */
       readonly iat: number;
-      /** Of an access token; a refresh token has none. */
+      /** Only for access tokens; refresh tokens have none. */
       readonly token_type?: 'bearer';
       readonly exp?: number;
     };
 
 /**
- * What an application may know of a token (RFC 7662): of its own everything, of any other that it is not active.
+ * Describes a token to an application (RFC 7662). Tokens of other applications are reported as inactive.
  *
- * @throws OAuthError `invalid_client` for an application that has shown no secret
+ * @throws OAuthError `invalid_client` for a public client
  */
 export const introspect = async (
   ctx: Pick<Context, 'db' | 'services'>,
   application: ApplicationRow,
   value: string,
 ): Promise<Introspection> => {
-  // Otherwise whoever knows an id could find out about tokens (§2.1).
+  // Otherwise anyone who knows a client id could probe tokens (§2.1).
   if (!application.confidential) throw invalidClient();
   const token = await findToken(ctx, value);
   if (!token?.living || token.application_id !== application.id) return { active: false };
@@ -81,10 +81,10 @@ export const introspect = async (
 };
 
 /**
- * Revokes a token with its pair (RFC 7009). One that is unknown, or dead, is no error. Without a client only tokens that
- * belong to none can be revoked.
+ * Revokes a token with its pair (RFC 7009). Unknown and inactive tokens are not an error. Without a client, only tokens
+ * without an application can be revoked.
  *
- * @throws OAuthError `unauthorized_client` for another's token, `invalid_client` where a client is needed
+ * @throws OAuthError `unauthorized_client` for another application's token, `invalid_client` when a client is required
  */
 export const revokeByClient = (ctx: Context, application: ApplicationRow | null, value: string): Promise<void> =>
   ctx.transaction(async (tx) => {
@@ -106,7 +106,7 @@ interface FoundToken {
   readonly username: string;
   readonly scopes: string[];
   readonly family_id: string;
-  /** Neither revoked nor, as an access token, expired, and its user's account is open. */
+  /** Whether it is neither revoked nor expired (as an access token), and the user's account is open. */
   readonly living: boolean;
   readonly created_at: number;
   readonly expires_at: number;

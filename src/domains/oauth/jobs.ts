@@ -8,8 +8,8 @@ import { removeReplacedKeys } from './signing-keys.ts';
 const BATCH = 2_000;
 
 /**
- * The job `oauth.sweep`: forgets codes, devices' requests and tokens that nothing can come of any more. They are kept for
- * a while, so that one that comes a second time is known for what it is and revokes its family.
+ * The job `oauth.sweep`: deletes codes, device requests and tokens that can no longer be used. They are kept for a
+ * while, so that a reused one is recognised and its family revoked.
  */
 export const sweepOAuth = defineJob({
   name: 'oauth.sweep',
@@ -24,7 +24,7 @@ export const sweepOAuth = defineJob({
   },
 });
 
-/** In small steps, each its own transaction: nobody who signs in waits for it. */
+/** Runs in small steps, each with its own transaction, so that sign-ins do not wait. */
 const repeat = async (ctx: Context, step: () => Promise<number>): Promise<void> => {
   do ctx.signal.throwIfAborted();
   while ((await step()) >= BATCH);

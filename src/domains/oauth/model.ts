@@ -1,16 +1,16 @@
 import { TOKEN_SCOPES } from '#domains/tokens/model.ts';
 
-/** What an application may ask for: what a personal access token opens, and who the user is (OpenID Connect). */
+/** The scopes of applications: those of personal access tokens, and those of OpenID Connect. */
 export const OAUTH_SCOPES = [...TOKEN_SCOPES, 'openid', 'profile', 'email'] as const;
 
-/** What is asked for when a request names no scope. */
+/** The scope of a request that names none. */
 const DEFAULT_SCOPE = 'api';
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
 /**
- * The scopes that a request asks for, space-separated as it sends them, or null where it asks for one that `available`
- * does not hold. Without any it is `api`, or what there is where that is not among it.
+ * Returns the requested scopes (space-separated in the request), or null when one is not in `available`. A request
+ * without scopes gets `api`, or everything in `available` if `api` is not among it.
  */
 export const requestedScopes = (
   sent: string | null | undefined,

@@ -8,6 +8,6 @@ const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
 
 export const isCodeChallenge = (text: string): boolean => CHALLENGE.test(text);
 
-/** Whether the verifier is well formed and the one that the challenge was made of. */
+/** Whether the verifier is well formed and matches the challenge. */
 export const verifies = (verifier: string, challenge: string): boolean =>
   VERIFIER.test(verifier) && sameSecret(createHash('sha256').update(verifier).digest('base64url'), challenge);

@@ -20,7 +20,7 @@ export type OAuthErrorCode =
   | 'temporarily_unavailable'
   | 'too_many_requests';
 
-/** An error in the terms of the protocol (RFC 6749 §4.1.2.1, §5.2; RFC 6750 §3.1; RFC 8628 §3.5; OpenID Connect §3.1.2.6). */
+/** An error of the protocol (RFC 6749 §4.1.2.1, §5.2; RFC 6750 §3.1; RFC 8628 §3.5; OpenID Connect §3.1.2.6). */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError';
   readonly code: OAuthErrorCode;

@@ -1,6 +1,6 @@
 const MAX_LENGTH = 2_000;
 
-/** Schemes that run or show what stands in the URI, or that lead to no application. */
+/** Schemes that execute or display the content of the URI, or that lead to no application. */
 const REFUSED_SCHEMES: ReadonlySet<string> = new Set([
   'about:',
   'blob:',
@@ -23,9 +23,10 @@ const REFUSED_SCHEMES: ReadonlySet<string> = new Set([
 const LOOPBACK = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::(\d{1,5}))?((?:[/?].*)?)$/;
 
 /**
- * What is wrong with a redirect URI that somebody wants to register, as the rest of a sentence, or null: absolute, no
- * fragment, no user, no wildcard; plain http for loopback, and elsewhere only where `plainHttp` allows it; a scheme of
- * its own for a native application (RFC 8252 §7.1), but none that runs what it carries.
+ * Returns the problem with a redirect URI that is to be registered, as the rest of a sentence, or null. The URI must be
+ * absolute, without fragment, user or wildcard. Plain http is allowed for loopback, and elsewhere only with
+ * `plainHttp`. Native applications can use their own scheme (RFC 8252 §7.1), except for those that execute their
+ * content.
  */
 export const redirectUriProblem = (uri: string, { plainHttp }: { readonly plainHttp: boolean }): string | null => {
   if (uri.length > MAX_LENGTH) return `is too long (maximum is ${MAX_LENGTH} characters)`;
@@ -36,7 +37,7 @@ export const redirectUriProblem = (uri: string, { plainHttp }: { readonly plainH
   if (!url) return 'must be an absolute URI';
   if (REFUSED_SCHEMES.has(url.protocol)) return 'has a forbidden scheme';
   if (url.protocol === 'https:' || url.protocol === 'http:') {
-    // As a browser reads it there would be a user before the @, or a host where none is written.
+    // A browser would read a user before the @, or a host that is not written out.
     if (url.username !== '' || url.password !== '' || !uri.startsWith(`${url.protocol}//${url.host}`)) {
       return /^https?:\/\/[^/?]*@/i.test(uri) ? 'cannot contain a user' : 'must be an absolute URI';
     }
@@ -47,8 +48,8 @@ export const redirectUriProblem = (uri: string, { plainHttp }: { readonly plainH
 };
 
 /**
- * Whether the URI of a request is one of those registered: the same characters, except that an address of the machine
- * itself may have any port (RFC 8252 §7.3), as native applications are given theirs when they start.
+ * Whether the requested URI is registered. It must match exactly, except that a loopback address may have any port (RFC
+ * 8252 §7.3), because native applications get theirs at start.
  */
 export const isRegistered = (registered: readonly string[], sent: string): boolean =>
   registered.includes(sent) || registered.some((each) => isSameButPort(each, sent));
@@ -59,7 +60,7 @@ const isSameButPort = (registered: string, sent: string): boolean => {
   return origin !== undefined && origin === sentOrigin && rest === sentRest && Number(port ?? 0) <= 65_535;
 };
 
-/** The URI with parameters added; whatever it has stays as it is, to the letter. */
+/** Returns the URI with the parameters added. The existing part stays byte for byte the same. */
 export const withParameters = (uri: string, parameters: Readonly<Record<string, string | null>>): string => {
   const added = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) if (value !== null) added.set(name, value);

@@ -6,7 +6,7 @@ import type { Context, Services, Tx } from '#platform/context.ts';
 import { decrypt, encrypt } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 
-/** The one algorithm that every client of OpenID Connect knows. */
+/** The algorithm that every OpenID Connect client must support. */
 export const SIGNING_ALGORITHM = 'RS256';
 
 export interface SigningKey {
@@ -21,20 +21,20 @@ export type PublicJwk = z.output<typeof publicJwk> & {
   readonly alg: typeof SIGNING_ALGORITHM;
 };
 
-/** The key that signs: the newest. The first one is made when it is needed. */
+/** Returns the key that signs: the newest one. Creates the first one on demand. */
 export const signingKey = async (ctx: Context): Promise<SigningKey> => {
   const stored = (await newestKey(ctx)) ?? (await ctx.transaction((tx) => makeKey(tx, { unlessThere: true })));
   const known = opened.get(ctx.services);
   if (known?.kid === stored.kid) return known;
   const jwk = z.record(z.string(), z.unknown()).parse(JSON.parse(decrypt(ctx.services.secretKey, stored.private_jwk)));
   const key = await importJWK(jwk, SIGNING_ALGORITHM);
-  if (key instanceof Uint8Array) throw new Error(`the signing key ${stored.kid} is not a key pair`);
+  if (key instanceof Uint8Array) throw new Error(`The signing key ${stored.kid} is not a key pair`);
   const fresh = { kid: stored.kid, key };
   opened.set(ctx.services, fresh);
   return fresh;
 };
 
-/** The public keys with which id tokens are verified, newest first. */
+/** Returns the public keys that verify id tokens, newest first. */
 export const publicKeys = async (ctx: Context): Promise<readonly PublicJwk[]> => {
   const read = () =>
     ctx.db.selectFrom('oauth_signing_keys').select(['kid', 'public_jwk']).orderBy('id', 'desc').execute();
@@ -52,8 +52,8 @@ export const publicKeys = async (ctx: Context): Promise<readonly PublicJwk[]> =>
 };
 
 /**
- * Has id tokens signed by another key from now on. The old one is shown for a day more, so that what it signed can still
- * be verified. Returns the new key's id.
+ * Replaces the key that signs id tokens. The old public key stays published for a day, so that tokens it signed can be
+ * verified. Returns the new key's id.
  *
  * @throws `unauthenticated`, `forbidden`
  */
@@ -63,7 +63,7 @@ export const rotateSigningKey = async (ctx: Context): Promise<string> => {
   return kid;
 };
 
-/** Removes keys that another one replaced more than a day ago: the tokens that they signed have run out. */
+/** Deletes keys that were replaced more than a day ago. The tokens they signed have expired. */
 export const removeReplacedKeys = async ({ db }: Pick<Context, 'db'>): Promise<void> => {
   await sql`
     delete from oauth_signing_keys k
@@ -71,7 +71,7 @@ export const removeReplacedKeys = async ({ db }: Pick<Context, 'db'>): Promise<v
       where newer.id > k.id and newer.created_at < now() - interval '1 day')`.execute(db);
 };
 
-/** The private key of this process's last look, as opening it takes longer than signing. */
+/** Cache of this process's decrypted private key, because decryption takes longer than signing. */
 const opened = new WeakMap<Services, SigningKey>();
 
 interface StoredKey {
@@ -87,7 +87,7 @@ const newestKey = async ({ db }: Pick<Context, 'db'>): Promise<StoredKey | null>
     .limit(1)
     .executeTakeFirst()) ?? null;
 
-/** One process at a time: whoever waited finds the key of the other. */
+/** One process at a time creates a key. The others then find it. */
 const makeKey = async (tx: Tx, { unlessThere }: { readonly unlessThere: boolean }): Promise<StoredKey> => {
   await sql`select pg_advisory_xact_lock(hashtextextended('oauth_signing_keys', 0))`.execute(tx.db);
   const there = unlessThere ? await newestKey(tx) : null;

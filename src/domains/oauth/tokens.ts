@@ -9,29 +9,29 @@ import { type ApplicationRow, applicationsByIds } from './applications.ts';
 import { endMadeThrough } from './ending.ts';
 import { authorizationCreated, authorizationRevoked } from './events.ts';
 
-/** What a grant of tokens rests on. */
+/** The input for issuing tokens. */
 export interface Issue {
-  /** Null: the password grant without a client. */
+  /** Null for the password grant without a client. */
   readonly applicationId: number | null;
   readonly userId: number;
   readonly scopes: readonly string[];
-  /** With a refresh token. The device flow and the password grant have none (specification 2 §2.3). */
+  /** Whether to issue a refresh token. The device flow and the password grant issue none (specification 2 §2.3). */
   readonly refreshable: boolean;
-  /** Tokens of one authorization share it and are revoked together; a new one begins when absent. */
+  /** Shared by all tokens of one authorization, which are revoked together. A new family starts when absent. */
   readonly familyId?: string;
   readonly codeChallenge?: string | null;
   readonly redirectUri?: string | null;
-  /** They take the place of others of the family: no new authorization. */
+  /** Whether the tokens replace earlier ones of the family, so that this is not a new authorization. */
   readonly refreshed?: boolean;
   /** `Bearer` for the device flow, `bearer` elsewhere. */
   readonly tokenType?: 'bearer' | 'Bearer';
 }
 
-/** The answer of the token endpoint (specification 2 §2.3). The values are told once. */
+/** The response of the token endpoint (specification 2 §2.3). The token values are returned only here. */
 export interface TokenResponse {
   readonly access_token: string;
   readonly token_type: 'bearer' | 'Bearer';
-  /** Seconds. */
+  /** In seconds. */
   readonly expires_in: number;
   readonly refresh_token?: string;
   readonly scope: string;
@@ -40,7 +40,7 @@ export interface TokenResponse {
   readonly id_token?: string;
 }
 
-/** Makes an access token, with a refresh token where asked for. In the transaction that uses up what they are given for. */
+/** Issues an access token, and a refresh token if requested. Call it in the transaction that uses up the grant. */
 export const issueTokens = async (tx: Tx, issue: Issue): Promise<TokenResponse> => {
   const { oauth_access_token_lifetime: expires_in } = await getSettings(tx);
   const access_token = randomToken(43);
@@ -77,8 +77,8 @@ export const issueTokens = async (tx: Tx, issue: Issue): Promise<TokenResponse> 
 };
 
 /**
- * Whatever turns one credential of an application and user into another, or revokes them, does so one after the other:
- * nothing is issued from what is just being revoked.
+ * Locks the credentials of an application and user until the transaction ends. Every exchange and revocation takes this
+ * lock, so that no token is issued from a credential that is being revoked.
  */
 export const lockAuthorization = async (
   { db }: Tx,
@@ -88,7 +88,10 @@ export const lockAuthorization = async (
   await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(db);
 };
 
-/** Revokes whatever is left of one authorization, under its lock, and ends what was made through it. Says nothing where all was dead. */
+/**
+ * Revokes the remaining tokens of an authorization under its lock, and ends the credentials created through it. Emits
+ * no event when none was active.
+ */
 export const revokeFamily = async (tx: Tx, familyId: string, reason: 'application' | 'reuse'): Promise<void> => {
   const [revoked] = await tx.db
     .updateTable('oauth_access_tokens')
@@ -106,21 +109,21 @@ export const revokeFamily = async (tx: Tx, familyId: string, reason: 'applicatio
   await endMadeThrough(tx, { familyId });
 };
 
-/** An application that a user has let in. */
+/** An application that a user has authorised. */
 export interface AuthorizedApplication {
   readonly application: ApplicationRow;
-  /** All that its living tokens open together. */
+  /** The scopes of all its active tokens. */
   readonly scopes: readonly string[];
-  /** Of the first of them. */
+  /** When the user first authorised it. */
   readonly created_at: string;
   readonly last_used_at: string | null;
-  /** How much it made that still counts: tokens, applications, runners, hooks. */
+  /** The number of active credentials that it created: tokens, applications, runners, webhooks. */
   readonly credentials: number;
 }
 
 /**
- * The applications that the caller can shut out, newest first: those that can call on the caller's behalf, and those
- * whose tokens have run out but not what they made. @throws `unauthenticated`
+ * Returns the applications whose access the caller can revoke, newest first: those with active tokens, and those whose
+ * tokens have expired but whose created credentials are still active. @throws `unauthenticated`
  */
 export const authorizedApplications = async (ctx: Context): Promise<readonly AuthorizedApplication[]> => {
   const userId = requireUser(ctx);
@@ -162,10 +165,10 @@ export const authorizedApplications = async (ctx: Context): Promise<readonly Aut
 };
 
 /**
- * Shuts out an application that the caller had let in: revokes every token and code that it has of the caller, and ends
- * what it made where the setting `oauth_grants_end_credentials` says so.
+ * Revokes an application's access to the caller's account: all its tokens and codes. Ends the credentials it created,
+ * if the setting `oauth_grants_end_credentials` is on.
  *
- * @throws `unauthenticated`, `not_found` (Application) where he never did
+ * @throws `unauthenticated`, `not_found` (Application) when there is no authorization
  */
 export const revokeAuthorization = (ctx: Context, applicationId: number): Promise<void> =>
   ctx.transaction(async (tx) => {
@@ -179,7 +182,7 @@ export const revokeAuthorization = (ctx: Context, applicationId: number): Promis
       .where('revoked_at', 'is', null)
       .returning('id')
       .execute();
-    // Codes, and answers to devices, that have not become tokens yet.
+    // Also ends codes and device approvals that have not been exchanged yet.
     await tx.db
       .updateTable('oauth_grants')
       .set({ used_at: sql`now()` })
@@ -200,7 +203,7 @@ export const revokeAuthorization = (ctx: Context, applicationId: number): Promis
     });
   });
 
-/** Whether the user has let the application in, with all of these scopes, and that still holds. */
+/** Whether the user has an active authorization for the application with all of these scopes. */
 export const isAuthorized = async (
   { db }: Pick<Context, 'db'>,
   { applicationId, userId, scopes }: { applicationId: number; userId: number; scopes: readonly string[] },
@@ -212,7 +215,7 @@ export const isAuthorized = async (
   return rows.length > 0;
 };
 
-/** Not revoked, and either valid or still good for a refresh. */
+/** Not revoked, and either unexpired or refreshable. */
 const isLiving = (table: 't' | 'o') =>
   sql`${sql.ref(`${table}.revoked_at`)} is null
     and (${sql.ref(`${table}.refresh_digest`)} is not null or ${sql.ref(`${table}.expires_at`)} > now())`;

@@ -3,7 +3,7 @@ import { DomainError } from '#platform/errors.ts';
 import { answerError } from '#rest/errors.ts';
 import { OAuthError, type OAuthErrorCode } from '../protocol-error.ts';
 
-/** Sends JSON that no cache may keep: it holds a secret, or tells of one. */
+/** Sends JSON that must not be cached, because it contains a secret or describes one. */
 export const sendPrivate = (reply: FastifyReply, status: number, body: unknown): FastifyReply =>
   reply
     .code(status)
@@ -13,7 +13,7 @@ export const sendPrivate = (reply: FastifyReply, status: number, body: unknown):
     .type('application/json')
     .send(Buffer.from(JSON.stringify(body)));
 
-/** Sends a document that is the same for everybody. */
+/** Sends a document that is the same for every caller. */
 export const sendPublic = (reply: FastifyReply, body: unknown): FastifyReply =>
   reply
     .code(200)
@@ -22,7 +22,10 @@ export const sendPublic = (reply: FastifyReply, body: unknown): FastifyReply =>
     .type('application/json')
     .send(Buffer.from(JSON.stringify(body)));
 
-/** Sends `error` and `error_description` (RFC 6749 §5.2). True for an error that nobody foresaw: to be logged. */
+/**
+ * Sends `error` and `error_description` (RFC 6749 §5.2). Returns true for an unexpected error, which the caller must
+ * log.
+ */
 export const sendProblem = (reply: FastifyReply, error: unknown): boolean => {
   const problem = problemOf(error);
   for (const [name, value] of Object.entries(problem.headers ?? {})) reply.header(name, value);

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { invalidRequest } from '../protocol-error.ts';
 import { sendProblem } from './answers.ts';
 
-/** What scripts of other origins may send besides what a form could (Fetch §2.2.2 lists those). */
+/** The request headers that scripts of other origins may send beyond the CORS-safelisted ones (Fetch §2.2.2). */
 const HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'accept-language',
@@ -14,15 +14,15 @@ const SHOWN_HEADERS = 'Authorization, Content-Type, Accept, Accept-Language, Con
 const MAX_AGE_SECONDS = 600;
 
 /**
- * Lets scripts of every origin read the answers of a path. Cookies count for nothing there, so that nobody acts in
- * another's name.
+ * Lets scripts of every origin read the responses of a path. These paths ignore cookies, so no script can act as the
+ * user.
  */
 export const allowOrigins = async (_request: FastifyRequest, reply: FastifyReply): Promise<void> => {
   reply.header('Access-Control-Allow-Origin', '*');
   reply.header('Access-Control-Expose-Headers', 'WWW-Authenticate, Retry-After, X-Request-Id');
 };
 
-/** Answers the preflight of a path: yes to its methods and the headers above, and a refusal to everything else. */
+/** Answers preflight requests for a path: allows its methods and the headers above, and refuses everything else. */
 export const answerPreflight = (fastify: FastifyInstance, url: string, methods: readonly string[]): void => {
   fastify.options(url, async ({ headers }, reply) => {
     const asked = (headers['access-control-request-headers'] ?? '')

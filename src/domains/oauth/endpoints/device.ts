@@ -7,7 +7,7 @@ import { requestedScopes } from '../model.ts';
 import { invalidScope } from '../protocol-error.ts';
 import { type Parameters, readClient } from './parameters.ts';
 
-/** Where a device begins (RFC 8628 §3.1): what it polls with, and what its user types where. */
+/** The device authorization endpoint (RFC 8628 §3.1). */
 export const authorizeDevice = async (
   ctx: Context,
   headers: IncomingHttpHeaders,

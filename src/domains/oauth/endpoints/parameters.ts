@@ -3,12 +3,12 @@ import type { FastifyInstance } from 'fastify';
 import type { ClientCredentials } from '../client-authentication.ts';
 import { invalidClient, invalidRequest } from '../protocol-error.ts';
 
-/** The parameters of a request, by name. Empty ones are left out, as the protocol wants it (RFC 6749 §3.2). */
+/** The parameters of a request, by name. Empty ones count as absent (RFC 6749 §3.2). */
 export type Parameters = ReadonlyMap<string, string>;
 
 const MAX_BODY_BYTES = 64 * 1024;
 
-/** Teaches a scope the bodies of OAuth: forms, and JSON for clients that send it. */
+/** Registers the body parsers of OAuth: forms, and JSON for clients that send it. */
 export const registerBodies = (scope: FastifyInstance): void => {
   scope.removeAllContentTypeParsers();
   const options = { parseAs: 'string', bodyLimit: MAX_BODY_BYTES } as const;
@@ -18,11 +18,11 @@ export const registerBodies = (scope: FastifyInstance): void => {
   scope.addContentTypeParser('application/json', options, async (_request: unknown, text: string) => readJson(text));
   scope.addContentTypeParser('*', (request, _payload, done) => {
     if (request.headers['content-length'] === '0') done(null, undefined);
-    else done(invalidRequest('The body has to be a form (application/x-www-form-urlencoded).'));
+    else done(invalidRequest('The body must be a form (application/x-www-form-urlencoded).'));
   });
 };
 
-/** @throws OAuthError `invalid_request` for a parameter that comes twice */
+/** Parses form parameters. @throws OAuthError `invalid_request` for a repeated parameter */
 const readForm = (text: string): Parameters => {
   const parameters = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(text)) {
@@ -33,31 +33,31 @@ const readForm = (text: string): Parameters => {
   return parameters;
 };
 
-/** The query of a request's URL. @throws as `readForm` */
+/** Parses the query of a request URL. @throws as `readForm` */
 export const readQuery = (url: string): Parameters => {
   const mark = url.indexOf('?');
   return readForm(mark < 0 ? '' : url.slice(mark + 1));
 };
 
-/** @throws OAuthError `invalid_request` where it is not there */
+/** Returns the parameter. @throws OAuthError `invalid_request` when it is missing */
 export const required = (parameters: Parameters, name: string): string => {
   const value = parameters.get(name);
   if (value === undefined) throw invalidRequest(`Missing required parameter: ${name}.`);
   return value;
 };
 
-/** Whether the client says who it is at all. */
+/** Whether the request carries any client identification. */
 export const hasClient = (headers: IncomingHttpHeaders, parameters: Parameters): boolean =>
   headers.authorization !== undefined || parameters.has('client_id');
 
-/** Who the client says it is. @throws OAuthError `invalid_client` for another kind of authentication */
+/** Reads the client's credentials. @throws OAuthError `invalid_client` for another authentication scheme */
 export const readClient = ({ authorization }: IncomingHttpHeaders, parameters: Parameters): ClientCredentials => ({
   basic: authorization === undefined || authorization === '' ? null : readBasic(authorization),
   client_id: parameters.get('client_id') ?? null,
   client_secret: parameters.get('client_secret') ?? null,
 });
 
-/** Each part is encoded as a form is before the pair is (RFC 6749 §2.3.1). */
+/** Id and secret are each form-encoded before the pair is base64-encoded (RFC 6749 §2.3.1). */
 const readBasic = (authorization: string): { readonly id: string; readonly secret: string } => {
   const [, pair] = /^basic +([A-Za-z0-9+/_-]+=*) *$/i.exec(authorization) ?? [];
   const text = Buffer.from(pair ?? '', 'base64').toString('utf8');
@@ -70,7 +70,7 @@ const formDecode = (text: string): string => {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));
   } catch {
-    // Not encoded, as some clients leave it.
+    // Some clients do not encode them.
     return text;
   }
 };

@@ -6,7 +6,7 @@ import { DEVICE_GRANT } from '../model.ts';
 import type { TokenResponse } from '../tokens.ts';
 import { hasClient, type Parameters, readClient, required } from './parameters.ts';
 
-/** The token endpoint (RFC 6749 §3.2): its five grants. */
+/** The token endpoint (RFC 6749 §3.2) with its five grants. */
 export const grantTokens = async (
   ctx: Context,
   headers: IncomingHttpHeaders,

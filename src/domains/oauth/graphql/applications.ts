@@ -16,28 +16,29 @@ import {
 } from '../applications.ts';
 
 export const ApplicationRef = builder.objectRef<ApplicationRow>('OauthApplication').implement({
-  description: 'An application that users can let act for them. Its secret is told once, when it is made or renewed.',
+  description:
+    'An application that users can let act for them. Its secret is returned once, when it is created or renewed.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (application) => gid('OauthApplication', application.id) }),
-    applicationId: t.exposeString('uid', { nullable: false, description: 'What clients send as `client_id`.' }),
+    applicationId: t.exposeString('uid', { nullable: false, description: 'The `client_id` that clients send.' }),
     name: t.exposeString('name', { nullable: false }),
     redirectUris: t.exposeStringList('redirect_uris', { nullable: { list: false, items: false } }),
     scopes: t.exposeStringList('scopes', { nullable: { list: false, items: false } }),
     confidential: t.exposeBoolean('confidential', {
       nullable: false,
-      description: 'Whether it can keep its secret; others have to use PKCE.',
+      description: 'Whether it can keep its secret. Public applications must use PKCE.',
     }),
-    trusted: t.exposeBoolean('trusted', { nullable: false, description: 'Whether its users are not asked.' }),
+    trusted: t.exposeBoolean('trusted', { nullable: false, description: 'Whether users are not asked for consent.' }),
     owner: t.field({
       type: UserRef,
       nullable: true,
-      description: 'Who registered it; null for those of the whole hub.',
+      description: 'The user who registered it. Null for instance-wide applications.',
       resolve: ({ owner_id }, _args, ctx) => (owner_id === null ? null : loadUser(ctx, owner_id)),
     }),
     createdBy: t.field({
       type: UserRef,
       nullable: true,
-      description: 'Null where that is not known, or they are gone.',
+      description: 'Null when unknown or deleted.',
       resolve: ({ created_by_id }, _args, ctx) => (created_by_id === null ? null : loadUser(ctx, created_by_id)),
     }),
     origin: t.expose('origin', { type: CredentialOriginRef, nullable: true }),
@@ -56,7 +57,8 @@ builder.queryField('oauthApplications', (t) =>
     {
       type: ApplicationRef,
       nullable: true,
-      description: "The caller's own; with `all` everybody's and the hub's, for administrators.",
+      description:
+        "The caller's own applications. With `all`, those of every user and of the instance, for administrators.",
       args: { all: t.arg.boolean() },
       resolve: (_root, args, ctx, info) =>
         ctx.actor.userId === null
@@ -71,21 +73,21 @@ builder.queryField('oauthApplication', (t) =>
   t.field({
     type: ApplicationRef,
     nullable: true,
-    description: "One of the caller's own, for administrators any.",
+    description: "One of the caller's own applications, or any one for administrators.",
     args: { id: t.arg({ type: 'OauthApplicationID', required: true }) },
     resolve: (_root, { id }, ctx) => (ctx.actor.userId === null ? null : orNull(getApplication(ctx, id))),
   }),
 );
 
 mutationField('oauthApplicationCreate', {
-  description: "Registers an application of the caller's or, by administrators, of the whole hub.",
+  description: 'Registers an application of the caller. Administrators can register instance-wide ones.',
   input: (t) => ({
     name: t.string({ required: true }),
     redirectUris: t.stringList({ required: true }),
     scopes: t.stringList({ required: true }),
-    confidential: t.boolean({ description: 'True by default.' }),
-    trusted: t.boolean({ description: 'For applications of the whole hub: their users are not asked.' }),
-    forHub: t.boolean({ description: 'Registers it for the whole hub.' }),
+    confidential: t.boolean({ description: 'Defaults to true.' }),
+    trusted: t.boolean({ description: 'Only for instance-wide applications: users are not asked for consent.' }),
+    forHub: t.boolean({ description: 'Registers it for the whole instance.' }),
   }),
   payload: { oauthApplication: ApplicationRef, secret: 'String' },
   run: async (ctx, input) => {
@@ -105,7 +107,7 @@ mutationField('oauthApplicationCreate', {
 });
 
 mutationField('oauthApplicationUpdate', {
-  description: 'Changes what is given. Tokens that were issued stay as they are.',
+  description: 'Changes the given attributes. Issued tokens stay valid.',
   input: (t) => ({
     id: t.field({ type: 'OauthApplicationID', required: true }),
     name: t.string(),
@@ -127,14 +129,14 @@ mutationField('oauthApplicationUpdate', {
 });
 
 mutationField('oauthApplicationDestroy', {
-  description: 'Removes an application with every code and token that it has.',
+  description: 'Deletes an application with all its codes and tokens.',
   input: (t) => ({ id: t.field({ type: 'OauthApplicationID', required: true }) }),
   payload: { oauthApplication: ApplicationRef },
   run: async (ctx, { id }) => ({ oauthApplication: await removeApplication(ctx, id) }),
 });
 
 mutationField('oauthApplicationRenewSecret', {
-  description: 'Gives an application another secret; the old one counts no more. Its tokens stay.',
+  description: "Replaces an application's secret. The old one stops working, tokens stay valid.",
   input: (t) => ({ id: t.field({ type: 'OauthApplicationID', required: true }) }),
   payload: { oauthApplication: ApplicationRef, secret: 'String' },
   run: async (ctx, { id }) => {

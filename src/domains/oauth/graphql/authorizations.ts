@@ -4,32 +4,32 @@ import { mutationField } from '#graphql/mutation.ts';
 import { type AuthorizedApplication, authorizedApplications, revokeAuthorization } from '../tokens.ts';
 import { ApplicationRef } from './applications.ts';
 
-/** What users may know of an application that somebody else registered: that it is, and what they let it do. */
+/** The fields that users may see of an application they have authorised, whoever registered it. */
 const AuthorizedApplicationRef = builder.objectRef<AuthorizedApplication>('AuthorizedApplication').implement({
-  description: 'An application that the caller has let in.',
+  description: 'An application that the caller has authorised.',
   fields: (t) => ({
     id: t.field({ type: 'OauthApplicationID', nullable: false, resolve: ({ application }) => application.id }),
     applicationId: t.string({
       nullable: false,
-      description: 'What it sends as `client_id`.',
+      description: 'The `client_id` that it sends.',
       resolve: ({ application }) => application.uid,
     }),
     name: t.string({ nullable: false, resolve: ({ application }) => application.name }),
     scopes: t.stringList({
       nullable: { list: false, items: false },
-      description: 'All that its living tokens open together.',
+      description: 'The scopes of all its active tokens.',
       resolve: ({ scopes }) => [...scopes],
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: true }),
     credentialsCount: t.exposeInt('credentials', {
       nullable: false,
-      description: 'How much it made that still counts: tokens, applications, runners, hooks.',
+      description: 'The number of active credentials it created: tokens, applications, runners, webhooks.',
     }),
     oauthApplication: t.field({
       type: ApplicationRef,
       nullable: true,
-      description: "The application itself, where it is the caller's own, or the caller an administrator.",
+      description: 'The application itself, for its owner and for administrators.',
       resolve: ({ application }, _args, { actor }) =>
         actor.isAdmin || (application.owner_id !== null && application.owner_id === actor.userId) ? application : null,
     }),
@@ -40,13 +40,14 @@ builder.objectField(CurrentUserRef, 'authorizedApplications', (t) =>
   t.field({
     type: [AuthorizedApplicationRef],
     nullable: { list: true, items: false },
-    description: 'The applications that can call on behalf of the caller, or made what still counts, newest first.',
+    description:
+      'The applications that can act for the caller, or created credentials that are still active, newest first.',
     resolve: (_user, _args, ctx) => authorizedApplications(ctx),
   }),
 );
 
 mutationField('oauthAuthorizationRevoke', {
-  description: 'Shuts an application out that the caller has let in: all its tokens that act for him are revoked.',
+  description: "Revokes an application's access: all its tokens that act for the caller are revoked.",
   input: (t) => ({ id: t.field({ type: 'OauthApplicationID', required: true }) }),
   payload: {},
   run: async (ctx, { id }) => {

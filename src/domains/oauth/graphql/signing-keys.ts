@@ -3,7 +3,7 @@ import { rotateSigningKey } from '../signing-keys.ts';
 
 mutationField('oauthSigningKeyRotate', {
   description:
-    'Has id tokens signed by another key from now on, by administrators. The old one is shown for a day more, for what it signed.',
+    'Replaces the key that signs id tokens. The old public key stays published for a day, to verify tokens that it signed. Administrators only.',
   input: () => ({}),
   payload: { kid: 'String' },
   run: async (ctx) => ({ kid: await rotateSigningKey(ctx) }),

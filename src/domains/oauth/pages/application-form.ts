@@ -5,7 +5,7 @@ import type { Visit } from '#pages/visit.ts';
 import { boolean, list, text } from '#rest/params.ts';
 import { OAUTH_SCOPES } from '../model.ts';
 
-/** What the form sends. */
+/** The fields that the form sends. */
 export const applicationInput = {
   name: text().default(''),
   redirect_uri: text().default(''),
@@ -16,7 +16,7 @@ export const applicationInput = {
 
 export interface ApplicationDraft {
   readonly name: string;
-  /** One a line. */
+  /** One per line. */
   readonly redirect_uri: string;
   readonly scopes: readonly string[];
   readonly confidential: boolean;
@@ -31,7 +31,7 @@ export const newDraft: ApplicationDraft = {
   trusted: false,
 };
 
-/** The draft in the terms of the commands. */
+/** Converts the draft to the input of the commands. */
 export const fromDraft = ({ redirect_uri, ...draft }: ApplicationDraft) => ({
   ...draft,
   redirect_uris: redirect_uri.split(/\s+/).filter((uri) => uri !== ''),
@@ -44,7 +44,7 @@ interface FormOptions {
   readonly submit: string;
   readonly draft: ApplicationDraft;
   readonly errors: FormErrors;
-  /** Whether it may be trusted: applications of the hub alone. */
+  /** Whether it is an instance-wide application. Only those can be trusted. */
   readonly ofHub: boolean;
 }
 
@@ -57,7 +57,7 @@ export const applicationForm = (visit: Visit, { action, submit, draft, errors, o
         name: 'name',
         label: LABELS.name,
         value: draft.name,
-        hint: 'People read it when they are asked to let the application in.',
+        hint: 'Users see it when they are asked to authorise the application.',
         errors,
         required: true,
         maxlength: 255,
@@ -66,7 +66,7 @@ export const applicationForm = (visit: Visit, { action, submit, draft, errors, o
         name: 'redirect_uri',
         label: LABELS.redirect_uri,
         value: draft.redirect_uri,
-        hint: 'One a line. They have to match to the letter. None for devices alone.',
+        hint: 'One per line. They must match exactly. Leave it empty if only devices use the application.',
         errors,
         rows: 3,
       }),
@@ -74,7 +74,7 @@ export const applicationForm = (visit: Visit, { action, submit, draft, errors, o
         name: 'confidential',
         label: 'Confidential',
         checked: draft.confidential,
-        hint: 'It runs on a server and can keep its secret. Leave it out for programs on devices and in browsers: they use PKCE.',
+        hint: 'It runs on a server and can keep its secret. Clear it for programs on devices and in browsers, which use PKCE.',
       }),
       ...(ofHub
         ? [
@@ -82,14 +82,14 @@ export const applicationForm = (visit: Visit, { action, submit, draft, errors, o
               name: 'trusted',
               label: 'Trusted',
               checked: draft.trusted,
-              hint: 'Its users are not asked before it is let in.',
+              hint: 'Users are not asked for consent.',
             }),
           ]
         : []),
       choices({
         name: 'scopes',
         legend: LABELS.scopes,
-        hint: 'The most that it may ever ask for.',
+        hint: 'The application can request only these.',
         items: OAUTH_SCOPES.map((scope) => ({ value: scope, label: scope, hint: scopeInWords(scope) })),
         chosen: draft.scopes,
         errors,

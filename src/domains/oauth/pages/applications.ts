@@ -27,11 +27,11 @@ import { scopeList } from './scopes.ts';
 interface Place {
   readonly path: string;
   readonly title: string;
-  /** Administrators keep everybody's, and register those of the whole hub. */
+  /** Shows every application and registers instance-wide ones. For administrators. */
   readonly forHub: boolean;
 }
 
-/** The pages below a path on which applications are kept: one's own, or as an administrator all. */
+/** Returns the application pages below a path: the caller's own applications, or all of them for administrators. */
 const pagesBelow = (place: Place): readonly Page[] => {
   const { path, forHub } = place;
   const allow = (ctx: Context): void => {
@@ -137,7 +137,7 @@ export const applicationPages: readonly Page[] = [
   ...pagesBelow({ path: '/admin/applications', title: 'Applications of the hub', forHub: true }),
 ];
 
-/** What is wrong with the form; other errors go on. */
+/** Returns the problems with the form. Throws other errors on. */
 const mendable = (error: unknown): FormErrors => {
   if (error instanceof DomainError && error.code === 'invalid') return error.details.fields ?? {};
   throw error;
@@ -149,7 +149,7 @@ const showList = async (ctx: Context, visit: Visit, place: Place, number: number
   const { items, ...rest } = await readPage(list, offsetPage(number, DEFAULT_PER_PAGE));
   const body = html`<section aria-labelledby="registered">
 <h2 id="registered">${forHub ? 'All applications' : 'Your applications'}</h2>
-<p>${forHub ? 'Those that users have registered are among them.' : 'Programs of yours that sign people in, or act for them, with this hub.'}</p>
+<p>${forHub ? 'This includes the applications that users have registered.' : 'Your programs that sign users in with this hub, or act for them.'}</p>
 !${items.length === 0 ? html`<p class="empty">There are none.</p>` : await applicationTable(ctx, place, items)}
 !${pager(path, number, rest)}
 <p><a class="button" href="${path}/new">New application</a></p>
@@ -188,7 +188,7 @@ const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, sho
 <dl>
 <div><dt>Application ID</dt><dd><code>${uid}</code></dd></div>
 <div><dt>Redirect URIs</dt>!${uris === '' ? '<dd>None: for devices alone</dd>' : uris}</div>
-<div><dt>Kind</dt><dd>${confidential ? 'Confidential: it keeps a secret' : 'Public: it uses PKCE'}${trusted ? ', trusted: its users are not asked' : ''}</dd></div>
+<div><dt>Kind</dt><dd>${confidential ? 'Confidential: it keeps a secret' : 'Public: it uses PKCE'}${trusted ? ', trusted: users are not asked for consent' : ''}</dd></div>
 <div><dt>Created</dt><dd>!${time(isoTime(application.created_at))}!${application.origin ? html`<p class="hint">${madeThrough(application.origin)}</p>` : ''}</dd></div>
 </dl>
 <h2>It may ask to</h2>

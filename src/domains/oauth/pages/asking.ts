@@ -9,11 +9,14 @@ interface AskingOptions {
   readonly visit: Visit;
   readonly application: ApplicationRow;
   readonly scopes: readonly string[];
-  /** More lines that tell who asks: a term, and the HTML that is said of it. */
+  /** More lines about the request: a term, and its description as HTML. */
   readonly details: readonly (readonly [string, string])[];
 }
 
-/** Who asks, as whom one is signed in, and what is asked for: what a person has to know before letting an application in. */
+/**
+ * Returns the facts that a user needs before they authorise an application: who asks, as whom they are signed in, and
+ * the scopes.
+ */
 export const asking = async (ctx: Context, { visit, application, scopes, details }: AskingOptions): Promise<string> => {
   const { owner_id } = application;
   const owner = owner_id === null ? null : (await userSummariesByIds(ctx, [owner_id])).get(owner_id);
@@ -31,5 +34,5 @@ const registrant = (owner: UserSummary | null | undefined): string =>
 
 const kindOf = ({ confidential }: ApplicationRow): string =>
   confidential
-    ? 'Confidential: it proves who it is by a secret'
-    : 'Public: it runs on a device or in a browser, and cannot prove who it is';
+    ? 'Confidential: it proves its identity with a secret'
+    : 'Public: it runs on a device or in a browser, and cannot prove its identity';

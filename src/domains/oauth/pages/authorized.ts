@@ -21,7 +21,7 @@ export const authorizedPages: readonly Page[] = [
   }),
 ];
 
-/** The applications that the caller has let in: what each may do, since when, and how to shut it out. */
+/** Lists the applications that the caller has authorised, with scopes, date and a button to revoke access. */
 export const authorizedSection = async (ctx: Context, visit: Visit): Promise<string> => {
   const authorized = await authorizedApplications(ctx);
   const { oauth_grants_end_credentials: ends } = await getSettings(ctx);

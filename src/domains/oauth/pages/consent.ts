@@ -7,7 +7,7 @@ import { type AuthorizationRequest, approve, deny, readAuthorizationRequest } fr
 import { asking } from './asking.ts';
 
 const PATH = '/oauth/authorize';
-/** The same, for whoever comes back from signing in. */
+/** The consent page for users who return from the sign-in page. */
 const RESUME_PATH = `${PATH}/resume`;
 
 type Leave = (location: string) => PageResponse;
@@ -85,15 +85,15 @@ const showConsent = async (ctx: Context, visit: Visit, request: AuthorizationReq
   ].join('\n');
   const body = html`!${who}
 !${form(visit, PATH, html`!${hidden('query', query)}<div class="actions">!${buttons}</div>`)}
-<p class="hint">You can take it back at any time under <a href="/-/user_settings/applications">Applications</a>.</p>`;
+<p class="hint">You can revoke access at any time under <a href="/-/user_settings/applications">Applications</a>.</p>`;
   return visit.show(layout({ title: `Authorize ${application.name}?`, visit, body }), {
     leadsAway: true,
   });
 };
 
 /**
- * Browsers hold every redirect that follows a form to the form's own policy (`form-action`), and the form was that of
- * signing in, which knows of no application. A page in between ends that chain.
+ * Browsers apply `form-action` to every redirect that follows a form. Here the form was the sign-in form, whose policy
+ * does not allow the application. A page in between ends that chain.
  */
 const leaveByPage = (visit: Visit, location: string): PageResponse => {
   const body = html`<p>You are being sent back to the application.</p>
@@ -101,7 +101,7 @@ const leaveByPage = (visit: Visit, location: string): PageResponse => {
   return visit.show(layout({ title: 'Signed in', visit, body }), { headers: { Refresh: `0; url=${location}` } });
 };
 
-/** Where the answer goes, as a person reads it, in HTML. */
+/** Describes the redirect target to the user, as HTML. */
 const targetOf = (redirectUri: string): string => {
   const url = new URL(redirectUri);
   if (url.protocol !== 'https:' && url.protocol !== 'http:')

@@ -17,7 +17,7 @@ export const devicePages: readonly Page[] = [
     path: PATH,
     auth: 'required',
     input: { user_code: code() },
-    // Never more than filled in: a link alone neither tries a code nor lets a device in.
+    // The code is only filled in, so a link alone cannot submit it or authorise a device.
     run: (_ctx, { user_code }, visit) => showEntry(visit, user_code),
   }),
   page({
@@ -37,7 +37,7 @@ export const devicePages: readonly Page[] = [
   }),
 ];
 
-const UNKNOWN: FormErrors = { user_code: ['is not known, or has run out'] };
+const UNKNOWN: FormErrors = { user_code: ['is unknown or has expired'] };
 
 const showEntry = (visit: Visit, userCode: string, errors: FormErrors = {}): PageResponse => {
   const wrong = Object.keys(errors).length > 0;
@@ -51,7 +51,7 @@ const showEntry = (visit: Visit, userCode: string, errors: FormErrors = {}): Pag
         name: 'user_code',
         label: 'Code',
         value: userCode,
-        hint: 'Such as BCDF-GHJK. Dashes, blanks and capitals make no difference.',
+        hint: 'Such as BCDF-GHJK. Dashes, spaces and case do not matter.',
         errors,
         autocomplete: 'off',
         required: true,
@@ -83,16 +83,16 @@ const showRequest = async (
     button('Authorize', { name: 'decision', value: 'approve' }),
     button('Deny', { kind: 'plain', name: 'decision', value: 'deny' }),
   ].join('\n');
-  const body = html`!${notice('warning', 'Go on only if you have the device at hand and it shows this very code. Did somebody send you the code or a link? Then deny it.')}
+  const body = html`!${notice('warning', 'Continue only if you have the device in front of you and it shows exactly this code. If somebody sent you the code or a link, deny the request.')}
 !${who}
 !${form(visit, PATH, html`!${hidden('user_code', shown)}<div class="actions">!${buttons}</div>`)}
-<p class="hint">You can take it back at any time under <a href="/-/user_settings/applications">Applications</a>.</p>`;
+<p class="hint">You can revoke access at any time under <a href="/-/user_settings/applications">Applications</a>.</p>`;
   return visit.show(layout({ title: `Authorize ${application.name}?`, visit, body }));
 };
 
 const showDecided = (visit: Visit, approved: boolean): PageResponse => {
   const body = approved
-    ? html`!${notice('done', 'The device may act for you now.')}<p>Go back to it: it goes on by itself in a few seconds. You can close this page.</p>`
-    : html`!${notice('done', 'The device was turned away.')}<p>Nothing was allowed. You can close this page.</p>`;
+    ? html`!${notice('done', 'The device can now act for you.')}<p>Go back to the device. It continues by itself in a few seconds. You can close this page.</p>`
+    : html`!${notice('done', 'The request was denied.')}<p>Nothing was allowed. You can close this page.</p>`;
   return visit.show(layout({ title: approved ? 'Device connected' : 'Device denied', visit, body }));
 };

@@ -17,7 +17,7 @@ const tag = 'OAuth applications';
 const applicationRecord = z
   .object({
     id: z.int(),
-    /** What clients send as `client_id`. */
+    /** The `client_id` that clients send. */
     application_id: z.string(),
     application_name: z.string(),
     callback_url: z.string(),
@@ -27,7 +27,7 @@ const applicationRecord = z
   })
   .meta({ id: 'Application' });
 
-/** With the secret, which is told once. */
+/** With the secret, which is returned once. */
 const createdApplicationRecord = applicationRecord.extend({ secret: z.string() }).meta({ id: 'CreatedApplication' });
 
 export const routes = [
@@ -47,11 +47,11 @@ export const routes = [
     method: 'POST',
     path: '/applications',
     tag,
-    summary: 'Register an OAuth application of the whole hub',
+    summary: 'Register an instance-wide OAuth application',
     admin: true,
     input: {
       name: text(),
-      redirect_uri: text().describe('Several are separated by line breaks.'),
+      redirect_uri: text().describe('Separate several with line breaks.'),
       scopes: text().describe('Separated by blanks.'),
       confidential: boolean().default(true),
     },
@@ -69,7 +69,7 @@ export const routes = [
     method: 'DELETE',
     path: '/applications/:id',
     tag,
-    summary: 'Remove an OAuth application with all its tokens',
+    summary: 'Delete an OAuth application with all its tokens',
     admin: true,
     input: { id: integer() },
     response: null,
@@ -81,7 +81,7 @@ export const routes = [
     method: 'POST',
     path: '/applications/:id/renew-secret',
     tag,
-    summary: 'Give an OAuth application another secret',
+    summary: 'Renew the secret of an OAuth application',
     admin: true,
     input: { id: integer() },
     response: createdApplicationRecord,

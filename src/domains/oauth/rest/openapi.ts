@@ -9,7 +9,7 @@ const client = {
   client_secret: text().optional().describe('Or in the header, by HTTP Basic. Public applications have none.'),
 };
 const scope = text().optional().describe('Separated by spaces.');
-const access_token = text().optional().describe('Better in the header `Authorization: Bearer`.');
+const access_token = text().optional().describe('Prefer the header `Authorization: Bearer`.');
 
 const tokens = z
   .object({
@@ -20,7 +20,7 @@ const tokens = z
     scope: z.string(),
     created_at: z.int().describe('Unix time.'),
     id_token: z.string().optional().describe('With the scope `openid`.'),
-    error: z.string().optional().describe('In place of all others, with status 400 or 401.'),
+    error: z.string().optional().describe('Sent instead of all other fields, with status 400 or 401.'),
     error_description: z.string().optional(),
   })
   .meta({ id: 'OAuthTokens' });
@@ -40,7 +40,7 @@ const tokenInfo = z
   .object({
     resource_owner_id: z.int(),
     scope: z.array(z.string()),
-    expires_in: z.int().nullable().describe('Seconds that are left; null for a token without an end.'),
+    expires_in: z.int().nullable().describe('Seconds until expiry. Null for a token that does not expire.'),
     application: z.object({ uid: z.string().nullable() }),
     created_at: z.int().describe('Unix time.'),
     scopes: z.array(z.string()),
@@ -79,7 +79,7 @@ const claims = z
   })
   .meta({ id: 'OpenIdClaims' });
 
-/** Specification 2 §4.2. The mount in `endpoints.ts` and the pages serve these paths; here they are described. */
+/** Describes these paths (specification 2 §4.2). The mount in `endpoints.ts` and the pages serve them. */
 export const endpoints: readonly Endpoint[] = [
   endpoint({
     method: 'GET',
@@ -95,7 +95,7 @@ export const endpoints: readonly Endpoint[] = [
       response_type: oneOf(['code']),
       state: text().optional(),
       scope,
-      code_challenge: text().optional().describe('Required of public applications (RFC 7636).'),
+      code_challenge: text().optional().describe('Required for public applications (RFC 7636).'),
       code_challenge_method: oneOf(['S256']).optional(),
       nonce: text().optional(),
       prompt: text().optional(),
@@ -129,7 +129,7 @@ export const endpoints: readonly Endpoint[] = [
     path: '/oauth/authorize_device',
     root: true,
     tag,
-    summary: 'Begin the device flow',
+    summary: 'Start the device flow',
     auth: 'optional',
     input: { ...client, scope },
     response: deviceAuthorization,
@@ -158,7 +158,7 @@ export const endpoints: readonly Endpoint[] = [
     path: '/oauth/introspect',
     root: true,
     tag,
-    summary: 'Tell an application about a token of its own (RFC 7662)',
+    summary: 'Describe a token to its application (RFC 7662)',
     auth: 'optional',
     input: { ...client, token: text() },
     response: introspection,
@@ -168,7 +168,7 @@ export const endpoints: readonly Endpoint[] = [
     path: '/oauth/token/info',
     root: true,
     tag,
-    summary: 'Tell about the token of the request',
+    summary: 'Describe the token of the request',
     input: { access_token },
     response: tokenInfo,
   }),
@@ -178,8 +178,8 @@ export const endpoints: readonly Endpoint[] = [
       path: '/oauth/userinfo',
       root: true,
       tag,
-      summary: 'Tell who the user of the token is (OpenID Connect)',
-      description: 'Needs the scope `openid`.',
+      summary: "Get the claims of the token's user (OpenID Connect)",
+      description: 'Requires the scope `openid`.',
       input: { access_token },
       response: claims,
     }),
