@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 
 /**
- * Brings the effective access of the namespaces and everything below them up to date, and of what is shared with
- * them. To be called in the transaction that changed a membership, a share, or a namespace's place in the tree.
- * `userIds` limits the work to the people concerned; leave it out when all may be.
+ * Updates the effective access of the namespaces, of everything below them, and of everything shared with them. Call it
+ * in the transaction that changed a membership, a share or a namespace's place in the tree. `userIds` limits the work
+ * to these users; leave it out when all users may be affected.
  */
 export const refreshAccess = async (
   tx: Tx,

@@ -12,7 +12,7 @@ import {
   VISIBILITIES,
 } from './model.ts';
 
-/** Roles by name; as input they become the numbers. */
+/** Roles by name. Input values resolve to their numbers. */
 export const AccessLevelEnum = builder.enumType('AccessLevelEnum', {
   description: 'A role of a member.',
   values: {
@@ -29,7 +29,7 @@ export const AccessLevelEnum = builder.enumType('AccessLevelEnum', {
 
 const LEVELS = [NO_ACCESS, MINIMAL, GUEST, PLANNER, REPORTER, DEVELOPER, MAINTAINER, OWNER] as const;
 
-/** A role with its number: resolved from the number. */
+/** A role with its number. Resolves from the number. */
 export const AccessLevelRef = builder.objectRef<number>('AccessLevel').implement({
   description: 'A role, as a number and by name.',
   fields: (t) => ({
@@ -42,11 +42,11 @@ export const AccessLevelRef = builder.objectRef<number>('AccessLevel').implement
 });
 
 export const VisibilityLevelsEnum = builder.enumType('VisibilityLevelsEnum', {
-  description: 'Who may know of a project or group.',
+  description: 'Who can see a project or group.',
   values: VISIBILITIES,
 });
 
 export const FeatureLevelEnum = builder.enumType('FeatureAccessLevel', {
-  description: 'Who may use a part of a project or group: nobody, members, or everyone who may know of it.',
+  description: 'Who can use a feature of a project or group: nobody, members, or everyone who can see it.',
   values: FEATURE_LEVELS,
 });

@@ -3,37 +3,43 @@ import type { Actor } from '#platform/context.ts';
 import { USER_SLOT } from '#platform/db/compiled.ts';
 import { GUEST, INTERNAL, OWNER, PUBLIC } from './model.ts';
 
-// The effective access of a person, as SQL that list queries and single reads share. Expiry is compared with the
-// database's day (sessions run in UTC): a role counts up to, not including, the day it expires.
+// The effective access of a user, as SQL that list queries and single reads share. Expiry is compared with the
+// database's current date (sessions run in UTC). A role is valid up to, but not including, the day it expires.
 
-/** Everything this visibility or above is open to the actor without membership. */
+/** Returns the lowest visibility level that the actor can see without membership. */
 export const openFrom = (actor: Actor): number => {
   if (actor.isAdmin) return 0;
   return actor.userId !== null && !actor.isExternal ? INTERNAL : PUBLIC;
 };
 
-/** The actor whom a statement is compiled for once: his id becomes a slot, what else he is shapes the text. */
+/**
+ * The actor for which a statement is compiled once. The id becomes a parameter, the other properties shape the SQL
+ * text.
+ */
 export const actorTemplate = (actor: Actor): Actor => ({
   ...actor,
   userId: actor.userId === null ? null : USER_SLOT,
 });
 
-/** What of an actor decides the text of such a statement. */
+/** Returns a cache key of the actor's properties that shape the SQL text. */
 export const actorShape = ({ userId, isAdmin, isExternal, closedGroups }: Actor): string =>
   `${userId === null ? '-' : 'u'}${isAdmin ? 'a' : ''}${isExternal ? 'x' : ''}${closedGroups?.length ? `c${closedGroups.join()}` : ''}`;
 
-/** A person, and where he cannot go from where he is. */
+/** A user, and the groups whose IP restrictions exclude them. */
 type Person = Pick<Actor, 'userId' | 'closedGroups'>;
 
-/** Groups that keep out the network a request comes from, as an array; null when there are none. Ids, never text. */
+/**
+ * The groups whose IP restrictions exclude the request, as an array, or null when there are none. Contains ids only,
+ * never text.
+ */
 const closedTo = ({ closedGroups }: Person): RawBuilder<unknown> | null =>
   closedGroups?.length ? sql`${sql.lit(`{${closedGroups.join()}}`)}::bigint[]` : null;
 
-/** Ids of all namespaces in those groups. */
+/** Selects the ids of all namespaces in those groups. */
 const closedNamespaces = (closed: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`(select c.id from namespaces c where c.traversal_ids && ${closed})`;
 
-/** Ids of the namespaces where the user holds at least `least`, by whatever way. */
+/** Selects the ids of the namespaces where the user has at least the role `least`, in any way. */
 export const namespacesOf = (person: Person, least: number | RawBuilder<number> = GUEST): RawBuilder<number> => {
   const closed = closedTo(person);
   return sql<number>`(
@@ -43,7 +49,7 @@ export const namespacesOf = (person: Person, least: number | RawBuilder<number> 
   })`;
 };
 
-/** Ids of the projects where the user is a member himself, or a group of his is invited, with at least `least`. */
+/** Selects the ids of the projects where the user has at least `least` directly, or through an invited group. */
 const projectsOf = ({ userId }: Person, least: number | RawBuilder<number>): RawBuilder<number> => sql<number>`(
   select m.project_id from members m
   where m.user_id = ${userId} and m.project_id is not null and m.access_level >= ${least}
@@ -55,8 +61,8 @@ const projectsOf = ({ userId }: Person, least: number | RawBuilder<number>): Raw
     and (s.expires_at is null or s.expires_at > current_date))`;
 
 /**
- * Ids of the groups where the user holds a role, and of those around anything he is a member of: he may know of them. A role
- * holds for all below, so that only above where it was given something can be found that holds none.
+ * Selects the ids of the groups where the user has a role, and of the ancestors of their groups and projects, which
+ * they can see. A role is inherited downwards, so only ancestors of the place where it was given can lack one.
  */
 const namespacesAbove = (person: Person): RawBuilder<number> => sql<number>`(
   select a.namespace_id from namespace_access a where a.user_id = ${person.userId} and a.expires_at > current_date
@@ -72,14 +78,14 @@ const namespacesAbove = (person: Person): RawBuilder<number> => sql<number>`(
     select p.namespace_id from projects p where p.id in ${projectsOf(person, GUEST)}))`;
 
 /**
- * Whether the actor may know of the namespace row `alias`. From networks that a group keeps out it and all in it are as
- * they are to strangers: public or not there.
+ * Whether the actor can see the namespace row `alias`. A group whose IP restrictions exclude the actor, and everything
+ * in it, is treated as for non-members: visible only if public.
  */
 export const namespaceIsVisible = (actor: Actor, alias = 'namespaces'): RawBuilder<boolean> => {
   const reach = namespaceReach(actor, alias);
   if (actor.isAdmin || actor.userId === null || actor.closedGroups?.length)
     return sql<boolean>`(${sql.join(reach, sql` or `)})`;
-  // Looked up first: what lies above all that he belongs to takes longer to find out, and is rarely asked for.
+  // Checked first, because finding the ancestors of all memberships takes longer and is rarely needed.
   const [isShown, isMine] = reach;
   return sql<boolean>`(${isShown} or exists (select 1 from namespace_access a
     where a.user_id = ${actor.userId} and a.namespace_id = ${sql.ref(`${alias}.id`)} and a.expires_at > current_date offset 0)
@@ -87,8 +93,8 @@ export const namespaceIsVisible = (actor: Actor, alias = 'namespaces'): RawBuild
 };
 
 /**
- * The same as conditions of which one at most holds for each row: lists that are sorted read one after the other, as no
- * index gives rows in order for all of them at once.
+ * Returns the same test as separate conditions, at most one of which is true for a row. Sorted lists run them one after
+ * the other, because no index returns the rows of all of them in order.
  */
 export const namespaceReach = (actor: Actor, alias = 'namespaces'): readonly RawBuilder<boolean>[] => {
   const row = (column: string) => sql.ref(`${alias}.${column}`);
@@ -105,12 +111,14 @@ export const namespaceReach = (actor: Actor, alias = 'namespaces'): readonly Raw
 };
 
 /**
- * How memberships are looked up: for many rows the planner may gather all that the user holds first; `each` looks up one
- * row after the other, where a list reads few rows of people who may hold a lot.
+ * How to look memberships up. With `any` the planner may collect all memberships first, which suits many rows. `each`
+ * checks row by row, for lists that read few rows of users with many memberships.
  */
 type Lookup = 'any' | 'each';
 
-/** Whether the actor may know of the project row `alias`. Hidden projects and those being deleted show to administrators alone. */
+/**
+ * Whether the actor can see the project row `alias`. Only administrators see hidden projects and those being deleted.
+ */
 export const projectIsVisible = (actor: Actor, alias = 'projects', lookup: Lookup = 'any'): RawBuilder<boolean> => {
   const row = (column: string) => sql.ref(`${alias}.${column}`);
   if (actor.isAdmin) return sql<boolean>`true`;
@@ -120,7 +128,7 @@ export const projectIsVisible = (actor: Actor, alias = 'projects', lookup: Looku
   return sql<boolean>`(${there} and (${open} or ${projectIsMine(actor, GUEST, alias, lookup)}))`;
 };
 
-/** Whether the project row `alias` is open to the actor without membership. */
+/** Whether the actor can see the project row `alias` without membership. */
 export const projectIsOpen = (actor: Actor, alias = 'projects'): RawBuilder<boolean> => {
   const visibility = sql.ref(`${alias}.visibility_level`);
   const open = sql<boolean>`${visibility} >= ${sql.lit(openFrom(actor))}`;
@@ -130,7 +138,7 @@ export const projectIsOpen = (actor: Actor, alias = 'projects'): RawBuilder<bool
     or ${sql.ref(`${alias}.namespace_id`)} not in ${closedNamespaces(closed)}))`;
 };
 
-/** Whether the user holds at least `least` on the project row `alias`. */
+/** Whether the user has at least `least` on the project row `alias`. */
 export const projectIsMine = (
   person: Person,
   least: number | RawBuilder<number> = GUEST,
@@ -140,7 +148,7 @@ export const projectIsMine = (
   const { userId } = person;
   const id = sql.ref(`${alias}.id`);
   const namespace = sql.ref(`${alias}.namespace_id`);
-  // What the planner cannot turn into a set that is gathered first.
+  // `offset 0` keeps the planner from collecting the set first.
   const end = lookup === 'each' ? sql` offset 0` : sql``;
   const mine = sql<boolean>`(
   exists (select 1 from namespace_access a
@@ -158,8 +166,8 @@ export const projectIsMine = (
 };
 
 /**
- * The rows of projects on which the user holds at least `least`, each once: what `projectIsMine` says, found from what he
- * belongs to. As a subselect, whose columns are those of projects.
+ * Selects the projects on which the user has at least `least`, each once. Gives the same result as `projectIsMine`, but
+ * starts from the memberships. It is a subselect with the columns of projects.
  */
 export const projectsHeld = (person: Person, least: number | RawBuilder<number>): RawBuilder<unknown> => {
   const closed = closedTo(person);
@@ -170,7 +178,10 @@ export const projectsHeld = (person: Person, least: number | RawBuilder<number>)
       and p.namespace_id not in ${namespacesOf(person, least)})`;
 };
 
-/** The user's highest level on a namespace, 0 when none; `namespaceId` is a column or a value. Administrators count as owners. */
+/**
+ * The user's highest role on a namespace, 0 when they have none. `namespaceId` is a column or a value. Administrators
+ * count as owners.
+ */
 export const namespaceLevel = (actor: Actor, namespaceId: RawBuilder<unknown>): RawBuilder<number> => {
   if (actor.isAdmin) return sql<number>`${sql.lit(OWNER)}`;
   if (actor.userId === null) return sql<number>`0`;
@@ -181,7 +192,7 @@ export const namespaceLevel = (actor: Actor, namespaceId: RawBuilder<unknown>): 
     }), 0)`;
 };
 
-/** The user's highest level on the project row `alias`, 0 when none. */
+/** The user's highest role on the project row `alias`, 0 when they have none. Administrators count as owners. */
 export const projectLevel = (actor: Actor, alias = 'projects'): RawBuilder<number> => {
   if (actor.isAdmin) return sql<number>`${sql.lit(OWNER)}`;
   if (actor.userId === null) return sql<number>`0`;

@@ -3,10 +3,10 @@ import { sql } from 'kysely';
 import type { Actor, Services, Tx } from '#platform/context.ts';
 import { isAddressRange } from '#platform/trusted-proxies.ts';
 
-// Top-level groups may say from which networks they are reached (specification 3 §2.1, ip_restriction_ranges). Few do:
-// all restrictions are held in memory, so that requests pay for them only where there are some.
+// Top-level groups can restrict the networks they are reached from (specification 3 §2.1, ip_restriction_ranges). Few
+// do, so all restrictions are cached in memory, and requests pay for them only when there are some.
 
-/** Postgres channel on which processes tell each other that a group's networks changed. */
+/** Postgres channel that notifies processes when a group's networks change. */
 export const RESTRICTIONS_CHANNEL = 'group_restrictions';
 
 const CACHE_MS = 60_000;
@@ -25,8 +25,8 @@ interface Cached {
 const caches = new WeakMap<Services, Cached>();
 
 /**
- * The actors with the groups that keep out their addresses by the rules of this moment. Whatever judges an actor again
- * later, such as a subscriber, judges the one that this returns.
+ * Returns the actors with the groups whose current restrictions exclude their address. Code that authorises an actor
+ * again later, such as a subscription, must use this result.
  */
 export const withClosedGroups = async (services: Services, actors: readonly Actor[]): Promise<readonly Actor[]> => {
   const restrictions = await restrictionsOf(services);
@@ -41,17 +41,17 @@ const closedTo = (restrictions: readonly Restriction[], { address, isAdmin }: Ac
   return restrictions.filter(({ admits }) => !admits(address)).map(({ id }) => id);
 };
 
-/** Drops what this process remembers: the next request sees the table. */
+/** Empties the cache of this process, so that the next request reads the table. */
 export const forgetRestrictions = (services: Services): void => {
   caches.delete(services);
 };
 
-/** Has all processes read the restrictions anew, once the transaction has committed. */
+/** Makes all processes reload the restrictions once the transaction has committed. */
 export const tellOfRestrictions = async (tx: Tx): Promise<void> => {
   await sql`select pg_notify(${RESTRICTIONS_CHANNEL}, '')`.execute(tx.db);
 };
 
-/** The networks named, or null when one of them is none. */
+/** Parses a list of networks. Returns null when one is invalid. */
 export const networksIn = (ranges: string): readonly string[] | null => {
   const all = ranges
     .split(',')
@@ -60,7 +60,7 @@ export const networksIn = (ranges: string): readonly string[] | null => {
   return all.every(isAddressRange) ? all : null;
 };
 
-/** Whether an address is in one of the networks. */
+/** Whether the address is in one of the networks. */
 export const isWithin = (networks: readonly string[], ip: string): boolean => admitting(networks)(ip);
 
 const admitting = (networks: readonly string[]): ((ip: string) => boolean) => {
@@ -79,7 +79,7 @@ const restrictionsOf = (services: Services): Promise<readonly Restriction[]> => 
   if (cached && cached.until > performance.now()) return cached.restrictions;
   const restrictions = readRestrictions(services);
   caches.set(services, { restrictions, until: performance.now() + CACHE_MS });
-  // A failed read must not be remembered.
+  // A failed read must not stay cached.
   restrictions.catch(() => caches.delete(services));
   return restrictions;
 };

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 
 /**
- * The shortest grace, in hours, that a group asking for a second factor gives this member; null when none asks. What a
- * group asks for it asks of the members of all groups below it too.
+ * Returns the shortest grace period, in hours, of the groups that require a second factor of this member, or null when
+ * none does. A group's requirement also applies to members of its subgroups.
  */
 export const groupGrace = async (ctx: Pick<Context, 'db'>, userId: number): Promise<number | null> => {
   const { rows } = await sql<{ hours: number | null }>`
