@@ -6,15 +6,16 @@ import { settingsUpdated } from './events.ts';
 import { forgetSettings, getSettings, type StoredSettings } from './queries.ts';
 import { type SettingName, settingAliases, settingsSchema } from './registry.ts';
 
-/** Postgres channel on which processes tell each other that settings changed. */
+/** Postgres channel that notifies processes when settings change. */
 export const SETTINGS_CHANNEL = 'settings';
 
 const aliases = new Map<string, SettingName>(Object.entries(settingAliases));
 const known = new Set<string>(Object.keys(settingsSchema.shape));
 
 /**
- * Changes some settings (specification 3 §4.7); unknown names are ignored, and when nothing is left to change that is
- * an error. Administrators only.
+ * Changes settings (specification 3 §4.7). Ignores unknown names. Administrators only.
+ *
+ * @throws `forbidden`, `bad_request` when no known setting is given, `invalid` by setting
  */
 export const updateSettings = async (
   ctx: Context,
@@ -26,7 +27,7 @@ export const updateSettings = async (
   const present: Readonly<Record<string, unknown>> = { ...(await getSettings(ctx)) };
   for (const [name, value] of Object.entries(changes)) {
     const setting = aliases.get(name) ?? name;
-    // The proper name wins over its alias when both are sent.
+    // The canonical name takes precedence over its alias when both are sent.
     if (known.has(setting) && value !== undefined && !(setting !== name && setting in changes)) {
       wanted[setting] = isHash(value) && isHash(present[setting]) ? { ...present[setting], ...value } : value;
     }
@@ -57,7 +58,7 @@ export const updateSettings = async (
   return getSettings(ctx);
 };
 
-/** Of a setting with keys only those are changed that are given. */
+/** For a setting with keys, only the given keys change. */
 const isHash = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -60,7 +60,7 @@ builder.queryField('applicationSettings', (t) =>
   t.field({
     type: SettingsRef,
     nullable: true,
-    description: 'For administrators; null for others.',
+    description: 'Visible to administrators; null for other callers.',
     resolve: (_root, _args, ctx) => (ctx.actor.isAdmin ? getSettingsAsAdministrator(ctx) : null),
   }),
 );
@@ -78,7 +78,7 @@ const inputFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'
 };
 
 mutationField('applicationSettingsUpdate', {
-  description: 'Changes settings of the instance; what is not given stays. Administrators only.',
+  description: 'Changes settings of the instance. Settings that are not given stay unchanged. Administrators only.',
   input: inputFields,
   payload: { applicationSettings: SettingsRef },
   run: async (ctx, input) => {

@@ -18,25 +18,25 @@ export interface StoredSettings extends Settings {
 const caches = new WeakMap<Services, Cached>();
 
 /**
- * The instance settings, cached for 60 s in each process (specification 3 §8); a change empties the cache here at once
- * and, by notification, in other processes within a second.
+ * Returns the instance settings, cached for 60 s in each process (specification 3 §8). A change empties the cache of
+ * this process at once, and those of other processes by notification within a second.
  */
 export const getSettings = ({ services }: Pick<Context, 'services'>): Promise<StoredSettings> => {
   const cached = caches.get(services);
   if (cached && cached.until > performance.now()) return cached.settings;
   const settings = readSettings(services);
   caches.set(services, { settings, until: performance.now() + CACHE_MS });
-  // A failed read must not be remembered.
+  // A failed read must not stay cached.
   settings.catch(() => caches.delete(services));
   return settings;
 };
 
-/** Drops the cached settings of this process: the next reader sees the table. */
+/** Empties the settings cache of this process, so that the next reader reads the table. */
 export const forgetSettings = (services: Services): void => {
   caches.delete(services);
 };
 
-/** The settings as administrators see them (`GET /application/settings`). */
+/** Returns the settings for `GET /application/settings`. Administrators only. @throws `forbidden` */
 export const getSettingsAsAdministrator = (ctx: Context): Promise<StoredSettings> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   return getSettings(ctx);

@@ -3,7 +3,7 @@ import { isoTime } from '#platform/time.ts';
 import type { StoredSettings } from './queries.ts';
 import { settingsSchema } from './registry.ts';
 
-/** All settings, and beside them the other names some go by. */
+/** All settings, including the aliases that some have. */
 export const settingsRecord = z
   .object({
     id: z.int(),
@@ -14,7 +14,7 @@ export const settingsRecord = z
     throttle_unauthenticated_enabled: settingsSchema.shape.throttle_unauthenticated_web_enabled,
     throttle_unauthenticated_requests_per_period: settingsSchema.shape.throttle_unauthenticated_web_requests_per_period,
     throttle_unauthenticated_period_in_seconds: settingsSchema.shape.throttle_unauthenticated_web_period_in_seconds,
-    outbound_local_requests_allowlist_raw: z.string().describe('The allow-list as text, an entry a line.'),
+    outbound_local_requests_allowlist_raw: z.string().describe('The allow-list as text, one entry per line.'),
   })
   .meta({ id: 'ApplicationSettings' });
 

@@ -8,7 +8,7 @@ import { settingAliases, settingsSchema } from './registry.ts';
 
 const tag = 'Settings';
 
-/** The kind of parameter that a setting is sent as; what it may hold the registry decides. */
+/** Returns the parameter type for a setting. The registry validates the value. */
 const parameterOf = (setting: z.core.$ZodType): z.ZodType => {
   if (setting instanceof z.ZodDefault) return parameterOf(setting.def.innerType);
   if (setting instanceof z.ZodNullable) return parameterOf(setting.def.innerType).nullable();
@@ -57,7 +57,7 @@ export const routes = [
     path: '/application/settings',
     tag,
     summary: 'Change instance settings',
-    description: 'Names that are not known are ignored; when none is left it is an error.',
+    description: 'Unknown names are ignored. At least one known setting is required.',
     admin: true,
     input,
     response: settingsRecord,

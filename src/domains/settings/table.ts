@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { settingAliases, settingsSchema } from './registry.ts';
 
-/** The settings as a Markdown table, for docs/settings.md. */
+/** Returns the settings as a Markdown table, for docs/settings.md. */
 export const settingsTable = (): string => {
   const rows = Object.entries(settingsSchema.shape).map(([name, setting]) => {
     const aliases = Object.entries(settingAliases).flatMap(([alias, meant]) =>

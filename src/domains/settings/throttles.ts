@@ -3,20 +3,20 @@ import { DomainError, tooManyRequests } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { getSettings } from './queries.ts';
 
-/** A request before anything is done for it. */
+/** A request before any work is done for it. */
 interface ThrottledRequest {
-  /** Null where the credential did not count. */
+  /** Null when there was no valid credential. */
   readonly actor: Actor | null;
   readonly ip: string | null;
-  /** Pages and git; else REST and GraphQL. */
+  /** Whether it is a page or git request; otherwise REST or GraphQL. */
   readonly web: boolean;
-  /** Says how the caller stands, on the answer. */
+  /** Sets a rate-limit header on the response. */
   setHeader(name: string, value: string): void;
 }
 
 /**
- * Counts the request against the throttle of its kind where that is turned on (reference: conventions §4): signed-in
- * callers each by themselves, others by the address they come from.
+ * Counts the request against the throttle of its kind, if that is enabled (reference: conventions §4). Signed-in
+ * callers are counted by user, others by client address.
  *
  * @throws `too_many_requests` with the text of the setting `rate_limiting_response_text`
  */
@@ -40,7 +40,7 @@ export const throttle = async (services: Services, { actor, ip, web, setHeader }
   throw new DomainError('too_many_requests', settings.rate_limiting_response_text, { retryAfterSeconds, plain: true });
 };
 
-/** Settings that limit one action, by the seconds they count over. */
+/** The settings that limit one action, with the length of their window in seconds. */
 const ACTIONS = {
   projects_api_rate_limit_unauthenticated: 600,
   project_jobs_api_rate_limit: 60,
@@ -50,7 +50,8 @@ const ACTIONS = {
 } as const;
 
 /**
- * Counts an action of the caller against the setting that limits it; 0 is no limit. `about` are counted apart.
+ * Counts an action of the caller against the setting that limits it; 0 is no limit. Actions with a different `about`
+ * are counted separately.
  *
  * @throws `too_many_requests`
  */
