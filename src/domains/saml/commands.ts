@@ -9,16 +9,16 @@ import type { SamlGroupLink } from './queries.ts';
 export interface NewSamlGroupLink {
   readonly saml_group_name: string;
   readonly access_level: number;
-  /** Stored and shown: there are no custom roles that it could name. */
+  /** Stored and returned only, because the hub has no custom roles. */
   readonly member_role_id?: number | undefined;
 }
 
 const MAX_NAME = 255;
 
 /**
- * Links a group of the SAML provider: who signs in with it gets the role from then on. Owners only.
+ * Links a group of the SAML provider. Its members get the role at their next sign-in. Owners only.
  *
- * @throws DomainError `forbidden`, `parameters`, `invalid` (also for a name that is linked already)
+ * @throws `forbidden`, `parameters`, `invalid` (also for a name that is already linked)
  */
 export const createSamlGroupLink = async (
   ctx: Context,
@@ -45,9 +45,9 @@ export const createSamlGroupLink = async (
 };
 
 /**
- * Takes the link back. Roles that it gave go when their people sign in the next time. Owners only.
+ * Deletes the link. The roles it gave are removed when their users next sign in. Owners only.
  *
- * @throws DomainError `forbidden`, `not_found` (Linked SAML Group)
+ * @throws `forbidden`, `not_found` (Linked SAML Group)
  */
 export const deleteSamlGroupLink = async (ctx: Context, group: GroupRow, name: string): Promise<void> => {
   requireSamlLinks(ctx, group);

@@ -9,6 +9,6 @@ const link = z.object({
   member_role_id: z.number().nullable(),
 });
 
-/** For the Owners of the group. */
+/** Sent to the Owners of the group. */
 export const samlGroupLinkCreated = defineEvent('saml_group_link.created', link);
 export const samlGroupLinkDeleted = defineEvent('saml_group_link.deleted', link);

@@ -29,7 +29,7 @@ builder.objectField(GroupRef, 'samlGroupLinks', (t) =>
     {
       type: SamlGroupLinkRef,
       nullable: true,
-      description: 'The oldest first. For Owners; null for others.',
+      description: 'Oldest first. Visible to Owners; null for others.',
       resolve: (group, args, ctx, info) =>
         canOnGroup(ctx, group, 'admin_saml_group_link')
           ? listConnection(args, info, listSamlGroupLinks(ctx, group))
@@ -40,7 +40,7 @@ builder.objectField(GroupRef, 'samlGroupLinks', (t) =>
 );
 
 mutationField('samlGroupLinkCreate', {
-  description: 'Links a group of the SAML provider: who signs in with it gets the role.',
+  description: 'Links a group of the SAML provider. Its members get the role when they sign in.',
   input: (t) => ({
     groupPath: t.id({ required: true }),
     samlGroupName: t.string({ required: true }),
@@ -58,7 +58,7 @@ mutationField('samlGroupLinkCreate', {
 });
 
 mutationField('samlGroupLinkDelete', {
-  description: 'Takes a SAML group link back. Roles that it gave go when their people sign in the next time.',
+  description: 'Deletes a SAML group link. The roles it gave are removed when their users next sign in.',
   input: (t) => ({ groupPath: t.id({ required: true }), samlGroupName: t.string({ required: true }) }),
   payload: { group: GroupRef },
   run: async (ctx, { groupPath, samlGroupName }) => {

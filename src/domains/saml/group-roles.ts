@@ -6,7 +6,7 @@ import { createContextFactory } from '#platform/create-context.ts';
 
 interface Row {
   readonly namespace_id: number;
-  /** By the links; null where none gives a role any more. */
+  /** The role by the links. Null when no link gives one any more. */
   readonly level: number | null;
   readonly access_level: number | null;
   readonly source: string | null;
@@ -14,8 +14,8 @@ interface Row {
 }
 
 /**
- * Brings the memberships that SAML gives somebody in line with the groups that an assertion names: those of linked groups
- * get the highest linked role, and what SAML gave before and no link gives now is taken. Other memberships stay.
+ * Syncs a user's SAML memberships with the groups in an assertion. Members of linked groups get the highest linked
+ * role. Roles that SAML gave and no link gives any more are removed. Other memberships stay unchanged.
  */
 export const giveRoles = async (ctx: Context, userId: number, groups: readonly string[]): Promise<void> => {
   const { rows } = await sql<Row>`
@@ -30,7 +30,7 @@ export const giveRoles = async (ctx: Context, userId: number, groups: readonly s
     from linked full join present using (namespace_id) order by namespace_id`.execute(ctx.db);
   const wrong = rows.filter((row) => !isInLine(memberIn(row), row.level, 'saml'));
   if (wrong.length === 0) return;
-  // What the provider says is not done by the person, who may not even know of the group.
+  // The change comes from the provider, not from the user, who may not even be able to see the group.
   const system = createContextFactory(ctx.services)({ ...ctx, actor: systemActor });
   const found = await namespacesByIds(
     system,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
 
-/** The job `saml.sweep`: removes requests that nobody answered. */
+/** The job `saml.sweep`: deletes expired requests. */
 export const sweepSamlRequests = defineJob({
   name: 'saml.sweep',
   input: z.object({}).strict(),

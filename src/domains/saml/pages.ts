@@ -5,7 +5,7 @@ import { text } from '#rest/params.ts';
 import { CALLBACK, REQUEST_SECONDS, samlMetadata } from './provider.ts';
 import { beginSaml, endSaml, receiveSamlAnswer } from './sign-in.ts';
 
-/** Sealed: which request this browser began. */
+/** A sealed cookie with the id of the request that this browser started. */
 const REQUEST = 'millrace_saml';
 const FINISH = '/users/auth/saml/finish';
 const MAX_ANSWER_BYTES = 256 * 1024;
@@ -36,7 +36,7 @@ export const pages: readonly Page[] = [
     method: 'POST',
     path: CALLBACK,
     auth: 'optional',
-    // The provider's page sends the browser here, without the cookies of the hub: it is only led on.
+    // The provider's page posts here across sites, so no cookies of the hub arrive. The browser is only redirected.
     fromElsewhere: true,
     maxFormBytes: MAX_ANSWER_BYTES,
     input: { SAMLResponse: text() },

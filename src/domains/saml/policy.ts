@@ -3,11 +3,11 @@ import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
 
-/** Owners of the group. @throws DomainError `forbidden` */
+/** Requires an Owner of the group. @throws `forbidden` */
 export const requireSamlLinks = (ctx: Pick<Context, 'actor'>, group: GroupRow): void =>
   requireGroupAbility(ctx, group, 'admin_saml_group_link');
 
-/** Links are the business of those who administer them: so are the events that tell of them. */
+/** The scope of events about links, which only those who can manage the links receive. */
 export const linkScope = (group: Pick<GroupRow, 'traversal_ids'>, id: number) => ({
   subject: { type: 'SamlGroupLink', id },
   namespace_ids: group.traversal_ids,

@@ -3,18 +3,18 @@ import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 
-/** Where browsers bring the provider's answers. */
+/** The path that browsers post the provider's responses to. */
 export const CALLBACK = '/users/auth/saml/callback';
 const METADATA = '/users/auth/saml/metadata';
 
-/** How long people have to sign in at the provider. */
+/** How long a user has to sign in at the provider, in seconds. */
 export const REQUEST_SECONDS = 600;
-/** How far clocks may be apart. */
+/** The allowed clock skew, in milliseconds. */
 const SKEW_MS = 30_000;
 
-/** What the provider says of somebody, once all of it was verified. */
+/** The person in a verified response. */
 export interface SamlPerson {
-  /** Of the request that this answers. */
+  /** The id of the request that this answers. */
   readonly requestId: string;
   readonly nameId: string;
   readonly email: string | null;
@@ -23,21 +23,21 @@ export interface SamlPerson {
   readonly groups: readonly string[];
 }
 
-/** What does not hold, in words for the log. */
+/** The reason a response is refused, for the log. */
 export class SamlRefusal extends Error {
   override readonly name = 'SamlRefusal';
 }
 
 type Asking = Pick<Context, 'services'>;
 
-/** The document that the provider is set up with. @throws `not_found` where SAML is not configured */
+/** Returns the metadata that the provider is set up with. @throws `not_found` when SAML is not configured */
 export const samlMetadata = (ctx: Asking): string =>
   samlOf(ctx, { cacheProvider: unused }).generateServiceProviderMetadata(null);
 
 /**
- * Where to send somebody to sign in; `remember` keeps the id of the request.
+ * Returns the URL that starts the sign-in at the provider. `remember` stores the id of the request.
  *
- * @throws `not_found` where SAML is not configured
+ * @throws `not_found` when SAML is not configured
  */
 export const signInUrl = (ctx: Asking, id: string, remember: () => Promise<void>): Promise<string> => {
   const cacheProvider: CacheProvider = {
@@ -51,10 +51,10 @@ export const signInUrl = (ctx: Asking, id: string, remember: () => Promise<void>
 };
 
 /**
- * Verifies an answer (a `samlp:Response` in base64): that the provider signed the assertion, for this hub, to be
- * delivered here, now, in answer to a request that `sentAt` knows. Only what stands in the signed bytes is read.
+ * Verifies a response (`samlp:Response` in base64). The provider must have signed the assertion for this hub and this
+ * address, it must be valid now, and it must answer a request that `sentAt` knows. Only signed content is read.
  *
- * @throws SamlRefusal; `not_found` where SAML is not configured
+ * @throws SamlRefusal; `not_found` when SAML is not configured
  */
 export const verifyAnswer = async (
   ctx: Asking,
@@ -66,10 +66,10 @@ export const verifyAnswer = async (
   const { profile } = await saml.validatePostResponseAsync({ SAMLResponse: response }).catch((error: unknown) => {
     throw new SamlRefusal(error instanceof Error ? error.message : String(error));
   });
-  if (!profile) throw new SamlRefusal('it says nothing of anybody');
+  if (!profile) throw new SamlRefusal('it identifies nobody');
   const { nameID, nameIDFormat } = profile;
   if (!nameID || nameID.length > MAX_NAME_ID) throw new SamlRefusal('it names nobody');
-  if (nameIDFormat === TRANSIENT) throw new SamlRefusal('the name is another one each time (transient)');
+  if (nameIDFormat === TRANSIENT) throw new SamlRefusal('the name id is transient, so it changes with each sign-in');
   const { samlAttributes: names } = ctx.services.config;
   const attributes = attributesOf(profile.attributes);
   const first = (name: string): string | null => attributes.get(name)?.[0] ?? null;
@@ -83,17 +83,17 @@ export const verifyAnswer = async (
   };
 };
 
-/** Five hundred groups fit in. */
+/** Leaves room for five hundred groups. */
 const MAX_BYTES = 128 * 1024;
 const MAX_NODES = 600;
 const MAX_ATTRIBUTES = 1_500;
 
 /**
- * Whoever can reach the callback can have something parsed, and the library takes time that grows with the square of how
- * many nodes there are: tens of seconds for a hundred kilobytes of comments. This counts in one pass, before.
+ * Limits the XML before it is parsed. Anyone can post to the callback, and the library's time grows with the square of
+ * the number of nodes: a hundred kilobytes of comments take tens of seconds. This count takes one pass.
  */
 const requireModest = (xml: string): void => {
-  // No provider declares one; what it could hold is best never parsed.
+  // No provider sends a document type, and parsing one is dangerous.
   if (/<!(DOCTYPE|ENTITY)/i.test(xml)) throw new SamlRefusal('it declares a document type');
   const nodes = xml.match(/<[^/]/g)?.length ?? 0;
   const attributes = xml.match(/=\s*["']/g)?.length ?? 0;
@@ -106,11 +106,11 @@ const MAX_NAME_ID = 255;
 const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient';
 const BEARER = 'urn:oasis:names:tc:SAML:2.0:cm:bearer';
 
-/** A request or metadata needs none of these. */
+/** Requests and metadata do not use the cache. */
 const unused: CacheProvider = {
   saveAsync: (_key, value) => Promise.resolve({ value, createdAt: Date.now() }),
   getAsync: () => Promise.resolve(null),
-  // A request is used up with the session that it leads to, in one transaction: not here.
+  // The request is used up with the session that it leads to, in one transaction elsewhere.
   removeAsync: () => Promise.resolve(null),
 };
 
@@ -123,13 +123,13 @@ const samlOf = ({ services: { config, urls } }: Asking, options: Partial<SamlCon
     issuer: entityId,
     audience: entityId,
     idpCert: [...config.samlCertificates],
-    // What is believed is the assertion: whether the envelope is signed too says nothing more.
+    // Only the assertion is trusted, so a signature on the envelope adds nothing.
     wantAssertionsSigned: true,
     wantAuthnResponseSigned: false,
     validateInResponseTo: ValidateInResponseTo.always,
     requestIdExpirationPeriodMs: REQUEST_SECONDS * 1_000,
     acceptedClockSkewMs: SKEW_MS,
-    // The provider knows best what names it has, and how people prove who they are.
+    // The provider decides which name format and which authentication methods it uses.
     identifierFormat: null,
     disableRequestedAuthnContext: true,
     ...options,
@@ -154,8 +154,9 @@ const assertion = z.object({
 });
 
 /**
- * The request that a bearer confirmation of the subject answers, delivered here and in time (SAML profiles §4.1.4.3).
- * The library does not look at the recipient, and lets the rest be absent.
+ * Returns the id of the request that a bearer confirmation answers. The confirmation must be for this recipient and
+ * unexpired (SAML profiles §4.1.4.3). The library does not check the recipient and treats the other attributes as
+ * optional.
  */
 const confirmedRequest = (signed: unknown, recipient: string): string => {
   const parsed = assertion.safeParse(signed);
@@ -165,12 +166,12 @@ const confirmedRequest = (signed: unknown, recipient: string): string => {
     if ($.Method !== BEARER || !data || data.Recipient !== recipient) continue;
     if (Date.parse(data.NotOnOrAfter) + SKEW_MS > Date.now()) return data.InResponseTo;
   }
-  throw new SamlRefusal('no confirmation of the subject is for this hub, now');
+  throw new SamlRefusal('no subject confirmation is valid for this hub at this time');
 };
 
 const MAX_VALUES = 10_000;
 
-/** Values that are text, by the name of their attribute. */
+/** Returns the text values by attribute name. */
 const attributesOf = (given: unknown): ReadonlyMap<string, readonly string[]> => {
   const found = new Map<string, readonly string[]>();
   if (typeof given !== 'object' || given === null) return found;

@@ -6,17 +6,17 @@ import type { SamlGroupLinks } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import { requireSamlLinks } from './policy.ts';
 
-/** Members of the provider's group `name` get the role in the group (specification 3 §2.3). */
+/** Gives the members of the provider's group `name` a role in the group (specification 3 §2.3). */
 export type SamlGroupLink = Selectable<SamlGroupLinks>;
 
-/** The links of the group, the oldest first. Owners only. @throws DomainError `forbidden` */
+/** Lists the links of the group, oldest first. Owners only. @throws `forbidden` */
 export const listSamlGroupLinks = (ctx: Context, group: GroupRow): List<SamlGroupLink> => {
   requireSamlLinks(ctx, group);
   const links = ctx.db.selectFrom('saml_group_links').selectAll().where('namespace_id', '=', group.id);
   return listOf(ctx.db, links, [{ by: sql.ref('id'), of: (link) => link.id }], 'asc');
 };
 
-/** One of them. @throws DomainError `forbidden`, `not_found` (Linked SAML Group) */
+/** Returns one link. Owners only. @throws `forbidden`, `not_found` (Linked SAML Group) */
 export const getSamlGroupLink = async (ctx: Context, group: GroupRow, name: string): Promise<SamlGroupLink> => {
   requireSamlLinks(ctx, group);
   const link = await ctx.db

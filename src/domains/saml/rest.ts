@@ -56,7 +56,7 @@ export const routes: readonly Route[] = [
     method: 'DELETE',
     path: '/groups/:id/saml_group_links/:saml_group_name',
     tag,
-    summary: 'Take a SAML group link back',
+    summary: 'Delete a SAML group link',
     input: { id: idOrPath(), saml_group_name: text() },
     response: null,
     run: async (ctx, { id, saml_group_name }) => deleteSamlGroupLink(ctx, await getGroup(ctx, id), saml_group_name),

@@ -10,20 +10,20 @@ import { REQUEST_SECONDS, SamlRefusal, signInUrl, verifyAnswer } from './provide
 
 const ID_LENGTH = 40;
 const CODE_LENGTH = 43;
-/** How long a browser has to fetch the session, once the provider has answered. */
+/** How long the browser has to fetch the session after the provider's response, in seconds. */
 const FETCH_SECONDS = 120;
 const PURPOSE = 'saml answer';
 
 /**
- * Begins to sign somebody in by SAML. `id` is for the browser to keep: only it can end what it began.
+ * Starts a SAML sign-in. The browser keeps `id`, so that only this browser can finish the sign-in.
  *
- * @throws `not_found` where SAML is not configured
+ * @throws `not_found` when SAML is not configured
  */
 export const beginSaml = async (
   ctx: Context,
   returnTo: string | null,
 ): Promise<{ readonly id: string; readonly location: string }> => {
-  // An XML id does not begin with a digit.
+  // An XML id must not start with a digit.
   const id = `_${randomToken(ID_LENGTH)}`;
   const location = await signInUrl(ctx, id, async () => {
     await sql`
@@ -34,10 +34,11 @@ export const beginSaml = async (
 };
 
 /**
- * Takes the provider's answer, which any site may have a browser bring. Nobody is signed in by it: what was verified
- * waits, sealed, for the browser that began with `code`. Each request is answered once.
+ * Verifies the provider's response. Any site can make a browser post one, so this signs nobody in. It returns a code
+ * with the verified content, sealed, for the browser that started the sign-in. Each request can be answered once.
  *
- * @throws `forbidden` for whatever cannot be believed (the log says why); `not_found` where SAML is not configured
+ * @throws `forbidden` for a response that cannot be trusted (the log has the reason); `not_found` when SAML is not
+ * configured
  */
 export const receiveSamlAnswer = async (ctx: Context, response: string): Promise<string> => {
   try {
@@ -52,8 +53,8 @@ export const receiveSamlAnswer = async (ctx: Context, response: string): Promise
     return code;
   } catch (error) {
     if (!(error instanceof SamlRefusal)) throw error;
-    ctx.log.warn({ reason: error.message }, 'an answer of the SAML provider was refused');
-    throw forbidden('The answer of your provider could not be verified. Please sign in again.');
+    ctx.log.warn({ reason: error.message }, 'Refused a response from the SAML provider');
+    throw forbidden('The response from your provider could not be verified. Please sign in again.');
   }
 };
 
@@ -75,10 +76,10 @@ const answerSchema = z.object({
 });
 
 /**
- * Ends what this browser began (`id`), with the code that came back: brings the roles in line with the groups, and signs
- * in. Null when it was not begun in this browser, or too long ago.
+ * Finishes the sign-in that this browser started (`id`), with the returned code. Syncs the roles with the groups and
+ * signs in. Returns null when this browser did not start it, or it has expired.
  *
- * @throws `forbidden` with a reason to show: no account, a closed one
+ * @throws `forbidden` with a reason to show: no account, or a closed one
  */
 export const endSaml = async (
   ctx: Context,
@@ -96,7 +97,7 @@ export const endSaml = async (
     { ...person, provider: 'saml', externUid: person.nameId },
     { mayCreate: ctx.services.config.samlCreateUsers },
   );
-  // First: an account that is closed gets no roles.
+  // Comes first, because a closed account must not get roles.
   const step = await signInAs(ctx, userId);
   await giveRoles(ctx, userId, person.groups);
   return { step, returnTo: row.return_to };
