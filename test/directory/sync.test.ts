@@ -237,7 +237,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await sync(group)).toMatchObject({
       state: 'FINISHED',
       removed: 0,
-      error: "Not configured: ldapnone. Links to it were left out, and nobody's role was taken.",
+      error: 'Not configured: ldapnone. Their links were skipped, and no role was removed.',
     });
     expect(await membersOf(group)).toEqual({ [jane.user.id]: 40, [joe.user.id]: 40 });
     await root().delete(`/groups/${group.id}/ldap_group_links`, { cn: staff, provider: 'ldapnone' });

@@ -9,11 +9,11 @@ import { queueSync } from './jobs.ts';
 import { ldapScope, requireManageLdap } from './policy.ts';
 import type { LdapGroupLink } from './queries.ts';
 
-/** What a link links to: exactly one of `cn` and `filter`. */
+/** The target of a link: exactly one of `cn` and `filter`. */
 export interface LdapTarget {
-  /** Name of a group of the directory. */
+  /** Name of an LDAP group. */
   readonly cn?: string | undefined;
-  /** A search filter (RFC 4515) for people. */
+  /** An LDAP search filter for people (RFC 4515). */
   readonly filter?: string | undefined;
 }
 
@@ -25,10 +25,10 @@ export interface NewLdapGroupLink extends LdapTarget {
 const MAX_NAME = 255;
 
 /**
- * Links a group of a directory, or the people whom a filter finds there. The next sync gives them the role. A link to a
- * directory that is not configured is stored and does nothing until it is.
+ * Links an LDAP group, or the people that a filter finds, to a group. The next sync gives them the role. A link to a
+ * provider that is not configured is stored, but has no effect until it is configured.
  *
- * @throws DomainError `forbidden`, `parameters`, `invalid` (a bad name or filter, a link that exists)
+ * @throws `forbidden`, `parameters`, `invalid` (a bad name or filter, or a link that already exists)
  */
 export const createLdapGroupLink = async (
   ctx: Context,
@@ -59,9 +59,10 @@ export const createLdapGroupLink = async (
 };
 
 /**
- * Takes links back: the one of the provider or, without a provider, those of all. The next sync takes the roles.
+ * Deletes the links to a name or filter at one provider or, without a provider, at all of them. The next sync removes
+ * the roles.
  *
- * @throws DomainError `forbidden`, `parameters`, `not_found` (Linked LDAP Group)
+ * @throws `forbidden`, `parameters`, `not_found` (Linked LDAP Group)
  */
 export const deleteLdapGroupLinks = async (
   ctx: Context,
@@ -90,10 +91,10 @@ export const deleteLdapGroupLinks = async (
 };
 
 /**
- * Has the members of the group brought in line with its links, in the background: at most one sync of a group goes on,
- * and the one asked for last counts.
+ * Queues a sync of the group's members with its links. At most one sync of a group runs at a time, and a newer request
+ * supersedes it.
  *
- * @throws DomainError `forbidden`
+ * @throws `forbidden`
  */
 export const requestLdapSync = async (ctx: Context, group: GroupRow): Promise<void> => {
   await requireManageLdap(ctx, group);
@@ -112,7 +113,7 @@ const checkTarget = ({ cn, filter }: LdapTarget): { readonly cn: string | null; 
   return { cn, filter: null };
 };
 
-/** The record of a group shows its oldest link by name. */
+/** Stores the oldest link that has a name, which the record of the group shows. */
 const noteFirstLink = async (tx: Tx, groupId: number): Promise<void> => {
   await sql`
     update namespaces set (ldap_cn, ldap_access) = (

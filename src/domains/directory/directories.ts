@@ -7,17 +7,17 @@ import type { LdapServer } from '#platform/ldap/servers.ts';
 import type { LdapGroupLink } from './queries.ts';
 
 export interface LinkedRoles {
-  /** The role that each user gets by the group's links, the highest where several links name them. */
+  /** The role of each user by the group's links: the highest when several apply. */
   readonly roles: ReadonlyMap<number, number>;
-  /** Providers that links name and the configuration does not: their links give no role. */
+  /** Providers that links name but the configuration does not. Their links give no role. */
   readonly unknownProviders: readonly string[];
 }
 
 /**
- * Asks the directories for the people that the group's links name. Users are known in a directory by their identity
- * there.
+ * Queries the directories for the people that the group's links name. A user is matched by their identity at the
+ * provider.
  *
- * @throws LdapError when any of the configured directories cannot be asked
+ * @throws LdapError when any configured directory cannot be queried
  */
 export const rolesInDirectories = async (ctx: Context, group: GroupRow): Promise<LinkedRoles> => {
   const links = await ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id).execute();
@@ -38,7 +38,7 @@ export const rolesInDirectories = async (ctx: Context, group: GroupRow): Promise
   return { roles, unknownProviders };
 };
 
-/** By distinguished name, in lower case and every way it may be written. */
+/** Returns the roles by distinguished name, in lower case and in every spelling of the name. */
 const levelsByName = async (
   ctx: Context,
   server: LdapServer,

@@ -12,11 +12,14 @@ const link = z.object({
   group_access: z.number(),
 });
 
-/** For the Owners of the group. */
+/** Sent to the Owners of the group. */
 export const ldapGroupLinkCreated = defineEvent('ldap_group_link.created', link);
 export const ldapGroupLinkDeleted = defineEvent('ldap_group_link.deleted', link);
 
-/** How far a sync is: whole in each event. People are counted, those in the directory and those who have left it. */
+/**
+ * The state of a sync; each event carries all of it. The counts are of people, both those in the directory and those
+ * who have left it.
+ */
 const sync = z.object({
   group,
   run: z.number(),

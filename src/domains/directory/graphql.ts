@@ -10,7 +10,7 @@ import { mayManageLdap } from './policy.ts';
 import { findLdapSync, type LdapGroupLink, type LdapSync, listLdapGroupLinks } from './queries.ts';
 
 const LdapGroupLinkRef = builder.objectRef<LdapGroupLink>('LdapGroupLink').implement({
-  description: 'The role that members of a group of a directory, or those whom a filter finds there, get by a sync.',
+  description: 'The role that a sync gives to the members of an LDAP group, or to the people that a filter finds.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (link) => gid('LdapGroupLink', link.id) }),
     provider: t.exposeString('provider', { nullable: false }),
@@ -26,7 +26,7 @@ const LdapGroupLinkConnection = builder.connectionObject(
 );
 
 const LdapSyncStateEnum = builder.enumType('LdapSyncState', {
-  description: 'How a sync stands.',
+  description: 'The state of a sync.',
   values: {
     QUEUED: { value: 'queued' },
     RUNNING: { value: 'running' },
@@ -45,7 +45,7 @@ const LdapSyncRef = builder.objectRef<LdapSync>('LdapSync').implement({
       nullable: true,
       resolve: ({ state }) => STATES.find((each) => each === state),
     }),
-    total: t.exposeInt('total', { nullable: false, description: 'Of the people to be looked at.' }),
+    total: t.exposeInt('total', { nullable: false, description: 'The number of people to check.' }),
     processed: t.exposeInt('processed', { nullable: false }),
     added: t.exposeInt('added', { nullable: false }),
     changed: t.exposeInt('changed', { nullable: false }),
@@ -61,7 +61,7 @@ builder.objectField(GroupRef, 'ldapGroupLinks', (t) =>
     {
       type: LdapGroupLinkRef,
       nullable: true,
-      description: 'The oldest first. For those who may change them; null for others.',
+      description: 'Oldest first. Visible to callers who can change them; null for others.',
       resolve: async (group, args, ctx, info) =>
         (await mayManageLdap(ctx, group)) ? listConnection(args, info, listLdapGroupLinks(ctx, group)) : null,
     },
@@ -73,13 +73,13 @@ builder.objectField(GroupRef, 'ldapSync', (t) =>
   t.field({
     type: LdapSyncRef,
     nullable: true,
-    description: 'For those to see who may ask for one.',
+    description: 'Visible to callers who can request a sync; null for others.',
     resolve: async (group, _args, ctx) => ((await mayManageLdap(ctx, group)) ? findLdapSync(ctx, group) : null),
   }),
 );
 
 mutationField('ldapGroupLinkCreate', {
-  description: 'Links a group of a directory, or those whom a filter finds there: give one of `cn` and `filter`.',
+  description: 'Links an LDAP group, or the people that a filter finds. Give one of `cn` and `filter`.',
   input: (t) => ({
     groupPath: t.id({ required: true }),
     provider: t.string({ required: true }),
@@ -99,7 +99,7 @@ mutationField('ldapGroupLinkCreate', {
 });
 
 mutationField('ldapGroupLinkDelete', {
-  description: 'Takes an LDAP group link back: give one of `cn` and `filter`. The next sync takes the roles.',
+  description: 'Deletes an LDAP group link. Give one of `cn` and `filter`. The next sync removes the roles.',
   input: (t) => ({
     groupPath: t.id({ required: true }),
     provider: t.string({ required: true }),
@@ -115,7 +115,7 @@ mutationField('ldapGroupLinkDelete', {
 });
 
 mutationField('groupLdapSync', {
-  description: 'Brings the members of a group in line with its LDAP links, in the background.',
+  description: 'Syncs the members of a group with its LDAP links, in the background.',
   input: (t) => ({ groupPath: t.id({ required: true }) }),
   payload: { group: GroupRef },
   run: async (ctx, { groupPath }) => {

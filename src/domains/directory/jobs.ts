@@ -13,7 +13,7 @@ export const syncGroup = defineJob({
   run: (ctx, { group_id, run }, { lastAttempt }) => runSync(ctx, group_id, run, lastAttempt),
 });
 
-/** Puts a sync of the group in the queue; one that runs already stops, for this one sees what it has missed. */
+/** Queues a sync of the group. A sync that is already running stops, because the new one covers its work. */
 export const queueSync = async (tx: Tx, groupId: number): Promise<void> => {
   const { rows } = await sql<{ run: number }>`
     insert into ldap_syncs as s (namespace_id, run, state) values (${groupId}, 1, 'queued')
@@ -25,10 +25,10 @@ export const queueSync = async (tx: Tx, groupId: number): Promise<void> => {
 };
 
 const AT_ONCE = 200;
-/** A sync that was not heard of for so long is not worth waiting for. */
+/** After this many hours a queued or running sync counts as abandoned. */
 const GIVEN_UP_HOURS = 6;
 
-/** The job `directory.sync_all`: every hour all groups with links, and those that had some. */
+/** The job `directory.sync_all`: queues a sync every hour for all groups that have links or members from LDAP. */
 export const syncAll = defineJob({
   name: 'directory.sync_all',
   input: z.object({}).strict(),

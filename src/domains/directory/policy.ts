@@ -5,7 +5,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
-/** Whether the caller links the group to directories: administrators do and, where the setting lets them, Owners. */
+/** Whether the caller can manage the group's LDAP links. Administrators can, and Owners if the setting allows it. */
 export const mayManageLdap = async (ctx: Pick<Context, 'actor' | 'services'>, group: GroupRow): Promise<boolean> =>
   canOnGroup(ctx, group, 'admin_ldap_group_link') &&
   (ctx.actor.isAdmin || (await getSettings(ctx)).allow_group_owners_to_manage_ldap);
@@ -15,7 +15,7 @@ export const requireManageLdap = async (ctx: Pick<Context, 'actor' | 'services'>
   if (!(await mayManageLdap(ctx, group))) throw forbidden();
 };
 
-/** Where events of links and syncs belong: they are for the Owners. */
+/** The scope of events about links and syncs, which only Owners receive. */
 export const ldapScope = (group: { readonly traversal_ids: readonly number[] }) => ({
   namespace_ids: group.traversal_ids,
   min_access_level: OWNER,

@@ -5,20 +5,20 @@ import { type List, listOf } from '#platform/db/list.ts';
 import type { LdapGroupLinks, LdapSyncs } from '#platform/db/tables.ts';
 import { requireManageLdap } from './policy.ts';
 
-/** Whom the directory has in `cn`, or finds by `filter`, gets the role in the group (specification 3 §2.3). */
+/** Gives the members of `cn`, or the people that `filter` finds, a role in the group (specification 3 §2.3). */
 export type LdapGroupLink = Selectable<LdapGroupLinks>;
 
-/** How the latest sync of a group stands. */
+/** The state of a group's latest sync. */
 export type LdapSync = Selectable<LdapSyncs>;
 
-/** The links of the group, the oldest first. @throws DomainError `forbidden` */
+/** Lists the links of the group, oldest first. @throws `forbidden` */
 export const listLdapGroupLinks = async (ctx: Context, group: GroupRow): Promise<List<LdapGroupLink>> => {
   await requireManageLdap(ctx, group);
   const links = ctx.db.selectFrom('ldap_group_links').selectAll().where('namespace_id', '=', group.id);
   return listOf(ctx.db, links, [{ by: sql.ref('id'), of: (link) => link.id }], 'asc');
 };
 
-/** The latest sync, or null when there was none. @throws DomainError `forbidden` */
+/** Returns the latest sync, or null when there was none. @throws `forbidden` */
 export const findLdapSync = async (ctx: Context, group: GroupRow): Promise<LdapSync | null> => {
   await requireManageLdap(ctx, group);
   const row = await ctx.db.selectFrom('ldap_syncs').selectAll().where('namespace_id', '=', group.id).executeTakeFirst();

@@ -17,16 +17,16 @@ import { ldapScope } from './policy.ts';
 
 type SyncRow = Selectable<LdapSyncs>;
 
-/** So many memberships change in one transaction, which holds the group's row. */
+/** The number of memberships that change in one transaction, which locks the group's row. */
 const BATCH = 50;
 
-/** Another sync of the group has begun. */
+/** A newer sync of the group has started. */
 class Superseded extends Error {}
 
 /**
- * Brings the members of a group in line with what the directories say now. It reads the directories anew whenever it
- * runs, and changes only what differs: one that died is simply run again. Where a directory cannot be asked nothing
- * changes, and the sync has failed.
+ * Syncs the members of a group with the current state of the directories. It queries the directories on every run and
+ * changes only what differs, so a failed run can simply be repeated. If a directory cannot be queried, the sync fails
+ * and changes nothing.
  */
 export const runSync = async (ctx: Context, groupId: number, run: number, lastAttempt: boolean): Promise<void> => {
   const group = await findGroup(ctx, { id: groupId });
@@ -46,7 +46,7 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
       const batch = changes.slice(start, start + BATCH);
       await ctx.transaction(async (tx) => {
         const counts = { added: 0, changed: 0, removed: 0, kept: 0 };
-        // First: the row is what two syncs of one group meet on.
+        // Comes first, because two syncs of a group serialise on this row.
         await checkIsLatest(tx, group, run);
         for (const userId of batch) counts[await syncMember(tx, group, userId, roles.get(userId) ?? null, 'ldap')]++;
         const { added, changed, removed } = counts;
@@ -61,7 +61,7 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
     if (error instanceof Superseded) return;
     const known = error instanceof LdapError;
     if (!known && !lastAttempt) throw error;
-    ctx.log.warn({ err: error, group_id: groupId }, 'the members of a group could not be synced');
+    ctx.log.warn({ err: error, group_id: groupId }, 'Could not sync the members of a group');
     const reason = known ? error.message : 'The sync was given up after several attempts.';
     const failed = sql`state = 'failed', finished_at = now(), error = ${reason}`;
     await note(ctx, group, run, failed, ldapSyncFailed).catch((other: unknown) => {
@@ -70,7 +70,7 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
   }
 };
 
-/** The roles that people are to have, and whose membership has to be looked at. */
+/** Returns the wanted roles, and the users whose membership needs checking. */
 const differences = async (ctx: Context, group: GroupRow) => {
   const { roles, unknownProviders } = await rolesInDirectories(ctx, group);
   const members = await ctx.db
@@ -82,7 +82,8 @@ const differences = async (ctx: Context, group: GroupRow) => {
     .execute();
   const present = new Map(members.map((member) => [member.user_id ?? 0, member]));
   const changes: number[] = [];
-  // A directory that is missing may have given any of the present roles: nobody loses one before it can be asked.
+  // An unconfigured provider may have given any of the current roles, so no role is removed until it is configured
+  // again.
   const mayTake = unknownProviders.length === 0;
   for (const [userId, level] of roles) {
     const member = present.get(userId);
@@ -96,7 +97,7 @@ const differences = async (ctx: Context, group: GroupRow) => {
 };
 
 const leftOutSentence = (providers: readonly string[]): string =>
-  `Not configured: ${providers.join(', ')}. Links to it were left out, and nobody's role was taken.`;
+  `Not configured: ${providers.join(', ')}. Their links were skipped, and no role was removed.`;
 
 const checkIsLatest = async (tx: Tx, group: GroupRow, run: number): Promise<void> => {
   const { rows } = await sql`
@@ -104,7 +105,7 @@ const checkIsLatest = async (tx: Tx, group: GroupRow, run: number): Promise<void
   if (rows.length === 0) throw new Superseded();
 };
 
-/** Writes down how far it is and tells it. @throws Superseded */
+/** Stores the progress and emits an event if one is given. @throws Superseded */
 const note = (
   ctx: Context,
   group: GroupRow,
