@@ -18,7 +18,8 @@ import { serviceAccountCreated, serviceAccountDeleted, serviceAccountUpdated } f
 import { administeredHolder, getServiceAccount, type Holder } from './queries.ts';
 
 /**
- * Makes a service account of a top-level group, or of the instance (specification 3 §4.3). What is not given is made up.
+ * Creates a service account of a top-level group, or of the instance (specification 3 §4.3). Generates the attributes
+ * that are not given.
  *
  * @throws as `administeredHolder`, `invalid` by attribute, `conflict` when the email address or user name is taken
  */
@@ -37,7 +38,9 @@ export const addServiceAccount = async (
   });
 };
 
-/** Changes a service account; what is undefined stays. @throws as `getServiceAccount`, `invalid`, `conflict` */
+/**
+ * Changes a service account. Undefined attributes stay unchanged. @throws as `getServiceAccount`, `invalid`, `conflict`
+ */
 export const changeServiceAccount = async (
   ctx: Context,
   holder: Holder,
@@ -54,10 +57,10 @@ export const changeServiceAccount = async (
 };
 
 /**
- * Removes a service account with its tokens. What it wrote goes to the ghost user or, with `hardDelete`, goes too, as do
- * groups that it alone owns.
+ * Deletes a service account with its tokens. Its contributions move to the ghost user. With `hardDelete` they are
+ * deleted, and so are the groups that only this account owns.
  *
- * @throws as `getServiceAccount`, `conflict` while a group has no other owner and `hardDelete` is off
+ * @throws as `getServiceAccount`, `conflict` while it is the only owner of a group and `hardDelete` is off
  */
 export const removeServiceAccount = async (
   ctx: Context,
@@ -74,7 +77,7 @@ export const removeServiceAccount = async (
   });
 };
 
-/** Groups that nobody but the account owns, as it could delete them itself; never the one that it belongs to. */
+/** Deletes the groups that only this account owns, as it could itself, but never the group it belongs to. */
 const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupRow | null): Promise<void> => {
   const { rows } = await sql<{ id: number }>`
     select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
@@ -86,7 +89,7 @@ const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupR
   for (const group of rows) await removeGroup(asAccount, { id: group.id });
 };
 
-/** Makes a token of a service account. @throws as `getServiceAccount`, `invalid` by attribute */
+/** Creates a token for a service account. @throws as `getServiceAccount`, `invalid` by attribute */
 export const createServiceAccountToken = async (
   ctx: Context,
   holder: Holder,
@@ -94,7 +97,7 @@ export const createServiceAccountToken = async (
   input: NewToken,
 ): Promise<CreatedToken> => createBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, input);
 
-/** Puts a new token in place of one of a service account. @throws as `getServiceAccount` and `rotateToken` */
+/** Rotates a token of a service account. @throws as `getServiceAccount` and `rotateToken` */
 export const rotateServiceAccountToken = async (
   ctx: Context,
   holder: Holder,
@@ -103,7 +106,7 @@ export const rotateServiceAccountToken = async (
   wanted: { readonly expires_at?: string | null | undefined },
 ): Promise<CreatedToken> => rotateBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, tokenId, wanted);
 
-/** Revokes a token of a service account; again is fine. @throws as `getServiceAccount`, `not_found` */
+/** Revokes a token of a service account. Repeating it is not an error. @throws as `getServiceAccount`, `not_found` */
 export const revokeServiceAccountToken = async (
   ctx: Context,
   holder: Holder,

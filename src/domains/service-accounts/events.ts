@@ -6,11 +6,11 @@ const account = z.object({
   id: z.number(),
   username: z.string(),
   name: z.string(),
-  /** Null for one of the instance. */
+  /** Null for an account of the instance. */
   group_id: z.number().nullable(),
 });
 
-/** Owners of the group hear of them. What becomes of the account itself the `user` events tell. */
+/** Sent to Owners of the group. Changes of the account itself also emit `user` events. */
 export const serviceAccountCreated = defineEvent('service_account.created', account);
 export const serviceAccountUpdated = defineEvent('service_account.updated', account);
 export const serviceAccountDeleted = defineEvent('service_account.deleted', account);
@@ -21,13 +21,13 @@ const expiring = z.object({
   name: z.string(),
   created_at: z.string(),
   expires_at: z.string(),
-  /** So many days before its end, or fewer where a day was missed. */
+  /** Days before expiry. Fewer than the notice period when a day was missed. */
   days: z.number(),
   group_id: z.number().nullable(),
 });
 export type ExpiringPayload = z.output<typeof expiring>;
 
-/** A token of a service account is about to end. Those of people are told by mail. */
+/** A token of a service account is about to expire. People get a mail about their tokens instead. */
 export const tokenExpiring = defineEvent('token.expiring', expiring, {
   trigger: () => 'resource_access_token_events',
   body: expiringBody,

@@ -16,7 +16,9 @@ interface Holder {
   readonly traversal_ids: readonly number[] | null;
 }
 
-/** The job `service-accounts.expiring`: tells of tokens of service accounts before they end (reference: webhooks §3). */
+/**
+ * The job `service-accounts.expiring`: emits events before tokens of service accounts expire (reference: webhooks §3).
+ */
 export const tellOfExpiringTokens = defineJob({
   name: 'service-accounts.expiring',
   input: z.object({}).strict(),

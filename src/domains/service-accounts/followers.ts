@@ -3,7 +3,7 @@ import { groupDeleted } from '#domains/groups/events.ts';
 import { removeAccount } from '#domains/users/removal.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 
-/** Removes the service accounts of groups that are gone: nobody would administer them, nor their tokens, any more. */
+/** Deletes the service accounts of deleted groups, because nobody could manage them or their tokens any more. */
 export const removeOfDeletedGroups = defineFollower({
   name: 'service-accounts.groups',
   payloads: false,

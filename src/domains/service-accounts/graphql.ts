@@ -20,7 +20,7 @@ builder.objectField(GroupRef, 'serviceAccounts', (t) =>
     {
       type: UserRef,
       nullable: true,
-      description: 'Of a top-level group, for its Owners to see.',
+      description: 'The service accounts of a top-level group. Visible to its Owners.',
       resolve: async (group, args, ctx, info) =>
         group.parent_id === null && canOnGroup(ctx, group, 'admin_service_account')
           ? listConnection(args, info, await listServiceAccounts(ctx, { id: group.id }))
@@ -35,7 +35,7 @@ builder.objectField(GroupRef, 'serviceAccountTokens', (t) =>
     {
       type: PersonalAccessTokenRef,
       nullable: true,
-      description: 'The tokens of one of its service accounts, for Owners of the group to see.',
+      description: 'The tokens of one of its service accounts. Visible to Owners of the group.',
       args: { userId: t.arg({ type: 'UserID', required: true }) },
       resolve: async (group, args, ctx, info) =>
         group.parent_id === null && canOnGroup(ctx, group, 'admin_service_account')
@@ -51,7 +51,7 @@ builder.queryField('serviceAccounts', (t) =>
     {
       type: UserRef,
       nullable: true,
-      description: 'Those of the instance, for administrators to see.',
+      description: 'The service accounts of the instance. Visible to administrators.',
       resolve: async (_root, args, ctx, info) =>
         ctx.actor.isAdmin ? listConnection(args, info, await listServiceAccounts(ctx, null)) : null,
     },
@@ -61,7 +61,7 @@ builder.queryField('serviceAccounts', (t) =>
 
 type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
-const groupPath = (t: InputBuilder) => t.id({ description: 'The group; without one an account of the instance.' });
+const groupPath = (t: InputBuilder) => t.id({ description: 'The group. Without one, an account of the instance.' });
 const attributes = (t: InputBuilder) => ({ name: t.string(), username: t.string(), email: t.string() });
 const given = ({ name, username, email }: Record<'name' | 'username' | 'email', string | null | undefined>) => ({
   name: name ?? undefined,
@@ -71,7 +71,8 @@ const given = ({ name, username, email }: Record<'name' | 'username' | 'email', 
 const holder = (path: string | null | undefined) => (path == null ? null : { path });
 
 mutationField('serviceAccountCreate', {
-  description: 'Makes a service account of a top-level group. What is not given is made up.',
+  description:
+    'Creates a service account of a top-level group or of the instance. Generates the attributes that are not given.',
   input: (t) => ({ groupPath: groupPath(t), ...attributes(t) }),
   payload: { serviceAccount: UserRef },
   run: async (ctx, input) => ({
@@ -95,7 +96,8 @@ mutationField('serviceAccountUpdate', {
 });
 
 mutationField('serviceAccountDelete', {
-  description: 'Removes a service account. What it wrote goes to the ghost user or, with hardDelete, goes too.',
+  description:
+    'Deletes a service account. Its contributions move to the ghost user; with `hardDelete` they are deleted.',
   input: (t) => ({
     groupPath: groupPath(t),
     userId: t.field({ type: 'UserID', required: true }),
@@ -109,7 +111,7 @@ mutationField('serviceAccountDelete', {
 });
 
 mutationField('serviceAccountTokenCreate', {
-  description: 'Makes a token of a service account.',
+  description: 'Creates a token for a service account.',
   input: (t) => ({
     groupPath: groupPath(t),
     userId: t.field({ type: 'UserID', required: true }),
@@ -137,8 +139,11 @@ const tokenInput = (t: InputBuilder) => ({
 });
 
 mutationField('serviceAccountTokenRotate', {
-  description: 'Revokes a token of a service account and makes a new one in its place.',
-  input: (t) => ({ ...tokenInput(t), expiresAt: t.field({ type: 'Date', description: 'In a week by default.' }) }),
+  description: 'Revokes a token of a service account and creates a new one in its place.',
+  input: (t) => ({
+    ...tokenInput(t),
+    expiresAt: t.field({ type: 'Date', description: 'Defaults to a week from now.' }),
+  }),
   payload: { personalAccessToken: PersonalAccessTokenRef, token: 'String' },
   run: async (ctx, { groupPath: path, userId, id, expiresAt }) => {
     const wanted = { expires_at: expiresAt };

@@ -9,7 +9,7 @@ import { badRequest, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SortDirection } from '#platform/paging.ts';
 
-/** Whose service accounts are meant: those of a top-level group or, with null, those of the instance. */
+/** The owner of service accounts: a top-level group, or null for the instance. */
 export type Holder = IdOrPath | null;
 
 export const SERVICE_ACCOUNT_ORDERS = ['id', 'username'] as const;
@@ -20,8 +20,8 @@ export interface ServiceAccountFilter {
 }
 
 /**
- * The top-level group that its Owners and administrators may administer the service accounts of, or null for the
- * instance, which administrators may.
+ * Requires that the caller can manage the service accounts of the holder, and returns the top-level group, or null for
+ * the instance. Owners and administrators can for a group, administrators for the instance.
  *
  * @throws `not_found` (Group), `forbidden`, `bad_request` for a subgroup
  */
@@ -36,7 +36,7 @@ export const administeredHolder = async (ctx: Context, holder: Holder): Promise<
   return group;
 };
 
-/** The service accounts (specification 3 §4.3), the newest first. @throws as `administeredHolder` */
+/** Lists the service accounts (specification 3 §4.3), newest first. @throws as `administeredHolder` */
 export const listServiceAccounts = async (
   ctx: Context,
   holder: Holder,
@@ -46,7 +46,7 @@ export const listServiceAccounts = async (
   return listUsers(ctx, { ...filter, service_accounts_of: group?.id ?? null });
 };
 
-/** One of them. @throws as `administeredHolder`, `not_found` (User) for any other user */
+/** Returns one service account. @throws as `administeredHolder`, `not_found` (User) for any other user */
 export const getServiceAccount = async (ctx: Context, holder: Holder, id: number): Promise<UserRow> => {
   const group = await administeredHolder(ctx, holder);
   const user = await findUser(ctx, id);
@@ -55,7 +55,7 @@ export const getServiceAccount = async (ctx: Context, holder: Holder, id: number
   return user;
 };
 
-/** The tokens of a service account. @throws as `getServiceAccount` */
+/** Lists the tokens of a service account. @throws as `getServiceAccount` */
 export const listServiceAccountTokens = async (
   ctx: Context,
   holder: Holder,

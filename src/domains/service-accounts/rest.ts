@@ -45,7 +45,7 @@ const account = { id: idOrPath(), user_id: integer({ min: 1 }) };
 const token = { ...account, token_id: integer({ min: 1 }) };
 
 const EXPIRY =
-  'Without `expires_at` it ends as late as the settings allow; empty is never, where `service_access_tokens_expiration_enforced` of the group is off.';
+  'Without `expires_at` the token lasts as long as the settings allow. An empty value means never, if `service_access_tokens_expiration_enforced` of the group is off.';
 
 const changeRoute = (method: 'PATCH' | 'PUT'): Route =>
   route({
@@ -76,7 +76,8 @@ export const routes: readonly Route[] = [
     path: '/groups/:id/service_accounts',
     tag,
     summary: 'Create a service account of a top-level group',
-    description: 'Nobody can sign in with it: it comes in by its tokens. What is not given is made up.',
+    description:
+      'Nobody can sign in with it; it authenticates with tokens. Attributes that are not given are generated.',
     input: { id: idOrPath(), ...attributes },
     response: serviceAccountRecord,
     run: async (ctx, { id, ...input }) => toRecord(await addServiceAccount(ctx, id, input)),
@@ -89,7 +90,7 @@ export const routes: readonly Route[] = [
     tag,
     summary: 'Delete a service account of a group',
     description:
-      'What it wrote goes to the ghost user or, with `hard_delete`, goes too, as do groups that it alone owns. 409 while a group has no other owner.',
+      'Its contributions move to the ghost user. With `hard_delete` they are deleted, and so are the groups that only this account owns. Without it, 409 while it is the only owner of a group.',
     input: { ...account, hard_delete: boolean().default(false) },
     response: null,
     run: (ctx, { id, user_id, hard_delete }) => removeServiceAccount(ctx, id, user_id, { hardDelete: hard_delete }),
@@ -131,7 +132,7 @@ export const routes: readonly Route[] = [
     path: '/groups/:id/service_accounts/:user_id/personal_access_tokens/:token_id/rotate',
     tag,
     summary: 'Rotate a token of a service account',
-    description: 'Revokes it and answers a new one in its place, which ends in a week where nothing else is asked for.',
+    description: 'Revokes the token and returns a new one in its place, which expires in a week by default.',
     input: { ...token, expires_at: date().nullish() },
     response: createdTokenRecord,
     run: async (ctx, { id, user_id, token_id, ...wanted }) =>
@@ -166,7 +167,7 @@ export const routes: readonly Route[] = [
     path: '/service_accounts',
     tag,
     summary: 'Create a service account of the instance',
-    description: 'Its tokens administrators make: `POST /users/:user_id/personal_access_tokens`.',
+    description: 'Administrators create its tokens with `POST /users/:user_id/personal_access_tokens`.',
     admin: true,
     input: attributes,
     response: serviceAccountRecord,

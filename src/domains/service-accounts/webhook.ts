@@ -5,7 +5,10 @@ import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import type { ExpiringPayload } from './events.ts';
 
-/** The body of tokens of service accounts that are about to end; null when the group has gone since. */
+/**
+ * Returns the webhook body for tokens of service accounts that are about to expire. Null when the group has been
+ * deleted.
+ */
 export const expiringBody = async (
   ctx: Context,
   _event: EventRow,
