@@ -28,27 +28,27 @@ import { runnerFields } from './queries.ts';
 
 export interface NewRunner {
   readonly runner_type: RunnerType;
-  /** Needed for runners of a group, and for those of a project; ignored for others. */
+  /** Required for a runner of a group, or of a project. Ignored for other types. */
   readonly group_id?: number | null | undefined;
   readonly project_id?: number | null | undefined;
   readonly description?: string | null | undefined;
   readonly maintenance_note?: string | null | undefined;
   readonly paused?: boolean | undefined;
-  /** Takes the jobs of its own project alone; without a meaning for other runners, which are never locked. */
+  /** Whether it takes only the jobs of its own project. Has no effect on other runners, which are never locked. */
   readonly locked?: boolean | undefined;
   readonly run_untagged?: boolean | undefined;
   readonly tag_list?: readonly string[] | undefined;
   readonly access_level?: RunnerAccessLevel | undefined;
-  /** Seconds that a job may take. */
+  /** Maximum duration of a job, in seconds. */
   readonly maximum_timeout?: number | null | undefined;
 }
 
 /**
- * Creates a runner of the whole hub (administrators), of a group or of a project (its owners), and the token by which
- * it comes in (specification 2 §4.1). The setting `valid_runner_registrars` says for what owners may.
+ * Creates a runner of the instance (administrators), of a group or of a project (its owners), with its authentication
+ * token (specification 2 §4.1). The setting `valid_runner_registrars` says where owners can create runners.
  *
- * @throws `parameters` when the target is not named, `not_found` for one that the caller may not know of, `forbidden`,
- * `invalid` by attribute
+ * @throws `parameters` when the target is missing, `not_found` when the caller cannot see it, `forbidden`, `invalid` by
+ * attribute
  */
 export const createRunner = async (ctx: Context, input: NewRunner): Promise<CreatedRunner> => {
   const creator_id = requireUser(ctx);
@@ -96,7 +96,7 @@ type Target =
 const placeOf = (target: Target): GroupRow | ProjectRow | null =>
   target.kind === 'group' ? target.group : target.kind === 'project' ? target.project : null;
 
-/** What the runner is to be of, which the caller has been found to own. */
+/** Returns the target of the runner, after it has checked that the caller owns it. */
 const targetOf = async (tx: Tx, { runner_type, group_id, project_id }: NewRunner): Promise<Target> => {
   if (runner_type === 'instance_type') {
     requireAdministrator(tx);
@@ -138,7 +138,7 @@ const problemsOf = (input: NewRunner, tags: readonly string[]): FieldErrors => {
 
 const isStorable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
 
-/** The shortest of what the settings and the project say, in seconds; null is for good. */
+/** Returns the shortest lifetime of those in the settings and the project, in seconds. Null means no expiry. */
 const lifetimeOf = (settings: StoredSettings, target: Target): number | null => {
   const limits =
     target.kind === 'instance'
@@ -150,7 +150,7 @@ const lifetimeOf = (settings: StoredSettings, target: Target): number | null => 
   return seconds.length === 0 ? null : Math.min(...seconds);
 };
 
-/** Tells of a runner of the group or project, or of the whole hub. */
+/** Emits an event about a runner in the scope of its group, project or the instance. */
 export const tellOfRunner = (
   tx: Tx,
   definition: typeof runnerCreated,

@@ -12,8 +12,10 @@ const runner = z.object({
   origin: originPayload.nullable(),
 });
 
-/** To owners of the group or project; for runners of the whole hub to administrators. */
+/** Sent to owners of the group or project. For instance runners, sent to administrators. */
 export const runnerCreated = defineEvent('runner.created', runner);
 
-/** The runner's token has ended before its time, with the OAuth grant of the application that made the runner. */
+/**
+ * The runner's token ended before it expired, because the OAuth application that created the runner lost its access.
+ */
 export const runnerTokenEnded = defineEvent('runner.token_ended', runner);

@@ -7,7 +7,7 @@ import { tellOfRunner } from './commands.ts';
 import { runnerTokenEnded } from './events.ts';
 import { runnerFields } from './queries.ts';
 
-/** Ends the tokens of runners that an application made, with its OAuth grant. */
+/** Ends the tokens of runners that an application created, when its OAuth authorization ends. */
 export const endWithGrants = defineFollower({
   name: 'runners.grants',
   handle: async (tx, events) => {

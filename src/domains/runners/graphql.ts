@@ -68,7 +68,7 @@ const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner').imple
     tokenExpiresAt: t.expose('token_expires_at', { type: 'Time', nullable: true }),
     ephemeralAuthenticationToken: t.string({
       nullable: true,
-      description: 'The token: told in the result of `runnerCreate` alone.',
+      description: 'The token. Returned only by `runnerCreate`.',
       resolve: (runner) => ('token' in runner ? runner.token : null),
     }),
     createdBy: t.field({
@@ -99,7 +99,7 @@ builder.queryField('runner', (t) =>
   t.field({
     type: RunnerRef,
     nullable: true,
-    description: 'For administrators, and for the owners of its group or project; null for others.',
+    description: 'Visible to administrators and to the owners of its group or project; null for others.',
     args: { id: t.arg({ type: 'CiRunnerID', required: true }) },
     resolve: (_root, { id }, ctx) => findRunner(ctx, id),
   }),
@@ -110,7 +110,7 @@ builder.queryField('runners', (t) =>
     {
       type: RunnerRef,
       nullable: true,
-      description: 'All runners, for administrators; null for others.',
+      description: 'All runners. Visible to administrators; null for others.',
       args: {
         type: t.arg({ type: TypeEnum }),
         status: t.arg({ type: StatusEnum }),
@@ -138,7 +138,7 @@ builder.queryField('runners', (t) =>
 );
 
 mutationField('runnerCreate', {
-  description: 'Creates a runner: of the whole hub (administrators), of a group or of a project (its owners).',
+  description: 'Creates a runner of the instance (administrators), of a group or of a project (its owners).',
   input: (t) => ({
     runnerType: t.field({ type: TypeEnum, required: true }),
     groupId: t.field({ type: 'GroupID' }),

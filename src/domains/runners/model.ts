@@ -2,27 +2,27 @@ import type { Selectable } from 'kysely';
 import type { CredentialOrigin } from '#domains/tokens/origins.ts';
 import type { Runners } from '#platform/db/tables.ts';
 
-/** Whose jobs a runner takes: of the whole hub, of a group and what is below it, or of a project. */
+/** The projects whose jobs a runner takes: all of the instance, those of a group and its subgroups, or one project. */
 export const RUNNER_TYPES = ['instance_type', 'group_type', 'project_type'] as const;
 export type RunnerType = (typeof RUNNER_TYPES)[number];
 
-/** Whether it takes the jobs of all branches and tags, or of protected ones alone. */
+/** Whether it takes jobs of all branches and tags, or only of protected ones. */
 export const RUNNER_ACCESS_LEVELS = ['not_protected', 'ref_protected'] as const;
 export type RunnerAccessLevel = (typeof RUNNER_ACCESS_LEVELS)[number];
 
 export type RunnerStatus = 'online' | 'offline' | 'stale' | 'never_contacted';
 
-/** Tools know a runner's token by this. */
+/** Tools recognise a runner's token by this prefix. */
 export const RUNNER_TOKEN_PREFIX = 'glrt-';
 
-/** All columns but the digest of the token, whether it is about, and the application through which it was made. */
+/** All columns except the token digest and the origin, with the computed status. */
 export interface RunnerRow extends Omit<Selectable<Runners>, 'digest' | 'origin_id'> {
   readonly status: RunnerStatus;
   readonly origin: CredentialOrigin | null;
 }
 
 export interface CreatedRunner extends RunnerRow {
-  /** The only time that it is seen. */
+  /** Returned only here. */
   readonly token: string;
 }
 

@@ -28,27 +28,27 @@ const runnerColumns = [
   'runners.updated_at',
 ] as const;
 
-/** Online is who was heard of within two hours, stale who was not within a week. */
+/** Online when it made contact within two hours, stale when it made none within a week. */
 const status = sql<RunnerStatus>`case
   when runners.contacted_at > now() - interval '2 hours' then 'online'
   when coalesce(runners.contacted_at, runners.created_at) <= now() - interval '7 days' then 'stale'
   when runners.contacted_at is null then 'never_contacted'
   else 'offline' end`;
 
-/** What makes a `RunnerRow`. */
+/** The columns of a `RunnerRow`. */
 export const runnerFields = [...runnerColumns, status.as('status'), originOf('runners')] as const;
 
 export interface RunnerFilter {
   readonly type?: RunnerType | undefined;
   readonly status?: RunnerStatus | undefined;
   readonly paused?: boolean | undefined;
-  /** All of them. */
+  /** Runners must have all of these tags. */
   readonly tags?: readonly string[] | undefined;
   /** Part of the description. */
   readonly search?: string | undefined;
 }
 
-/** All runners, the newest first. Administrators only: throws `forbidden` for others. */
+/** Lists all runners, newest first. Administrators only. @throws `forbidden` */
 export const listRunners = (ctx: Pick<Context, 'db' | 'actor'>, filter: RunnerFilter): List<RunnerRow> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   let query = ctx.db.selectFrom('runners').select(runnerFields);
@@ -61,7 +61,7 @@ export const listRunners = (ctx: Pick<Context, 'db' | 'actor'>, filter: RunnerFi
   return listOf(ctx.db, query, [byId], 'desc');
 };
 
-/** The runner, for administrators and the owners of its group or project; null for others. */
+/** Returns the runner, for administrators and the owners of its group or project. Null for other callers. */
 export const findRunner = async (ctx: Pick<Context, 'db' | 'actor'>, id: number): Promise<RunnerRow | null> =>
   (await ctx.db
     .selectFrom('runners')

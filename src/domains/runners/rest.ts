@@ -20,7 +20,7 @@ export const routes: readonly Route[] = [
     tag: 'Runners',
     summary: 'Create a runner',
     description:
-      'Of the whole hub (administrators), a group or a project (its owners, as `valid_runner_registrars` allows). `locked` has a meaning for runners of projects alone.',
+      'Creates a runner of the instance (administrators), or of a group or project (its owners, if `valid_runner_registrars` allows it). `locked` only affects project runners.',
     scopes: ['create_runner', 'api'],
     input: {
       runner_type: oneOf(RUNNER_TYPES),
