@@ -6,9 +6,9 @@ import { type CustomAttribute, MAX_LENGTH, OWNERS, type OwnerKind } from './mode
 import { requireAdministrator } from './policy.ts';
 
 /**
- * Sets the attribute of a user, group or project, whether it had one of that key or not. Administrators only.
+ * Creates or replaces a custom attribute of a user, group or project. Administrators only.
  *
- * @throws `invalid` by `key` and `value`, `not_found` where there is none any more
+ * @throws `invalid` by `key` and `value`, `not_found` when the owner has been deleted
  */
 export const setCustomAttribute = async (
   ctx: Context,
@@ -33,7 +33,7 @@ export const setCustomAttribute = async (
   return { key, value };
 };
 
-/** Removes it. Administrators only; throws `not_found` (Custom Attribute). */
+/** Deletes a custom attribute. Administrators only. @throws `not_found` (Custom Attribute) */
 export const deleteCustomAttribute = async (ctx: Context, kind: OwnerKind, id: number, key: string): Promise<void> => {
   requireAdministrator(ctx);
   const { column, subject } = OWNERS[kind];

@@ -3,6 +3,8 @@ import { defineEvent } from '#platform/events.ts';
 
 const attribute = z.object({ key: z.string() });
 
-/** Both are for administrators alone: neither names a place or a person. Values are not told. */
+/**
+ * Only administrators receive these, because they name no group, project or user as scope. They do not carry the value.
+ */
 export const customAttributeSet = defineEvent('custom_attribute.set', attribute);
 export const customAttributeDeleted = defineEvent('custom_attribute.deleted', attribute);

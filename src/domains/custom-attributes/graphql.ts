@@ -7,27 +7,30 @@ import { deleteCustomAttribute, setCustomAttribute } from './commands.ts';
 import type { CustomAttribute, OwnerKind } from './model.ts';
 import { customAttributesByIds, ownerExists } from './queries.ts';
 
-/** A key and its text. */
+/** A key and its text value. */
 export const CustomAttributeRef = builder.objectRef<CustomAttribute>('CustomAttribute').implement({
-  description: 'What an administrator notes on a user, group or project.',
+  description: 'A text that administrators store with a user, group or project.',
   fields: (t) => ({
     key: t.exposeString('key', { nullable: false }),
     value: t.exposeString('value', { nullable: false }),
   }),
 });
 
-/** In filters of lists: all of them have to match. */
+/** Filter for lists. All attributes must match. */
 export const CustomAttributeInput = builder.inputType('CustomAttributeInput', {
   fields: (t) => ({ key: t.string({ required: true }), value: t.string({ required: true }) }),
 });
 
-/** The filter as domains take it. */
+/** Converts the filter to the input of the domains. */
 export const wantedAttributes = (
   given: readonly CustomAttribute[] | null | undefined,
 ): Readonly<Record<string, string>> | undefined =>
   given == null ? undefined : Object.fromEntries(given.map(({ key, value }) => [key, value]));
 
-/** Loads the custom attributes of users, groups or projects; null to all but administrators. */
+/**
+ * Returns a loader for the custom attributes of users, groups or projects. It loads null for callers who are not
+ * administrators.
+ */
 export const customAttributesLoader = (
   kind: OwnerKind,
 ): ((ctx: Context, id: number) => Promise<readonly CustomAttribute[]> | null) => {
@@ -58,7 +61,7 @@ mutationField('customAttributeSet', {
 });
 
 mutationField('customAttributeDelete', {
-  description: 'Removes a custom attribute of a user, group or project. Administrators only.',
+  description: 'Deletes a custom attribute of a user, group or project. Administrators only.',
   input: (t) => ({
     ownerId: t.field({ type: 'CustomAttributesOwnerID', required: true }),
     key: t.string({ required: true }),

@@ -1,4 +1,4 @@
-/** What may carry custom attributes, each with the column that names it and its table. Groups are namespaces. */
+/** The owners of custom attributes, with their column and table. Groups are namespaces. */
 export const OWNERS = {
   users: { column: 'user_id', table: 'users', subject: 'User' },
   groups: { column: 'namespace_id', table: 'namespaces', subject: 'Group' },
@@ -7,11 +7,11 @@ export const OWNERS = {
 
 export type OwnerKind = keyof typeof OWNERS;
 
-/** What an administrator notes on a user, group or project: a text under a key, for administrators' eyes alone. */
+/** A text that administrators store under a key with a user, group or project. Only administrators can see it. */
 export interface CustomAttribute {
   readonly key: string;
   readonly value: string;
 }
 
-/** Of a key, and of a value: both lie in one index, whose rows are short. */
+/** Maximum length of a key and of a value, in characters. Both are in one index, whose entries must be short. */
 export const MAX_LENGTH = 255;

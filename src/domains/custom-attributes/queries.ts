@@ -4,7 +4,7 @@ import { notFound } from '#platform/errors.ts';
 import { type CustomAttribute, OWNERS, type OwnerKind } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 
-/** The custom attributes of the users, groups or projects with these ids, by id and in the order of their keys. Administrators only. */
+/** Returns the custom attributes by owner id, each list in order of key. Administrators only. */
 export const customAttributesByIds = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   kind: OwnerKind,
@@ -21,14 +21,14 @@ export const customAttributesByIds = async (
   return byId;
 };
 
-/** All of one. Administrators only. */
+/** Returns all custom attributes of one owner. Administrators only. */
 export const listCustomAttributes = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   kind: OwnerKind,
   id: number,
 ): Promise<CustomAttribute[]> => (await customAttributesByIds(ctx, kind, [id])).get(id) ?? [];
 
-/** One of them. Administrators only; throws `not_found` (Custom Attribute). */
+/** Returns one custom attribute. Administrators only. @throws `not_found` (Custom Attribute) */
 export const getCustomAttribute = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   kind: OwnerKind,
@@ -47,8 +47,8 @@ export const getCustomAttribute = async (
 };
 
 /**
- * Whether the user, group or project `id` has every one of the attributes with just that value. `wanted` is a JSON object
- * of texts (or the slot for one): one statement serves whatever is asked for.
+ * Whether the user, group or project `id` has all of the attributes with exactly these values. `wanted` is a JSON
+ * object of strings (or a parameter for one), so that one statement serves every filter.
  */
 export const hasCustomAttributes = (kind: OwnerKind, id: RawBuilder<unknown>, wanted: unknown): RawBuilder<boolean> => {
   const owner = sql.ref(`c.${OWNERS[kind].column}`);
@@ -59,7 +59,7 @@ export const hasCustomAttributes = (kind: OwnerKind, id: RawBuilder<unknown>, wa
     having count(*) = (select count(*) from jsonb_object_keys(${wanted}::jsonb)))`;
 };
 
-/** Whether there is a user, group or project of this id. Administrators only. */
+/** Whether a user, group or project with this id exists. Administrators only. */
 export const ownerExists = async (
   ctx: Pick<Context, 'db' | 'actor'>,
   kind: OwnerKind,

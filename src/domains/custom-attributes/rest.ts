@@ -10,10 +10,10 @@ const tag = 'Custom attributes';
 
 const customAttributeRecord = z.object({ key: z.string(), value: z.string() }).meta({ id: 'CustomAttribute' });
 
-/** What `withCustomAttributes` may add to a record. */
+/** The field that `withCustomAttributes` can add to a record. */
 export const customAttributesField = z.array(customAttributeRecord).optional();
 
-/** The filter `custom_attributes[key]=value` of lists: all of them have to match. Values count as their text. */
+/** The list filter `custom_attributes[key]=value`. All attributes must match. Values are compared as text. */
 export const customAttributesFilter = anyHash().transform((given, ctx): Readonly<Record<string, string>> => {
   const attributes: [string, string][] = [];
   for (const [key, value] of Object.entries(given)) {
@@ -29,7 +29,9 @@ export const customAttributesFilter = anyHash().transform((given, ctx): Readonly
   return Object.fromEntries(attributes);
 });
 
-/** The records with `custom_attributes`, where an administrator asks for them; else as they are. */
+/**
+ * Adds `custom_attributes` to the records when an administrator requests them. Otherwise returns the records unchanged.
+ */
 export const withCustomAttributes = async <R extends { readonly id: number }>(
   ctx: Context,
   kind: OwnerKind,
@@ -45,7 +47,10 @@ export const withCustomAttributes = async <R extends { readonly id: number }>(
   return records.map((record) => ({ ...record, custom_attributes: attributes.get(record.id) ?? [] }));
 };
 
-/** The routes below `/users/:id`, `/groups/:id` or `/projects/:id`; `find` throws `not_found` where there is nothing. */
+/**
+ * Returns the routes below `/users/:id`, `/groups/:id` or `/projects/:id`. `find` throws `not_found` for an unknown
+ * owner.
+ */
 export const customAttributeRoutes = <I>(
   kind: OwnerKind,
   id: z.ZodType<I>,
@@ -91,7 +96,7 @@ export const customAttributeRoutes = <I>(
       method: 'DELETE',
       path: `/${kind}/:id/custom_attributes/:key`,
       tag,
-      summary: `Remove a custom attribute of a ${NOUNS[kind]}`,
+      summary: `Delete a custom attribute of a ${NOUNS[kind]}`,
       admin: true,
       input: one,
       response: null,
