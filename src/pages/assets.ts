@@ -8,7 +8,7 @@ interface Asset {
   readonly content: Buffer;
 }
 
-/** A file that may be kept for good: its name changes with its content. */
+/** A file that can be cached forever, because its name changes with its content. */
 const asset = (file: string, type: string): Asset => {
   const content = readFileSync(join(import.meta.dirname, file));
   const hash = createHash('sha256').update(content).digest('hex').slice(0, 12);

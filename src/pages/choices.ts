@@ -1,7 +1,7 @@
 import { checkbox, type FormErrors, html } from './html.ts';
 
 interface ChoicesOptions {
-  /** Of the parameter, without brackets. */
+  /** Name of the parameter, without brackets. */
   readonly name: string;
   readonly legend: string;
   readonly hint?: string;
@@ -10,7 +10,7 @@ interface ChoicesOptions {
   readonly errors?: FormErrors;
 }
 
-/** A group of boxes to tick, several of which may be: sent as `name[]`. */
+/** Returns a group of checkboxes, sent as `name[]`. */
 export const choices = ({ name, legend, hint, items, chosen, errors = {} }: ChoicesOptions): string => {
   const wrong = errors[name] ?? [];
   const described = [hint ? `${name}-hint` : '', wrong.length > 0 ? `${name}-error` : ''].filter(Boolean).join(' ');

@@ -2,22 +2,22 @@ import { html } from 'ghtml';
 import { icon, stylesheet } from './assets.ts';
 import type { Visit } from './visit.ts';
 
-/** Escapes what is put in; `!${...}` puts in HTML as it is, which only what `html` itself made may be. */
+/** Escapes interpolated values. `!${...}` inserts raw HTML, which must come from `html` itself. */
 export { html };
 
-/** What is wrong with a form: sentences by field; `base` concerns no single one. */
+/** The problems of a form: sentences by field. `base` holds those that concern no single field. */
 export type FormErrors = Readonly<Record<string, readonly string[]>>;
 
 interface LayoutOptions {
   readonly title: string;
   readonly visit: Visit;
-  /** HTML. The heading is made of the title. */
+  /** HTML without a heading. The layout adds one from the title. */
   readonly body: string;
-  /** Short pages of one form stand in the middle; `wide` ones have room for tables. */
+  /** Whether the page needs the full width, for tables. Other pages are narrow and centred. */
   readonly wide?: boolean;
 }
 
-/** A whole document around a page's body: header with who is signed in, notice, main part with the title as heading. */
+/** Returns the whole document: header with the signed-in user, notice, and main part with the title as heading. */
 export const layout = ({ title, visit, body, wide = false }: LayoutOptions): string => html`<!doctype html>
 <html lang="en">
 <head>
@@ -53,7 +53,7 @@ const signedIn = (visit: Visit, username: string): string => html`<nav aria-labe
 </ul>
 </nav>`;
 
-/** A form that posts to the hub, with its CSRF token. */
+/** Returns a form that posts to the hub, with its CSRF token. */
 export const form = (visit: Visit, action: string, body: string): string => html`<form method="post" action="${action}">
 <input type="hidden" name="authenticity_token" value="${visit.csrfToken}">
 !${body}
@@ -67,7 +67,7 @@ interface FieldOptions {
   readonly label: string;
   readonly type?: 'text' | 'email' | 'password' | 'url' | 'date' | 'number';
   readonly value?: string | null;
-  /** What kind of thing it is, for password managers: `username`, `current-password`, `one-time-code`. */
+  /** The `autocomplete` value for password managers: `username`, `current-password`, `one-time-code`. */
   readonly autocomplete?: string;
   readonly hint?: string;
   readonly errors?: FormErrors;
@@ -75,11 +75,11 @@ interface FieldOptions {
   readonly autofocus?: boolean;
   readonly inputmode?: 'numeric' | 'email' | 'text';
   readonly maxlength?: number;
-  /** Several lines. */
+  /** Makes it a text area with this number of lines. */
   readonly rows?: number;
 }
 
-/** A labelled input with its hint and what is wrong with it. */
+/** Returns a labelled input with its hint and errors. */
 export const field = (options: FieldOptions): string => {
   const { name, label, type = 'text', value, autocomplete, hint, errors = {}, rows } = options;
   const wrong = errors[name] ?? [];
@@ -115,7 +115,7 @@ interface CheckboxOptions {
   readonly hint?: string;
 }
 
-/** A box to tick; several of one name (`scopes[]`) need different values. */
+/** Returns a checkbox. Several with one name (`scopes[]`) need different values. */
 export const checkbox = ({ name, label, value = '1', checked = false, hint }: CheckboxOptions): string => {
   const id = `${name.replace(/\W/g, '')}-${value.replace(/\W/g, '')}`;
   return html`<div class="checkbox">
@@ -126,22 +126,22 @@ export const checkbox = ({ name, label, value = '1', checked = false, hint }: Ch
 };
 
 interface ButtonOptions {
-  /** `primary` once a page, `danger` for what cannot be undone. */
+  /** Use `primary` once per page, and `danger` for actions that cannot be undone. */
   readonly kind?: 'primary' | 'plain' | 'danger' | 'quiet';
   readonly name?: string;
   readonly value?: string;
-  /** For screen readers, where several buttons of a page have one text. */
+  /** Label for screen readers, for when several buttons of a page have the same text. */
   readonly label?: string;
 }
 
 export const button = (text: string, { kind = 'primary', name, value, label }: ButtonOptions = {}): string =>
   html`<button type="submit" class="${kind}"!${name ? html` name="${name}" value="${value ?? ''}"` : ''}!${label ? html` aria-label="${label}"` : ''}>${text}</button>`;
 
-/** A sentence that stands out. Errors and results are read out at once. */
+/** Returns a highlighted sentence. Screen readers announce it at once. */
 export const notice = (kind: 'done' | 'warning' | 'error', text: string): string =>
   html`<p class="notice ${kind}" role="${kind === 'error' ? 'alert' : 'status'}">${text}</p>`;
 
-/** What is wrong with the form, each a link to its field; empty when nothing is. `labels` name the fields. */
+/** Returns the list of form errors, each with a link to its field, or an empty string. `labels` name the fields. */
 export const errorSummary = (errors: FormErrors, labels: Readonly<Record<string, string>> = {}): string => {
   const items = Object.entries(errors).flatMap(([name, problems]) =>
     problems.map((problem) =>
@@ -157,13 +157,13 @@ export const errorSummary = (errors: FormErrors, labels: Readonly<Record<string,
 </div>`;
 };
 
-/** `Password` + `is too short` makes a sentence; what is one already stays. */
+/** Joins label and problem, such as `Password` and `is too short`. Keeps problems that are already sentences. */
 const sentence = (label: string, problems: readonly string[]): string =>
   problems.map((problem) => (/^[A-Z]/.test(problem) ? problem : `${label} ${problem}`)).join(', ');
 
 /**
- * A table; cells are HTML. `caption` is for those who do not see it. Where there is little width, rows stand as blocks
- * with each heading beside its cell; the roles keep it a table for screen readers then.
+ * Returns a table; cells are HTML. `caption` is for screen readers. On narrow screens, rows become blocks with each
+ * heading beside its cell, and the roles keep it a table for screen readers.
  */
 export const table = (
   caption: string,
@@ -182,7 +182,7 @@ const tableRow = (headings: readonly string[], cells: readonly string[]): string
       : html`<td role="cell" data-label="${headings[n]}">!${cell}</td>`,
   )}</tr>`;
 
-/** A time as text that machines read too: `21 Nov 2026, 01:42 UTC`. */
+/** Returns a `time` element with text such as `21 Nov 2026, 01:42 UTC`. */
 export const time = (iso: string): string => {
   const shown = new Date(iso).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' });
   return html`<time datetime="${iso}">${shown} UTC</time>`;

@@ -19,10 +19,13 @@ interface Dependencies {
 const MAX_FORM_BYTES = 64 * 1024;
 const YEAR_SECONDS = 31_536_000;
 
-/** Where somebody who has signed in is led instead of the page with this (declared) path; null lets them have it. */
+/**
+ * Returns the page to redirect a signed-in user to instead of the page with this declared path, or null to show that
+ * page.
+ */
 type Detour = (ctx: Context, path: string) => Promise<string | null>;
 
-/** Serves the pages, and the few files that they need. They know people by the session cookie alone. */
+/** Serves the pages and their static files. The session cookie is the only credential that pages accept. */
 export const mountPages =
   (pages: readonly Page[], detourFor: Detour) =>
   (fastify: FastifyInstance, dependencies: Dependencies): void => {
@@ -66,7 +69,7 @@ export const mountPages =
     }
   };
 
-/** Whoever's session has ended, or whose account was closed, is a visitor: there has to be a page to sign in again. */
+/** Treats an ended session or closed account as anonymous, so that the user can open the sign-in page. */
 const openContext = async ({ services, contextOf }: Dependencies, request: FastifyRequest): Promise<Context> => {
   const value = readCookie(request.headers, sessionCookieName(services.urls));
   if (value !== null) {
@@ -126,15 +129,15 @@ const explain = (
 const WRONG = ['That did not work', 'The request could not be understood.'] as const;
 const FAILED = ['Something went wrong', 'That is our fault, not yours. Try again in a moment.'] as const;
 const TITLES: Readonly<Record<number, readonly [string, string]>> = {
-  401: ['Please sign in', 'This page is for people who have signed in.'],
-  403: ['Not allowed', 'You may not do that.'],
-  404: ['Not found', 'There is nothing here, or nothing that you may see.'],
+  401: ['Please sign in', 'You must sign in to see this page.'],
+  403: ['Not allowed', 'You do not have permission to do that.'],
+  404: ['Not found', 'This page does not exist, or you do not have permission to see it.'],
   422: ['That did not work', 'That is not possible.'],
   429: ['Too many attempts', 'Wait a while, then try again.'],
-  503: ['Not available', 'The hub cannot answer just now. Try again in a moment.'],
+  503: ['Not available', 'The hub is temporarily unavailable. Try again in a moment.'],
 };
 
-/** For what fails before there is a context, or because none can be made: the database is away, the form too large. */
+/** Shows an error from before a context exists, such as a lost database connection or a form that is too large. */
 const showError = (
   { services }: Dependencies,
   error: unknown,

@@ -3,7 +3,7 @@ import type { Parameters } from '#rest/nested.ts';
 import { type Input, inputParser, type Shape } from '#rest/params.ts';
 import type { Visit } from './visit.ts';
 
-/** What a page answers; `visit.show` and `visit.redirect` make it. */
+/** The response of a page. `visit.show` and `visit.redirect` create it. */
 export interface PageResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -12,19 +12,19 @@ export interface PageResponse {
 
 interface Declaration {
   readonly method: 'GET' | 'POST';
-  /** From the root of the host, `/-/user_settings/password`; `:name` stands for a segment. */
+  /** Path from the root of the host, such as `/-/user_settings/password`. `:name` matches one segment. */
   readonly path: string;
-  /** `required` sends visitors to sign in first, and back afterwards. */
+  /** With `required`, anonymous callers must sign in first and then return to the page. */
   readonly auth: 'required' | 'optional';
-  /** Browsers are sent here by another site, which has no CSRF token: what comes has to prove itself. */
+  /** Whether another site posts here, without a CSRF token. The content must then authenticate itself. */
   readonly fromElsewhere?: true;
-  /** For forms larger than the usual limit. */
+  /** Maximum size of a form that is larger than the usual limit, in bytes. */
   readonly maxFormBytes?: number;
 }
 
 type Run<S extends Shape> = (ctx: Context, input: Input<S>, visit: Visit) => Promise<PageResponse> | PageResponse;
 
-/** A declared page, its types closed over. */
+/** A declared page with its input types hidden. */
 export interface Page extends Declaration {
   handle(ctx: Context, sent: Parameters, visit: Visit): Promise<PageResponse> | PageResponse;
 }
@@ -32,16 +32,16 @@ export interface Page extends Declaration {
 type NoInput = Readonly<Record<never, never>>;
 
 /**
- * Declares a page. `run` gets the parsed parameters of path, query and form in one object. Before a POST runs, its CSRF
- * token has been checked, unless it comes `fromElsewhere`. What it throws becomes a page that says so: errors that the person can mend are better shown
- * with the form.
+ * Declares a page. `run` receives the parsed parameters of path, query and form in one object. The CSRF token of a POST
+ * is checked first, except with `fromElsewhere`. A thrown error becomes an error page, so show errors that the user can
+ * fix with the form instead.
  */
 export const page = <const S extends Shape = NoInput>(
   declaration: Declaration & { readonly input?: S; readonly run: Run<S> },
 ): Page => {
   const { input, run, ...declared } = declaration;
   const shape: Shape = input ?? {};
-  // Without `input`, S is the default, which has no keys.
+  // Without `input`, S is the default shape, which has no keys.
   const parse = inputParser(shape as S);
   return { ...declared, handle: (ctx, sent, visit) => run(ctx, parse(sent), visit) };
 };

@@ -1,7 +1,10 @@
 import type { Page } from '#platform/paging.ts';
 import { html } from './html.ts';
 
-/** Links to the pages before and after the `number`th of the list at `path`; empty where there is but one. */
+/**
+ * Returns links to the previous and next page of the list at `path`, where `number` is the current one. Empty for a
+ * single page.
+ */
 export const pager = (path: string, number: number, { hasNext = false }: Pick<Page<unknown>, 'hasNext'>): string => {
   const links = [
     ...(number > 1 ? [html`<li><a rel="prev" href="${path}?page=${number - 1}">Previous</a></li>`] : []),

@@ -6,11 +6,11 @@ interface SecretOptions {
   readonly value: string;
 }
 
-/** A value that is shown this once: easy to select, by keyboard too. */
+/** Returns a field with a value that is shown only once. It is easy to select, also by keyboard. */
 export const secret = ({ id, label, value }: SecretOptions): string => html`<div class="notice done" role="status">
 <div class="field">
 <label for="${id}">${label}</label>
-<p class="hint" id="${id}-hint">Copy it now. It is shown this once and cannot be read again.</p>
+<p class="hint" id="${id}-hint">Copy it now. It is shown only once.</p>
 <input type="text" id="${id}" class="secret" value="${value}" readonly autofocus autocomplete="off" spellcheck="false" aria-describedby="${id}-hint">
 </div>
 </div>`;

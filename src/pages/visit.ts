@@ -5,18 +5,18 @@ import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import type { PageResponse } from './page.ts';
 
 export interface ShowOptions {
-  /** 200 by default. */
+  /** Defaults to 200. */
   readonly status?: number;
   /**
-   * Whether a form of this page is answered by leading to another host. Browsers hold the whole chain of redirects that
-   * follows a form to `form-action`, and where that host leads on to nobody here can know: the page goes without it.
+   * Whether the response to a form of this page redirects to another host. Browsers apply `form-action` to every
+   * redirect that follows a form, and that host may redirect further. The page is therefore sent without `form-action`.
    */
   readonly leadsAway?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 interface CookieOptions {
-  /** Seconds; without it the cookie goes with the browser. */
+  /** In seconds. Without it the cookie lasts until the browser closes. */
   readonly maxAge?: number;
 }
 
@@ -24,18 +24,18 @@ const NOTICE = 'millrace_notice';
 const NOTICE_SECONDS = 60;
 const SESSION_VALUE_LENGTH = 43;
 
-/** A value for the session cookie of a visitor: 258 random bits, of which no session is. */
+/** Returns a session cookie value for an anonymous browser: 258 random bits that match no session. */
 const newSessionValue = (): string => randomToken(SESSION_VALUE_LENGTH);
 
-/** One request for a page: who it comes from, and the answer in the making. */
+/** One page request: its user, and the response under construction. */
 export class Visit {
-  /** The session's row; null for visitors who have not signed in. */
+  /** The session's row. Null for anonymous callers. */
   readonly session: { readonly id: number } | null;
-  /** User name of whoever is signed in. */
+  /** Name of the signed-in user. */
   readonly username: string | null;
   /** Path and query, as sent. */
   readonly url: string;
-  /** What the page before left to be said, once. */
+  /** The one-time notice from the previous page. */
   readonly notice: string | null;
   readonly #ctx: Context;
   readonly #cookieHeader: string | undefined;
@@ -54,15 +54,15 @@ export class Visit {
   }
 
   /**
-   * The hidden field `authenticity_token` of every form. Visitors get a cookie that stands for nobody to bind it to, so
-   * that nobody can be made to sign in as somebody else.
+   * The value of the hidden field `authenticity_token` in every form. Anonymous callers get a cookie without a session
+   * to bind it to, so that no site can sign them in as another user.
    */
   get csrfToken(): string {
     if (this.#value === null) this.setSessionCookie(newSessionValue());
     return csrfToken(this.#ctx.services.secretKey, this.#value ?? '');
   }
 
-  /** The session cookie as sent: what CSRF tokens are held against. */
+  /** The session cookie as sent, to which CSRF tokens are bound. */
   get sessionValue(): string | null {
     return this.#value;
   }
@@ -77,7 +77,7 @@ export class Visit {
     this.#setCookie(sessionCookieName(this.#ctx.services.urls), '', { maxAge: 0 });
   }
 
-  /** What an earlier answer sealed into a cookie; null when there is none, or it was not sealed here. */
+  /** Returns the content of a sealed cookie. Null when it is missing or was not sealed by this hub. */
   readSealed(name: string): string | null {
     const sent = readCookie({ cookie: this.#cookieHeader }, this.#cookieName(name));
     if (sent === null || sent.length > 4_000) return null;
@@ -88,25 +88,25 @@ export class Visit {
     }
   }
 
-  /** Keeps `text` with the browser, unreadable to it. */
+  /** Stores `text` in a sealed cookie for `maxAge` seconds. The browser cannot read it. */
   seal(name: string, text: string, maxAge: number): void {
     const sealed = encrypt(this.#ctx.services.secretKey, text, name).toString('base64url');
     this.#setCookie(this.#cookieName(name), sealed, { maxAge });
   }
 
-  /** Takes back what was sealed, where the browser has it. */
+  /** Deletes a sealed cookie, if the browser has it. */
   forget(name: string): void {
     const cookie = this.#cookieName(name);
     if (this.#cookieHeader?.includes(`${cookie}=`)) this.#setCookie(cookie, '', { maxAge: 0 });
   }
 
-  /** Leads on, by GET, to a path of the hub or (consent) to an application. `notice` is said on the next page. */
+  /** Redirects with GET to a path of the hub or, for consent, to an application. The next page shows `notice`. */
   redirect(location: string, { notice }: { readonly notice?: string } = {}): PageResponse {
     if (notice !== undefined) this.seal(NOTICE, notice, NOTICE_SECONDS);
     return { status: 303, headers: { Location: location }, body: '' };
   }
 
-  /** Answers a whole document, of `layout`. */
+  /** Responds with a whole document, made by `layout`. */
   show(html: string, { status = 200, leadsAway = false, headers = {} }: ShowOptions = {}): PageResponse {
     if (this.notice !== null) this.forget(NOTICE);
     return {
@@ -120,7 +120,7 @@ export class Visit {
     };
   }
 
-  /** The `Set-Cookie` lines of the answer. */
+  /** The `Set-Cookie` lines of the response. */
   get setCookies(): readonly string[] {
     return [...this.#set.values()];
   }
