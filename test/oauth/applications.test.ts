@@ -266,7 +266,7 @@ describe('the pages of my applications', () => {
       await visitor.submit(`${PATH}/${id}`, { name: 'Desk', redirect_uri: '', 'scopes[]': ['read_user'] }),
     ).toMatchObject({ status: 303, location: `${PATH}/${id}` });
     expect((await visitor.follow()).text).toContain('The application was changed.');
-    expect(visitor.page.text).toContain('None: for devices alone');
+    expect(visitor.page.text).toContain('None: for devices only');
     expect(visitor.page.text).toContain('Public');
     expect(await visitor.submit(`${PATH}/${id}/delete`)).toMatchObject({ status: 303, location: PATH });
     expect((await visitor.follow()).text).toContain('Desk was deleted.');

@@ -95,8 +95,9 @@ export const createApplication = async (
 
 /**
  * Changes the given attributes. Issued tokens stay valid. An OAuth application can change only those that it created
- * itself. Otherwise it could redirect another application's users to itself. @throws as `createApplication`, and
- * `not_found`
+ * itself. Otherwise it could redirect another application's users to itself.
+ *
+ * @throws as `createApplication`, and `not_found`
  */
 export const updateApplication = (
   ctx: Context,
@@ -134,7 +135,9 @@ export const removeApplication = (ctx: Context, id: number): Promise<Application
 
 /**
  * Replaces the application's secret. The old one stops working, tokens stay valid. An OAuth application can do this
- * only for those that it created itself. @throws `not_found`, `forbidden`
+ * only for those that it created itself.
+ *
+ * @throws `not_found`, `forbidden`
  */
 export const renewSecret = (ctx: Context, id: number): Promise<CreatedApplication> =>
   ctx.transaction(async (tx) => {
@@ -209,8 +212,9 @@ export const applicationsByIds = async (
 };
 
 /**
- * Refuses changes that an OAuth application may not make to applications. `before` is null for a new one. @throws
- * `forbidden`
+ * Refuses changes that an OAuth application may not make to applications. `before` is null for a new one.
+ *
+ * @throws `forbidden`
  */
 const requireOwnHand = (
   { actor }: Pick<Context, 'actor'>,

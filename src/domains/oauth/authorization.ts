@@ -199,7 +199,7 @@ const whatSignInIsNeeded = async (
     (prompt.has('login') || prompt.has('select_account') || (maxAge !== null && !(await isFresh(ctx, maxAge)))) &&
     !(await hasSignedInSince(ctx, sent));
   if (signedIn && !again) return null;
-  if (prompt.has('none')) throw new OAuthError('login_required', 'The user has to sign in.');
+  if (prompt.has('none')) throw new OAuthError('login_required', 'The user must sign in.');
   const query = new URLSearchParams(sent);
   query.set(SENT_TO_SIGN_IN, await stampFor(ctx, sent));
   return { query: query.toString(), again };

@@ -123,7 +123,9 @@ export interface AuthorizedApplication {
 
 /**
  * Returns the applications whose access the caller can revoke, newest first: those with active tokens, and those whose
- * tokens have expired but whose created credentials are still active. @throws `unauthenticated`
+ * tokens have expired but whose created credentials are still active.
+ *
+ * @throws `unauthenticated`
  */
 export const authorizedApplications = async (ctx: Context): Promise<readonly AuthorizedApplication[]> => {
   const userId = requireUser(ctx);

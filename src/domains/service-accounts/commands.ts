@@ -39,7 +39,9 @@ export const addServiceAccount = async (
 };
 
 /**
- * Changes a service account. Undefined attributes stay unchanged. @throws as `getServiceAccount`, `invalid`, `conflict`
+ * Changes a service account. Undefined attributes stay unchanged.
+ *
+ * @throws as `getServiceAccount`, `invalid`, `conflict`
  */
 export const changeServiceAccount = async (
   ctx: Context,

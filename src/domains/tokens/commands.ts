@@ -205,8 +205,9 @@ export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRo
 export const revokeToken = async (ctx: Context, id: number): Promise<TokenRow> => revoke(ctx, await getToken(ctx, id));
 
 /**
- * Revokes a token of a bot. The caller must have checked the permission. Repeating it is not an error. @throws
- * `not_found` (PersonalAccessToken)
+ * Revokes a token of a bot. The caller must have checked the permission. Repeating it is not an error.
+ *
+ * @throws `not_found` (PersonalAccessToken)
  */
 export const revokeBotToken = async (ctx: Context, botId: number, id: number): Promise<TokenRow> =>
   revoke(ctx, await getBotToken(ctx, botId, id));

@@ -79,8 +79,8 @@ const mailOwners = async (tx: Tx, tokens: readonly ExpiringToken[]): Promise<voi
       subject: 'One of your personal access tokens is about to expire',
       text: `Hello ${owner.username},
 
-your personal access token "${name}" ends on ${expires_at}, at midnight UTC.
-What still uses it has to be given a new one: ${webUrl(tx, '-/user_settings/personal_access_tokens')}
+your personal access token "${name}" expires on ${expires_at}, at midnight UTC.
+Replace it wherever it is still in use: ${webUrl(tx, '-/user_settings/personal_access_tokens')}
 `,
     });
   }

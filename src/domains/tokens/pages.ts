@@ -92,7 +92,7 @@ const show = async (ctx: Context, visit: Visit, { page: number, created, draft, 
   const { items, ...rest } = await readPage(active, offsetPage(number, DEFAULT_PER_PAGE));
   const body = html`!${created ? secret({ id: 'token', label: `The new token, ${created.name}`, value: created.token }) : ''}
 !${errorSummary(errors, LABELS)}
-<p>A personal access token acts for you where a password cannot: with the API, and with Git over HTTPS. Whoever has one may do what its scopes say, so keep it secret.</p>
+<p>A personal access token acts for you where a password cannot: with the API, and with Git over HTTPS. Anyone who has the token can use its scopes, so keep it secret.</p>
 <section aria-labelledby="active">
 <h2 id="active">Active tokens</h2>
 !${items.length === 0 ? html`<p class="empty">You have none.</p>` : tokenTable(visit, items)}
@@ -126,7 +126,7 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
         name: 'name',
         label: LABELS.name,
         value: draft.name,
-        hint: 'What it is for, or where it is kept.',
+        hint: 'The purpose of the token, or where it is stored.',
         errors,
         required: true,
         maxlength: 255,
@@ -143,7 +143,7 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
       choices({
         name: 'scopes',
         legend: LABELS.scopes,
-        hint: 'Give no more than it needs.',
+        hint: 'Select only the scopes that it needs.',
         items: TOKEN_SCOPES.filter((scope) => ctx.actor.isAdmin || !ADMINISTRATOR_SCOPES.has(scope)).map((scope) => ({
           value: scope,
           label: scope,

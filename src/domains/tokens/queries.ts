@@ -133,7 +133,9 @@ export const getImpersonationToken = async (ctx: Context, userId: number, id: nu
 };
 
 /**
- * Returns a token of the bot. The caller must have checked the permission. @throws `not_found` (PersonalAccessToken)
+ * Returns a token of the bot. The caller must have checked the permission.
+ *
+ * @throws `not_found` (PersonalAccessToken)
  */
 export const getBotToken = async (ctx: Pick<Context, 'db'>, botId: number, id: number): Promise<TokenRow> => {
   const token = await ctx.db

@@ -99,7 +99,7 @@ export const attributeErrors = (attributes: UserAttributes): Record<string, stri
   } else if ((provider === undefined) !== (extern_uid === undefined)) {
     errors.extern_uid = ['and provider can only be given together'];
   } else if (provider === GROUP_SAML) {
-    errors.group_id_for_saml = [`has to be given for ${GROUP_SAML}`];
+    errors.group_id_for_saml = [`must be given for ${GROUP_SAML}`];
   }
   return errors;
 };

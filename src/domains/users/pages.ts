@@ -121,7 +121,7 @@ const showConfirm = async (ctx: Context, visit: Visit, token: string): Promise<P
 
 const showStale = (visit: Visit): PageResponse => {
   const body = html`!${notice('error', 'This link is no longer valid. A link works once, for three days.')}
-<p><a href="${ASK}">Ask for a new one</a></p>`;
+<p><a href="${ASK}">Request a new one</a></p>`;
   return visit.show(layout({ title: 'Confirm your address', visit, body }), { status: 404 });
 };
 

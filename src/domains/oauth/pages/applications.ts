@@ -187,7 +187,7 @@ const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, sho
   const body = html`!${shownSecret === undefined ? '' : secret({ id: 'secret', label: 'Secret', value: shownSecret })}
 <dl>
 <div><dt>Application ID</dt><dd><code>${uid}</code></dd></div>
-<div><dt>Redirect URIs</dt>!${uris === '' ? '<dd>None: for devices alone</dd>' : uris}</div>
+<div><dt>Redirect URIs</dt>!${uris === '' ? '<dd>None: for devices only</dd>' : uris}</div>
 <div><dt>Kind</dt><dd>${confidential ? 'Confidential: it keeps a secret' : 'Public: it uses PKCE'}${trusted ? ', trusted: users are not asked for consent' : ''}</dd></div>
 <div><dt>Created</dt><dd>!${time(isoTime(application.created_at))}!${application.origin ? html`<p class="hint">${madeThrough(application.origin)}</p>` : ''}</dd></div>
 </dl>
@@ -199,7 +199,7 @@ const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, sho
 </div>
 <details>
 <summary>Delete this application</summary>
-<p>Everyone who has let it in is signed out of it at once. That cannot be undone.</p>
+<p>Users who have authorised it are signed out of it at once. This cannot be undone.</p>
 !${form(visit, `${path}/${id}/delete`, button('Delete', { kind: 'danger', label: `Delete ${name}` }))}
 </details>
 <p><a href="${path}">All applications</a></p>`;

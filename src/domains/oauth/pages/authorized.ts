@@ -39,7 +39,7 @@ export const authorizedSection = async (ctx: Context, visit: Visit): Promise<str
   ]);
   return html`<section aria-labelledby="authorized">
 <h2 id="authorized">Authorized applications</h2>
-<p>You have let these act for you. What an application has made are tokens, applications, runners and hooks.</p>
+<p>You have authorised these applications to act for you. Each can create credentials: tokens, applications, runners and webhooks.</p>
 !${rows.length === 0 ? '<p class="empty">There are none.</p>' : table('Authorized applications', ['Name', 'May', 'Has made', 'Since', 'Last used', 'Actions'], rows)}
 </section>`;
 };

@@ -72,8 +72,8 @@ const answer = async (
   }
   const { code, message } = read.show;
   const body = html`!${notice('error', message)}
-<p>The application that sent you here made a mistake (<code>${code}</code>), so you are not sent back to it. Nothing was allowed.</p>`;
-  return visit.show(layout({ title: 'This request cannot be answered', visit, body }), { status: 400 });
+<p>The application that sent you here sent an invalid request (<code>${code}</code>), so you are not redirected back to it. No access was granted.</p>`;
+  return visit.show(layout({ title: 'This request is invalid', visit, body }), { status: 400 });
 };
 
 const showConsent = async (ctx: Context, visit: Visit, request: AuthorizationRequest): Promise<PageResponse> => {

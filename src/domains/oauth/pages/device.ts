@@ -93,6 +93,6 @@ const showRequest = async (
 const showDecided = (visit: Visit, approved: boolean): PageResponse => {
   const body = approved
     ? html`!${notice('done', 'The device can now act for you.')}<p>Go back to the device. It continues by itself in a few seconds. You can close this page.</p>`
-    : html`!${notice('done', 'The request was denied.')}<p>Nothing was allowed. You can close this page.</p>`;
+    : html`!${notice('done', 'The request was denied.')}<p>No access was granted. You can close this page.</p>`;
   return visit.show(layout({ title: approved ? 'Device connected' : 'Device denied', visit, body }));
 };

@@ -77,9 +77,9 @@ const enrolment = (
   { secret, uri, picture, demand, errors }: Enrolment,
 ): string => html`!${demand === null ? '' : notice('warning', demandInWords(demand))}
 !${errorSummary(errors)}
-<p>With a second factor, signing in asks for a code of an authenticator app beside your password.</p>
+<p>With a second factor, sign-in requires a code from an authenticator app in addition to your password.</p>
 <ol>
-<li>Scan the picture with your app, <a href="${uri}">open it on this device</a>, or type the key.</li>
+<li>Scan the QR code with your app, <a href="${uri}">open it on this device</a>, or type the key.</li>
 <li>Type the code that the app shows.</li>
 </ol>
 <p><img src="${picture}" alt="QR code of the key below" class="qr" width="225" height="225"></p>
@@ -97,14 +97,14 @@ const demandInWords = ({ graceUntil }: Demand): string =>
     : `This hub requires a second factor. Enable it before ${graceUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`;
 
 const inForce = (visit: Visit, left: number, errors: FormErrors): string => html`!${errorSummary(errors)}
-<p>Two-factor authentication is enabled: signing in asks for a code of your authenticator.</p>
+<p>Two-factor authentication is enabled. Sign-in requires a code from your authenticator.</p>
 <p>!${html`${left === 1 ? 'One recovery code is' : `${left} recovery codes are`} left.`} Each one signs you in once when you do not have your authenticator.</p>
 <h2>Change it</h2>
 !${form(
   visit,
   TWO_FACTOR,
   html`!${proofFields('Six digits from your authenticator, or a recovery code.')}
-!${button('Make new recovery codes', { kind: 'plain', name: 'change', value: 'regenerate' })}
+!${button('Create new recovery codes', { kind: 'plain', name: 'change', value: 'regenerate' })}
 !${button('Disable', { kind: 'danger', name: 'change', value: 'disable' })}`,
 )}`;
 
@@ -122,7 +122,7 @@ const proofFields = (hint: string): string =>
 
 const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse => {
   const body = html`!${notice('done', 'Two-factor authentication is enabled.')}
-<p>Keep these recovery codes in a safe place. Each signs you in once, when your authenticator is not at hand. They are shown this once; earlier ones do not count any more.</p>
+<p>Keep these recovery codes in a safe place. Each one signs you in once when you do not have your authenticator. They are shown only once. Earlier codes no longer work.</p>
 <ul aria-label="Recovery codes">
 !${codes.map((code) => html`<li><code>${code}</code></li>`).join('\n')}
 </ul>
