@@ -25,8 +25,8 @@ const nowhere = (ctx: Context, username: string): string =>
   `${username}@noreply.${new URL(ctx.services.urls.base).hostname}`;
 
 /**
- * Creates a service account. Nobody can sign in with it, it cannot create groups or top-level projects, and it takes no
- * seat. A given address counts as unconfirmed, because nobody reads its mail. The caller must have checked the
+ * Creates a service account. Nobody can sign in with it, it cannot create top-level groups or personal projects, and it
+ * takes no seat. A given address counts as unconfirmed, because nobody reads its mail. The caller must have checked the
  * permission.
  *
  * @throws `invalid` by attribute, `conflict` when the email address or user name is taken
