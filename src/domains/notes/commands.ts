@@ -13,19 +13,19 @@ import { getNote, type NoteRow, noteColumns } from './queries.ts';
 
 export interface NewNote {
   readonly body: string;
-  /** For Reporters and above alone. An answer is as what it answers. */
+  /** For Reporters and above only. A reply inherits the value from its discussion. */
   readonly internal?: boolean | undefined;
-  /** The discussion it answers in. */
+  /** The discussion to reply to. */
   readonly discussion_id?: string | undefined;
-  /** Begins a discussion; a comment alone becomes one when it is answered. */
+  /** Starts a discussion. A single comment becomes a discussion with its first reply. */
   readonly begins_discussion?: boolean | undefined;
-  /** Where in the files it stands (`positionIn`). An answer stands where the discussion does. */
+  /** The position in the files (`positionIn`). A reply has the position of its discussion. */
   readonly position?: NotePosition | null | undefined;
-  /** For owners. */
+  /** For owners only. */
   readonly created_at?: string | undefined;
 }
 
-/** As tools of merge requests write it. */
+/** The position in the format of merge request clients. */
 export interface NotePosition {
   readonly position_type: 'text';
   readonly base_sha: string | null;
@@ -39,7 +39,11 @@ export interface NotePosition {
 
 const MAX_BODY = 1_000_000;
 
-/** Comments on an issue, merge request or commit. @throws DomainError `unauthenticated`, `forbidden`, `invalid`, `not_found` (Discussion) */
+/**
+ * Comments on an issue, merge request or commit.
+ *
+ * @throws DomainError `unauthenticated`, `forbidden`, `invalid`, `not_found` (Discussion)
+ */
 export const createNote = async (ctx: Context, noteable: Commentable, input: NewNote): Promise<NoteRow> => {
   requireCreateNote(ctx, noteable, input.internal ?? false);
   const body = readBody(input.body);
@@ -48,7 +52,7 @@ export const createNote = async (ctx: Context, noteable: Commentable, input: New
     const start = input.discussion_id ? await findDiscussionStart(tx, noteable, input.discussion_id) : null;
     if (input.discussion_id && !start) throw notFound('Discussion');
     if (start && start.type === null) {
-      // An answer makes a discussion of a single comment.
+      // A reply turns a single comment into a discussion.
       await tx.db.updateTable('notes').set({ type: 'DiscussionNote' }).where('id', '=', start.id).execute();
     }
     const created_at = project.access_level >= OWNER ? input.created_at : undefined;
@@ -80,7 +84,7 @@ export const createNote = async (ctx: Context, noteable: Commentable, input: New
 const typeOf = ({ position, begins_discussion }: NewNote): NoteRow['type'] =>
   position ? 'DiffNote' : begins_discussion ? 'DiscussionNote' : null;
 
-/** Changes what one wrote oneself. @throws DomainError `forbidden`, `invalid` */
+/** Changes the caller's own comment. @throws DomainError `forbidden`, `invalid` */
 export const updateNote = async (
   ctx: Context,
   noteable: Commentable,
@@ -108,7 +112,7 @@ export const updateNote = async (
   });
 };
 
-/** Deletes one's own comment, or as a Maintainer anyone's. @throws DomainError `forbidden` */
+/** Deletes the caller's own comment; Maintainers can delete any comment. @throws DomainError `forbidden` */
 export const deleteNote = async (ctx: Context, noteable: Commentable, given: NoteRow): Promise<void> => {
   if (!canDeleteNote(ctx, noteable.project, given)) throw forbidden();
   await ctx.transaction(async (tx) => {
@@ -126,7 +130,7 @@ const readBody = (body: string): string => {
   return body;
 };
 
-/** Comments count as a change of what they are on; commits do not change. */
+/** A comment updates its issue or merge request. Commits do not change. */
 const touch = async (tx: Tx, { kind, id }: Commentable): Promise<void> => {
   if (kind === 'commit') return;
   const table = kind === 'issue' ? 'issues' : 'merge_requests';
@@ -143,7 +147,7 @@ const about = async (tx: Tx, noteable: Commentable, note: NoteRow) => ({
   subject: { type: 'Note', id: note.id },
 });
 
-/** The comment as events carry it. */
+/** Returns the comment as event payload. */
 export const payloadOf = ({ kind, id, iid, issue }: Commentable, note: NoteRow): NotePayload => ({
   id: note.id,
   project_id: note.project_id,

@@ -6,27 +6,27 @@ import type { NoteableCommit } from './noteable.ts';
 import { requireCreateNote } from './policy.ts';
 import type { NoteRow } from './queries.ts';
 
-/** A line of a file: as the commit left it (`new_*`), as its first parent had it (`old_*`), or one that stayed (both). */
+/** A line of a file: in the commit (`new_*`), in its first parent (`old_*`), or unchanged (both). */
 export interface LineOfCommit {
   readonly new_path?: string | undefined;
   readonly new_line?: number | undefined;
   readonly old_path?: string | undefined;
   readonly old_line?: number | undefined;
-  /** Of the commit, and of its first parent, where the caller says so. */
+  /** The ids of the commit and of its first parent, if the caller sends them. */
   readonly head_sha?: string | undefined;
   readonly start_sha?: string | undefined;
   readonly base_sha?: string | undefined;
 }
 
 export interface NewCommitComment extends Omit<NewNote, 'position' | 'internal'> {
-  /** Null for a comment on the commit as a whole. */
+  /** Null for a comment on the whole commit. */
   readonly on: LineOfCommit | null;
 }
 
 /**
- * Comments on a commit, or on a line of a file in it. Whoever may read the code and comment may.
+ * Comments on a commit, or on a line of one of its files. Requires access to the code and the right to comment.
  *
- * @throws DomainError as `createNote`, `bad_request` for a file that is not there and for another commit's position
+ * @throws DomainError as `createNote`, `bad_request` for a missing file or for the position of another commit
  */
 export const createCommitComment = async (
   ctx: Context,
@@ -37,7 +37,7 @@ export const createCommitComment = async (
   return createNote(ctx, noteable, { ...note, position: on && (await positionIn(ctx, noteable, on)) });
 };
 
-/** As positions of merge requests are written, whose readers know them. */
+/** Builds a position in the format of merge requests, which clients already support. */
 const positionIn = async (
   ctx: Context,
   { project, commit }: NoteableCommit,
@@ -48,7 +48,7 @@ const positionIn = async (
   const old_path = given.old_path ?? new_path;
   const { new_line, old_line } = given;
   if (new_line === undefined && old_line === undefined) throw badRequest('position needs new_line or old_line');
-  if ((given.head_sha ?? commit.id) !== commit.id) throw badRequest('head_sha is not the commit');
+  if ((given.head_sha ?? commit.id) !== commit.id) throw badRequest("head_sha is not the commit's id");
   for (const sha of [given.base_sha, given.start_sha]) {
     if ((sha ?? parent ?? NO_COMMIT) !== (parent ?? NO_COMMIT)) throw badRequest("base_sha is not the commit's parent");
   }
@@ -71,10 +71,10 @@ const positionIn = async (
   };
 };
 
-/** How clients write that a commit has no parent. */
+/** The id that clients send for a missing parent. */
 const NO_COMMIT = '0'.repeat(40);
 
-/** A line of one side, as comments on commits tell it. */
+/** One line of one side, as shown in the comments of commits. */
 export interface CommentedLine {
   readonly path: string;
   readonly line: number;
@@ -88,7 +88,7 @@ const placed = z.object({
   old_line: z.int().nullish(),
 });
 
-/** The line that a comment stands on; null on the whole commit, and where what was imported does not tell. */
+/** Returns the line of a comment; null for the whole commit, or if an imported position has no line. */
 export const commentedLine = ({ position }: Pick<NoteRow, 'position'>): CommentedLine | null => {
   const found = placed.safeParse(position);
   if (!found.success) return null;

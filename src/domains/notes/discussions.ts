@@ -5,13 +5,16 @@ import { notFound } from '#platform/errors.ts';
 import type { Commentable } from './noteable.ts';
 import { getNote, type NoteRow, notesOn } from './queries.ts';
 
-/** What people said to one another: a comment and what was answered to it, the oldest first. */
+/** A discussion: a comment and its replies, oldest first. */
 export interface Discussion {
   readonly id: string;
   readonly notes: readonly NoteRow[];
 }
 
-/** The discussions that the caller may read, the oldest first: each by its first comment. `completeDiscussions` for a page. */
+/**
+ * Lists the discussions that the caller can read by their first comments, oldest first. See `completeDiscussions` for a
+ * page.
+ */
 export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteRow> => {
   const ids = notesOn(ctx, noteable, { activity: 'only_comments' })
     .clearSelect()
@@ -21,7 +24,7 @@ export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteR
   return listOf(ctx.db, starts, [{ by: sql.ref('notes.id'), of: (row: NoteRow) => row.id }], 'asc');
 };
 
-/** With all that was said in them, in one statement. */
+/** Adds all comments to these discussions, in one statement. */
 export const completeDiscussions = async (
   ctx: Context,
   noteable: Commentable,
@@ -34,7 +37,7 @@ export const completeDiscussions = async (
   return ids.map((id) => ({ id, notes: byDiscussion.get(id) ?? [] }));
 };
 
-/** @throws DomainError `not_found` (Discussion), also for one about something else */
+/** @throws DomainError `not_found` (Discussion), also if it belongs to another issue, merge request or commit */
 export const getDiscussion = async (ctx: Context, noteable: Commentable, id: string): Promise<Discussion> => {
   const start = await findDiscussionStart(ctx, noteable, id);
   if (!start) throw notFound('Discussion');
@@ -42,7 +45,7 @@ export const getDiscussion = async (ctx: Context, noteable: Commentable, id: str
   return discussion ?? { id, notes: [start] };
 };
 
-/** A comment of the discussion. @throws DomainError `not_found` (Note) */
+/** Returns a comment of the discussion. @throws DomainError `not_found` (Note) */
 export const getNoteIn = async (
   ctx: Context,
   noteable: Commentable,
@@ -54,7 +57,7 @@ export const getNoteIn = async (
   return note;
 };
 
-/** The first comment of the discussion, or null when there is none for the caller. */
+/** Returns the first comment of the discussion, or null if the caller cannot see one. */
 export const findDiscussionStart = async (
   ctx: Context,
   noteable: Commentable,

@@ -52,7 +52,7 @@ export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
     bodyHtml: t.string({ resolve: (note) => descriptionHtml(note.note) }),
     author: t.field({
       type: UserRef,
-      description: 'Null when the account has been deleted.',
+      description: 'Null if the account has been deleted.',
       resolve: ({ author_id }, _args, ctx) => (author_id === null ? null : loadUser(ctx, author_id)),
     }),
     system: t.exposeBoolean('system', { nullable: false }),
@@ -110,7 +110,7 @@ interface NoteArguments extends ConnectionArguments {
 const notesOf = (kind: NoteableKind) =>
   batchedConnection((ctx, { filter }: NoteArguments) => {
     const activity: NoteFilter['activity'] = filter === 'all_notes' ? null : filter;
-    // A conversation reads from the beginning.
+    // Conversations are read from oldest to newest.
     return listNotesBelow(ctx, kind, { activity, sort: 'asc' });
   });
 const issueNotes = notesOf('issue');
@@ -151,14 +151,14 @@ mutationField('createNote', {
   input: (t) => ({
     noteableId: t.field({ type: 'NoteableID', required: true }),
     body: t.string({ required: true }),
-    internal: t.boolean({ description: 'For Reporters and above alone.' }),
-    discussionId: t.string({ description: 'The discussion to answer in.' }),
-    createdAt: t.field({ type: 'Time', description: 'For owners.' }),
+    internal: t.boolean({ description: 'For Reporters and above only.' }),
+    discussionId: t.string({ description: 'The discussion to reply to.' }),
+    createdAt: t.field({ type: 'Time', description: 'For owners only.' }),
   }),
   payload: { note: NoteRef },
   run: async (ctx, input) => {
     const { model, id } = input.noteableId;
-    if (model !== 'Issue' && model !== 'MergeRequest') throw badRequest(`comments on ${model} are not kept here`);
+    if (model !== 'Issue' && model !== 'MergeRequest') throw badRequest(`comments on ${model} are not supported`);
     const noteable = await getNoteableById(ctx, model === 'Issue' ? 'issue' : 'merge_request', id);
     return {
       note: await createNote(ctx, noteable, {
@@ -172,7 +172,7 @@ mutationField('createNote', {
 });
 
 mutationField('updateNote', {
-  description: 'Changes a comment that one wrote.',
+  description: "Changes the caller's own comment.",
   input: (t) => ({ id: t.field({ type: 'NoteID', required: true }), body: t.string({ required: true }) }),
   payload: { note: NoteRef },
   run: async (ctx, { id, body }) => {

@@ -14,7 +14,7 @@ import { notFound } from '#platform/errors.ts';
 
 export type NoteableKind = 'issue' | 'merge_request';
 
-/** What is commented on: an issue or merge request that the caller may see. */
+/** An issue or merge request that the caller can see and that has comments. */
 export interface Noteable {
   readonly kind: NoteableKind;
   readonly project: ProjectRow;
@@ -25,7 +25,7 @@ export interface Noteable {
   readonly issue: IssueRow | null;
 }
 
-/** A commit whose code the caller may read. It has no number; its comments name it by its id. */
+/** A commit whose code the caller can read. It has no number; its comments refer to it by its id. */
 export interface NoteableCommit {
   readonly kind: 'commit';
   readonly project: ProjectRow;
@@ -36,7 +36,7 @@ export interface NoteableCommit {
   readonly issue: null;
 }
 
-/** Whatever takes comments. */
+/** Anything that has comments. */
 export type Commentable = Noteable | NoteableCommit;
 
 /** @throws DomainError `not_found` (Commit), `forbidden` as `requireAbility(read_code)` */
@@ -45,7 +45,7 @@ export const getNoteableCommit = async (ctx: Context, project: ProjectRow, sha: 
   return { kind: 'commit', project, commit, id: null, iid: null, discussion_locked: null, issue: null };
 };
 
-/** @throws DomainError `not_found`, `forbidden` as the issue or merge request itself */
+/** @throws DomainError `not_found`, `forbidden` as for the issue or merge request itself */
 export const getNoteable = async (
   ctx: Context,
   project: ProjectRow,
@@ -57,7 +57,7 @@ export const getNoteable = async (
   return { kind, project, id, iid, discussion_locked, issue };
 };
 
-/** The same by global id. @throws DomainError `not_found` also where the caller may not know of it */
+/** Returns the same by global id. @throws DomainError `not_found`, also if the caller cannot see it */
 export const getNoteableById = async (ctx: Context, kind: NoteableKind, id: number): Promise<Noteable> => {
   const found =
     kind === 'issue'
@@ -81,7 +81,7 @@ export const noteableWebUrl = (
 ): string =>
   kind === 'issue' ? issueWebUrl(ctx, project, { iid }) : `${projectWebUrl(ctx, project)}/-/merge_requests/${iid}`;
 
-/** Where events of comments belong, and who may see them: internal comments are for Reporters and above. */
+/** Returns the scope and audience of comment events. Internal comments are for Reporters and above. */
 export const noteAudience = async (tx: Tx, { kind, project, issue }: Commentable, isInternal: boolean) => {
   if (kind === 'commit') return { ...projectScope(project), min_access_level: codeAudience(project), user_ids: [] };
   if (isInternal) return { ...projectScope(project), min_access_level: REPORTER, user_ids: [] };

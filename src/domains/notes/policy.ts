@@ -8,10 +8,10 @@ import { forbidden } from '#platform/errors.ts';
 import type { Commentable } from './noteable.ts';
 import type { NoteRow } from './queries.ts';
 
-/** Internal comments are for Reporters and above, to read and to write. */
+/** Internal comments require a Reporter, for reading and writing. */
 const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
 
-/** Whether the actor may read the row `notes`, given that he may see what it is on. */
+/** Requires that the actor can read the row `notes`. The actor can see the issue, merge request or commit. */
 export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
   if (actor.userId === null) return sql<boolean>`not notes.confidential`;
@@ -19,7 +19,7 @@ export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {
     select 1 from projects where projects.id = notes.project_id and ${projectIsMine(actor, REPORTER)}))`;
 };
 
-/** @throws DomainError `unauthenticated`, `forbidden`; where the discussion is locked, members alone may go on */
+/** @throws DomainError `unauthenticated`, `forbidden`. Only members can comment in a locked discussion. */
 export const requireCreateNote = (
   ctx: Context,
   { project, discussion_locked }: Commentable,
@@ -30,11 +30,11 @@ export const requireCreateNote = (
   if (isInternal && !canReadInternal(project)) throw forbidden();
 };
 
-/** Authors change what they wrote; what the hub wrote stays. */
+/** Returns true for the caller's own comments. System notes cannot be changed. */
 export const canUpdateNote = (ctx: Pick<Context, 'actor'>, project: JudgedProject, note: NoteRow): boolean =>
   !note.system && isAuthor(ctx, note) && can(ctx, project, 'create_note');
 
-/** Authors and Maintainers. */
+/** Returns true for authors and Maintainers. */
 export const canDeleteNote = (ctx: Pick<Context, 'actor'>, project: JudgedProject, note: NoteRow): boolean =>
   can(ctx, project, 'admin_note') || canUpdateNote(ctx, project, note);
 

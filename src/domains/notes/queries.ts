@@ -8,7 +8,7 @@ import type { SortDirection } from '#platform/paging.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
 import { noteIsVisible } from './policy.ts';
 
-/** A comment, without the diff it may stand on. */
+/** A comment, without the diff that it refers to. */
 export type NoteRow = Omit<
   Selectable<Notes>,
   'st_diff' | 'original_position' | 'change_position' | 'line_code' | 'imported' | 'system_note_action'
@@ -17,15 +17,15 @@ export type NoteRow = Omit<
 export interface NoteFilter {
   readonly order_by?: 'created_at' | 'updated_at' | undefined;
   readonly sort?: SortDirection | null | undefined;
-  /** What people wrote, or what the hub noted. */
+  /** Comments by users, or system notes. */
   readonly activity?: 'only_comments' | 'only_activity' | null | undefined;
 }
 
-/** The comments that the caller may read, the newest first unless the filter says otherwise. */
+/** Lists the comments that the caller can read, newest first by default. */
 export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}): List<NoteRow> =>
   listOf(ctx.db, notesOn(ctx, noteable, filter), sortKeys(filter), filter.sort ?? 'desc');
 
-/** The same for many issues, or merge requests, that the caller may see, at once. */
+/** Lists the comments of many issues or merge requests that the caller can see at once. */
 export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> =>
   batchedListOf(
     ctx.db,
@@ -34,14 +34,14 @@ export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFil
     filter.sort ?? 'desc',
   );
 
-/** @throws DomainError `not_found` (Note), also for an internal one that is not for the caller */
+/** @throws DomainError `not_found` (Note), also if it is internal and hidden from the caller */
 export const getNote = async (ctx: Context, noteable: Commentable, id: number): Promise<NoteRow> => {
   const note = await notesOn(ctx, noteable).where('notes.id', '=', id).executeTakeFirst();
   if (!note) throw notFound('Note');
   return note;
 };
 
-/** The comment with what it is on, by its global id. @throws DomainError `not_found` */
+/** Returns the comment and its issue or merge request, by the comment's id. @throws DomainError `not_found` */
 export const getNoteById = async (ctx: Context, id: number): Promise<{ noteable: Noteable; note: NoteRow }> => {
   const note = await matching(ctx, {}).where('notes.id', '=', id).executeTakeFirst();
   const noteableId = note?.issue_id ?? note?.merge_request_id;
@@ -50,7 +50,7 @@ export const getNoteById = async (ctx: Context, id: number): Promise<{ noteable:
   return { noteable, note };
 };
 
-/** The numbers of the issues and merge requests that comments are on, by their own ids. */
+/** Returns the numbers of these issues or merge requests by their ids. */
 export const noteableIidsByIds = async (
   ctx: Pick<Context, 'db'>,
   kind: NoteableKind,
@@ -87,7 +87,7 @@ export const noteColumns = [
   'notes.updated_at',
 ] as const;
 
-/** The comments on one thing. */
+/** Selects the comments on an issue, merge request or commit. */
 export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}) => {
   const query = matching(ctx, filter);
   if (noteable.kind !== 'commit') return query.where(`notes.${noteable.kind}_id`, '=', noteable.id);

@@ -36,7 +36,7 @@ export const noteRecord = z
   })
   .meta({ id: 'Note' });
 
-/** The records of comments on one issue, merge request or commit, which has no number. */
+/** Returns the records of comments on one issue, merge request or commit. Commits have no number. */
 export const toNotes = async (
   ctx: Context,
   noteable: Commentable,
@@ -88,7 +88,7 @@ export const discussionRecord = z
   .object({ id: z.string(), individual_note: z.boolean(), notes: z.array(noteRecord) })
   .meta({ id: 'Discussion' });
 
-/** The records of discussions about one thing, their people read at once. */
+/** Returns the records of discussions on the same subject. Reads all users at once. */
 export const toDiscussions = async (
   ctx: Context,
   noteable: Commentable,
@@ -128,7 +128,7 @@ export const commitCommentRecord = z
   })
   .meta({ id: 'CommitComment' });
 
-/** The records of comments on a commit. */
+/** Returns the records of comments on a commit. */
 export const toCommitComments = async (
   ctx: Context,
   notes: readonly NoteRow[],

@@ -14,7 +14,7 @@ const tag = 'Notes';
 const noteables = { id: idOrPath(), noteable_iid: integer() };
 const one = { ...noteables, note_id: integer() };
 
-/** The routes of issues and merge requests differ by nothing but where they are. */
+/** The routes of issues and merge requests differ only in their place. */
 const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[] => {
   const what = kind === 'issue' ? 'an issue' : 'a merge request';
   const find = async (
@@ -60,7 +60,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       path: `/projects/:id/${path}/:noteable_iid/notes`,
       tag,
       summary: `Comment on ${what}`,
-      description: 'Internal comments are for Reporters and above; `confidential` is the older name.',
+      description: 'Internal comments are for Reporters and above. `confidential` is the older name of `internal`.',
       maxBodyBytes: TEXT_BODY_BYTES,
       input: {
         ...noteables,

@@ -21,10 +21,10 @@ import { hookTime } from '#platform/time.ts';
 import type { NotePayload } from './events.ts';
 import { type NoteableKind, noteableType, noteableWebUrl } from './noteable.ts';
 
-/** What was commented on, as bodies of comments have it. */
+/** The subject of a comment, as comment bodies include it. */
 type Subject = { readonly [kind in 'issue' | 'merge_request' | 'commit']?: Record<string, unknown> };
 
-/** The body of comment events (reference: webhooks §3); null when what was commented on has gone since. */
+/** The body of comment events (reference: webhooks §3); null if the subject has been deleted. */
 export const noteBody =
   (action: 'create' | 'update') =>
   async (ctx: Context, event: EventRow, note: NotePayload): Promise<Record<string, unknown> | null> => {
@@ -51,7 +51,7 @@ interface Commented {
   readonly actor_id: number | null;
 }
 
-/** The same, where project and subject are known. */
+/** The same for a known project and subject. */
 export const noteBodyIn = async (
   ctx: Context,
   project: HookedProject,
@@ -70,7 +70,7 @@ export const noteBodyIn = async (
   };
 };
 
-/** The attributes of a comment in webhook bodies: of its own events and of emoji on it. */
+/** The attributes of a comment in webhook bodies: in its own events and in emoji on it. */
 export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>, note: NotePayload) => ({
   attachment: null,
   author_id: note.author_id,
@@ -108,7 +108,7 @@ const commentedUrl = (
     ? commitWebUrl(ctx, project, commit_id ?? '')
     : noteableWebUrl(ctx, project, noteable_kind, noteable_iid ?? 0);
 
-/** Null where it is not there. */
+/** Null if it does not exist. */
 export const hookSubject = async (
   ctx: Context,
   project: HookedProject,

@@ -69,7 +69,7 @@ export const commitRoutes = [
     tag,
     summary: 'Comment on a commit',
     description:
-      'On the commit as a whole, or with `path` and `line` on a line of a file: as the commit left it, or with `line_type` `old` as its first parent had it.',
+      'Comments on the whole commit, or with `path` and `line`, on a line of a file: in the commit, or with `line_type` `old`, in its first parent.',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...onCommit,
@@ -95,7 +95,7 @@ export const commitRoutes = [
     path: '/projects/:id/repository/commits/:sha/discussions',
     tag,
     summary: 'List the discussions on a commit',
-    description: 'Oldest first. A comment that nobody answered and that began none is one, too: an `individual_note`.',
+    description: 'Oldest first. A single comment without replies counts as a discussion with `individual_note`.',
     auth: 'optional',
     paging: 'offset',
     input: onCommit,
@@ -124,9 +124,9 @@ export const commitRoutes = [
     method: 'POST',
     path: '/projects/:id/repository/commits/:sha/discussions',
     tag,
-    summary: 'Begin a discussion on a commit',
+    summary: 'Start a discussion on a commit',
     description:
-      'On the commit as a whole, or with `position` on a line of a file: `new_line` as the commit left it, `old_line` as its first parent had it. `created_at` is for owners.',
+      'Discusses the whole commit, or with `position`, a line of a file: `new_line` in the commit, `old_line` in its first parent. `created_at` is for owners only.',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: { ...onCommit, body: text(), created_at: dateTime().optional(), position: position.optional() },
     response: discussionRecord,
@@ -158,7 +158,7 @@ export const commitRoutes = [
     method: 'POST',
     path: '/projects/:id/repository/commits/:sha/discussions/:discussion_id/notes',
     tag,
-    summary: 'Answer in a discussion on a commit',
+    summary: 'Reply to a discussion on a commit',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: { ...inDiscussion, body: text(), created_at: dateTime().optional() },
     response: noteRecord,
