@@ -7,7 +7,10 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
-/** What labels, milestones, hooks, push rules and attached files belong to: a group, for everything below it, or one project. */
+/**
+ * The owner of labels, milestones, hooks, push rules and uploads: a group, for everything below it, or a single
+ * project.
+ */
 export type Place =
   | { readonly kind: 'group'; readonly group: GroupRow }
   | { readonly kind: 'project'; readonly project: ProjectRow };
@@ -24,28 +27,28 @@ type PlaceAbility =
   | 'upload_file'
   | 'admin_uploads';
 
-/** The group or project as far as the caller may know of it. @throws DomainError `not_found` (Group, Project) */
+/** Returns the group or project if the caller can see it. @throws DomainError `not_found` (Group, Project) */
 export const getPlace = async (ctx: Context, kind: PlaceKind, id: IdOrPath): Promise<Place> =>
   kind === 'group' ? { kind, group: await getGroup(ctx, id) } : { kind: 'project', project: await getProject(ctx, id) };
 
-/** @throws DomainError `not_found` where that part of a project is hidden, `unauthenticated`, `forbidden` */
+/** @throws DomainError `not_found` if the feature of the project is hidden, `unauthenticated`, `forbidden` */
 export const requirePlaceAbility = (ctx: Context, place: Place, ability: PlaceAbility): void => {
   if (place.kind === 'project') requireAbility(ctx, place.project, ability);
-  // Whoever may know of a group may read what it lends to its projects.
+  // Everyone who can see a group can read its labels and milestones.
   else if (ability !== 'read_label' && ability !== 'read_milestone') requireGroupAbility(ctx, place.group, ability);
 };
 
-/** The columns that say whose a label or milestone is. */
+/** Returns the owner columns of a label or milestone. */
 export const ownerColumns = (place: Place) =>
   place.kind === 'group'
     ? { project_id: null, namespace_id: place.group.id }
     : { project_id: place.project.id, namespace_id: null };
 
-/** The namespaces above, from which it inherits; the group itself is not among its own. */
+/** Returns the namespaces that the place inherits from. A group does not include itself. */
 export const ancestorIds = (place: Place): readonly number[] =>
   place.kind === 'group' ? place.group.traversal_ids.slice(0, -1) : place.project.namespace.traversal_ids;
 
-/** Where events of labels and milestones belong, and who may see them. */
+/** Returns the scope and audience of label and milestone events. */
 export const placeScope = (place: Place) => {
   if (place.kind === 'group')
     return { namespace_ids: place.group.traversal_ids, visibility_level: place.group.visibility_level };

@@ -1,7 +1,7 @@
 const TASK = /^[ \t]*(?:>[ \t]*)*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?=\s|$)/;
 const FENCE = /^[ \t]*(```|~~~)/;
 
-/** How many tasks (`- [ ]`, `- [x]`) a description lists, and how many of them are done. Code blocks hold none. */
+/** Counts the tasks (`- [ ]`, `- [x]`) in a description and the completed ones. Code blocks do not count. */
 export const taskCompletion = (description: string | null): { count: number; completed_count: number } => {
   let count = 0;
   let completed_count = 0;

@@ -1,5 +1,5 @@
 const HOUR = 3_600;
-/** A working day has eight hours, a week five days, a month four weeks. */
+/** A day has eight working hours, a week five days, and a month four weeks. */
 const UNITS = [
   ['mo', 160 * HOUR],
   ['w', 40 * HOUR],
@@ -9,7 +9,7 @@ const UNITS = [
   ['s', 1],
 ] as const;
 
-/** `1w 2d 30m` for seconds of work; null for none. */
+/** Formats seconds of work as `1w 2d 30m`; null for none. */
 export const humanDuration = (seconds: number): string | null => {
   let rest = Math.abs(seconds);
   const parts: string[] = [];
@@ -21,7 +21,7 @@ export const humanDuration = (seconds: number): string | null => {
   return parts.length === 0 ? null : `${seconds < 0 ? '-' : ''}${parts.join(' ')}`;
 };
 
-/** The time object of records. */
+/** Returns the time object of records. */
 export const timeStats = (time_estimate: number, total_time_spent: number) => ({
   time_estimate,
   total_time_spent,

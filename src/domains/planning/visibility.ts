@@ -4,10 +4,10 @@ import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/
 import { can, type JudgedProject } from '#domains/projects/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
 
-// Rights over many projects at once, as SQL over the rows `issues`, `merge_requests` and `projects`, the project being
-// joined. They say the same as the table in projects/policy.ts.
+// Access rights over many projects at once, as SQL over the rows `issues`, `merge_requests` and the joined `projects`.
+// They must match the table in projects/policy.ts.
 
-/** Whether the actor may see the issue row, whatever its project. */
+/** Requires that the actor can see the row `issues` in any project. */
 export const issueIsVisible = (actor: Actor): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`projects.issues_access_level <> 'disabled'`;
   const { userId } = actor;
@@ -20,7 +20,10 @@ export const issueIsVisible = (actor: Actor): RawBuilder<boolean> => {
     and (not issues.confidential or ${concerns(userId)} or ${projectIsMine(actor, PLANNER)}))`;
 };
 
-/** The same within one project whose issues the caller may read: confidential ones are for Planners, authors and assignees. */
+/**
+ * The same within a project whose issues the caller can read. Confidential issues require a Planner, author or
+ * assignee.
+ */
 export const issueIsVisibleIn = (ctx: Pick<Context, 'actor'>, project: JudgedProject): RawBuilder<boolean> => {
   if (can(ctx, project, 'read_confidential_issue')) return sql<boolean>`true`;
   const { userId } = ctx.actor;
@@ -28,7 +31,7 @@ export const issueIsVisibleIn = (ctx: Pick<Context, 'actor'>, project: JudgedPro
   return sql<boolean>`(not issues.confidential or ${concerns(userId)})`;
 };
 
-/** Whether the actor may see the merge request row, whatever its project. */
+/** Requires that the actor can see the row `merge_requests` in any project. */
 export const mergeRequestIsVisible = (actor: Actor): RawBuilder<boolean> => {
   const parts = [sql.ref('projects.merge_requests_access_level'), sql.ref('projects.repository_access_level')];
   const areThere = sql<boolean>`(${parts[0]} <> 'disabled' and ${parts[1]} <> 'disabled')`;
