@@ -11,10 +11,10 @@ import { type Awardable, type AwardRow, emojiName, idOf, kindOf } from './model.
 import { findAwardOf, getAward } from './queries.ts';
 
 /**
- * Gives an emoji; whoever may comment may. What the hub noted itself takes none.
+ * Adds an emoji. Everyone who can comment can add one. System notes do not accept emoji.
  *
- * @throws DomainError `unauthenticated`, `forbidden`, `invalid` (name), `not_found` where the caller gave it already, which
- * is how upstream puts it
+ * @throws DomainError `unauthenticated`, `forbidden`, `invalid` (name), `not_found` if the caller has already added it,
+ *   as upstream reports it
  */
 export const addAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow> => {
   const user_id = requireUser(ctx);
@@ -36,7 +36,7 @@ export const addAward = async (ctx: Context, awardable: Awardable, given: string
   }
 };
 
-/** Takes back an emoji: one's own, or as an administrator anyone's. @throws DomainError `not_found`, `forbidden` */
+/** Removes the caller's own emoji; administrators can remove any. @throws DomainError `not_found`, `forbidden` */
 export const removeAward = async (ctx: Context, awardable: Awardable, id: number): Promise<AwardRow> => {
   const award = await getAward(ctx, awardable, id);
   if (!ctx.actor.isAdmin && award.user_id !== requireUser(ctx)) throw forbidden();
@@ -49,7 +49,7 @@ export const removeAward = async (ctx: Context, awardable: Awardable, id: number
   });
 };
 
-/** Takes back the caller's own by its name. @throws DomainError as `removeAward` */
+/** Removes the caller's own emoji by name. @throws DomainError as `removeAward` */
 export const removeOwnAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow> => {
   const name = readName(given);
   const own = await findAwardOf(ctx, awardable, { userId: requireUser(ctx), name });
@@ -57,7 +57,9 @@ export const removeOwnAward = async (ctx: Context, awardable: Awardable, given: 
   return removeAward(ctx, awardable, own.id);
 };
 
-/** Gives an emoji or, where the caller gave it already, takes it back: null then. @throws DomainError as `addAward` */
+/**
+ * Adds an emoji, or removes it and returns null if the caller has already added it. @throws DomainError as `addAward`
+ */
 export const toggleAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow | null> => {
   const name = readName(given);
   const own = await findAwardOf(ctx, awardable, { userId: requireUser(ctx), name });

@@ -22,7 +22,7 @@ const award = z.object({
 });
 export type AwardPayload = z.output<typeof award>;
 
-/** Bodies hold what the emoji was given to: of what is confidential, hooks that want emoji have not said they want that. */
+/** Bodies include the emoji's subject. Hooks for emoji events have not opted in to confidential content. */
 const trigger = ({ is_confidential }: AwardPayload) => (is_confidential ? null : 'emoji_events');
 
 /** The part of what the emoji was given to. */

@@ -13,7 +13,7 @@ import type { AwardableKind, AwardRow } from './model.ts';
 import { getAwardableById, listAwardsBelow } from './queries.ts';
 
 const AwardEmoji = builder.objectRef<AwardRow>('AwardEmoji').implement({
-  description: 'An emoji that somebody gave.',
+  description: 'An emoji reaction of a user.',
   fields: (t) => ({
     name: t.exposeString('name', { nullable: false }),
     user: t.field({ type: UserRef, nullable: true, resolve: ({ user_id }, _args, ctx) => loadUser(ctx, user_id) }),
@@ -73,14 +73,14 @@ const input = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => 
 });
 
 mutationField('awardEmojiAdd', {
-  description: 'Gives an emoji to an issue, a merge request or a comment.',
+  description: 'Adds an emoji to an issue, a merge request or a comment.',
   input,
   payload: { awardEmoji: AwardEmoji },
   run: async (ctx, { awardableId, name }) => ({ awardEmoji: await addAward(ctx, await find(ctx, awardableId), name) }),
 });
 
 mutationField('awardEmojiRemove', {
-  description: "Takes back one's own emoji.",
+  description: "Removes the caller's own emoji.",
   input,
   payload: { awardEmoji: AwardEmoji },
   run: async (ctx, { awardableId, name }) => ({

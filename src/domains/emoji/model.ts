@@ -5,13 +5,13 @@ import type { AwardEmoji } from '#platform/db/tables.ts';
 
 export type AwardRow = Selectable<AwardEmoji>;
 
-/** What emoji are given to: an issue, a merge request, or a comment on one. */
+/** The subject of an emoji: an issue, a merge request, or a comment on one. */
 export interface Awardable {
   readonly noteable: Noteable;
   readonly note: NoteRow | null;
 }
 
-/** The tables of what emoji are given to, by the column that names it. */
+/** The subjects of emoji by their table. Each has a column of its own. */
 export type AwardableKind = 'issue' | 'merge_request' | 'note';
 
 export const kindOf = ({ noteable, note }: Awardable): AwardableKind => (note ? 'note' : noteable.kind);
@@ -22,7 +22,7 @@ const TYPES = { issue: 'Issue', merge_request: 'MergeRequest', note: 'Note' } as
 /** `Issue`, `MergeRequest` or `Note`. */
 export const awardableType = (kind: AwardableKind) => TYPES[kind];
 
-/** The same thing under another name: votes are counted by one. */
+/** Aliases. Votes are counted under a single name. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ['+1', 'thumbsup'],
   ['-1', 'thumbsdown'],
@@ -31,8 +31,8 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
 const NAME = /^[a-z0-9_+-]{1,100}$/;
 
 /**
- * The name that an emoji is kept under, or null for what can be none. Which emoji there are is the clients' to know: any
- * name of letters, digits, `_`, `+` and `-` is taken, with or without the colons that people write around it.
+ * Returns the stored name of an emoji, or null for an invalid name. Clients decide which emoji exist: any name of
+ * letters, digits, `_`, `+` and `-` is accepted, with or without surrounding colons.
  */
 export const emojiName = (given: string): string | null => {
   const name = given.replace(/^:(.*):$/, '$1');

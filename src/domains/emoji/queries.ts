@@ -8,7 +8,10 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { type Awardable, type AwardableKind, type AwardRow, idOf, kindOf } from './model.ts';
 
-/** What emoji are given to, by its number in the project. @throws DomainError `not_found`, `forbidden` as the thing itself */
+/**
+ * Returns the subject of emoji by its number in the project. @throws DomainError `not_found`, `forbidden` as for the
+ * subject itself
+ */
 export const getAwardable = async (
   ctx: Context,
   project: ProjectRow,
@@ -19,15 +22,15 @@ export const getAwardable = async (
   return { noteable, note: noteId === null ? null : await getNote(ctx, noteable, noteId) };
 };
 
-/** The same by its own id. @throws DomainError `not_found` also where the caller may not know of it */
+/** Returns the subject by its id. @throws DomainError `not_found`, also if the caller cannot see it */
 export const getAwardableById = async (ctx: Context, kind: AwardableKind, id: number): Promise<Awardable> =>
   kind === 'note' ? getNoteById(ctx, id) : { noteable: await getNoteableById(ctx, kind, id), note: null };
 
-/** The emoji that were given, in that order. Whoever sees what they were given to sees them. */
+/** Lists the emoji of a subject, oldest first. Everyone who can see the subject can see them. */
 export const listAwards = (ctx: Pick<Context, 'db'>, awardable: Awardable): List<AwardRow> =>
   listOf(ctx.db, awardsOf(ctx, kindOf(awardable), idOf(awardable)), BY_ID, 'asc');
 
-/** The same of many things at once, which the caller may see. */
+/** Lists the emoji of many subjects that the caller can see at once. */
 export const listAwardsBelow = (ctx: Pick<Context, 'db'>, kind: AwardableKind): BatchedList<AwardRow> =>
   batchedListOf(ctx.db, (id) => awardsOf(ctx, kind, id), BY_ID, 'asc');
 
@@ -38,7 +41,7 @@ export const getAward = async (ctx: Pick<Context, 'db'>, awardable: Awardable, i
   return award;
 };
 
-/** The one that the user gave, or null. */
+/** Returns the emoji that the user added, or null. */
 export const findAwardOf = async (
   ctx: Pick<Context, 'db'>,
   awardable: Awardable,

@@ -24,7 +24,7 @@ const awardRecord = z
     updated_at: z.string(),
     awardable_id: z.int(),
     awardable_type: z.string(),
-    url: z.null().describe('Own pictures in place of emoji are not kept here.'),
+    url: z.null().describe('Always null, as custom emoji are not supported.'),
   })
   .meta({ id: 'AwardEmoji' });
 
@@ -55,7 +55,7 @@ const toAward = async (ctx: Context, awardable: Awardable, row: AwardRow): Promi
   return record;
 };
 
-const NAME = 'Letters, digits, `_`, `+` and `-`, such as `thumbsup`; which emoji there are is for clients to know.';
+const NAME = 'Letters, digits, `_`, `+` and `-`, such as `thumbsup`; clients decide which emoji exist.';
 const place = { id: idOrPath(), noteable_iid: integer() };
 const notePlace = { ...place, note_id: integer() };
 const award = { award_id: integer() };
@@ -76,7 +76,7 @@ const remove = async (ctx: Context, awardable: Awardable, id: number): Promise<v
   await removeAward(ctx, awardable, id);
 };
 
-/** The routes of issues and merge requests differ by nothing but where they are, and those of comments by the comment. */
+/** The routes of issues and merge requests differ only in their place. Comment routes also have the comment's id. */
 const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: string): Route[] => {
   const find = async (ctx: Context, { id, noteable_iid: iid, note_id }: Place): Promise<Awardable> =>
     getAwardable(ctx, await getProject(ctx, id), kind, { iid, noteId: note_id ?? null });
@@ -92,21 +92,21 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
     listRoute({
       ...lists,
       path: all,
-      summary: `List the emoji on ${what}`,
+      summary: `List the emoji of ${what}`,
       input: place,
       run: async (ctx, at, page) => list(ctx, await find(ctx, at), page),
     }),
     listRoute({
       ...lists,
       path: allOfNote,
-      summary: `List the emoji on a comment on ${what}`,
+      summary: `List the emoji of a comment on ${what}`,
       input: notePlace,
       run: async (ctx, at, page) => list(ctx, await find(ctx, at), page),
     }),
     route({
       ...gets,
       path: one,
-      summary: `Get an emoji on ${what}`,
+      summary: `Get an emoji of ${what}`,
       input: { ...place, ...award },
       run: async (ctx, { award_id, ...at }) => {
         const awardable = await find(ctx, at);
@@ -116,7 +116,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
     route({
       ...gets,
       path: oneOfNote,
-      summary: `Get an emoji on a comment on ${what}`,
+      summary: `Get an emoji of a comment on ${what}`,
       input: { ...notePlace, ...award },
       run: async (ctx, { award_id, ...at }) => {
         const awardable = await find(ctx, at);
@@ -126,7 +126,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
     route({
       ...posts,
       path: all,
-      summary: `Give an emoji to ${what}`,
+      summary: `Add an emoji to ${what}`,
       input: { ...place, ...name },
       run: async (ctx, { name: given, ...at }) => {
         const awardable = await find(ctx, at);
@@ -136,7 +136,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
     route({
       ...posts,
       path: allOfNote,
-      summary: `Give an emoji to a comment on ${what}`,
+      summary: `Add an emoji to a comment on ${what}`,
       input: { ...notePlace, ...name },
       run: async (ctx, { name: given, ...at }) => {
         const awardable = await find(ctx, at);
@@ -146,14 +146,14 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
     route({
       ...deletes,
       path: one,
-      summary: `Take back an emoji from ${what}`,
+      summary: `Remove an emoji from ${what}`,
       input: { ...place, ...award },
       run: async (ctx, { award_id, ...at }) => remove(ctx, await find(ctx, at), award_id),
     }),
     route({
       ...deletes,
       path: oneOfNote,
-      summary: `Take back an emoji from a comment on ${what}`,
+      summary: `Remove an emoji from a comment on ${what}`,
       input: { ...notePlace, ...award },
       run: async (ctx, { award_id, ...at }) => remove(ctx, await find(ctx, at), award_id),
     }),

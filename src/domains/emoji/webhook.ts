@@ -13,7 +13,7 @@ import type { AwardPayload } from './events.ts';
 import { awardableType } from './model.ts';
 import { getAwardableById } from './queries.ts';
 
-/** An emoji that somebody gave, as stored. */
+/** An emoji as stored. */
 export interface Award {
   readonly id: number;
   readonly name: string;
@@ -22,12 +22,12 @@ export interface Award {
   readonly updated_at: string;
 }
 
-/** What it was given to, as bodies of comments have it, and its address. */
+/** The subject of the emoji and its URL. */
 export interface Awarded {
   readonly type: 'Issue' | 'MergeRequest' | 'Note' | 'Snippet';
   readonly id: number;
   readonly url: string;
-  /** `issue`, `merge_request`, `note`, `project_snippet` as they apply. */
+  /** The subject objects as in comment bodies: `issue`, `merge_request`, `note`, `project_snippet`. */
   readonly objects: Readonly<Record<string, unknown>>;
 }
 
@@ -57,7 +57,7 @@ export const emojiBody = (
   ...awarded.objects,
 });
 
-/** The same for events; null when what the emoji was given to has gone since. */
+/** The body for an event; null if the subject has been deleted. */
 export const awardBody =
   (action: 'award' | 'revoke') =>
   async (ctx: Context, event: EventRow, award: AwardPayload): Promise<Record<string, unknown> | null> => {
