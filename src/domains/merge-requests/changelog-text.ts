@@ -1,21 +1,21 @@
-/** `1.2.3`, `1.2.3-rc.1`: what Semantic Versioning 2.0.0 allows. */
+/** A version by Semantic Versioning 2.0.0, such as `1.2.3` or `1.2.3-rc.1`. */
 export const VERSION =
   /^(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?$/;
 
 export interface Version {
   readonly numbers: readonly number[];
-  /** The parts of a pre-release; none for a release. */
+  /** The parts of a pre-release; empty for a release. */
   readonly pre: readonly string[];
 }
 
-/** The version that a tag or heading names, with or without a `v`; null for anything else. */
+/** Parses the version in a tag or heading, with or without a `v`; null for anything else. */
 export const versionOf = (name: string): Version | null => {
   const match = name.length > 255 ? null : VERSION.exec(name.replace(/^v/, ''));
   if (!match) return null;
   return { numbers: match.slice(1, 4).map(Number), pre: match[4]?.split('.') ?? [] };
 };
 
-/** Below 0 where `a` comes before `b` (Semantic Versioning 2.0.0 §11). */
+/** Returns a negative number if `a` precedes `b` (Semantic Versioning 2.0.0 §11). */
 export const compareVersions = (a: Version, b: Version): number => {
   for (const [index, number] of a.numbers.entries()) {
     const difference = number - (b.numbers[index] ?? 0);
@@ -38,16 +38,16 @@ const comparePart = (a: string, b: string): number => {
 };
 
 export interface ChangelogEntry {
-  /** What the commit's trailer says. */
+  /** The value of the commit's trailer. */
   readonly category: string;
   readonly title: string;
   /** `group/project@sha` */
   readonly commit: string;
-  /** `group/project!1`, of the merge request that brought it. */
+  /** `group/project!1`, the merge request that contains the commit. */
   readonly merge_request: string | null;
 }
 
-/** The section of one version, in Markdown. */
+/** Returns the section of one version, in Markdown. */
 export const sectionOf = (version: string, date: string, entries: readonly ChangelogEntry[]): string => {
   const categories = [...Map.groupBy(entries, ({ category }) => category)];
   const parts = categories.map(([category, of]) => {
@@ -62,8 +62,8 @@ export const sectionOf = (version: string, date: string, entries: readonly Chang
 };
 
 /**
- * A changelog with the section put in: above that of the first lower version, else at its end. Null where the version has
- * one already.
+ * Inserts the section into a changelog, above the first lower version or at the end. Returns null if the changelog
+ * already has the version.
  */
 export const withSection = (content: string, version: string, section: string): string | null => {
   const added = versionOf(version);

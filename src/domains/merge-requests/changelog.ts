@@ -8,34 +8,36 @@ import type { Context } from '#platform/context.ts';
 import { DomainError, unprocessable } from '#platform/errors.ts';
 import { type ChangelogEntry, compareVersions, sectionOf, versionOf, withSection } from './changelog-text.ts';
 
-/** What a section tells of. */
+/** The options of a section. */
 export interface ChangelogInput {
-  /** Of Semantic Versioning, without a `v`. */
+  /** A semantic version, without a `v`. */
   readonly version: string;
-  /** Commits after this one; the tag of the last release before the version when absent. */
+  /** Commits after this one. Defaults to the tag of the last release before the version. */
   readonly from?: string | undefined;
-  /** Up to this one; the default branch when absent. */
+  /** Commits up to this one. Defaults to the default branch. */
   readonly to?: string | undefined;
-  /** `2026-01-31`; today when absent. */
+  /** `2026-01-31`. Defaults to today. */
   readonly date?: string | undefined;
-  /** Commits with this trailer are told of, by what it says. */
+  /** Only commits with this trailer are included. Its value is the category. */
   readonly trailer: string;
 }
 
-/** Where a section is written. */
+/** Where a section is committed. */
 export interface ChangelogTarget {
   readonly branch: string | undefined;
   readonly file: string;
   readonly message: string | undefined;
 }
 
-/** More commits are not gone through. */
+/** The maximum number of commits in a range. */
 const MAX_COMMITS = 15_000;
 
 /**
- * The section of a changelog that tells of a version, from the trailers of commits. What was reverted within it is left out.
+ * Returns the changelog section of a version, from the trailers of commits. Commits that were reverted in the range are
+ * left out.
  *
- * @throws DomainError as `listCommits`; `unprocessable` where nothing says from where, or there are too many commits
+ * @throws DomainError as `listCommits`; `unprocessable` if the start of the range is unknown or there are too many
+ *   commits
  */
 export const changelogSection = async (ctx: Context, project: ProjectRow, input: ChangelogInput): Promise<string> => {
   requireAbility(ctx, project, 'read_code');
@@ -62,9 +64,9 @@ export const changelogSection = async (ctx: Context, project: ProjectRow, input:
 };
 
 /**
- * Commits that section to a changelog in the repository; resolves to the section.
+ * Commits that section to a changelog in the repository, and returns it.
  *
- * @throws DomainError as `changelogSection` and `createCommit`; `unprocessable` where the file has that version already
+ * @throws DomainError as `changelogSection` and `createCommit`; `unprocessable` if the file already has the version
  */
 export const addToChangelog = async (
   ctx: Context,
@@ -99,11 +101,11 @@ export const addToChangelog = async (
   return section;
 };
 
-/** What the trailer says; empty without one. */
+/** Returns the value of the trailer; empty if there is none. */
 const categoryOf = ({ trailers }: Commit, trailer: string): string =>
   Object.hasOwn(trailers, trailer) ? (trailers[trailer] ?? '') : '';
 
-/** The tag of the highest release below the version; pre-releases do not count. */
+/** Returns the tag of the highest release below the version, ignoring pre-releases. */
 const previousTag = async (ctx: Context, project: ProjectRow, name: string): Promise<string | null> => {
   const version = versionOf(name);
   if (!version) return null;
@@ -117,7 +119,7 @@ const previousTag = async (ctx: Context, project: ProjectRow, name: string): Pro
 
 const REVERTS = /^This reverts commit ([0-9a-f]{40})/im;
 
-/** Newest first, without what was taken back and what took it back. A reversion that was reverted took nothing back. */
+/** Drops reverted commits and their reverts. A revert that was itself reverted has no effect. Newest first. */
 const withoutReverted = (commits: readonly Commit[]): Commit[] => {
   const reverted = new Set<string>();
   return commits.filter(({ id, message }) => {
@@ -129,7 +131,7 @@ const withoutReverted = (commits: readonly Commit[]): Commit[] => {
   });
 };
 
-/** The numbers of the merged merge requests that brought the commits; none where the caller may not see them. */
+/** Returns the numbers of the merged merge requests that contain the commits; none if the caller cannot see them. */
 const mergeRequestsOf = async (
   ctx: Context,
   project: ProjectRow,

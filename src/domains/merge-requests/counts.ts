@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 
-/** How many merge requests are open in each of the projects, by id; rights are the caller's to check. */
+/** Returns the number of open merge requests of each project by id. The caller checks access. */
 export const openCountsByProjects = async (
   ctx: Pick<Context, 'db'>,
   projectIds: readonly number[],

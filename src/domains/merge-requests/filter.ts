@@ -8,7 +8,7 @@ import type { MergeRequestRow } from './queries.ts';
 
 export type MergeRequestOrder = 'created_at' | 'updated_at' | 'title' | 'merged_at' | 'closed_at';
 
-/** None or any at all, or these. */
+/** None, any, or one of these. */
 export type Choice<T> = 'None' | 'Any' | readonly T[];
 
 /** A user by id or name. */
@@ -17,23 +17,23 @@ export interface Person {
   readonly username?: string | null | undefined;
 }
 
-/** What may also be asked for in the negative. */
+/** Conditions that can also be negated. */
 export interface Criteria {
-  /** All of them; whatever their case. */
+  /** Requires all of these, case-insensitive. */
   readonly labels?: Choice<string> | null | undefined;
   readonly milestone?: Choice<string> | null | undefined;
   readonly author?: Person | null | undefined;
   readonly assignee?: 'None' | 'Any' | Person | null | undefined;
   readonly reviewer?: 'None' | 'Any' | Person | null | undefined;
-  /** An emoji by which the caller has answered. */
+  /** An emoji that the caller has added. */
   readonly my_reaction_emoji?: string | null | undefined;
 }
 
-/** Which merge requests, and in what order (specification 2 §4.4). Null and absent are the same. */
+/** Selects and orders merge requests (specification 2 §4.4). Null and absent mean the same. */
 export interface MergeRequestFilter extends Criteria {
   readonly iids?: readonly number[] | null | undefined;
   readonly state?: MergeRequestState | 'all' | null | undefined;
-  /** `created_by_me` and `assigned_to_me` hold nothing for anonymous callers. */
+  /** `created_by_me` and `assigned_to_me` are empty for anonymous callers. */
   readonly scope?: 'created_by_me' | 'assigned_to_me' | 'all' | null | undefined;
   readonly approved?: boolean | null | undefined;
   /** By all of these users. */
@@ -43,7 +43,7 @@ export interface MergeRequestFilter extends Criteria {
   readonly target_branches?: readonly string[] | null | undefined;
   readonly draft?: boolean | null | undefined;
   readonly search?: string | null | undefined;
-  /** Where the search looks; title and description by default. */
+  /** Defaults to title and description. */
   readonly search_in?: readonly ('title' | 'description')[] | null | undefined;
   readonly created_after?: string | null | undefined;
   readonly created_before?: string | null | undefined;
@@ -51,9 +51,9 @@ export interface MergeRequestFilter extends Criteria {
   readonly updated_before?: string | null | undefined;
   readonly merged_after?: string | null | undefined;
   readonly merged_before?: string | null | undefined;
-  /** Brings this commit, or became it when it was merged. */
+  /** Contains this commit, or resulted in it when merged. */
   readonly commit_sha?: string | undefined;
-  /** Something is asked for that nothing here can have. */
+  /** Set if the filter has a condition that nothing here can meet. */
   readonly nothing?: boolean | null | undefined;
   readonly not?: Criteria | null | undefined;
   readonly order_by?: MergeRequestOrder | null | undefined;
@@ -62,7 +62,7 @@ export interface MergeRequestFilter extends Criteria {
 
 type Condition = RawBuilder<boolean>;
 
-/** The conditions of the filter on the row `merge_requests`. Rights are not among them. */
+/** Returns the conditions of the filter on the row `merge_requests`, without access rights. */
 export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[] => {
   const all = [...criteria(actor, filter), ...(filter.labels ? allLabels(filter.labels) : [])];
   const add = (condition: Condition) => all.push(condition);
@@ -110,7 +110,7 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
     if (after) add(sql`${column} >= ${after}::timestamptz`);
     if (before) add(sql`${column} <= ${before}::timestamptz`);
   }
-  // Each by itself: neither this author nor that label.
+  // Each condition is negated separately: neither this author nor that label.
   for (const condition of filter.not ? criteria(actor, filter.not) : []) add(sql`(${condition}) is not true`);
   if (filter.not?.labels) add(sql`not ${oneLabel(filter.not.labels)}`);
   return all;
@@ -140,13 +140,13 @@ const criteria = (actor: Actor, filter: Criteria): Condition[] => {
 
 const LABELS = sql`from label_links k join labels l on l.id = k.label_id where k.merge_request_id = merge_requests.id`;
 
-/** One of the titles, or whether there is any label. */
+/** Requires one of the titles, or any label at all (or none). */
 const oneLabel = (labels: Choice<string>): Condition =>
   typeof labels === 'string'
     ? sql`(${anyOrNone(labels, sql`select 1 ${LABELS}`)})`
     : sql`exists (select 1 ${LABELS} and lower(l.title) = any (${lowered(labels)}::text[]))`;
 
-/** The first title leads to the rows. However many there are, there are two conditions: planning one for each takes long. */
+/** The first title finds the rows. All others share one condition, because planning one per title takes long. */
 const allLabels = (labels: Choice<string>): Condition[] => {
   if (typeof labels === 'string') return [oneLabel(labels)];
   const titles = lowered(labels);
@@ -175,7 +175,7 @@ const idsOf = ({ id, username }: Person): RawBuilder<unknown> =>
     ? sql`(${id}::bigint)`
     : sql`(select u.id from users u where lower(u.username) = ${username?.toLowerCase()})`;
 
-/** By what the list is sorted; what has not been merged or closed counts as earliest. */
+/** Returns the sort keys of the list. Missing merge and close times sort as earliest. */
 export const sortKeys = ({ order_by }: MergeRequestFilter): readonly SortKey<MergeRequestRow>[] => {
   const byId: SortKey<MergeRequestRow> = { by: sql.ref('merge_requests.id'), of: (row) => row.id };
   switch (order_by) {

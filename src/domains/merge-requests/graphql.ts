@@ -1,5 +1,5 @@
 import './graphql/counts.ts';
 import './graphql/lists.ts';
 
-// The front door: other domains add to these.
+// The public exports. Other domains extend these.
 export { MergeRequestRef } from './graphql/merge-request.ts';

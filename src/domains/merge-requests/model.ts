@@ -14,7 +14,7 @@ export const MERGE_STATUSES = [
   'cannot_be_merged_recheck',
 ] as const;
 
-/** Those that can come about here, of reference conventions §8. */
+/** The statuses of reference conventions §8 that can occur here. */
 export const DETAILED_MERGE_STATUSES = [
   'unchecked',
   'checking',
@@ -28,7 +28,7 @@ export const DETAILED_MERGE_STATUSES = [
 ] as const;
 export type DetailedMergeStatus = (typeof DETAILED_MERGE_STATUSES)[number];
 
-/** Why the merge request cannot be merged, or that it can, as far as is stored. */
+/** Returns the merge status from the stored data: mergeable, or the reason why not. */
 export const detailedMergeStatus = (
   row: MergeRequestRow,
   stats: Pick<MergeRequestStats, 'unresolved_discussions'>,
@@ -64,13 +64,13 @@ type Addressed = Pick<MergeRequestRow, 'iid' | 'project_path'>;
 export const mergeRequestWebUrl = (ctx: Pick<Context, 'services'>, { iid, project_path }: Addressed): string =>
   `${projectWebUrl(ctx, { full_path: project_path })}/-/merge_requests/${iid}`;
 
-/** `group/project!7`. */
+/** Returns `group/project!7`. */
 export const fullReference = ({ iid, project_path }: Addressed): string => `${project_path}!${iid}`;
 
-/** The reference as it is written within a project, or outside of any: `!7` in its own project. */
+/** Returns the reference relative to a project: `!7` in its own project, the full reference elsewhere. */
 export const relativeReference = (row: Addressed, projectPath: string | null): string =>
   projectPath === row.project_path ? `!${row.iid}` : fullReference(row);
 
-/** Whether merging will squash: the project may decide it. */
+/** Returns true if merging will squash. The project's setting takes precedence. */
 export const squashOnMerge = (row: MergeRequestRow, { squash_option }: Pick<ProjectRow, 'squash_option'>): boolean =>
   squash_option === 'always' || (squash_option !== 'never' && row.squash);

@@ -20,11 +20,11 @@ import { conditions, type MergeRequestFilter, sortKeys } from './filter.ts';
 export type { MergeRequestFilter } from './filter.ts';
 
 export interface MergeRequestRow extends Selectable<MergeRequests> {
-  /** The full path of its project, the target. */
+  /** The full path of its target project. */
   readonly project_path: string;
 }
 
-/** What other tables tell of a merge request. */
+/** What other tables store about a merge request. */
 export interface MergeRequestStats {
   readonly id: number;
   readonly assignee_ids: readonly number[];
@@ -93,7 +93,7 @@ const STORED: readonly StoredColumn[] = [
 ];
 const ALL_COLUMNS: readonly MergeRequestColumn[] = [...STORED, 'project_path'];
 
-/** The merge requests of the project. @throws as `requireAbility` where the caller may not see them */
+/** Lists the merge requests of the project. @throws as `requireAbility` if the caller cannot see them */
 export const listMergeRequests = (
   ctx: Context,
   project: ProjectRow,
@@ -104,7 +104,7 @@ export const listMergeRequests = (
   return listOf(ctx.db, query, sortKeys(filter), filter.sort ?? 'desc');
 };
 
-/** Those the caller may see in all projects, or in all below a group. */
+/** Lists the merge requests that the caller can see, in all projects or in all projects below a group. */
 export const listVisibleMergeRequests = (
   ctx: Context,
   filter: MergeRequestFilter & {
@@ -119,9 +119,8 @@ export const listVisibleMergeRequests = (
 };
 
 /**
- * The same below many parents at once: projects, whose rights (`read_merge_request`) are the caller's to check, or
- * groups or people, where only what the caller may see is listed. With `wanted` columns only those are read of each row, and
- * nothing else of it may be used.
+ * Lists merge requests below many parents at once. For projects the caller checks `read_merge_request`. For groups and
+ * users only visible merge requests are listed. With `wanted`, only these columns of each row are read and may be used.
  */
 export const listMergeRequestsBelow = (
   ctx: Context,
@@ -130,7 +129,7 @@ export const listMergeRequestsBelow = (
   wanted: readonly MergeRequestColumn[] = ALL_COLUMNS,
 ): BatchedList<MergeRequestRow> => {
   const keys = sortKeys(filter);
-  // Cursors are made of what the list is sorted by.
+  // Cursors contain the sort keys.
   const columns = [...wanted, 'id', filter.order_by ?? 'created_at'] as const;
   const query = matching(ctx, filter, columns);
   const below = (parentId: RawBuilder<number>) => {
@@ -147,7 +146,7 @@ export const listMergeRequestsBelow = (
           from ${sql.table(`merge_request_${kind}s`)} held where held.user_id = ${parentId})`);
     }
   };
-  // What most ask for: all of a project, which names nobody and nothing of this request.
+  // The most common list: all merge requests of a project, without values from this request.
   const isPlain =
     kind === 'project' && Object.entries(filter).every(([name, value]) => value == null || ORDER.has(name));
   const shape = `merge_requests|${filter.order_by}|${columns.join()}`;
@@ -157,9 +156,9 @@ export const listMergeRequestsBelow = (
 const ORDER: ReadonlySet<string> = new Set<keyof MergeRequestFilter>(['order_by', 'sort']);
 
 /**
- * The merge request of the project with this number.
+ * Returns the merge request of the project with this number.
  *
- * @throws DomainError `not_found` when there is none, and as `requireAbility` where merge requests are hidden
+ * @throws DomainError `not_found` if there is none, and as `requireAbility` if merge requests are hidden
  */
 export const getMergeRequest = async (ctx: Context, project: ProjectRow, iid: number): Promise<MergeRequestRow> => {
   requireAbility(ctx, project, 'read_merge_request');
@@ -170,7 +169,7 @@ export const getMergeRequest = async (ctx: Context, project: ProjectRow, iid: nu
   return row;
 };
 
-/** Those of the merge requests that the caller may see, by id. */
+/** Returns those merge requests that the caller can see, by id. */
 export const mergeRequestsByIds = async (
   ctx: Context,
   ids: readonly number[],
@@ -181,7 +180,7 @@ export const mergeRequestsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** People, votes, notes and time of these merge requests. */
+/** Returns users, votes, notes and time of these merge requests. */
 export const mergeRequestStatsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -206,7 +205,7 @@ export const mergeRequestStatsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** The newest version of each one's diff, by merge request. */
+/** Returns the newest diff version of each merge request, by id. */
 export const diffsByMergeRequestIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -219,20 +218,20 @@ export const diffsByMergeRequestIds = async (
   return new Map(rows.map((row) => [row.merge_request_id, row]));
 };
 
-/** The changed files, in the order of the diff. Rights are checked by `getMergeRequest`. */
+/** Lists the changed files in the order of the diff. `getMergeRequest` has checked access. */
 export const listDiffFiles = (ctx: Pick<Context, 'db'>, { id }: Pick<MergeRequestRow, 'id'>): List<DiffFileRow> =>
   listOf(ctx.db, ctx.db.selectFrom('merge_request_diff_files').selectAll().where(diffOf(id)), FILE_ORDER, 'asc');
 
-/** The commits it would merge, newest first. */
+/** Lists the commits to be merged, newest first. */
 export const listDiffCommits = (ctx: Pick<Context, 'db'>, { id }: Pick<MergeRequestRow, 'id'>): List<DiffCommitRow> =>
   listOf(ctx.db, ctx.db.selectFrom('merge_request_diff_commits').selectAll().where(diffOf(id)), COMMIT_ORDER, 'asc');
 
-/** Lines added and removed for each file of these diffs, by diff. */
+/** Returns the number of added and removed lines per file of these diffs, by diff id. */
 export const diffStatsByDiffIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
 ): Promise<Map<number, DiffStat[]>> => {
-  // Some diffs begin with two lines that name the files.
+  // Some diffs start with two lines that name the files.
   const { rows } = await sql<DiffStat>`
     select f.diff_id, f.new_path as path,
       regexp_count(body, '^\\+', 1, 'n') as additions, regexp_count(body, '^-', 1, 'n') as deletions
@@ -243,8 +242,8 @@ export const diffStatsByDiffIds = async (
 };
 
 /**
- * The pipelines of a merge request, newest first: those made for it, and those its branch has had for its commits.
- * Rights (`read_pipeline`) are the caller's to check.
+ * Lists the pipelines of a merge request, newest first: those created for it, and those of its branch for its commits.
+ * The caller checks `read_pipeline`.
  */
 export const listMergeRequestPipelines = (ctx: Context, row: Pick<MergeRequestRow, 'id'>): List<PipelineRow> =>
   listOf(ctx.db, pipelinesOf(ctx, sql`${row.id}::bigint`), BY_PIPELINE, 'desc');
@@ -252,13 +251,13 @@ export const listMergeRequestPipelines = (ctx: Context, row: Pick<MergeRequestRo
 export const listPipelinesBelowMergeRequests = (ctx: Context): BatchedList<PipelineRow> =>
   batchedListOf(ctx.db, (id) => pipelinesOf(ctx, id), BY_PIPELINE, 'desc');
 
-/** The newest pipeline for the head of each, by merge request. */
+/** Returns the newest pipeline for the head of each merge request, by id. */
 export const headPipelinesByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, PipelineRow>> => {
   const rows = await listPipelinesBelowMergeRequests(ctx).rows(ids, { limit: 1 });
   return new Map([...rows].flatMap(([id, [first]]) => (first ? [[id, first] as const] : [])));
 };
 
-/** Whether nothing by its author had been merged in the project before, and he is no member beyond Guest. */
+/** Returns true if the author had nothing merged in the project before, and holds no role above Guest. */
 export const isFirstContribution = async (ctx: Context, row: MergeRequestRow): Promise<boolean> => {
   if (row.author_id === null) return false;
   const level = projectLevel({ ...anonymous, userId: row.author_id });
@@ -283,7 +282,7 @@ export const isFirstContribution = async (ctx: Context, row: MergeRequestRow): P
   return found !== undefined;
 };
 
-/** How many commits the target branch is ahead of the source; 0 where one of them is not in the repository. */
+/** Counts the commits by which the target branch is ahead of the source; 0 if either is missing in the repository. */
 export const countDivergedCommits = async (
   ctx: Context,
   project: ProjectRow,
@@ -315,7 +314,7 @@ const pipelinesOf = (ctx: Context, id: RawBuilder<number>) =>
     .selectFrom('pipelines')
     .selectAll('pipelines')
     .select(sql<string>`(select p.full_path from projects p where p.id = pipelines.project_id)`.as('project_path'))
-    // The pipelines of a fork stay with the fork.
+    // Pipelines of a fork are only visible in the fork.
     .where(sql<boolean>`pipelines.id in (
       select own.id from pipelines own where own.merge_request_id = ${id}
         and own.project_id = (select mr.project_id from merge_requests mr where mr.id = ${id})

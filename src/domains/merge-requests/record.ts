@@ -27,7 +27,7 @@ import {
   mergeRequestStatsByIds,
 } from './queries.ts';
 
-/** What `view=simple` gives. */
+/** The simple record (`view=simple`). */
 const simple = {
   id: z.int(),
   iid: z.int(),
@@ -99,7 +99,7 @@ const listed = {
 
 /** A merge request in a list (specification 2 §2.5). */
 export const mergeRequestListRecord = z.object(listed).meta({ id: 'MergeRequestListed' });
-/** Either form of a list. */
+/** Either form in a list. */
 export const anyMergeRequestRecord = z.union([mergeRequestListRecord, mergeRequestSimpleRecord]);
 
 const whole = {
@@ -120,7 +120,7 @@ const whole = {
   diverged_commits_count: z.int().optional(),
   rebase_in_progress: z.boolean().optional(),
 };
-/** A merge request on its own. */
+/** The record of a single merge request. */
 export const mergeRequestRecord = z.object(whole).meta({ id: 'MergeRequest' });
 
 export const mergeRequestChangesRecord = z
@@ -128,7 +128,7 @@ export const mergeRequestChangesRecord = z
   .meta({ id: 'MergeRequestChanges' });
 
 export interface ListedOptions {
-  /** The full path of the project that is asked, for the relative reference. */
+  /** The full path of the requested project, for the relative reference. */
   readonly place?: string | null;
   readonly withLabelsDetails?: boolean;
   readonly renderHtml?: boolean | undefined;
@@ -149,7 +149,7 @@ export const toSimpleMergeRequest = (
   web_url: mergeRequestWebUrl(ctx, row),
 });
 
-/** The records of a page, completed in one pass. */
+/** Returns the records of a page, with all related data read at once. */
 export const toMergeRequests = async (
   ctx: Context,
   rows: readonly MergeRequestRow[],
@@ -179,7 +179,7 @@ export const toMergeRequests = async (
   return rows.flatMap((row) => {
     const each = stats.get(row.id);
     const project = projects.get(row.project_id);
-    // Gone since the list was read.
+    // Deleted since the list was read.
     if (!each || !project) return [];
     const assignees = people(each.assignee_ids);
     const milestone = row.milestone_id === null ? undefined : milestones.get(row.milestone_id);
@@ -218,7 +218,7 @@ export const toMergeRequests = async (
       merge_when_pipeline_succeeds: row.merge_when_pipeline_succeeds,
       merge_status: row.merge_status,
       detailed_merge_status: detailedMergeStatus(row, each, project, pipelines.get(row.id)?.status ?? null),
-      // Nothing holds a merge back until a time.
+      // Merges cannot be scheduled.
       merge_after: null,
       sha: row.diff_head_sha,
       merge_commit_sha: row.merge_commit_sha,
@@ -247,7 +247,7 @@ export interface WholeOptions extends ListedOptions {
   readonly includeRebase?: boolean | undefined;
 }
 
-/** The record of one merge request, null when it has been deleted since. */
+/** Returns the record of one merge request; null if it has been deleted. */
 export const toMergeRequest = async (
   ctx: Context,
   project: ProjectRow,
@@ -275,7 +275,7 @@ export const toMergeRequest = async (
     changes_count: diff?.real_size ?? (diff?.files_count == null ? null : String(diff.files_count)),
     latest_build_started_at: isoTime(pipeline?.started_at ?? null),
     latest_build_finished_at: isoTime(pipeline?.finished_at ?? null),
-    // There are no deployments here.
+    // There are no deployments.
     first_deployed_to_production_at: null,
     first_contribution: options.firstContribution,
     pipeline: pipeline ? toPipelineBasic(ctx, pipeline) : null,
@@ -289,7 +289,7 @@ export const toMergeRequest = async (
   };
 };
 
-/** With `unidiff` the two lines that name the files, where the stored diff has none. */
+/** With `unidiff`, adds the two lines that name the files if the stored diff lacks them. */
 export const toDiffFile = (row: DiffFileRow, unidiff = false): z.output<typeof diffFileRecord> => ({
   old_path: row.old_path,
   new_path: row.new_path,
@@ -307,7 +307,7 @@ export const toDiffFile = (row: DiffFileRow, unidiff = false): z.output<typeof d
   too_large: row.too_large,
 });
 
-/** A commit as the merge request keeps it: its parents are not kept, nor the offset of its times. */
+/** Returns a commit as stored with the merge request, without parents and without the offsets of its times. */
 export const toDiffCommit = (
   ctx: Context,
   project: Pick<ProjectRow, 'full_path'>,

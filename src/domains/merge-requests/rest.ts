@@ -105,7 +105,7 @@ const rules = [
 
 const one = { id: idOrPath(), merge_request_iid: integer({ min: 1, max: 2_147_483_647 }) };
 
-/** More files than this do not come at once. */
+/** The maximum number of files in one response. */
 const MAX_CHANGES = 1_000;
 
 export const routes = [
@@ -114,7 +114,7 @@ export const routes = [
     path: '/merge_requests',
     tag,
     summary: 'List merge requests',
-    description: 'Those the caller has created, unless `scope` says otherwise.',
+    description: "The caller's own merge requests by default; see `scope`.",
     paging: 'offset',
     input: { ...filters, scope: scope.default('created_by_me') },
     rules,
@@ -164,7 +164,7 @@ export const routes = [
     path: '/projects/:id/repository/commits/:sha/merge_requests',
     tag,
     summary: 'List the merge requests of a commit',
-    description: 'Those that bring it, or became it when they were merged.',
+    description: 'Merge requests that contain the commit, or that resulted in it when merged.',
     auth: 'optional',
     paging: 'offset',
     input: { id: idOrPath(), sha: text({ max: 1_000 }), state: filters.state },
@@ -220,7 +220,7 @@ export const routes = [
     path: '/projects/:id/merge_requests/:merge_request_iid/changes',
     tag,
     summary: 'Get a merge request with its changed files',
-    description: `At most ${MAX_CHANGES} files come; \`overflow\` says that there are more.`,
+    description: `Returns at most ${MAX_CHANGES} files. \`overflow\` is true if there are more.`,
     auth: 'optional',
     input: { ...one, unidiff: boolean().default(false), access_raw_diffs: boolean().default(false) },
     response: mergeRequestChangesRecord,
@@ -231,7 +231,7 @@ export const routes = [
       return {
         ...record,
         changes: files.slice(0, MAX_CHANGES).map((file) => toDiffFile(file, unidiff)),
-        // An archive may itself hold a cut list, its size written as `1000+`.
+        // An imported list may already be truncated, with a size such as `1000+`.
         overflow: files.length > MAX_CHANGES || (record.changes_count?.endsWith('+') ?? false),
       };
     },
@@ -316,7 +316,7 @@ const filterOf = (input: Input<typeof filters>): MergeRequestFilter => ({
   created_before: input.created_before,
   updated_after: input.updated_after,
   updated_before: input.updated_before,
-  // There are no deployments here, nor approvers by rule.
+  // There are no deployments and no approval rules.
   nothing:
     Boolean(input.environment || input.deployed_after || input.deployed_before) ||
     (input.approver_ids !== undefined && input.approver_ids.length > 0 && wordOf(input.approver_ids[0]) !== 'None'),
@@ -333,7 +333,7 @@ const criteriaOf = (input: Input<typeof criteria>): Criteria => ({
   my_reaction_emoji: wordOf(input.my_reaction_emoji) ?? input.my_reaction_emoji,
 });
 
-/** `None` and `Any`, in any case. */
+/** `None` and `Any`, case-insensitive. */
 const wordOf = (value: string | undefined): 'None' | 'Any' | null => {
   const word = value?.toLowerCase();
   return word === 'none' ? 'None' : word === 'any' ? 'Any' : null;

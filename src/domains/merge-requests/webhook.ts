@@ -18,7 +18,7 @@ import {
   mergeRequestsByIds,
 } from './queries.ts';
 
-/** What bodies tell of a merge request's row. */
+/** The columns of a merge request that hook bodies use. */
 export type HookedMergeRequest = Pick<
   MergeRequestRow,
   | 'id'
@@ -49,10 +49,10 @@ export type HookedMergeRequest = Pick<
   | 'last_edited_by_id'
 >;
 
-/** What bodies of merge requests are made of. */
+/** The data for hook bodies of merge requests. */
 export interface MergeRequestFacts {
   readonly row: HookedMergeRequest;
-  /** The target; `source` is null where it is gone. */
+  /** The target project. `source` is null if it no longer exists. */
   readonly project: HookedProject;
   readonly source: HookedProject | null;
   readonly assignees: readonly UserSummary[];
@@ -68,7 +68,7 @@ export interface MergeRequestFacts {
 
 type Action = 'open' | 'update' | 'close' | 'reopen' | 'merge' | 'approved' | 'unapproved' | 'approval' | 'unapproval';
 
-/** Read as the caller may; null where the merge request or its project is not there for him. */
+/** Reads the data as the caller; null if they cannot see the merge request or its project. */
 export const mergeRequestFacts = async (ctx: Context, id: number): Promise<MergeRequestFacts | null> => {
   const row = (await mergeRequestsByIds(ctx, [id])).get(id);
   const project = row && (await findProject(ctx, { id: row.project_id }));
@@ -124,7 +124,7 @@ export const mergeRequestBody = (
 
 const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2, merged: 3, locked: 4 };
 
-/** The attributes of a merge request in webhook bodies: of its own events and of comments on it. */
+/** The attributes of a merge request in webhook bodies: in its own events and in comments on it. */
 export const hookMergeRequest = (ctx: Context, facts: MergeRequestFacts) => {
   const { row, project, source, assignees, reviewers, last_commit } = facts;
   return {

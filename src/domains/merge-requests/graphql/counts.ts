@@ -9,7 +9,7 @@ const loadOpenCount = loader(openCountsByProjects);
 readsOfProject('openMergeRequestsCount', JUDGED);
 builder.objectField(ProjectRef, 'openMergeRequestsCount', (t) =>
   t.int({
-    description: 'For whoever may read them.',
+    description: 'Only for callers who can read merge requests.',
     resolve: async (project, _args, ctx) =>
       can(ctx, project, 'read_merge_request') ? ((await loadOpenCount(ctx, project.id)) ?? 0) : null,
   }),

@@ -128,7 +128,7 @@ const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
     : null,
 });
 
-/** Of all parents on a level in one statement; of each row only the columns that are asked for. */
+/** Reads all parents of a level in one statement, and only the requested columns of each row. */
 const below = (kind: Parameters<typeof listMergeRequestsBelow>[1]) =>
   batchedConnection((ctx, args: MergeRequestArguments, info) => {
     const selection = selectedNodes(info);
@@ -200,7 +200,7 @@ builder.objectField(GroupRef, 'mergeRequests', (t) =>
   t.connection(
     {
       type: MergeRequestRef,
-      description: 'Those the caller may see in the projects of the group.',
+      description: 'Merge requests in the projects of the group that the caller can see.',
       args: { ...commonArgs(t.arg), includeSubgroups: t.arg.boolean({ defaultValue: false }) },
       resolve: (group, args, ctx, info) => ofGroup(group.id, args, ctx, info),
     },
@@ -218,7 +218,7 @@ for (const [name, kind] of [
     t.connection(
       {
         type: MergeRequestRef,
-        description: 'As far as the caller may see them.',
+        description: 'Merge requests that the caller can see.',
         args: commonArgs(t.arg),
         resolve: (user, args, ctx, info) => ofUser(user.id, args, ctx, info),
       },
@@ -240,7 +240,7 @@ builder.queryField('mergeRequest', (t) =>
 builder.objectField(PipelineRef, 'mergeRequest', (t) =>
   t.field({
     type: MergeRequestRef,
-    description: 'The merge request it was made for, if the caller may see it.',
+    description: 'The merge request that it was created for, if the caller can see it.',
     resolve: ({ merge_request_id: id }, _args, ctx) => (id === null ? null : loadMergeRequest(ctx, id)),
   }),
 );

@@ -40,7 +40,7 @@ import {
   mergeRequestStatsByIds,
 } from '../queries.ts';
 
-/** A merge request. Downstream domains add to it with `builder.objectField(MergeRequestRef, ...)`. */
+/** A merge request. Downstream domains add fields with `builder.objectField(MergeRequestRef, ...)`. */
 export const MergeRequestRef = builder.objectRef<MergeRequestRow>('MergeRequest');
 export const MergeRequestConnection = builder.connectionObject(
   { type: MergeRequestRef, name: 'MergeRequestConnection' },
@@ -72,7 +72,7 @@ const loadDiff: (ctx: Context, id: number) => Promise<MergeRequestDiffRow | null
 const loadDiffStats = loader(diffStatsByDiffIds);
 const loadHeadPipeline = loader(headPipelinesByIds);
 
-/** What a field of MergeRequest reads of its row. Fields that are not here read the whole row. */
+/** The columns that each field of MergeRequest reads. Fields that are not listed read the whole row. */
 const columnsOfField = new Map<string, readonly MergeRequestColumn[]>([
   ['__typename', []],
   ['id', ['id']],
@@ -105,7 +105,7 @@ const columnsOfField = new Map<string, readonly MergeRequestColumn[]>([
 ]);
 const columnsOfSelection = new WeakMap<Selection, readonly MergeRequestColumn[] | undefined>();
 
-/** The columns to read for a selection; undefined for all. */
+/** Returns the columns to read for a selection; undefined for all. */
 export const mergeRequestColumns = (selection: Selection): readonly MergeRequestColumn[] | undefined => {
   if (columnsOfSelection.has(selection)) return columnsOfSelection.get(selection);
   const columns = new Set<MergeRequestColumn>(['id']);
@@ -158,7 +158,7 @@ const TaskCompletionStatus = builder
   });
 
 const MergeRequestCommit = builder.objectRef<DiffCommitRow>('MergeRequestCommit').implement({
-  description: 'A commit as the merge request keeps it, also when the repository no longer does.',
+  description: 'A commit as stored with the merge request, even if the repository no longer has it.',
   fields: (t) => ({
     sha: t.exposeString('sha', { nullable: false }),
     shortId: t.string({ nullable: false, resolve: ({ sha }) => sha.slice(0, 8) }),
@@ -197,7 +197,7 @@ const MergeRequestPermissions = builder.objectRef<Permitted>('MergeRequestPermis
 
 const pipelinesBelow = batchedConnection((ctx, _args: ConnectionArguments) => listPipelinesBelowMergeRequests(ctx));
 
-/** The project, where the caller may see pipelines of it. */
+/** Returns the project if the caller can see its pipelines. */
 const withPipelines = async (ctx: Context, projectId: number): Promise<ProjectRow | null> => {
   const project = await loadProject(ctx, projectId);
   return project && can(ctx, project, 'read_pipeline') ? project : null;
@@ -222,11 +222,11 @@ const diffStatsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<reado
   return diff && ((await loadDiffStats(ctx, diff.id)) ?? []);
 };
 
-/** Reading every line of a diff costs more than a row. */
+/** Reading every line of a diff costs more than reading a row. */
 const READS_DIFF = { extensions: { cost: 5 } } as const;
 
 MergeRequestRef.implement({
-  description: 'A merge request: commits of one branch that are to go into another.',
+  description: 'A merge request: commits of one branch to be merged into another.',
   fields: (t) => {
     const person = (column: 'author_id' | 'merge_user_id' | 'closed_by_id') =>
       t.field({

@@ -9,7 +9,7 @@ import { VERSION } from '../changelog-text.ts';
 const tag = 'Repositories';
 const path = '/projects/:id/repository/changelog';
 const description =
-  'From commits with the trailer `Changelog: <category>` between `from` (the tag of the last release before `version`) and `to`. There are no configuration files: `config_file` is refused.';
+  'Uses the commits with the trailer `Changelog: <category>` between `from` (default: the tag of the last release before `version`) and `to`. Configuration files are not supported: `config_file` is refused.';
 
 const ref = text({ max: 1_000 });
 const input = {
@@ -31,7 +31,7 @@ interface Configured {
 
 const refuseConfiguration = ({ config_file, config_file_ref }: Configured): void => {
   if (config_file !== undefined || config_file_ref !== undefined) {
-    throw badRequest('changelogs cannot be configured here: leave config_file and config_file_ref out');
+    throw badRequest('configuration files are not supported: leave out config_file and config_file_ref');
   }
 };
 
@@ -40,7 +40,7 @@ export const changelogRoutes = [
     method: 'GET',
     path,
     tag,
-    summary: 'Tell what changed for a version',
+    summary: 'Generate the changelog section of a version',
     description,
     auth: 'optional',
     input,
@@ -54,8 +54,8 @@ export const changelogRoutes = [
     method: 'POST',
     path,
     tag,
-    summary: 'Commit what changed for a version to a changelog',
-    description: `${description} Sections in \`file\` are kept in the order of versions.`,
+    summary: 'Add the changelog section of a version to a file',
+    description: `${description} The sections in \`file\` are ordered by version.`,
     status: 200,
     input: {
       ...input,
