@@ -14,9 +14,9 @@ import { type JobRow, jobByIdIn, type PipelineRow, pipelinesByIds } from './quer
 
 export interface StatusReport {
   readonly state: ReportedState;
-  /** The branch or tag that it was found on; told from the commit when absent. */
+  /** The branch or tag of the commit. Derived from the commit if absent. */
   readonly ref?: string | undefined;
-  /** `default` when absent. */
+  /** Defaults to `default`. */
   readonly name?: string | undefined;
   readonly target_url?: string | null | undefined;
   readonly description?: string | null | undefined;
@@ -27,15 +27,15 @@ export interface StatusReport {
 
 const MAX_NAME = 255;
 const MAX_TEXT = 2_048;
-/** Where reported statuses stand, after all that is built. */
+/** The stage of reported statuses, after all other stages. */
 const STAGE = { name: 'external', position: 1_000_000 };
 
 /**
- * Takes what something outside reports of a commit: a new status, or the next step of one that the caller reported and
- * that is still under way. It stands in a pipeline of the commit, which is made when there is none.
+ * Records the status that an external system reports for a commit: a new status, or a transition of one that the caller
+ * reported and that has not finished. Statuses belong to a pipeline of the commit, which is created if there is none.
  *
- * @throws DomainError as `requireAbility(create_pipeline)`, `not_found` (Commit, Pipeline), `invalid`, `bad_request` for
- * a step that cannot be taken
+ * @throws DomainError as `requireAbility(create_pipeline)`, `not_found` (Commit, Pipeline), `invalid`, `bad_request`
+ *   for an invalid transition
  */
 export const reportCommitStatus = async (
   ctx: Context,
@@ -54,7 +54,7 @@ export const reportCommitStatus = async (
     (await git.resolve(project.disk_path, `refs/heads/${report.ref}`)) === null &&
     (await git.resolve(project.disk_path, `refs/tags/${report.ref}`)) !== null;
   return ctx.transaction(async (tx) => {
-    // One at a time for each commit, so that two at once do not make two pipelines or take one step twice.
+    // One at a time per commit, so that concurrent reports do not create two pipelines or apply a transition twice.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:statuses:${project.id}:${sha}`}, 0))`.execute(
       tx.db,
     );
@@ -91,13 +91,13 @@ const checkReport = ({ ref, name = 'default', target_url, description, coverage 
   if (Object.keys(problems).length > 0) throw invalid(problems);
 };
 
-/** It is shown as a link, which must not run anything. */
+/** It is shown as a link, so it must not be a script. */
 const isWebAddress = (text: string): boolean => {
   const url = URL.parse(text);
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:');
 };
 
-/** The default branch when it has the commit, else the first branch that does, else null. */
+/** Returns the default branch if it contains the commit, else the first branch that does, else null. */
 const branchWith = async (ctx: Context, project: ProjectRow, sha: string): Promise<string | null> => {
   const prefix = 'refs/heads/';
   const refs = await ctx.services.git.refsContaining(project.disk_path, sha, prefix, { signal: ctx.signal });
@@ -106,7 +106,7 @@ const branchWith = async (ctx: Context, project: ProjectRow, sha: string): Promi
   return default_branch !== null && names.includes(default_branch) ? default_branch : (names[0] ?? null);
 };
 
-/** The pipeline that is named, else the newest of the commit, on the branch or tag where one is named. */
+/** Finds the given pipeline, or the newest one of the commit, limited to the branch or tag if one is given. */
 const findPipeline = async (
   tx: Tx,
   project: ProjectRow,
@@ -148,7 +148,7 @@ const createPipeline = async (
   return pipeline;
 };
 
-/** Writes the status: the caller's own that is under way goes on, else there is a new one, which stands for older ones. */
+/** Writes the status: updates the caller's unfinished one, or inserts a new one that replaces older ones. */
 const step = async (
   tx: Tx,
   pipeline: PipelineRow,
@@ -226,7 +226,7 @@ const stageIn = async (tx: Tx, pipeline_id: number): Promise<number> => {
   return made.id;
 };
 
-/** Status and times of the stage and the pipeline, from what is in them; told of where the pipeline's status changed. */
+/** Recomputes status and times of the stage and the pipeline. Emits an event if the pipeline's status changed. */
 const refreshPipeline = async (tx: Tx, project: ProjectRow, before: PipelineRow, isNew: boolean): Promise<void> => {
   const jobs = await tx.db
     .selectFrom('jobs')
@@ -274,7 +274,7 @@ const refreshPipeline = async (tx: Tx, project: ProjectRow, before: PipelineRow,
 
 const about = (project: ProjectRow) => ({ ...projectScope(project), min_access_level: pipelineAudience(project) });
 
-/** The least role that sees pipelines, null where whoever sees the project does. */
+/** Returns the lowest role that sees pipelines; null if everyone who can see the project does. */
 const pipelineAudience = (project: ProjectRow): number | null => {
   if (project.visibility_level === PRIVATE || !project.public_jobs) return REPORTER;
   return project.builds_access_level === 'enabled' && project.repository_access_level === 'enabled' ? null : REPORTER;

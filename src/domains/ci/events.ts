@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
 import { pipelineEventBody } from './webhook.ts';
 
-/** The pipeline as it was then. */
+/** The pipeline at the time of the event. */
 const pipeline = z.object({
   id: z.number(),
   iid: z.number(),
@@ -25,10 +25,10 @@ const part = { ability: 'read_pipeline' } as const;
 const hook = { trigger: () => 'pipeline_events', body: pipelineEventBody, part };
 
 export const pipelineCreated = defineEvent('pipeline.created', pipeline, hook);
-/** It came to another status. */
+/** The status of the pipeline changed. */
 export const pipelineUpdated = defineEvent('pipeline.updated', pipeline, hook);
 
-/** Somebody reported a status of a commit; hooks hear of its pipeline. */
+/** A status of a commit was reported. Hooks receive the event of its pipeline. */
 export const commitStatusReported = defineEvent(
   'commit_status.reported',
   z.object({

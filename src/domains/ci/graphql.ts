@@ -42,7 +42,7 @@ import {
   stagesByPipelineIds,
 } from './queries.ts';
 
-/** Enum values in upper case for lower-case words. */
+/** Maps lower-case words to upper-case enum values. */
 const upperCase = <const T extends string>(words: readonly T[]) => {
   const values: Record<string, { readonly value: T }> = {};
   for (const word of words) values[word.toUpperCase()] = { value: word };
@@ -74,7 +74,10 @@ const DetailedStatusRef = builder.objectRef<DetailedStatus>('DetailedStatus').im
   }),
 });
 
-/** A pipeline. Whoever resolves to one has checked `read_pipeline`. Downstream domains add with `builder.objectField(PipelineRef, ...)`. */
+/**
+ * A pipeline. Resolvers must have checked `read_pipeline`. Downstream domains add fields with
+ * `builder.objectField(PipelineRef, ...)`.
+ */
 export const PipelineRef = builder.objectRef<PipelineRow>('Pipeline');
 export const PipelineConnection = builder.connectionObject(
   { type: PipelineRef, name: 'PipelineConnection' },
@@ -309,7 +312,7 @@ builder.objectField(ProjectRef, 'pipelines', (t) =>
 builder.objectField(ProjectRef, 'pipeline', (t) =>
   t.field({
     type: PipelineRef,
-    description: 'By one of its id, number and commit; of a commit the newest.',
+    description: 'Selected by one of id, iid and commit. For a commit, the newest.',
     args: { id: t.arg({ type: 'CiPipelineID' }), iid: t.arg.id(), sha: t.arg.string() },
     resolve: (project, { id, iid, sha }, ctx) => {
       if (!can(ctx, project, 'read_pipeline')) return null;

@@ -2,7 +2,7 @@ import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
 
-/** Of pipelines, stages and jobs alike (reference: conventions §8). */
+/** The statuses of pipelines, stages and jobs (reference: conventions §8). */
 export const CI_STATUSES = [
   'created',
   'waiting_for_resource',
@@ -25,7 +25,7 @@ export type PipelineScope = (typeof PIPELINE_SCOPES)[number];
 
 export type JobKind = 'build' | 'bridge' | 'generic_commit_status';
 
-/** The stored text as one of the statuses. */
+/** Returns the stored text as a status. */
 export const statusOf = ({ status }: { readonly status: string }): CiStatus =>
   CI_STATUSES.find((each) => each === status) ?? 'created';
 
@@ -41,11 +41,11 @@ const ACTIVE: ReadonlySet<string> = new Set<CiStatus>([
 export const isComplete = ({ status }: { readonly status: string }): boolean => COMPLETED.has(status);
 export const isActive = ({ status }: { readonly status: string }): boolean => ACTIVE.has(status);
 
-/** What others report of a commit. */
+/** The states that external systems can report. */
 export const REPORTED_STATES = ['pending', 'running', 'success', 'failed', 'canceled', 'skipped'] as const;
 export type ReportedState = (typeof REPORTED_STATES)[number];
 
-/** How a reported state is named as a step, and from which statuses it can be taken. */
+/** The transition of each reported state, and the statuses that allow it. */
 const STEPS: Readonly<Record<ReportedState, { readonly event: string; readonly from: readonly CiStatus[] }>> = {
   pending: { event: 'enqueue', from: ['created'] },
   running: { event: 'run', from: ['created', 'pending'] },
@@ -55,7 +55,7 @@ const STEPS: Readonly<Record<ReportedState, { readonly event: string; readonly f
   skipped: { event: 'skip', from: ['created', 'pending'] },
 };
 
-/** Why a status cannot become the one reported, in the words that clients know; null when it can. */
+/** Returns why the transition is not allowed, in the wording that clients know; null if it is. */
 export const stepProblem = (from: CiStatus, to: ReportedState): string | null => {
   const { event, from: allowed } = STEPS[to];
   return allowed.includes(from)
@@ -63,7 +63,7 @@ export const stepProblem = (from: CiStatus, to: ReportedState): string | null =>
     : `Cannot transition status via :${event} from :${from} (Reason(s): Status cannot transition via "${event}")`;
 };
 
-/** What the statuses of its jobs, without those that were run again, make of a pipeline. */
+/** Computes the status of a pipeline from its jobs, ignoring retried ones. */
 export const pipelineStatus = (
   jobs: readonly { readonly status: string; readonly allow_failure: boolean }[],
 ): CiStatus => {
@@ -78,7 +78,7 @@ export const pipelineStatus = (
   return all.has('canceled') ? 'canceled' : all.has('manual') ? 'manual' : 'success';
 };
 
-/** How a status is shown. */
+/** How a status is displayed. */
 export interface DetailedStatus {
   readonly icon: string;
   readonly text: string;
@@ -89,7 +89,7 @@ export interface DetailedStatus {
   readonly details_path: string;
 }
 
-/** Icon, text and label, where they are not made of the status itself. */
+/** Icon, text and label of statuses for which they are not derived from the name. */
 const SHOWN: Partial<Record<CiStatus, readonly [icon: string, text: string, label: string]>> = {
   success: ['status_success', 'Passed', 'passed'],
   waiting_for_resource: ['status_pending', 'Waiting', 'waiting for resource'],
@@ -98,7 +98,7 @@ const SHOWN: Partial<Record<CiStatus, readonly [icon: string, text: string, labe
   scheduled: ['status_scheduled', 'Scheduled', 'scheduled'],
 };
 
-/** The status as pages show it; `warnings` when a job failed that was allowed to. */
+/** Returns the status for display. `warnings` means that a job failed that was allowed to. */
 export const detailedStatus = (status: CiStatus, details_path: string, warnings = false): DetailedStatus => {
   const plain = status.replaceAll('_', ' ');
   const [icon, text, label] =
@@ -123,11 +123,11 @@ export const pipelineWebUrl = (ctx: Pick<Context, 'services'>, { id, project_pat
 export const jobWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: OfProject): string =>
   `${projectWebUrl(ctx, { full_path: project_path })}/-/jobs/${id}`;
 
-/** Seconds from one moment to the other; null where one of them has not come. */
+/** Returns the seconds between two times; null if either is missing. */
 export const secondsBetween = (from: string | null, to: string | null): number | null =>
   from === null || to === null ? null : Math.max(0, (timeOf(to) - timeOf(from)) / 1_000);
 
-/** How long the job has run, so far when it still does. */
+/** Returns the duration of the job, until now if it is still running. */
 export const jobDuration = (
   { clock }: { readonly clock: Clock },
   job: { readonly started_at: string | null; readonly finished_at: string | null; readonly status: string },
@@ -138,5 +138,5 @@ export const jobDuration = (
   return secondsBetween(job.started_at, job.finished_at);
 };
 
-/** Postgres writes an offset of hours alone, which Date does not read. */
+/** Postgres writes offsets with hours only, which Date cannot parse. */
 const timeOf = (text: string): number => Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));

@@ -45,22 +45,22 @@ export interface PipelineFilter {
 
 export interface JobFilter {
   readonly statuses?: readonly CiStatus[] | null | undefined;
-  /** Builds and bridges unless it says otherwise. */
+  /** Defaults to builds and bridges. */
   readonly kinds?: readonly JobKind[] | null | undefined;
-  /** Also those that have been run again since; or, with `false`, never. */
+  /** True includes retried jobs; false excludes them. */
   readonly retried?: boolean | null | undefined;
 }
 
-/** What a pipeline's jobs say of it. */
+/** A summary of a pipeline's jobs. */
 export interface PipelineSummary {
   readonly id: number;
   readonly total_jobs: number;
-  /** A job failed that was allowed to. */
+  /** Whether a job failed that was allowed to. */
   readonly has_warnings: boolean;
   readonly coverage: number | null;
 }
 
-/** The pipelines of the project. @throws as `requireAbility` where the caller may not see them */
+/** Lists the pipelines of the project. @throws as `requireAbility` if the caller cannot see them */
 export const listPipelines = (ctx: Context, project: ProjectRow, filter: PipelineFilter = {}): List<PipelineRow> => {
   requireAbility(ctx, project, 'read_pipeline');
   return listOf(
@@ -71,7 +71,7 @@ export const listPipelines = (ctx: Context, project: ProjectRow, filter: Pipelin
   );
 };
 
-/** The same for many projects at once; rights (`read_pipeline`) are the caller's to check. */
+/** Lists the pipelines of many projects at once. The caller checks `read_pipeline`. */
 export const listPipelinesBelow = (ctx: Context, filter: PipelineFilter): BatchedList<PipelineRow> =>
   batchedListOf(
     ctx.db,
@@ -88,7 +88,7 @@ export const getPipeline = async (ctx: Context, project: ProjectRow, id: number)
   return row;
 };
 
-/** The newest pipeline of the branch or tag, of the default branch when none is named; null when there is none. */
+/** Returns the newest pipeline of the branch or tag, which defaults to the default branch; null if there is none. */
 export const findLatestPipeline = async (
   ctx: Context,
   project: ProjectRow,
@@ -102,7 +102,7 @@ export const findLatestPipeline = async (
   return (await query.orderBy('pipelines.id', 'desc').limit(1).executeTakeFirst()) ?? null;
 };
 
-/** The pipelines with these ids, by id, whosever they are. */
+/** Returns the pipelines with these ids, without checking access. */
 export const pipelinesByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -124,7 +124,7 @@ export const pipelineSummariesByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** The stages of these pipelines, by pipeline, in the order they run. */
+/** Returns the stages of these pipelines by pipeline id, in execution order. */
 export const stagesByPipelineIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -140,13 +140,13 @@ export const stagesByPipelineIds = async (
   return Map.groupBy(rows, (row) => row.pipeline_id);
 };
 
-/** The stages with these ids, by id. */
+/** Returns the stages with these ids. */
 export const stagesByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, StageRow>> => {
   const rows = await ctx.db.selectFrom('stages').selectAll().where(sql<boolean>`id = any (${ids}::bigint[])`).execute();
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** The jobs of a project, or of one pipeline of it, newest first. @throws as `requireAbility` */
+/** Lists the jobs of a project or of one of its pipelines, newest first. @throws as `requireAbility` */
 export const listJobs = (
   ctx: Context,
   project: ProjectRow,
@@ -158,7 +158,7 @@ export const listJobs = (
   return listOf(ctx.db, query, JOBS_BY_ID, 'desc');
 };
 
-/** The jobs below many projects, pipelines or stages; rights are the caller's to check. */
+/** Lists the jobs of many projects, pipelines or stages at once. The caller checks access. */
 export const listJobsBelow = (
   ctx: Context,
   kind: 'project' | 'pipeline' | 'stage',
@@ -168,7 +168,7 @@ export const listJobsBelow = (
     ctx.db,
     (parentId) => matchingJobs(ctx, filter).where(`jobs.${kind}_id`, '=', parentId),
     JOBS_BY_ID,
-    // Within a pipeline jobs are read in the order they run.
+    // Jobs within a pipeline are listed in execution order.
     kind === 'project' ? 'desc' : 'asc',
   );
 
@@ -184,13 +184,13 @@ export const getJob = async (ctx: Context, project: ProjectRow, id: number): Pro
   return row;
 };
 
-/** A job or reported status by its id, whosever it is. */
+/** Returns a job or reported status by id, without checking access. */
 export const jobByIdIn = (ctx: Pick<Context, 'db'>, id: number): Promise<JobRow> =>
   jobQuery(ctx).where('jobs.id', '=', id).executeTakeFirstOrThrow();
 
 /**
- * The statuses of a commit, named by its id or a branch or tag: its jobs and what others have reported, of each name in a
- * pipeline the newest unless all are wanted.
+ * Lists the statuses of a commit, given by its id, a branch or a tag: its jobs and reported statuses. By default only
+ * the newest of each name in a pipeline.
  *
  * @throws DomainError as `requireAbility`, `not_found` (Commit)
  */
@@ -270,7 +270,7 @@ const matching = (ctx: Context, filter: PipelineFilter) => {
   return query;
 };
 
-/** `branches` and `tags` hold the newest pipeline of each. */
+/** `branches` and `tags` select the newest pipeline of each. */
 const scopeCondition = (scope: PipelineScope): RawBuilder<boolean> => {
   switch (scope) {
     case 'running':

@@ -85,7 +85,7 @@ export const toPipelineListed = (ctx: Context, row: PipelineRow): z.output<typeo
   name: row.name,
 });
 
-/** The full record, with what its jobs say of it. */
+/** Returns the full record, with the summary of its jobs. */
 export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.output<typeof pipelineRecord>> => {
   const [users, summaries] = await Promise.all([
     userSummariesByIds(ctx, row.user_id === null ? [] : [row.user_id]),
@@ -108,7 +108,7 @@ export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.outp
     coverage: coverage === null ? null : coverage.toFixed(2),
     detailed_status: {
       ...detailedStatus(statusOf(row), pipelinePath(row), summary?.has_warnings),
-      // There are no pages here to hold pictures.
+      // There are no pages with illustrations.
       illustration: null,
       favicon: null,
     },
@@ -156,11 +156,11 @@ export const bridgeRecord = z.object({ ...jobShape, downstream_pipeline: z.null(
 
 type Job = z.output<typeof jobRecord>;
 
-/** The jobs of one project, completed in one pass; commits show to those who may read code. */
+/** Returns the jobs of one project, with all related data read at once. Commits require access to the code. */
 export const toJobs = async (ctx: Context, project: ProjectRow, rows: readonly JobRow[]): Promise<Job[]> =>
   (await toJobShapes(ctx, project, rows)).map(({ row, shape }) => ({
     ...shape,
-    // No runner has run them here and no artifacts are kept: what is stored came in an archive.
+    // Jobs do not run here and artifacts are not stored. These jobs come from an archive.
     artifacts: [],
     runner: null,
     runner_manager: null,
@@ -188,7 +188,7 @@ const toJobShapes = async (ctx: Context, project: ProjectRow, rows: readonly Job
     const user = users.get(row.user_id ?? 0);
     const pipeline = pipelines.get(row.pipeline_id);
     const commit = commitById.get(row.sha ?? '');
-    // Without its pipeline the job has been deleted since.
+    // Without a pipeline, the job has been deleted.
     if (!pipeline) return [];
     const shape: z.output<z.ZodObject<typeof jobShape>> = {
       id: row.id,

@@ -12,7 +12,7 @@ import type { PipelinePayload } from './events.ts';
 import { detailedStatus, jobDuration, pipelinePath, pipelineWebUrl, secondsBetween, statusOf } from './model.ts';
 import { type JobRow, listJobsBelow, type PipelineRow } from './queries.ts';
 
-/** What bodies tell of a pipeline's row, and of a job's. */
+/** The columns of a pipeline and a job that hook bodies use. */
 export type HookedPipeline = Pick<
   PipelineRow,
   | 'id'
@@ -47,7 +47,7 @@ export type HookedJob = Pick<
   | 'environment'
 >;
 
-/** What bodies of jobs and pipelines are made of. */
+/** The data for hook bodies of jobs and pipelines. */
 export interface PipelineFacts {
   readonly pipeline: HookedPipeline;
   readonly project: HookedProject;
@@ -55,7 +55,7 @@ export interface PipelineFacts {
   readonly commit: Commit | null;
 }
 
-/** The body of job events (reference: webhooks §3). `retries` is how often the job was run again. */
+/** The body of job events (reference: webhooks §3). `retries` is the number of retries of the job. */
 export const jobBody = (
   ctx: Context,
   { pipeline, project, user, commit }: PipelineFacts,
@@ -164,7 +164,7 @@ const twins = (name: string, time: string | null) => ({ [name]: hookTime(time), 
 
 const MAX_BUILDS = 1_000;
 
-/** The body of what happened to a pipeline: with its builds, but not with what others have reported. */
+/** The body of a pipeline event, with its builds but without reported statuses. */
 export const pipelineEventBody = async (
   ctx: Context,
   event: Pick<EventRow, 'project_id'>,
