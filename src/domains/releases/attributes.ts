@@ -6,7 +6,7 @@ export type LinkType = (typeof LINK_TYPES)[number];
 export interface LinkAttributes {
   readonly name?: string | undefined;
   readonly url?: string | undefined;
-  /** Where the release shows it: `/binaries/linux`. */
+  /** The path of the link below the release, such as `/binaries/linux`. */
   readonly filepath?: string | null | undefined;
   readonly link_type?: LinkType | undefined;
 }
@@ -31,7 +31,7 @@ export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
   if (Object.keys(errors).length > 0) throw invalid(errors);
 };
 
-/** It is shown as a link, and never fetched by the hub. */
+/** The URL is shown as a link. The hub never fetches it. */
 const isAddress = (url: string): boolean => {
   const parsed = url.length > MAX_URL ? null : URL.parse(url);
   return parsed !== null && SCHEMES.has(parsed.protocol) && parsed.hostname !== '';

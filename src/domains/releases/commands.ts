@@ -15,24 +15,24 @@ import { type ChosenMilestones, chosenMilestones, requireWrite, setMilestones, t
 export interface ReleaseAttributes extends ChosenMilestones {
   readonly name?: string | null | undefined;
   readonly description?: string | null | undefined;
-  /** A time to come makes it an upcoming release. */
+  /** A future time makes it an upcoming release. */
   readonly released_at?: string | undefined;
 }
 
 export interface NewRelease extends ReleaseAttributes {
   readonly tag_name: string;
-  /** What the tag is made of where there is none of that name: a branch, tag or commit. */
+  /** The branch, tag or commit to create the tag from, if it does not exist. */
   readonly ref?: string | null | undefined;
-  /** Makes that tag an annotated one. */
+  /** Creates an annotated tag with this message. */
   readonly tag_message?: string | null | undefined;
   readonly links?: readonly NewLink[] | undefined;
 }
 
 /**
- * Makes a release of a tag, and the tag from `ref` where it is not there yet. Developers may, of a protected tag whoever
- * may make that tag.
+ * Creates a release for a tag, and creates the tag from `ref` if it does not exist. Requires a Developer and, for a
+ * protected tag, the right to create that tag.
  *
- * @throws DomainError `forbidden`, `bad_request`, `invalid` by attribute, `conflict` where the tag has a release
+ * @throws DomainError `forbidden`, `bad_request`, `invalid` by attribute, `conflict` if the tag already has a release
  */
 export const createRelease = async (ctx: Context, project: ProjectRow, input: NewRelease): Promise<ReleaseRow> => {
   const { tag_name: tag, ref, tag_message: message, links = [], ...attributes } = input;
@@ -70,7 +70,11 @@ export const createRelease = async (ctx: Context, project: ProjectRow, input: Ne
   }
 };
 
-/** Changes a release; what is undefined stays, and no milestones are an empty list. @throws DomainError as `createRelease`, `not_found` */
+/**
+ * Changes a release. Undefined attributes stay as they are; an empty list removes all milestones.
+ *
+ * @throws DomainError as `createRelease`, `not_found`
+ */
 export const updateRelease = async (
   ctx: Context,
   project: ProjectRow,
@@ -100,14 +104,14 @@ export const updateRelease = async (
   });
 };
 
-/** Takes a release away; its tag stays. @throws DomainError `not_found`, `forbidden` */
+/** Deletes a release. Its tag stays. @throws DomainError `not_found`, `forbidden` */
 export const deleteRelease = async (ctx: Context, project: ProjectRow, tag: string): Promise<void> => {
   const release = await getRelease(ctx, project, tag);
   await requireWrite(ctx, project, tag);
   await ctx.transaction((tx) => removeRelease(tx, project, release));
 };
 
-/** Does that, whoever asked for it. */
+/** Deletes the release without checking permissions. */
 export const removeRelease = async (tx: Tx, project: ProjectRow, release: ReleaseRow): Promise<void> => {
   const event = await told(tx, project, release);
   const { numDeletedRows } = await tx.db.deleteFrom('releases').where('id', '=', release.id).executeTakeFirst();
@@ -124,7 +128,7 @@ const isReleased = async (ctx: Context, project: ProjectRow, tag: string): Promi
     .where('tag', '=', tag)
     .executeTakeFirst()) !== undefined;
 
-/** The commit of the tag, which is made from `ref` where it is not there. */
+/** Returns the commit of the tag. Creates the tag from `ref` if it does not exist. */
 const tagged = async (
   ctx: Context,
   project: ProjectRow,
@@ -136,7 +140,7 @@ const tagged = async (
 ): Promise<string | null> => {
   const { git } = ctx.services;
   if ((await git.resolve(project.disk_path, tagRef(tag))) === null) {
-    if (ref == null || ref === '') throw badRequest('Ref is not specified, and the tag is not there');
+    if (ref == null || ref === '') throw badRequest('ref is missing, and the tag does not exist');
     await createTag(ctx, project, { tag, ref, message });
   }
   const [found] = await git.listRefs(project.disk_path, {

@@ -6,14 +6,14 @@ import { removeRelease } from './commands.ts';
 import { releaseCreated } from './events.ts';
 import { getRelease } from './queries.ts';
 
-/** Takes the release of a tag away that somebody deleted, by a push or over the API. */
+/** Deletes the release of a tag that was deleted by a push or over the API. */
 export const removeOfDeletedTags = defineFollower({
   name: 'releases.tags',
   payloads: false,
   wants: ({ kind }) => kind === tagPushed.kind,
   handle: async (tx, events) => {
     const ids = events.map(({ id }) => id);
-    // A release made since is of a tag that came after: it stays.
+    // A release that was created later belongs to a new tag of the same name. It stays.
     const { rows } = await sql<{ project_id: number; tag: string }>`
       select distinct releases.project_id, releases.tag from events
       join releases on releases.project_id = events.project_id and 'refs/tags/' || releases.tag = events.payload ->> 'ref'

@@ -11,7 +11,7 @@ import { releaseUpdated } from './events.ts';
 import { getRelease, type ReleaseLinkRow } from './queries.ts';
 import { requireWrite, told } from './write.ts';
 
-/** What belongs to the release and lies elsewhere, the newest first. @throws DomainError as `getRelease` */
+/** Lists the links of the release to external files, newest first. @throws DomainError as `getRelease` */
 export const listLinks = async (ctx: Context, project: ProjectRow, tag: string): Promise<List<ReleaseLinkRow>> => {
   const { id } = await getRelease(ctx, project, tag);
   const query = ctx.db.selectFrom('release_links').selectAll('release_links').where('release_id', '=', id);
@@ -31,7 +31,10 @@ export const getLink = async (ctx: Context, project: ProjectRow, tag: string, id
   return link;
 };
 
-/** Whose link it is, by its own id. @throws DomainError `not_found` also where the caller may not know of it */
+/**
+ * Returns the project and release of a link by its id. @throws DomainError `not_found`, also if the caller cannot see
+ * it
+ */
 export const getLinkPlace = async (
   ctx: Context,
   id: number,
@@ -61,7 +64,7 @@ export const createLink = async (
   return changing(ctx, project, tag, (tx) => insertLink(tx, id, input));
 };
 
-/** Changes a link; what is undefined stays. @throws DomainError as `createLink` */
+/** Changes a link. Undefined attributes stay as they are. @throws DomainError as `createLink` */
 export const updateLink = async (
   ctx: Context,
   project: ProjectRow,
@@ -94,7 +97,7 @@ export const deleteLink = async (
   });
 };
 
-/** Stores a link that has been checked. @throws DomainError `invalid` for a name that the release has already */
+/** Stores a link that has been checked. @throws DomainError `invalid` if the release already has a link of this name */
 export const insertLink = (
   tx: Tx,
   release_id: number,
@@ -108,7 +111,7 @@ export const insertLink = (
       .executeTakeFirstOrThrow(),
   );
 
-/** A change of a link is one of its release. */
+/** Runs a change of a link, which also counts as a change of its release. */
 const changing = (
   ctx: Context,
   project: ProjectRow,

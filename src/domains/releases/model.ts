@@ -12,7 +12,7 @@ export const releaseWebUrl = (
 
 export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encoded(tag)}`;
 
-/** Where the files of the tag are to be had, packed in each way. */
+/** Returns the download URLs of the tag's source archives, one per format. */
 export const archivesOf = (
   { services: { git, urls } }: Pick<Context, 'services'>,
   { id }: { readonly id: number },
@@ -26,7 +26,7 @@ export const archivesOf = (
 export const isUpcoming = ({ clock }: Pick<Context, 'clock'>, { released_at }: ReleaseRow): boolean =>
   Date.parse(released_at.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00')) > clock.now().getTime();
 
-/** The commits that these releases of one project stand for, by release: the one stored, else the one of the tag. */
+/** Returns the commits of these releases of one project by release: the stored commit, or else that of the tag. */
 export const releaseCommits = async (
   ctx: Pick<Context, 'services'>,
   releases: readonly ReleaseRow[],

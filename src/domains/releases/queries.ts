@@ -10,13 +10,13 @@ import type { SortDirection } from '#platform/paging.ts';
 
 export interface ReleaseRow extends Selectable<Releases> {
   readonly project_path: string;
-  /** The id of the project's storage is not told: this is what reading its commit needs. */
+  /** Storage location, needed to read the commit. Never published. */
   readonly disk_path: string;
 }
 
 export type ReleaseLinkRow = Selectable<ReleaseLinks>;
 
-/** What hangs on a release. */
+/** The links and milestones of a release. */
 export interface ReleaseParts {
   readonly id: number;
   readonly links: readonly ReleaseLinkRow[];
@@ -28,14 +28,14 @@ export interface ReleaseFilter {
   readonly sort?: SortDirection | null | undefined;
 }
 
-/** The releases of the project, the newest first. @throws as `requireAbility` where the caller may not see them */
+/** Lists the releases of the project, newest first. @throws as `requireAbility` if the caller cannot see them */
 export const listReleases = (ctx: Context, project: ProjectRow, filter: ReleaseFilter = {}): List<ReleaseRow> => {
   requireAbility(ctx, project, 'read_release');
   const query = releaseQuery(ctx).where('releases.project_id', '=', project.id);
   return listOf(ctx.db, query, sortKeys(filter), filter.sort ?? 'desc');
 };
 
-/** The same for many projects at once; rights (`read_release`) are the caller's to check. */
+/** Lists the releases of many projects at once. The caller checks `read_release`. */
 export const listReleasesBelow = (ctx: Context, filter: ReleaseFilter): BatchedList<ReleaseRow> =>
   batchedListOf(
     ctx.db,
@@ -44,7 +44,7 @@ export const listReleasesBelow = (ctx: Context, filter: ReleaseFilter): BatchedL
     filter.sort ?? 'desc',
   );
 
-/** The release of the tag. @throws DomainError `not_found`, and as `requireAbility` */
+/** Returns the release of the tag. @throws DomainError `not_found`, and as `requireAbility` */
 export const getRelease = async (ctx: Context, project: ProjectRow, tag: string): Promise<ReleaseRow> => {
   requireAbility(ctx, project, 'read_release');
   const row = await releaseQuery(ctx)
@@ -55,7 +55,7 @@ export const getRelease = async (ctx: Context, project: ProjectRow, tag: string)
   return row;
 };
 
-/** The newest that is out. @throws as `getRelease` */
+/** Returns the newest published release. @throws as `getRelease` */
 export const getLatestRelease = async (ctx: Context, project: ProjectRow): Promise<ReleaseRow> => {
   requireAbility(ctx, project, 'read_release');
   const row = await releaseQuery(ctx)
@@ -69,7 +69,7 @@ export const getLatestRelease = async (ctx: Context, project: ProjectRow): Promi
   return row;
 };
 
-/** Links and milestones of these releases, by release. */
+/** Returns links and milestones of these releases by release id. */
 export const releasePartsByIds = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],

@@ -12,7 +12,7 @@ import { isoTime } from '#platform/time.ts';
 import { archivesOf, isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
 import { type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
 
-/** Something that belongs to a release and lies elsewhere. */
+/** A link of a release to an external file. */
 export const linkRecord = z
   .object({
     id: z.int(),
@@ -31,7 +31,7 @@ export const toLink = ({ id, name, url, link_type }: ReleaseLinkRow): z.output<t
   link_type,
 });
 
-/** A release. What tells of the code is left out for those who may not read it. */
+/** A release. Callers who cannot read the code get it without the parts that describe the code. */
 export const releaseRecord = z
   .object({
     tag_name: z.string(),
@@ -58,7 +58,7 @@ export const releaseRecord = z
   })
   .meta({ id: 'Release' });
 
-/** The releases of one project, completed in one pass. */
+/** Returns the records of releases of one project, with all related data read at once. */
 export const toReleases = async (
   ctx: Context,
   project: ProjectRow,
@@ -110,7 +110,7 @@ export const toReleases = async (
       }),
       assets: {
         count: links.length + sources.length,
-        // Of a tag that is no commit there is nothing to pack.
+        // A tag that does not point to a commit has no archives.
         sources,
         links: links.map(toLink),
       },

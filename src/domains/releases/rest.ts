@@ -63,7 +63,7 @@ export const routes = [
     method: 'GET',
     path: '/projects/:id/releases/permalink/latest',
     tag,
-    summary: 'Get the newest release that is out',
+    summary: 'Get the newest published release',
     auth: 'optional',
     input,
     response: releaseRecord,
@@ -89,9 +89,9 @@ export const routes = [
     method: 'POST',
     path: '/projects/:id/releases',
     tag,
-    summary: 'Release a tag',
+    summary: 'Create a release',
     description:
-      'Where there is no such tag it is made from the branch, tag or commit `ref`: an annotated one with `tag_message`, else a lightweight one. `milestones` are titles. A `released_at` to come makes an upcoming release. Evidence is not collected.',
+      'If the tag does not exist, it is created from the branch, tag or commit `ref`: annotated with `tag_message`, otherwise lightweight. `milestones` are titles. A future `released_at` makes an upcoming release. Evidence is not collected.',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: {
       ...one,
@@ -127,7 +127,7 @@ export const routes = [
     path: '/projects/:id/releases/:tag_name',
     tag,
     summary: 'Delete a release',
-    description: 'Its tag stays. The answer is the release as it was: clients read it.',
+    description: 'Its tag stays. Returns the deleted release, which clients read.',
     input: one,
     response: releaseRecord,
     run: async (ctx, { id, tag_name }) => {
@@ -186,7 +186,7 @@ export const routes = [
     path: '/projects/:id/releases/:tag_name/assets/links/:link_id',
     tag: linkTag,
     summary: 'Delete a link of a release',
-    description: 'The answer is the link as it was: clients read it.',
+    description: 'Returns the deleted link, which clients read.',
     input: link,
     response: linkRecord,
     run: async (ctx, { id, tag_name, link_id }) =>

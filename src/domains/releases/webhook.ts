@@ -9,7 +9,7 @@ import type { ReleasePayload } from './events.ts';
 import { archivesOf, releaseCommits, releaseWebUrl } from './model.ts';
 import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
 
-/** What the body of a release is made of. */
+/** The data for the hook body of a release. */
 export interface ReleaseFacts {
   readonly release: Omit<ReleaseRow, 'disk_path'>;
   readonly links: readonly Pick<ReleaseLinkRow, 'id' | 'name' | 'url' | 'link_type'>[];
@@ -44,7 +44,7 @@ export const releaseBody = (
   };
 };
 
-/** The same for events; null when the project has gone since. */
+/** The body for an event; null if the project has been deleted. */
 export const releaseEventBody =
   (action: 'create' | 'update' | 'delete') =>
   async (

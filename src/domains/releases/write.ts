@@ -10,7 +10,7 @@ import type { ReleasePayload } from './events.ts';
 import { type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
 
 /**
- * Developers write releases; of a protected tag only whoever may make that tag.
+ * Requires a Developer and, for a protected tag, the right to create that tag.
  *
  * @throws DomainError as `requireAbility`, `forbidden`
  */
@@ -20,13 +20,16 @@ export const requireWrite = async (ctx: Context, project: ProjectRow, tag: strin
   if (refusal !== null) throw forbidden(refusal);
 };
 
-/** What the milestones of a release are chosen by; both mean those of the project and of the groups above. */
+/** Milestones by title or by id. They may belong to the project or to groups above it. */
 export interface ChosenMilestones {
   readonly milestones?: readonly string[] | null | undefined;
   readonly milestone_ids?: readonly number[] | null | undefined;
 }
 
-/** The ids of the milestones chosen; undefined where none are named. @throws DomainError `bad_request` for unknown ones */
+/**
+ * Returns the ids of the chosen milestones; undefined if none are given. @throws DomainError `bad_request` for unknown
+ * ones
+ */
 export const chosenMilestones = async (
   ctx: Context,
   project: ProjectRow,
@@ -56,7 +59,7 @@ export const setMilestones = async (tx: Tx, releaseId: number, milestoneIds: rea
     .execute();
 };
 
-/** Where events of the release belong, who may see them, and what they tell. */
+/** Returns the scope, audience and payload of the release's events. */
 export const told = async (tx: Tx, project: ProjectRow, row: ReleaseRow) => {
   const links = (await releasePartsByIds(tx, [row.id])).get(row.id)?.links ?? [];
   return {

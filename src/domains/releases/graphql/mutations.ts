@@ -10,7 +10,7 @@ import { ReleaseAssetLink, ReleaseAssetLinkType, ReleaseRef } from './release.ts
 type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const linkFields = (t: InputBuilder) => ({
-  directAssetPath: t.string({ description: 'Where the release shows it: `/binaries/linux`.' }),
+  directAssetPath: t.string({ description: 'The path of the link below the release, such as `/binaries/linux`.' }),
   linkType: t.field({ type: ReleaseAssetLinkType }),
 });
 
@@ -35,8 +35,8 @@ const moreOf = ({ directAssetPath, linkType }: LinkMore) => ({
 const attributes = (t: InputBuilder) => ({
   name: t.string(),
   description: t.string(),
-  releasedAt: t.field({ type: 'Time', description: 'A time to come makes it an upcoming release.' }),
-  milestones: t.stringList({ description: 'Titles of milestones of the project and of groups above.' }),
+  releasedAt: t.field({ type: 'Time', description: 'A future time makes it an upcoming release.' }),
+  milestones: t.stringList({ description: 'Titles of milestones of the project or of groups above it.' }),
 });
 
 const place = (t: InputBuilder) => ({ projectPath: t.id({ required: true }), tagName: t.string({ required: true }) });
@@ -45,8 +45,8 @@ mutationField('releaseCreate', {
   description: 'Releases a tag, which is made from `ref` where it is not there yet.',
   input: (t) => ({
     ...place(t),
-    ref: t.string({ description: 'A branch, tag or commit.' }),
-    tagMessage: t.string({ description: 'Makes that tag an annotated one.' }),
+    ref: t.string({ description: 'The branch, tag or commit to create the tag from.' }),
+    tagMessage: t.string({ description: 'Creates an annotated tag with this message.' }),
     ...attributes(t),
     assets: t.field({ type: AssetsInput }),
   }),
@@ -79,7 +79,7 @@ mutationField('releaseUpdate', {
 });
 
 mutationField('releaseDelete', {
-  description: 'Takes a release away; its tag stays.',
+  description: 'Deletes a release. Its tag stays.',
   input: place,
   payload: { release: ReleaseRef },
   run: async (ctx, { projectPath, tagName }) => {
@@ -122,7 +122,7 @@ mutationField('releaseAssetLinkUpdate', {
 });
 
 mutationField('releaseAssetLinkDelete', {
-  description: 'Takes a link of a release away.',
+  description: 'Deletes a link of a release.',
   input: (t) => ({ id: t.field({ type: 'ReleasesLinkID', required: true }) }),
   payload: { link: ReleaseAssetLink },
   run: async (ctx, { id }) => {

@@ -26,7 +26,7 @@ export const ReleaseAssetLinkType = builder.enumType('ReleaseAssetLinkType', {
 });
 
 export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow>('ReleaseAssetLink').implement({
-  description: 'Something that belongs to a release and lies elsewhere.',
+  description: 'A link of a release to an external file.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('Releases::Link', id) }),
     name: t.exposeString('name'),
@@ -38,9 +38,9 @@ export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow>('ReleaseAssetL
   }),
 });
 
-/** A release. Whoever resolves to one has checked `read_release`. */
+/** A release. Resolvers must have checked `read_release`. */
 export const ReleaseRef = builder.objectRef<ReleaseRow>('Release').implement({
-  description: 'A release: a tag with what is said of it.',
+  description: 'A release: a tag with notes, links and milestones.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('Release', id) }),
     name: t.string({ resolve: ({ name, tag }) => name ?? tag }),
