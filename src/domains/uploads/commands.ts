@@ -11,13 +11,13 @@ import { dropUnclaimed } from './jobs.ts';
 import { type Address, placeId, safeName, uploadFolder } from './model.ts';
 import { administeredPlace, getUpload, getUploadAt, type PlaceName, type UploadRow } from './queries.ts';
 
-/** A file that has arrived. */
+/** A received file. */
 export interface SentAttachment {
   readonly filename: string;
   open(): Promise<Readable>;
 }
 
-/** The largest file that the settings let through, in bytes; null is unlimited. */
+/** Returns the maximum file size of the settings, in bytes; null for no limit. */
 export const maxAttachmentBytes = async (ctx: Context): Promise<number | null> => {
   const { max_attachment_size: mebibytes } = await getSettings(ctx);
   return mebibytes === 0 ? null : mebibytes * 1024 * 1024;
@@ -27,7 +27,7 @@ const HOUR_MS = 3_600_000;
 const SECRET_BYTES = 20;
 
 /**
- * Attaches a file to a group or project, under an address that nobody can guess. Members may, from Guest on.
+ * Attaches a file to a group or project, under a URL that cannot be guessed. Requires a Guest.
  *
  * @throws as `getPlace`, `forbidden`
  */
@@ -36,7 +36,7 @@ export const createUpload = async (ctx: Context, name: PlaceName, file: SentAtta
   requirePlaceAbility(ctx, place, 'upload_file');
   const secret = randomBytes(SECRET_BYTES).toString('hex');
   const storage_key = uploadFolder(place.kind, placeId(place)) + secret;
-  // Should the process die before the row is there, the file goes again.
+  // If the process dies before the row is inserted, this job removes the file.
   const runAt = new Date(ctx.clock.now().getTime() + HOUR_MS);
   await ctx.transaction(async (tx) => tx.enqueue(dropUnclaimed, { storage_key }, { runAt }));
   const { size } = await ctx.services.storage.write(storage_key, await file.open(), { signal: ctx.signal });
@@ -60,12 +60,12 @@ export const createUpload = async (ctx: Context, name: PlaceName, file: SentAtta
   return { place, row };
 };
 
-/** Takes away what is attached; Maintainers may. @throws as `getUpload` */
+/** Deletes an upload. Requires a Maintainer. @throws as `getUpload` */
 export const deleteUpload = async (ctx: Context, name: PlaceName, id: number): Promise<void> => {
   await remove(ctx, name, await getUpload(ctx, name, id));
 };
 
-/** The same by its address. @throws as `getUploadAt` */
+/** Deletes an upload by its URL. @throws as `getUploadAt` */
 export const deleteUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> => {
   const row = await getUploadAt(ctx, name, address);
   await remove(ctx, name, row);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
 
-/** Never its address. */
+/** Never includes the URL. */
 const upload = z.object({
   id: z.number(),
   filename: z.string(),

@@ -4,7 +4,7 @@ import { defineFollower } from '#platform/event-log/followers.ts';
 import { removeFolder } from './jobs.ts';
 import { uploadFolder } from './model.ts';
 
-/** Has the files removed that were attached to groups and projects that are gone: their rows went with them. */
+/** Removes the files of deleted groups and projects. Their rows are already deleted. */
 export const removeOfDeletedPlaces = defineFollower({
   name: 'uploads.places',
   payloads: false,

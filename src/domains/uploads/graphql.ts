@@ -12,7 +12,7 @@ import { badRequest } from '#platform/errors.ts';
 import { deleteUpload, deleteUploadAt } from './commands.ts';
 import { listUploadsBelow, type PlaceName, type UploadRow } from './queries.ts';
 
-/** Whoever resolves to one has checked that the caller looks after the files there. */
+/** Resolvers must have checked that the caller may administer the uploads. */
 const FileUpload = builder.objectRef<UploadRow>('FileUpload').implement({
   description: 'A file attached to a group or project. Files are sent over REST.',
   fields: (t) => ({
@@ -41,7 +41,7 @@ builder.objectField(GroupRef, 'uploads', (t) =>
     {
       type: FileUpload,
       nullable: true,
-      description: 'What is attached to the group, the newest first; for Maintainers to see.',
+      description: 'The uploads of the group, newest first. Requires a Maintainer.',
       resolve: (group, args, ctx, info) =>
         canOnGroup(ctx, group, 'admin_uploads') ? groupUploads(group.id, args, ctx, info) : null,
     },
@@ -55,7 +55,7 @@ builder.objectField(ProjectRef, 'uploads', (t) =>
     {
       type: FileUpload,
       nullable: true,
-      description: 'What is attached to the project, the newest first; for Maintainers to see.',
+      description: 'The uploads of the project, newest first. Requires a Maintainer.',
       resolve: (project, args, ctx, info) =>
         can(ctx, project, 'admin_uploads') ? projectUploads(project.id, args, ctx, info) : null,
     },
@@ -65,14 +65,14 @@ builder.objectField(ProjectRef, 'uploads', (t) =>
 
 const placeOf = (groupPath: string | null | undefined, projectPath: string | null | undefined): PlaceName => {
   if ((groupPath == null) === (projectPath == null))
-    throw badRequest('one of groupPath and projectPath has to be given');
+    throw badRequest('either groupPath or projectPath is required');
   return groupPath == null
     ? { kind: 'project', id: { path: projectPath ?? '' } }
     : { kind: 'group', id: { path: groupPath } };
 };
 
 mutationField('uploadDelete', {
-  description: 'Takes away what is attached to a group or project: by its id, or by secret and file name.',
+  description: 'Deletes an upload of a group or project, by id or by secret and file name.',
   input: (t) => ({
     groupPath: t.id(),
     projectPath: t.id(),
@@ -85,7 +85,7 @@ mutationField('uploadDelete', {
     const place = placeOf(groupPath, projectPath);
     if (id != null) await deleteUpload(ctx, place, id);
     else if (secret != null && filename != null) await deleteUploadAt(ctx, place, { secret, filename });
-    else throw badRequest('id, or secret and filename, have to be given');
+    else throw badRequest('id, or secret and filename, are required');
     return {};
   },
 });

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
 
-/** The job `uploads.drop_unclaimed`: removes a file whose request ended, or died, before there was a row for it. */
+/** The job `uploads.drop_unclaimed` removes a file whose request ended or died before its row was inserted. */
 export const dropUnclaimed = defineJob({
   name: 'uploads.drop_unclaimed',
   input: z.object({ storage_key: z.string() }),
@@ -12,7 +12,7 @@ export const dropUnclaimed = defineJob({
   },
 });
 
-/** The job `uploads.remove_folder`: removes all files of a group or project that is gone. */
+/** The job `uploads.remove_folder` removes all files of a deleted group or project. */
 export const removeFolder = defineJob({
   name: 'uploads.remove_folder',
   input: z.object({ folder: z.string().endsWith('/') }),

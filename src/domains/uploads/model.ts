@@ -2,10 +2,10 @@ import type { Place, PlaceKind } from '#domains/planning/place.ts';
 
 export const placeId = (place: Place): number => (place.kind === 'group' ? place.group.id : place.project.id);
 
-/** Where all files of a group or project lie in storage. */
+/** Returns the storage folder for all files of a group or project. */
 export const uploadFolder = (kind: PlaceKind, id: number): string => `uploads/${kind}/${id}/`;
 
-/** What browsers show as a picture. SVG is not among them: it can hold scripts. */
+/** Image types that browsers display. SVG is not included, because it can contain scripts. */
 const PICTURES: Readonly<Record<string, string>> = {
   png: 'image/png',
   jpg: 'image/jpeg',
@@ -14,27 +14,29 @@ const PICTURES: Readonly<Record<string, string>> = {
   webp: 'image/webp',
 };
 
-/** Of these Markdown shows the content. */
+/** Files that Markdown embeds instead of linking. */
 const MEDIA = /\.(png|jpe?g|gif|webp|bmp|tiff|ico|svg|mp4|m4v|mov|webm|ogv|mp3|oga|ogg|spx|wav)$/i;
 
-/** What is text to people is never more than text to browsers, whatever it holds. */
+/** Text files are always served as plain text, regardless of their content. */
 const TEXTS =
   /\.(txt|text|md|markdown|log|csv|tsv|json|ya?ml|toml|ini|conf|xml|svg|html?|xhtml|css|m?js|ts|diff|patch|sh|rst|adoc)$/i;
 
-/** The media type that a file of this name is sent with; what it holds is not asked. */
+/** Returns the media type to serve a file of this name with. The content is not examined. */
 export const contentTypeOf = (filename: string): string => {
   const picture = pictureTypeOf(filename);
   if (picture !== null) return picture;
   return TEXTS.test(filename) ? 'text/plain; charset=utf-8' : 'application/octet-stream';
 };
 
-/** The media type of a picture that browsers show, by the file's name, or null for anything else. */
+/** Returns the media type of an image that browsers display, by file name; null for anything else. */
 export const pictureTypeOf = (filename: string): string | null =>
   PICTURES[filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()] ?? null;
 
 const MAX_NAME_BYTES = 200;
 
-/** The name as it stands in addresses and Markdown: letters, digits, `_`, `.`, `+` and `-` of what the client called it. */
+/**
+ * Returns the file name for URLs and Markdown. Keeps only letters, digits, `_`, `.`, `+` and `-` of the client's name.
+ */
 export const safeName = (sent: string): string => {
   const name = sent
     .toWellFormed()
@@ -64,15 +66,15 @@ export interface Address {
   readonly filename: string;
 }
 
-/** As it stands in descriptions and comments of the group or project: `/uploads/<secret>/<file>`. */
+/** Returns the URL within descriptions and comments of the group or project: `/uploads/<secret>/<file>`. */
 export const uploadUrl = ({ secret, filename }: Address): string =>
   `/uploads/${secret}/${encodeURIComponent(filename)}`;
 
-/** The same from anywhere on the hub. */
+/** Returns the URL path from anywhere on the hub. */
 export const uploadPath = (place: Place, address: Address): string =>
   `/-/${place.kind}/${placeId(place)}${uploadUrl(address)}`;
 
-/** What the file is called where it cannot be shown: of media without the ending. */
+/** Returns the alternative text of a file: its name, without the extension for media. */
 export const altText = (filename: string): string =>
   MEDIA.test(filename) ? filename.slice(0, filename.lastIndexOf('.')) : filename;
 

@@ -10,30 +10,34 @@ import { type Address, pictureTypeOf, placeId } from './model.ts';
 
 export type UploadRow = Selectable<Uploads>;
 
-/** Names a group or project. */
+/** A group or project, as the caller names it. */
 export interface PlaceName {
   readonly kind: PlaceKind;
   readonly id: IdOrPath;
 }
 
-/** For who looks after the files of a group or project (specification 3 §4.4). @throws as `getPlace`, `forbidden` */
+/**
+ * Returns the group or project if the caller may administer its uploads (specification 3 §4.4).
+ *
+ * @throws as `getPlace`, `forbidden`
+ */
 export const administeredPlace = async (ctx: Context, name: PlaceName): Promise<Place> => {
   const place = await getPlace(ctx, name.kind, name.id);
   requirePlaceAbility(ctx, place, 'admin_uploads');
   return place;
 };
 
-/** What is attached there, the newest first. @throws as `administeredPlace` */
+/** Lists the uploads of a group or project, newest first. @throws as `administeredPlace` */
 export const listUploads = async (ctx: Context, name: PlaceName): Promise<List<UploadRow>> => {
   const place = await administeredPlace(ctx, name);
   return listOf(ctx.db, inPlace(ctx, place.kind, placeId(place)), sortKeys, 'desc');
 };
 
-/** The same of many groups, or projects, at once; rights are the caller's to check. */
+/** Lists the uploads of many groups or projects at once. The caller checks access. */
 export const listUploadsBelow = (ctx: Context, kind: PlaceKind): BatchedList<UploadRow> =>
   batchedListOf(ctx.db, (id) => inPlace(ctx, kind, id), sortKeys, 'desc');
 
-/** One of them by its id. @throws as `administeredPlace`, `not_found` (Upload) */
+/** Returns an upload by its id. @throws as `administeredPlace`, `not_found` (Upload) */
 export const getUpload = async (ctx: Context, name: PlaceName, id: number): Promise<UploadRow> => {
   const place = await administeredPlace(ctx, name);
   const row = await inPlace(ctx, place.kind, placeId(place)).where('id', '=', id).executeTakeFirst();
@@ -41,15 +45,15 @@ export const getUpload = async (ctx: Context, name: PlaceName, id: number): Prom
   return row;
 };
 
-/** One of them by its address. @throws as `administeredPlace`, `not_found` (Upload) */
+/** Returns an upload by its URL. @throws as `administeredPlace`, `not_found` (Upload) */
 export const getUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> => {
   const place = await administeredPlace(ctx, name);
   return atAddress(ctx, place, address);
 };
 
 /**
- * What everybody may read who may know of the group or project it is attached to; pictures of projects that do not ask who
- * fetches them (`enforce_auth_checks_on_uploads`) whoever has the address.
+ * Returns an upload by its URL, for everyone who can see the group or project. Images of projects without
+ * `enforce_auth_checks_on_uploads` are returned to everyone who knows the URL.
  *
  * @throws as `getPlace`, `not_found` (Upload)
  */

@@ -37,7 +37,7 @@ const toRecords = async (ctx: Context, rows: readonly UploadRow[]): Promise<z.ou
   });
 };
 
-/** Pictures are shown where they stand, all else is saved; nothing is run. */
+/** Images are displayed inline; everything else is downloaded. Nothing is executed. */
 const download = async (ctx: Context, row: UploadRow): Promise<Download> => ({
   stream: async () => (await ctx.services.storage.read(row.storage_key)).stream,
   part: async (part) => (await ctx.services.storage.read(row.storage_key, part)).stream,
@@ -60,7 +60,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       path: below(''),
       tag,
       summary: `Attach a file to a ${kind}`,
-      description: 'The answer holds what Markdown needs to show it, or to link to it. Members may, from Guest on.',
+      description: 'The response includes the Markdown to embed it or link to it. Requires a Guest.',
       input: { id: idOrPath(), file: fileUpload({ maxBytes: maxAttachmentBytes }) },
       response: createdRecord,
       run: async (ctx, { id, file }) => {
@@ -77,7 +77,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
     listRoute({
       path: below(''),
       tag,
-      summary: `List what is attached to a ${kind}`,
+      summary: `List the uploads of a ${kind}`,
       input: { id: idOrPath() },
       paging: 'offset',
       item: uploadRecord,
@@ -90,7 +90,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       method: 'GET',
       path: below('/:upload_id'),
       tag,
-      summary: `Download what is attached to a ${kind}`,
+      summary: `Download an upload of a ${kind}`,
       input: { id: idOrPath(), upload_id: integer({ min: 1 }) },
       run: async (ctx, { id, upload_id }) => download(ctx, await getUpload(ctx, { kind, id }, upload_id)),
     }),
@@ -98,7 +98,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       method: 'GET',
       path: below('/:secret/:filename'),
       tag,
-      summary: `Download what is attached to a ${kind} by its address`,
+      summary: `Download an upload of a ${kind} by its URL`,
       auth: 'optional',
       input: { id: idOrPath(), ...address },
       run: async (ctx, { id, ...at }) => download(ctx, await readUploadAt(ctx, { kind, id }, at)),
@@ -108,7 +108,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       path: `/-/${kind}/:id/uploads/:secret/:filename`,
       root: true,
       tag,
-      summary: `Get a file that is attached to a ${kind}, for pages`,
+      summary: `Get an upload of a ${kind}, for pages`,
       auth: 'optional',
       input: { id: integer({ min: 1 }), ...address },
       run: async (ctx, { id, ...at }) => download(ctx, await readUploadAt(ctx, { kind, id: { id } }, at)),
@@ -117,7 +117,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       method: 'DELETE',
       path: below('/:upload_id'),
       tag,
-      summary: `Delete what is attached to a ${kind}`,
+      summary: `Delete an upload of a ${kind}`,
       input: { id: idOrPath(), upload_id: integer({ min: 1 }) },
       response: null,
       run: (ctx, { id, upload_id }) => deleteUpload(ctx, { kind, id }, upload_id),
@@ -126,7 +126,7 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       method: 'DELETE',
       path: below('/:secret/:filename'),
       tag,
-      summary: `Delete what is attached to a ${kind} by its address`,
+      summary: `Delete an upload of a ${kind} by its URL`,
       input: { id: idOrPath(), ...address },
       response: null,
       run: async (ctx, { id, ...at }) => {
