@@ -93,7 +93,7 @@ describe('changelogs', () => {
     );
     expect(titles).toEqual(['Add changelog for version 1.10.0', 'Tell of 1.5.0', 'Add changelog for version 2.0.0']);
     const again = await write('1.5.0', { from: 'v1.0.0' });
-    expect([again.status, again.body.message]).toEqual([422, 'CHANGELOG.md tells of 1.5.0 already']);
+    expect([again.status, again.body.message]).toEqual([422, 'CHANGELOG.md already has a section for 1.5.0']);
     expect((await write('3.0.0', { branch: 'absent' })).status).toBe(404);
     expect((await write('3.0.0', { branch: 'absent', to: 'main' })).status).toBe(400);
     expect((await write('3.0.0', { config_file: 'x' })).status).toBe(400);

@@ -62,7 +62,7 @@ const loadStages = loader(stagesByPipelineIds);
 const loadStage = loader(stagesByIds);
 
 const DetailedStatusRef = builder.objectRef<DetailedStatus>('DetailedStatus').implement({
-  description: 'A status as pages show it.',
+  description: 'A status for display.',
   fields: (t) => ({
     icon: t.exposeString('icon'),
     text: t.exposeString('text'),

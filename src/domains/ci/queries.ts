@@ -47,7 +47,7 @@ export interface JobFilter {
   readonly statuses?: readonly CiStatus[] | null | undefined;
   /** Defaults to builds and bridges. */
   readonly kinds?: readonly JobKind[] | null | undefined;
-  /** True includes retried jobs; false excludes them. */
+  /** True: only retried jobs. False: without them. Absent: both. */
   readonly retried?: boolean | null | undefined;
 }
 

@@ -89,7 +89,7 @@ mutationField('awardEmojiRemove', {
 });
 
 mutationField('awardEmojiToggle', {
-  description: 'Gives an emoji or, where the caller gave it already, takes it back.',
+  description: 'Adds an emoji, or removes it if the caller has already added it.',
   input,
   payload: { awardEmoji: AwardEmoji, toggledOn: 'Boolean' },
   run: async (ctx, { awardableId, name }) => {

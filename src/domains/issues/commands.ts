@@ -227,7 +227,10 @@ export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Prom
   };
 };
 
-/** Returns the audience of an issue's events: as open as the issue itself, restricted further by `least`. */
+/**
+ * Returns the audience of an issue's events: everyone who can see the issue. A confidential issue is limited to
+ * Planners, and to the author and assignees who can read the project's issues.
+ */
 export const issueAudience = async (tx: Tx, project: ProjectRow, issue: IssueSnapshot) => {
   const scope = projectScope(project);
   if (issue.confidential) {

@@ -187,7 +187,7 @@ const placeOf = (
   projectPath: string | null | undefined,
   groupPath: string | null | undefined,
 ): Promise<Place> => {
-  if ((projectPath == null) === (groupPath == null)) throw badRequest('give either projectPath or groupPath');
+  if ((projectPath == null) === (groupPath == null)) throw badRequest('either projectPath or groupPath is required');
   return groupPath == null
     ? getPlace(ctx, 'project', { path: projectPath ?? '' })
     : getPlace(ctx, 'group', { path: groupPath });

@@ -191,7 +191,7 @@ export const routes: readonly Route[] = [
   listRoute({
     path: '/users/:id/memberships',
     tag: 'Members',
-    summary: 'List where a user is a member',
+    summary: 'List the memberships of a user',
     description: 'Direct memberships only.',
     admin: true,
     scopes: ['api', 'read_api', 'read_user'],

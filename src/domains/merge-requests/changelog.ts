@@ -84,7 +84,7 @@ export const addToChangelog = async (
   });
   const old = file && (await readWhole(ctx, project, { oid: file.blob_id, size: file.size })).toString('utf8');
   const content = withSection(old ?? '', version, section);
-  if (content === null) throw unprocessable(`${target.file} tells of ${version} already`);
+  if (content === null) throw unprocessable(`${target.file} already has a section for ${version}`);
   await createCommit(
     ctx,
     project,

@@ -173,7 +173,7 @@ mutationField('milestoneCreate', {
   }),
   payload: { milestone: MilestoneRef },
   run: async (ctx, { projectPath, groupPath, title, description, dueDate, startDate }) => {
-    if ((projectPath == null) === (groupPath == null)) throw badRequest('give either projectPath or groupPath');
+    if ((projectPath == null) === (groupPath == null)) throw badRequest('either projectPath or groupPath is required');
     const place =
       groupPath == null
         ? await getPlace(ctx, 'project', { path: projectPath ?? '' })

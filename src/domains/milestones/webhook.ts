@@ -7,7 +7,7 @@ import type { EventRow } from '#platform/events.ts';
 import { hookTime } from '#platform/time.ts';
 import type { MilestonePayload } from './events.ts';
 
-/** The body of milestone events (reference: webhooks §3), with the project or group they belong to. */
+/** The body of milestone events (reference: webhooks §3), with the milestone's project or group. */
 export const milestoneBody =
   (action: 'create' | 'close' | 'reopen' | 'delete') =>
   async (ctx: Context, _event: EventRow, milestone: MilestonePayload): Promise<Record<string, unknown> | null> => {
@@ -34,7 +34,7 @@ export const milestoneBody =
     };
   };
 
-/** Null when the project or group has gone since. */
+/** Null if the project or group has been deleted. */
 const hookOwner = async (ctx: Context, { project_id, group_id }: MilestonePayload) => {
   if (project_id !== null) {
     const project = await findProject(ctx, { id: project_id }, HOOK_PARTS);

@@ -48,7 +48,7 @@ export const routes = [
     input: {
       id: idOrPath(),
       statistics: boolean().default(false),
-      license: boolean().default(false).describe('With the licence found in the default branch.'),
+      license: boolean().default(false).describe('Include the licence found in the default branch.'),
       simple: boolean().default(false),
       with_custom_attributes: boolean().default(false),
     },

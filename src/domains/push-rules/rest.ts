@@ -34,7 +34,7 @@ const pushRuleRoutes = (kind: PlaceKind, path: '/groups/:id/push_rule' | '/proje
       path,
       tag,
       summary: `Create the push rule of a ${kind}`,
-      description: '422 where there is one.',
+      description: 'Answers 422 if it already has one.',
       input: { id: idOrPath(), ...attributes },
       response: record,
       run: async (ctx, { id, ...given }) => of(await createPushRule(ctx, { kind, id }, given)),

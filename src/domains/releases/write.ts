@@ -36,7 +36,7 @@ export const chosenMilestones = async (
   { milestones: titles, milestone_ids: ids }: ChosenMilestones,
 ): Promise<readonly number[] | undefined> => {
   if (titles == null && ids == null) return undefined;
-  if (titles != null && ids != null) throw badRequest('either milestones or milestone_ids can be given');
+  if (titles != null && ids != null) throw badRequest('milestones and milestone_ids cannot be combined');
   requireAbility(ctx, project, 'read_milestone');
   const { rows } = await sql<{ id: number; title: string }>`
     select id, title from milestones

@@ -64,8 +64,7 @@ builder.objectField(ProjectRef, 'uploads', (t) =>
 );
 
 const placeOf = (groupPath: string | null | undefined, projectPath: string | null | undefined): PlaceName => {
-  if ((groupPath == null) === (projectPath == null))
-    throw badRequest('either groupPath or projectPath is required');
+  if ((groupPath == null) === (projectPath == null)) throw badRequest('either groupPath or projectPath is required');
   return groupPath == null
     ? { kind: 'project', id: { path: projectPath ?? '' } }
     : { kind: 'group', id: { path: groupPath } };

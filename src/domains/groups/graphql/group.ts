@@ -107,7 +107,7 @@ export const NamespaceRef = builder.objectRef<NamespaceNode>('Namespace').implem
     rootStorageStatistics: t.field({
       type: RootStorageStatistics,
       nullable: true,
-      description: 'For Reporters and above.',
+      description: 'Requires at least the Reporter role.',
       resolve: (node, _args, ctx) => statisticsFor(ctx, node),
     }),
   }),
@@ -233,7 +233,7 @@ GroupRef.implement({
     }),
     ipRestrictionRanges: t.string({
       nullable: true,
-      description: 'For Owners.',
+      description: 'For owners only.',
       resolve: (group, _args, ctx) =>
         canOnGroup(ctx, group, 'read_group_details') ? group.ip_restriction_ranges : null,
     }),
@@ -258,7 +258,7 @@ GroupRef.implement({
     rootStorageStatistics: t.field({
       type: RootStorageStatistics,
       nullable: true,
-      description: 'For Reporters and above.',
+      description: 'Requires at least the Reporter role.',
       resolve: (group, _args, ctx) => statisticsFor(ctx, group),
     }),
     sharedWithGroups: t.field({

@@ -177,7 +177,7 @@ mutationField('groupTransfer', {
 
 mutationField('groupDelete', {
   description:
-    'Deletes a group with all groups and projects below it: marks it first, where the settings give time to restore it.',
+    'Deletes a group with all groups and projects below it. If the settings give a delay, it is only marked at first.',
   input: (t) => ({
     fullPath: t.id({ required: true }),
     permanentlyRemove: t.boolean({ description: 'Removes a group at once that is already marked for deletion.' }),

@@ -27,7 +27,7 @@ builder.queryField('namespaces', (t) =>
     {
       type: NamespaceRef,
       nullable: true,
-      description: 'Those where the caller holds a role: his own and his groups. Administrators have all.',
+      description: 'Namespaces in which the caller holds a role: their own and their groups. Administrators get all.',
       args: { search: t.arg.string(), ownedOnly: t.arg.boolean(), topLevelOnly: t.arg.boolean() },
       resolve: (_root, args, ctx, info) =>
         listConnection(

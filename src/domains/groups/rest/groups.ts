@@ -54,7 +54,7 @@ export const groupRoutes = [
     summary: 'Delete a group with everything in it',
     status: 202,
     description:
-      'Marks it first, where `deletion_adjourned_period` gives time. With `permanently_remove`, and its path in `full_path`, a marked group goes at once.',
+      'If `deletion_adjourned_period` gives a delay, the group is only marked at first. With `permanently_remove` and its path in `full_path`, a marked group is removed at once.',
     input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
     response: acceptedRecord,
     run: async (ctx, { id, permanently_remove, full_path }) => {

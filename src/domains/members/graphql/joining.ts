@@ -130,7 +130,7 @@ interface PlaceInput {
 const sourceOf = async (ctx: Context, { groupPath, projectPath }: PlaceInput): Promise<MemberSource> => {
   if (groupPath != null && projectPath == null) return groupSource(await getGroup(ctx, { path: groupPath }));
   if (projectPath != null && groupPath == null) return projectSource(await getProject(ctx, { path: projectPath }));
-  throw badRequest('give groupPath or projectPath');
+  throw badRequest('either groupPath or projectPath is required');
 };
 
 mutationField('accessRequestCreate', {

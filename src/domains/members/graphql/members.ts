@@ -130,7 +130,7 @@ builder.objectField(GroupRef, 'groupMembers', (t) =>
     {
       type: GroupMember,
       nullable: true,
-      description: 'For whoever is signed in.',
+      description: 'Requires authentication.',
       args: {
         search: t.arg.string(),
         relations: t.arg({ type: [GroupMemberRelation], defaultValue: ['direct', 'inherited'] }),
@@ -149,7 +149,7 @@ builder.objectField(ProjectRef, 'projectMembers', (t) =>
     {
       type: ProjectMember,
       nullable: true,
-      description: 'For whoever is signed in.',
+      description: 'Requires authentication.',
       args: {
         search: t.arg.string(),
         relations: t.arg({ type: [ProjectMemberRelation], defaultValue: ['direct', 'inherited'] }),
@@ -227,7 +227,7 @@ const userOf = async (
   ctx: Context,
   { userId, username }: { userId?: number | null; username?: string | null },
 ): Promise<number> => {
-  if ((userId == null) === (username == null)) throw badRequest('give userId or username');
+  if ((userId == null) === (username == null)) throw badRequest('either userId or username is required');
   if (userId != null) return userId;
   const user = await findUserByUsername(ctx, username ?? '');
   if (!user) throw notFound('User');

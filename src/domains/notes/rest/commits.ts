@@ -81,7 +81,7 @@ export const commitRoutes = [
     rules: [allOrNoneOf('path', 'line')],
     response: commitCommentRecord,
     run: async (ctx, { id, sha, note, path, line, line_type }) => {
-      if (line_type !== undefined && path === undefined) throw badRequest('line_type comes with path and line');
+      if (line_type !== undefined && path === undefined) throw badRequest('line_type requires path and line');
       const isOld = line_type === 'old';
       const on =
         path === undefined ? null : isOld ? { old_path: path, old_line: line } : { new_path: path, new_line: line };

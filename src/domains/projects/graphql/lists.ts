@@ -43,10 +43,10 @@ const order = (sort: string | null | undefined): { order_by: ProjectOrder; sort:
 builder.queryField('project', (t) =>
   t.field({
     type: ProjectRef,
-    description: 'The project of that path, in any case, or of that id; null where there is none for the caller.',
+    description: 'The project with this path (case-insensitive) or this id; null if the caller cannot see one.',
     args: { fullPath: t.arg.id(), id: t.arg({ type: 'ProjectID' }) },
     resolve: (_root, { fullPath, id }, ctx, info) => {
-      if ((fullPath == null) === (id == null)) throw badRequest('give fullPath or id');
+      if ((fullPath == null) === (id == null)) throw badRequest('either fullPath or id is required');
       const named = fullPath == null ? { id: id ?? 0 } : { path: fullPath };
       return findProject(ctx, named, projectParts(selectedFields(info)));
     },

@@ -63,9 +63,9 @@ export const listRoutes = [
     input: {
       ...commonFilters,
       ...dated,
-      imported: boolean().optional().describe('Only what the caller imported from elsewhere.'),
-      include_hidden: boolean().optional().describe('For administrators.'),
-      include_pending_delete: boolean().optional().describe('For administrators.'),
+      imported: boolean().optional().describe('Only projects that the caller imported.'),
+      include_hidden: boolean().optional().describe('Administrators only.'),
+      include_pending_delete: boolean().optional().describe('Administrators only.'),
       last_activity_after: dateTime().optional(),
       last_activity_before: dateTime().optional(),
       marked_for_deletion_on: date().optional(),
@@ -80,7 +80,7 @@ export const listRoutes = [
       ]).optional(),
       repository_checksum_failed: boolean().optional().describe(NO_CHECKSUMS),
       wiki_checksum_failed: boolean().optional().describe(NO_CHECKSUMS),
-      repository_storage: text({ max: 255 }).optional().describe('For administrators.'),
+      repository_storage: text({ max: 255 }).optional().describe('Administrators only.'),
       search_namespaces: boolean().default(false),
       statistics: boolean().default(false),
       topic: commaList(text({ max: 255 }))

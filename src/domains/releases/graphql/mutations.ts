@@ -42,7 +42,7 @@ const attributes = (t: InputBuilder) => ({
 const place = (t: InputBuilder) => ({ projectPath: t.id({ required: true }), tagName: t.string({ required: true }) });
 
 mutationField('releaseCreate', {
-  description: 'Releases a tag, which is made from `ref` where it is not there yet.',
+  description: 'Creates a release for a tag. The tag is created from `ref` if it does not exist.',
   input: (t) => ({
     ...place(t),
     ref: t.string({ description: 'The branch, tag or commit to create the tag from.' }),
