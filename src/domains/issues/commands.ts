@@ -111,7 +111,7 @@ export const updateIssue = async (
 ): Promise<IssueRow> => {
   if (!canUpdateIssue(ctx, project, given)) throw forbidden();
   const { title, description, state_event, issue_type } = input;
-  // Authors may change these attributes. A request that changes nothing else must fail, not pretend to succeed.
+  // Authors may change these attributes. If they send only others, fail instead of silently changing nothing.
   const planning: IssueChanges = can(ctx, project, 'admin_issue') ? input : {};
   const isMine = [title, description, state_event, issue_type].some((value) => value !== undefined);
   if (planning !== input && !isMine) throw forbidden();

@@ -130,7 +130,7 @@ const oneLabel = (labels: Named): RawBuilder<boolean> => {
     where k.issue_id = issues.id and l.title = any (${labels}::text[]))`;
 };
 
-/** The first title finds the rows. All others share one condition, because planning one per title takes long. */
+/** The first title finds the rows. A second condition covers all titles, because planning one per title takes long. */
 const allLabels = (labels: Named): RawBuilder<boolean>[] => {
   if (typeof labels === 'string') return [oneLabel(labels)];
   const [first, ...others] = new Set(labels);

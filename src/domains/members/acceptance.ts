@@ -10,7 +10,7 @@ const concerned = z.union([
   z.object({ id: z.number() }).transform(({ id }) => id),
 ]);
 
-/** Accepts the invitations of users' confirmed addresses when they sign in or confirm an address. */
+/** Accepts invitations to users' public addresses when they register, sign in or confirm an address. */
 export const acceptInvitations = defineFollower({
   name: 'members.invitations',
   wants: ({ kind }) => KINDS.has(kind),

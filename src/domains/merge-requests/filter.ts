@@ -146,7 +146,7 @@ const oneLabel = (labels: Choice<string>): Condition =>
     ? sql`(${anyOrNone(labels, sql`select 1 ${LABELS}`)})`
     : sql`exists (select 1 ${LABELS} and lower(l.title) = any (${lowered(labels)}::text[]))`;
 
-/** The first title finds the rows. All others share one condition, because planning one per title takes long. */
+/** The first title finds the rows. A second condition covers all titles, because planning one per title takes long. */
 const allLabels = (labels: Choice<string>): Condition[] => {
   if (typeof labels === 'string') return [oneLabel(labels)];
   const titles = lowered(labels);

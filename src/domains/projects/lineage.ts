@@ -56,7 +56,7 @@ export const ceilingBelow = async (tx: Tx, source: ProjectRow): Promise<number> 
   Math.min(source.visibility_level, await ceilingOf(tx, source));
 
 /**
- * Raises the ceilings of the project and of its forks to this level. The caller holds the locks on the row and the
+ * Raises the ceilings of the project and its direct forks to this level. The caller holds the locks on the row and the
  * relations.
  */
 export const raiseCeilings = async (tx: Tx, { id }: Pick<ProjectRow, 'id'>, level: number): Promise<void> => {

@@ -262,7 +262,7 @@ const otherWay = (actor: Actor, filter: ProjectFilter): 'gather' | 'walk and gat
   return actor.userId === null || actor.isAdmin ? null : 'walk and gather';
 };
 
-/** Returns how far to walk. Powers of two, because each value is a statement of its own. */
+/** Returns the maximum number of rows to walk, as a power of two: each value needs a statement of its own. */
 const near = ({ limit, offset = 0 }: Window): number =>
   Math.max(NEAR, 2 ** Math.ceil(Math.log2(20 * (limit + offset))));
 

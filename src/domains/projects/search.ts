@@ -19,7 +19,7 @@ export const searchCondition = (search: Search): RawBuilder<unknown> => {
     columns.map((column) => sql`${sql.ref(`projects.${column}`)} ilike ${pattern}`),
     sql` or `,
   );
-  // Without a trigram the trigram indexes would be read from end to end. `coalesce` keeps them from matching.
+  // Without a trigram the trigram indexes would be read from end to end. `coalesce` prevents their use.
   return lacksTrigrams(search) ? sql`coalesce(${found}, false)` : sql`(${found})`;
 };
 

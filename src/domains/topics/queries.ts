@@ -24,7 +24,7 @@ export interface TopicRow {
 export interface TopicFilter {
   /** Matches name and title. */
   readonly search?: string | undefined;
-  /** Only topics that have no project that the caller can count. */
+  /** Only topics whose number of projects is 0 for the caller. */
   readonly without_projects?: boolean | undefined;
 }
 
