@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { defineFollower } from '#platform/event-log/followers.ts';
 
-/** Events that do not count as project activity: transfers, webhook deliveries, stars and the deletion. */
+/** Events that do not count as project activity: transfers, changes of webhooks, stars and the deletion. */
 const QUIET = /^(export|import|webhook)\.|^project\.(starred|unstarred|deleted)$/;
 
 /** Moves `last_activity_at` of the projects that the events concern. */
