@@ -42,7 +42,7 @@ export type EventScope = {
   projectPath?: string | null | undefined;
 };
 
-/** Who may use a part of a project or group: nobody, members, or everyone who may know of it. */
+/** Who can use a feature of a project or group: nobody, members, or everyone who can see it. */
 export type FeatureAccessLevel =
   | 'disabled'
   | 'enabled'
@@ -198,7 +198,7 @@ export type ProjectExportStatus =
   | 'REGENERATION_IN_PROGRESS'
   | 'STARTED';
 
-/** Who may know of a project or group. */
+/** Who can see a project or group. */
 export type VisibilityLevelsEnum =
   | 'internal'
   | 'private'
