@@ -118,7 +118,7 @@ describe('signing in by SAML', () => {
     const attributes = { email: `${user.username}@example.com`, username: user.username };
     const person = await signIn({ nameId, attributes });
     expect(person.page.status).toBe(403);
-    expect(person.page.text).toContain('There is an account with your address already');
+    expect(person.page.text).toContain('An account with your address already exists');
     expect(await sessionsOf(user)).toBe(0);
     expect(await db().selectFrom('identities').select('id').where('extern_uid', '=', nameId).execute()).toEqual([]);
   });

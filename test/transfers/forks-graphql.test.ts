@@ -65,8 +65,14 @@ describe('forks in GraphQL', () => {
     });
     expect((await read(stranger, source.path_with_namespace)).forks).toEqual({ count: 1, nodes: [{ fullPath: path }] });
 
-    // What a stranger may not see any more he learns nothing of.
+    // The fork closes with its source: members of the fork alone learn nothing of the source.
     await app().as(owner).put(`/projects/${source.id}`, { visibility: 'private' });
+    expect(await read(stranger, path)).toBeNull();
+    for (const { id } of [stranger, owner]) {
+      const member = { user_id: id, access_level: 30 };
+      const added = await app().as(forker).post(`/projects/${encodeURIComponent(path)}/members`, member);
+      expect(added.status).toBe(201);
+    }
     expect(await read(stranger, path)).toMatchObject({ isForked: false, forkedFrom: null, forkDetails: null });
     expect(await read(owner, path)).toMatchObject({ isForked: true, forkDetails: { ahead: 2, behind: 1 } });
     const hidden = await fork(stranger, { fullPath: source.path_with_namespace });
