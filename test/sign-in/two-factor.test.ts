@@ -239,7 +239,7 @@ describe('changing the second factor', () => {
     await visitor.get(PAGE);
     const page = await visitor.post(PAGE, { change: 'enable', code: codeOf(secret, 1), current_password: PASSWORD });
     expect(page).toMatchObject({ status: 422 });
-    expect(page.text).toContain('enabled already');
+    expect(page.text).toContain('already enabled');
   });
 });
 
