@@ -1,4 +1,5 @@
 import type { Context } from '#platform/context.ts';
+import type { TreeEntry } from '#platform/git/types.ts';
 import type { ProjectRow } from './model.ts';
 import { can } from './policy.ts';
 
@@ -31,10 +32,14 @@ export const findLicense = async (ctx: Context, project: ProjectRow): Promise<Fo
   const { git } = ctx.services;
   const oid = await git.resolve(disk_path, `refs/heads/${default_branch}`);
   if (oid === null) return null;
+  const files: TreeEntry[] = [];
+  for await (const entry of git.walkTree(disk_path, oid)) {
+    if (entry.type === 'blob' && FILE.test(entry.path)) files.push(entry);
+  }
   // `LICENSE` sorts before `LICENSE-docs`, and both before `COPYING`.
-  const [file] = (await git.listTree(disk_path, oid))
-    .filter((entry) => entry.type === 'blob' && FILE.test(entry.path))
-    .sort((a, b) => Number(/^c/i.test(a.path)) - Number(/^c/i.test(b.path)) || a.path.length - b.path.length);
+  const [file] = files.sort(
+    (a, b) => Number(/^c/i.test(a.path)) - Number(/^c/i.test(b.path)) || a.path.length - b.path.length,
+  );
   if (!file) return null;
   const text = (await git.readBeginning(disk_path, file.oid, MAX_BYTES))?.toString('utf8') ?? '';
   return { path: file.path, license: recognise(text) };

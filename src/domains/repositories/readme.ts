@@ -11,8 +11,9 @@ export const findReadme = async (
 ): Promise<string | null> => {
   const oid = branch === null ? null : await git.resolve(path, branchRef(branch));
   if (oid === null) return null;
-  const names = (await git.listTree(path, oid))
-    .filter((entry) => entry.type === 'blob' && README.test(entry.path))
-    .map((entry) => entry.path);
+  const names: string[] = [];
+  for await (const entry of git.walkTree(path, oid)) {
+    if (entry.type === 'blob' && README.test(entry.path)) names.push(entry.path);
+  }
   return names.find((name) => /\.(?:md|markdown|mkd)$/i.test(name)) ?? names[0] ?? null;
 };

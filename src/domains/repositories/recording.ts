@@ -10,7 +10,7 @@ import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import type { ChangedFiles } from '#platform/git/types.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagPushed } from './events.ts';
-import { branchName, branchRef, type Commit, type RefUpdate, TAGS, tagName } from './model.ts';
+import { branchName, branchRef, type Commit, type RefUpdate, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';
 import { matching, type Protections, readProtections } from './protections.ts';
 import type { PushOptions } from './push-options.ts';
@@ -29,6 +29,7 @@ const LISTED_COMMITS = 20;
 /** In a push of more branches than this (a mirror) their commits are not listed. */
 const MAX_LISTED_BRANCHES = 200;
 const CONCURRENCY = 4;
+const TAGS_AT_ONCE = 100;
 /** Commits whose files are read by one process. */
 const COMMITS_READ = 100;
 /** What counts as one push where pushes are counted until the repository is packed (upkeep.ts). */
@@ -64,16 +65,27 @@ export const describeUpdates = async (
     const listed = newest.map((commit) => pushedCommit(ctx, project, commit, changes.get(commit.id))).reverse();
     commits.set(ref, { commits: listed, total });
   }
-  const names = new Set(updates.flatMap(({ ref, newOid }) => (newOid === null ? [] : (tagName(ref) ?? []))));
-  const tags =
-    names.size === 0 ? [] : await git.listRefs(project.disk_path, { prefix: TAGS, match: (name) => names.has(name) });
-  return {
-    updates,
-    commits,
-    tags: new Map(
-      tags.map((tag) => [tag.name, { commit: tag.peeledOid, message: tag.message?.replace(/\n+$/, '') ?? null }]),
-    ),
-  };
+  return { updates, commits, tags: await describeTags(ctx, project, updates) };
+};
+
+const describeTags = async (
+  { services: { git } }: Context,
+  { disk_path }: ProjectRow,
+  updates: readonly RefUpdate[],
+): Promise<Described['tags']> => {
+  const tags = updates.flatMap(({ ref, newOid }) =>
+    newOid === null || tagName(ref) === null ? [] : [{ ref, newOid }],
+  );
+  const objects = await git.readTagObjects(
+    disk_path,
+    tags.map(({ newOid }) => newOid),
+  );
+  const messages = new Map(objects.map(({ id, message }) => [id, message]));
+  const described = await mapLimit(tags, TAGS_AT_ONCE, async ({ ref, newOid }) => {
+    const commit = (await git.commitBefore(disk_path, newOid, [])) ?? newOid;
+    return [ref, { commit, message: messages.get(newOid) ?? null }] as const;
+  });
+  return new Map(described);
 };
 
 const pushedCommit = (

@@ -3,7 +3,6 @@ import type { Readable } from 'node:stream';
 import { readBundleHeader } from './bundle-header.ts';
 import { buildAside, chooseRefs, takePack } from './fresh-repository.ts';
 import { GitError } from './git-error.ts';
-import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import type { Git } from './types.ts';
@@ -15,7 +14,7 @@ const EXPORTED = ['refs/heads/', 'refs/tags/', 'refs/merge-requests/', 'refs/kee
 
 export const createBundles = (
   runner: Runner,
-  objects: ObjectReader,
+  forget: (path: string) => void,
   git: Pick<Git, 'init' | 'isEmpty' | 'exists'>,
 ): BundleFunctions => {
   return {
@@ -38,7 +37,7 @@ export const createBundles = (
       }
       const source = typeof bundle === 'string' ? createReadStream(bundle) : bundle;
       try {
-        return await buildAside(runner, objects, path, async (fresh) => {
+        return await buildAside(runner, forget, path, async (fresh) => {
           const header = await readBundleHeader(counted(source, onProgress));
           const chosen = chooseRefs(header.refs);
           await git.init(fresh, chosen.defaultBranch ?? 'main');

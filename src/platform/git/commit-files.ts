@@ -1,49 +1,48 @@
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { borrow } from './borrow.ts';
-import { pathsOf, planFiles, type Standing } from './file-plan.ts';
+import { pathsOf, planFiles } from './file-plan.ts';
 import { GitError } from './git-error.ts';
-import { identityEnv } from './identity.ts';
+import { signatureLine } from './identity.ts';
 import { createNewObjects } from './new-objects.ts';
 import type { ObjectReader } from './object-reader.ts';
+import { type NewObject, oidOf, writeObjects } from './object-writer.ts';
 import type { Runner } from './process.ts';
-import { inQuarantine, type Quarantine } from './quarantine.ts';
+import { inQuarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
-import { STRICT } from './smart-http.ts';
+import { formatTree, isTree, nameOf, type RawEntry, TREE_MODE, typeOf } from './tree-object.ts';
+import type { TreeReader } from './tree-reader.ts';
 import type { FilesCommit, Git } from './types.ts';
-
-/** Paths that one call of git is asked for. */
-const PATHS_AT_ONCE = 500;
-const PARALLEL_WRITES = 8;
 
 /** Makes commits of changed files, without a work tree. */
 export const createCommitFiles = (
   runner: Runner,
   objects: ObjectReader,
+  trees: TreeReader,
   git: Pick<Git, 'updateRefs'>,
 ): Pick<Git, 'createCommit' | 'commitFiles'> => {
-  const createCommit: Git['createCommit'] = async (path, commit, { judge, from } = {}) => {
+  const createCommit: Git['createCommit'] = async (path, commit, { judge, from = path } = {}) => {
     check(commit);
-    const alternates = from === undefined || from === path ? [] : [join(runner.directory(from), 'objects')];
+    const { parent, message } = commit;
+    const foreign = from === path ? null : from;
+    const { tree, objects: written } = await plannedTree(trees, from, commit);
+    const lines = [
+      `tree ${tree}`,
+      ...(parent === null ? [] : [`parent ${parent}`]),
+      `author ${signatureLine(commit.author)}`,
+      `committer ${signatureLine(commit.committer)}`,
+    ];
+    const made: NewObject = { type: 'commit', content: Buffer.from(`${lines.join('\n')}\n\n${message}`) };
+    const oid = oidOf(made);
     return inQuarantine(
       runner,
       path,
-      async (quarantine) => {
-        const { env } = quarantine;
-        const { parent } = commit;
-        if (alternates.length > 0 && parent !== null) await borrow(runner, path, parent, env);
-        const tree = await writeTree(runner, path, commit, quarantine);
-        const args = ['commit-tree', ...(parent === null ? [] : ['-p', parent]), '-F', '-', tree];
-        const oid = await readOid(runner, path, args, {
-          input: commit.message,
-          env: { ...env, ...identityEnv('AUTHOR', commit.author), ...identityEnv('COMMITTER', commit.committer) },
-        });
-        if (commit.files.some((file) => mayNameModules(file.path)))
-          await checkStrictly(runner, path, oid, parent, quarantine);
+      async ({ env }) => {
+        if (foreign !== null && parent !== null) await borrow(runner, path, parent, env);
+        await asInvalid(commit, writeObjects(runner, path, [...written, made], env));
         await judge?.(oid, createNewObjects(runner, objects, path, env));
         return oid;
       },
-      { alternates },
+      { alternates: foreign === null ? [] : [join(runner.directory(foreign), 'objects')] },
     );
   };
 
@@ -57,78 +56,70 @@ export const createCommitFiles = (
   };
 };
 
-/** What git says is one object id. */
-export const readOid = async (
-  runner: Runner,
-  path: string,
-  args: readonly string[],
-  options: { readonly input?: string | Buffer; readonly env: Readonly<Record<string, string>> },
-): Promise<string> => (await runner.run(path, args, options)).stdout.toString('latin1').trim();
-
-/** The tree that the changes make of the parent's. */
-const writeTree = async (
-  runner: Runner,
+/** The tree that the changes make of the parent's, and the objects that are new in it. */
+const plannedTree = async (
+  trees: TreeReader,
   path: string,
   { parent, files }: Pick<FilesCommit, 'parent' | 'files'>,
-  { env, folder }: Quarantine,
-): Promise<string> => {
+): Promise<{ readonly tree: string; readonly objects: readonly NewObject[] }> => {
   // Here the paths are checked, of the first commit too.
   const names = pathsOf(files);
-  const plan = planFiles(files, parent === null ? new Map() : await standingAt(runner, path, parent, names, env));
-  const contents = plan.files.flatMap(({ source }) => ('change' in source ? [source.change] : []));
-  const oids = await writeContents(runner, path, files, contents, { env, folder });
-  const entries = [
-    // First, so that a file may take the place of a folder and the other way round.
-    ...plan.removed.map((name) => `0 ${'0'.repeat(40)}\t${name}\0`),
-    ...plan.files.map(({ path: name, mode, source }) => {
-      const oid = 'oid' in source ? source.oid : oids.get(source.change);
-      return `${mode} ${oid}\t${name}\0`;
-    }),
-  ];
-  const indexEnv = { ...env, GIT_INDEX_FILE: join(folder, 'index') };
-  await runner.run(path, parent === null ? ['read-tree', '--empty'] : ['read-tree', parent], { env: indexEnv });
-  await runner.run(path, ['update-index', '-z', '--index-info'], { env: indexEnv, input: entries.join('') });
-  return readOid(runner, path, ['write-tree'], { env: indexEnv });
-};
-
-/** One git writes all of them; it reads them as files, so that they need not be in memory together. */
-const writeContents = async (
-  runner: Runner,
-  path: string,
-  files: FilesCommit['files'],
-  wanted: readonly number[],
-  { env, folder }: Pick<Quarantine, 'env' | 'folder'>,
-): Promise<ReadonlyMap<number, string>> => {
-  if (wanted.length === 0) return new Map();
-  const nameOf = (change: number) => join(folder, `content-${change}`);
-  for (let at = 0; at < wanted.length; at += PARALLEL_WRITES) {
-    const part = wanted.slice(at, at + PARALLEL_WRITES);
-    await Promise.all(part.map((change) => writeFile(nameOf(change), files[change]?.content ?? '')));
+  const standing = parent === null ? new Map<string, RawEntry>() : await trees.find(path, parent, names);
+  const plan = planFiles(
+    files,
+    new Map([...standing].map(([name, entry]) => [name, { ...entry, type: typeOf(entry) }])),
+  );
+  const objects: NewObject[] = [];
+  const add = (object: NewObject): string => {
+    objects.push(object);
+    return oidOf(object);
+  };
+  const root = newFolder();
+  for (const name of plan.removed) placeIn(root, name, null);
+  for (const { path: name, mode, source } of plan.files) {
+    const oid =
+      'oid' in source ? source.oid : add({ type: 'blob', content: Buffer.from(files[source.change]?.content ?? '') });
+    placeIn(root, name, { mode, oid });
   }
-  const input = wanted.map((change) => `${nameOf(change)}\n`).join('');
-  const { stdout } = await runner.run(path, ['hash-object', '-w', '--no-filters', '--stdin-paths'], { env, input });
-  const oids = stdout.toString('latin1').trim().split('\n');
-  if (oids.length !== wanted.length) throw new GitError('failed', 'The files could not be written');
-  return new Map(wanted.map((change, at) => [change, oids[at] ?? '']));
-};
 
-const standingAt = async (
-  runner: Runner,
-  path: string,
-  treeish: string,
-  names: readonly string[],
-  env: Readonly<Record<string, string>>,
-): Promise<ReadonlyMap<string, Standing>> => {
-  const found = new Map<string, Standing>();
-  for (let at = 0; at < names.length; at += PATHS_AT_ONCE) {
-    // `-t`: folders on the way to a name are told too, and decide what may stand there.
-    const args = ['ls-tree', '-z', '-t', '--full-tree', treeish, '--', ...names.slice(at, at + PATHS_AT_ONCE)];
-    for (const record of (await runner.run(path, args, { env })).stdout.toString('utf8').split('\0')) {
-      const [, mode = '', type = '', oid = '', name = ''] = /^(\d{6}) (\w+) ([0-9a-f]+)\t([\s\S]+)$/.exec(record) ?? [];
-      if (name !== '') found.set(name, { mode, type, oid });
+  const writeFolder = async (folder: ChangedFolder, before: string | null): Promise<string | null> => {
+    const read = before === null ? [] : await trees.entries(path, before);
+    const entries = new Map((read ?? []).map((entry) => [entry.name, entry]));
+    // First, so that a folder may take the place of a file and the other way round.
+    for (const [name, file] of folder.files) if (file === null) entries.delete(name);
+    for (const [name, below] of folder.folders) {
+      const known = entries.get(name);
+      const tree = await writeFolder(below, known && isTree(known) ? known.oid : null);
+      if (tree !== null) entries.set(name, { mode: TREE_MODE, name, oid: tree });
+      else if (known && isTree(known)) entries.delete(name);
     }
+    for (const [name, file] of folder.files) if (file !== null) entries.set(name, { ...file, name });
+    // git knows no empty folders but the root.
+    return entries.size === 0 && folder !== root ? null : add({ type: 'tree', content: formatTree(entries.values()) });
+  };
+  const tree = await writeFolder(root, parent);
+  return { tree: tree ?? '', objects };
+};
+
+/** What is to change in a folder, by the names of entries as bytes. */
+interface ChangedFolder {
+  /** Null for a file that goes. */
+  readonly files: Map<string, Pick<RawEntry, 'mode' | 'oid'> | null>;
+  readonly folders: Map<string, ChangedFolder>;
+}
+
+const newFolder = (): ChangedFolder => ({ files: new Map(), folders: new Map() });
+
+const placeIn = (root: ChangedFolder, path: string, file: Pick<RawEntry, 'mode' | 'oid'> | null): void => {
+  const segments = path.split('/').map(nameOf);
+  const last = segments.pop() ?? '';
+  let folder = root;
+  for (const segment of segments) {
+    const below = folder.folders.get(segment) ?? newFolder();
+    folder.folders.set(segment, below);
+    folder = below;
   }
-  return found;
+  folder.files.set(last, file);
 };
 
 /** Also as file systems that shorten names, or read over parts of them, take it. */
@@ -136,24 +127,15 @@ const mayNameModules = (path: string): boolean =>
   /gitmod|gi7eba/i.test(path.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
 
 /**
- * Holds what is new against what a push is held against. Beside paths only `.gitmodules` can be wrong, which git reads
- * itself: such a commit could be fetched but never pushed, forked or imported again.
+ * Beside paths only `.gitmodules` can be wrong, which git reads itself: such a commit could be fetched but never pushed,
+ * forked or imported again.
  */
-const checkStrictly = async (
-  runner: Runner,
-  path: string,
-  oid: string,
-  parent: string | null,
-  { env, folder }: Pick<Quarantine, 'env' | 'folder'>,
-): Promise<void> => {
-  const pack = join(folder, 'checked');
-  const input = `${oid}\n${parent === null ? '' : `^${parent}\n`}`;
-  const name = await readOid(runner, path, ['pack-objects', '--quiet', '--revs', pack], { input, env });
-  const args = ['index-pack', STRICT, '-o', join(folder, 'checked.idx'), `${pack}-${name}.pack`];
+const asInvalid = async ({ files }: Pick<FilesCommit, 'files'>, writing: Promise<void>): Promise<void> => {
   try {
-    await runner.run(path, args, { env });
+    await writing;
   } catch (error) {
-    if (!(error instanceof GitError) || error.reason !== 'failed') throw error;
+    const isRefused = error instanceof GitError && error.reason === 'failed';
+    if (!isRefused || !files.some((file) => mayNameModules(file.path))) throw error;
     throw new GitError('invalid', 'The file .gitmodules is not valid', error);
   }
 };

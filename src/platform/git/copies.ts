@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { mapLimit } from '../map-limit.ts';
 import { buildAside, type NamedObject, setRefs, takePack } from './fresh-repository.ts';
 import { GitError } from './git-error.ts';
-import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import { validOid, validRefName } from './ref-names.ts';
@@ -13,7 +12,7 @@ const TIMEOUT_MS = 60 * 60_000;
 
 export const createCopies = (
   runner: Runner,
-  objects: ObjectReader,
+  forget: (path: string) => void,
   git: Pick<Git, 'init'>,
 ): Pick<Git, 'copyRepository' | 'divergence'> => ({
   async divergence(own, other) {
@@ -28,7 +27,7 @@ export const createCopies = (
 
   async copyRepository(from, to, { branch = null, defaultBranch, signal, timeoutMs = TIMEOUT_MS }) {
     if (branch !== null && !validRefName(branch)) throw new GitError('invalid', 'The branch name is not valid');
-    return buildAside(runner, objects, to, async (fresh) => {
+    return buildAside(runner, forget, to, async (fresh) => {
       await git.init(fresh, branch ?? defaultBranch);
       // The refs first: what they name is among the objects that are taken after.
       const refs = await listRefs(runner, from, branch);

@@ -1,12 +1,11 @@
 import { join } from 'node:path';
 import { borrow } from './borrow.ts';
-import { readOid } from './commit-files.ts';
 import { GitError } from './git-error.ts';
 import { identityEnv } from './identity.ts';
 import { mergedTree } from './merged-commits.ts';
 import { createNewObjects } from './new-objects.ts';
 import type { ObjectReader } from './object-reader.ts';
-import type { Runner } from './process.ts';
+import { type Runner, readOid } from './process.ts';
 import { inQuarantine, type Quarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
 import type { Git, PlacedCommit } from './types.ts';

@@ -1,7 +1,6 @@
 import { rename, rm } from 'node:fs/promises';
 import { GitError } from './git-error.ts';
 import { isOutOfMemory } from './memory-limit.ts';
-import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { shortName, validRefName } from './ref-names.ts';
 import { transaction } from './refs.ts';
@@ -18,10 +17,13 @@ export interface NamedObject {
   readonly oid: string;
 }
 
-/** Has the repository made at a path of its own, which then takes the place of whatever stands at `path`. */
+/**
+ * Has the repository made at a path of its own, which then takes the place of whatever stands at `path`; `forget` ends the
+ * processes that are kept open for that.
+ */
 export const buildAside = async <T>(
   runner: Runner,
-  objects: ObjectReader,
+  forget: (path: string) => void,
   path: string,
   build: (fresh: string) => Promise<T>,
 ): Promise<T> => {
@@ -29,7 +31,7 @@ export const buildAside = async <T>(
   const fresh = incomingPath(path);
   try {
     const result = await build(fresh);
-    await moveInto(runner, objects, fresh, path);
+    await moveInto(runner, forget, fresh, path);
     return result;
   } finally {
     await rm(runner.directory(fresh), { recursive: true, force: true });
@@ -145,10 +147,10 @@ const asBroken = async (what: string, call: Promise<unknown>): Promise<void> => 
 };
 
 /** Puts the finished repository in its place; what stood there goes. */
-const moveInto = async (runner: Runner, objects: ObjectReader, fresh: string, path: string): Promise<void> => {
+const moveInto = async (runner: Runner, forget: (path: string) => void, fresh: string, path: string): Promise<void> => {
   const target = runner.directory(path);
   const old = runner.directory(incomingPath(path));
-  objects.forget(path);
+  forget(path);
   await rename(target, old).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
   });

@@ -18,11 +18,13 @@ import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
 import { createRunner, type RunnerOptions } from './process.ts';
 import { DEFAULT_PROCESSES } from './process-bounds.ts';
+import { createRefWriter } from './ref-writer.ts';
 import { createRefs } from './refs.ts';
 import { createRemoteClone } from './remote-clone.ts';
 import { createRepositories } from './repositories.ts';
 import { createSmartHttp } from './smart-http.ts';
 import { createTagObjects } from './tag-objects.ts';
+import { createTreeReader } from './tree-reader.ts';
 import { createTrees } from './trees.ts';
 import type { Git } from './types.ts';
 
@@ -46,27 +48,32 @@ export const createGit = (options: GitOptions): Git => {
     processes: options.processes ?? DEFAULT_PROCESSES,
   });
   const objects = createObjectReader(runner);
-  const repositories = createRepositories(runner, objects);
-  const refs = createRefs(runner, objects);
-  const trees = createTrees(runner, objects);
+  const writer = createRefWriter(runner);
+  const forget = (path: string) => {
+    objects.forget(path);
+    writer.forget(path);
+  };
+  const repositories = createRepositories(runner, forget);
+  const refs = createRefs(runner, objects, writer);
+  const treeReader = createTreeReader(runner, objects);
   return {
     ...repositories,
     ...refs,
     ...createAncestry(runner),
-    ...trees,
+    ...createTrees(runner, objects, treeReader),
     ...createAllFiles(runner, objects),
     ...createAttributes(runner),
-    ...createHistory(runner, objects),
+    ...createHistory(runner, objects, treeReader),
     ...createArchives(runner),
     diff: createDiff(runner),
     blame: createBlame(runner),
     ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
-    ...createBundles(runner, objects, { ...repositories, ...refs }),
-    ...createCopies(runner, objects, repositories),
+    ...createBundles(runner, forget, { ...repositories, ...refs }),
+    ...createCopies(runner, forget, repositories),
     ...createForeignMerges(runner, objects),
-    ...createRemoteClone(runner, objects, repositories),
+    ...createRemoteClone(runner, forget, repositories),
     newObjects: (path) => createNewObjects(runner, objects, path),
-    ...createCommitFiles(runner, objects, refs),
+    ...createCommitFiles(runner, objects, treeReader, refs),
     ...createTagObjects(runner, objects),
     applyChange: createMergedCommits(runner, objects),
 
@@ -80,7 +87,7 @@ export const createGit = (options: GitOptions): Git => {
     },
 
     async close() {
-      await objects.close();
+      await Promise.all([objects.close(), writer.close()]);
       await runner.close();
     },
   };

@@ -1,9 +1,8 @@
-import { readOid } from './commit-files.ts';
 import { GitError } from './git-error.ts';
 import { identityEnv } from './identity.ts';
 import { createNewObjects } from './new-objects.ts';
 import type { ObjectReader } from './object-reader.ts';
-import type { Runner } from './process.ts';
+import { type Runner, readOid } from './process.ts';
 import { inQuarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
 import type { Git } from './types.ts';

@@ -1,4 +1,5 @@
 import { GitError } from './git-error.ts';
+import { type KeptProcess, keepProcesses } from './kept-processes.ts';
 import type { GitProcess, Runner } from './process.ts';
 
 export interface GitObject {
@@ -25,63 +26,16 @@ const ANSWER_TIMEOUT_MS = 60_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
 export const createObjectReader = (runner: Runner): ObjectReader => {
-  const sessions = new Map<string, Session>();
-
-  const waiting: (() => void)[] = [];
-
-  /** False when all are at work. */
-  const makeRoom = (): boolean => {
-    for (const [other, session] of sessions) {
-      if (sessions.size < MAX_SESSIONS) break;
-      if (session.busy()) continue;
-      session.end();
-      sessions.delete(other);
-    }
-    return sessions.size < MAX_SESSIONS;
-  };
-
-  const sessionFor = (path: string): Session | null => {
-    const known = sessions.get(path);
-    if (known) {
-      sessions.delete(path); // to the end: the map is kept in order of use
-      sessions.set(path, known);
-      return known;
-    }
-    if (!makeRoom()) return null;
-    const onEnd = () => {
-      if (sessions.get(path) === session) sessions.delete(path);
-      waiting.shift()?.();
-    };
-    const session = openSession(runner, path, onEnd, { onIdle: () => waiting.shift()?.() });
-    sessions.set(path, session);
-    return session;
-  };
-
-  const forget = (path: string) => {
-    sessions.get(path)?.end();
-    sessions.delete(path);
-  };
-
+  const sessions = keepProcesses(MAX_SESSIONS, (path, onEnd, onIdle) => openSession(runner, path, onEnd, { onIdle }));
   return {
-    async read(path, command, name) {
-      let session = sessionFor(path);
-      for (; session === null; session = sessionFor(path)) await new Promise<void>((resolve) => waiting.push(resolve));
-      return session.request(command, name);
-    },
-    forget,
-    close: async () => {
-      const open = [...sessions.values()];
-      sessions.clear();
-      await Promise.all(open.map((session) => session.end()));
-    },
+    read: (path, command, name) => sessions.use(path, (session) => session.request(command, name)),
+    forget: (path) => sessions.forget(path),
+    close: () => sessions.close(),
   };
 };
 
-export interface Session {
-  busy(): boolean;
+export interface Session extends KeptProcess {
   request(command: 'contents' | 'info', name: string): Promise<GitObject | null>;
-  /** Lets it finish what it was asked. */
-  end(): Promise<void>;
 }
 
 interface Pending {

@@ -272,6 +272,14 @@ const reasonOf = (stderr: string): GitErrorReason => {
   return 'failed';
 };
 
+/** What git says is one object id. */
+export const readOid = async (
+  runner: Runner,
+  path: string,
+  args: readonly string[],
+  options: { readonly input?: string | Buffer; readonly env: Readonly<Record<string, string>> },
+): Promise<string> => (await runner.run(path, args, options)).stdout.toString('latin1').trim();
+
 /** The environment in which git finds the objects of another repository too. */
 export const foreignObjects = (runner: Pick<Runner, 'directory'>, path: string | undefined): Record<string, string> => {
   if (path === undefined) return {};

@@ -13,8 +13,8 @@ export interface GitReading {
   treeOf(path: string, commitOid: string): Promise<string | null>;
   /** The entries at several paths of a commit or tree; paths without one are left out. */
   findFiles(path: string, treeish: string, filePaths: readonly string[]): Promise<ReadonlyMap<string, TreeEntry>>;
-  /** The entries of a tree as they are read: first folders, then files, then submodules, each in the order of git. Sizes are not read. */
-  walkTree(path: string, treeOid: string, options?: WalkOptions): AsyncGenerator<TreeEntry>;
+  /** The entries of a tree, or of the root of a commit: first folders, then files, then submodules, each in the order of git. Sizes are not read. */
+  walkTree(path: string, treeish: string, options?: WalkOptions): AsyncGenerator<TreeEntry>;
 
   /** What changed from one commit to another, or since nothing (null). */
   diff(path: string, from: string | null, to: string, options?: DiffOptions): Promise<Diff>;

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { validFullRef } from './ref-names.ts';
 import type { Ref } from './types.ts';
@@ -22,6 +22,17 @@ export const readRefFiles = async (repository: string, prefix: string): Promise<
   if (loose === null) return null;
   const packed = packedRefs(await contentOf(join(repository, 'packed-refs')), prefix);
   return packed && merged(packed, loose);
+};
+
+/** What one ref holds; null when there is no such ref, undefined where git has to be asked. */
+export const readRefFile = async (repository: string, ref: string): Promise<string | null | undefined> => {
+  const loose = await contentOf(join(repository, ref));
+  if (loose !== null) return OID_LINE.test(loose) ? loose.trimEnd() : undefined;
+  const packed = await contentOf(join(repository, 'packed-refs'));
+  const at = packed?.indexOf(` ${ref}\n`) ?? -1;
+  if (packed && at >= 0) return packed.slice(packed.lastIndexOf('\n', at) + 1, at);
+  // Other formats have no such folder.
+  return (await isFolder(join(repository, 'refs/heads'))) ? null : undefined;
 };
 
 const looseRefs = async (repository: string, prefix: string): Promise<Map<string, string> | null> => {
@@ -99,6 +110,15 @@ const contentOf = async (path: string): Promise<string | null> => {
     return await readFile(path, 'utf8');
   } catch (error) {
     if (isGone(error)) return null;
+    throw error;
+  }
+};
+
+const isFolder = async (path: string): Promise<boolean> => {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch (error) {
+    if (isGone(error)) return false;
     throw error;
   }
 };

@@ -1,8 +1,9 @@
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
-import { readRefFiles } from './ref-files.ts';
+import { readRefFile, readRefFiles } from './ref-files.ts';
 import { validFullRef, validOid, validRefName } from './ref-names.ts';
+import type { RefWriter } from './ref-writer.ts';
 import type { Git, ListRefsOptions, Ref, RefChange, RevisionStep } from './types.ts';
 
 type RefFunctions = Pick<
@@ -22,7 +23,7 @@ type RefFunctions = Pick<
 const MANY_REFS = 10;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
-export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions => {
+export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWriter): RefFunctions => {
   const commitAt = async (path: string, name: string): Promise<string | null> =>
     (await objects.read(path, 'info', `${name}^{commit}`))?.oid ?? null;
 
@@ -37,7 +38,10 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
     if (!validFullRef(ref)) return null;
     const found = await objects.read(path, 'info', ref);
     if (found) return found.oid;
-    // A ref whose object is gone still stands. `--verify` takes full names only: nothing is guessed.
+    // Mostly there is no such ref. But one whose object is gone still stands.
+    const value = await readRefFile(runner.directory(path), ref);
+    if (value !== undefined) return value;
+    // `--verify` takes full names only: nothing is guessed.
     const { stdout } = await runner.run(path, ['show-ref', '--verify', '--hash', '--', ref], { allow: [1, 128] });
     return stdout.toString('latin1').trim() || null;
   };
@@ -125,7 +129,7 @@ export const createRefs = (runner: Runner, objects: ObjectReader): RefFunctions 
 
     async updateRefs(path, changes) {
       if (changes.length === 0) return;
-      await runner.run(path, ['update-ref', '--stdin', '-z'], { input: transaction(changes) });
+      await writer.write(path, transaction(changes));
     },
   };
 };

@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { buildAside, chooseRefs, type NamedObject, takePack } from './fresh-repository.ts';
 import { GitError } from './git-error.ts';
-import type { ObjectReader } from './object-reader.ts';
 import { FLUSH, PacketSplitter, packet } from './pkt-line.ts';
 import type { Runner } from './process.ts';
 import type { Git } from './types.ts';
@@ -21,7 +20,7 @@ const ZERO_OID = '0'.repeat(40);
  */
 export const createRemoteClone = (
   runner: Runner,
-  objects: ObjectReader,
+  forget: (path: string) => void,
   git: Pick<Git, 'init'>,
 ): Pick<Git, 'cloneRemote'> => ({
   async cloneRemote(path, remote, options = {}) {
@@ -33,7 +32,7 @@ export const createRemoteClone = (
       maxFiles,
       onProgress,
     } = options;
-    return buildAside(runner, objects, path, async (fresh) => {
+    return buildAside(runner, forget, path, async (fresh) => {
       const offered = await readAdvertisement(watched(await remote.advertisement(), idleTimeoutMs));
       const chosen = chooseRefs(offered.refs, offered.head);
       await git.init(fresh, chosen.defaultBranch ?? 'main');

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { GitError } from './git-error.ts';
-import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
 import { validRefName } from './ref-names.ts';
 import type { Git } from './types.ts';
@@ -14,7 +13,7 @@ type RepositoryFunctions = Pick<
 
 const GC_TIMEOUT_MS = 2 * 60 * 60_000;
 
-export const createRepositories = (runner: Runner, objects: ObjectReader): RepositoryFunctions => {
+export const createRepositories = (runner: Runner, forget: (path: string) => void): RepositoryFunctions => {
   const exists = async (path: string): Promise<boolean> => {
     const head = join(runner.directory(path), 'HEAD');
     return (await unlessAbsent(stat(head))) !== null;
@@ -49,7 +48,7 @@ export const createRepositories = (runner: Runner, objects: ObjectReader): Repos
     },
 
     async remove(path) {
-      objects.forget(path);
+      forget(path);
       await rm(runner.directory(path), { recursive: true, force: true });
       await removeIncoming(runner, path);
     },

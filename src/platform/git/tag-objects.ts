@@ -1,8 +1,8 @@
-import { readOid } from './commit-files.ts';
 import { GitError } from './git-error.ts';
 import { signatureLine } from './identity.ts';
 import { createNewObjects } from './new-objects.ts';
 import type { ObjectReader } from './object-reader.ts';
+import { oidOf, writeObjects } from './object-writer.ts';
 import type { Runner } from './process.ts';
 import { inQuarantine } from './quarantine.ts';
 import { validOid, validRefName } from './ref-names.ts';
@@ -19,9 +19,12 @@ export const createTagObjects = (
     if (!validOid(commit)) throw new GitError('invalid', 'The object id is not valid');
     if (message.includes('\0')) throw new GitError('invalid', 'The message must not contain NUL');
     const text = message.endsWith('\n') ? message : `${message}\n`;
-    const input = `object ${commit}\ntype commit\ntag ${name}\ntagger ${signatureLine(tagger)}\n\n${text}`;
+    const content = Buffer.from(
+      `object ${commit}\ntype commit\ntag ${name}\ntagger ${signatureLine(tagger)}\n\n${text}`,
+    );
     return inQuarantine(runner, path, async ({ env }) => {
-      const oid = await readOid(runner, path, ['mktag'], { input, env });
+      await writeObjects(runner, path, [{ type: 'tag', content }], env);
+      const oid = oidOf({ type: 'tag', content });
       await judge?.(oid, createNewObjects(runner, objects, path, env));
       return oid;
     });

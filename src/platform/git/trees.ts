@@ -4,43 +4,35 @@ import type { Runner } from './process.ts';
 import { streamOf } from './process-stream.ts';
 import { isTreePath, validOid } from './ref-names.ts';
 import { splitRecords } from './split-records.ts';
+import { canonicalMode, type RawEntry, textOf, typeOf } from './tree-object.ts';
+import type { TreeReader } from './tree-reader.ts';
 import type { Git, TreeEntry } from './types.ts';
 
 type TreeFunctions = Pick<
   Git,
-  'readBlob' | 'bytesOf' | 'readBytes' | 'findObject' | 'treeOf' | 'findFile' | 'findFiles' | 'listTree' | 'walkTree'
+  'readBlob' | 'bytesOf' | 'readBytes' | 'findObject' | 'treeOf' | 'findFile' | 'findFiles' | 'walkTree'
 >;
 
 /** What the kept-open processes hand over of one object (object-reader.ts). */
 const MAX_QUICK_BYTES = 1024 * 1024;
-const MAX_NAMES = 200;
 /** Submodules are listed last and held until then; nobody has so many. */
 const MAX_SUBMODULES = 10_000;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
-export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunctions => {
-  const list = async (
-    path: string,
-    treeish: string,
-    names: readonly string[],
-    ...flags: string[]
-  ): Promise<TreeEntry[]> => {
-    if (!validOid(treeish)) throw new GitError('invalid', 'The object id is not valid');
-    const args = ['ls-tree', '-z', '-l', '--full-tree', ...flags, treeish, '--', ...names];
-    return parseTree((await runner.run(path, args)).stdout);
+export const createTrees = (runner: Runner, objects: ObjectReader, trees: TreeReader): TreeFunctions => {
+  const withSize = async (path: string, filePath: string, entry: RawEntry): Promise<TreeEntry> => {
+    const { oid } = entry;
+    const type = typeOf(entry);
+    const size = type === 'blob' ? ((await objects.read(path, 'info', oid))?.size ?? null) : null;
+    return { mode: canonicalMode(entry.mode), type, oid, size, path: filePath };
   };
 
   const findFiles: TreeFunctions['findFiles'] = async (path, treeish, filePaths) => {
-    const wanted = [...new Set(filePaths.filter(isTreePath))];
-    const found = new Map<string, TreeEntry>();
-    const isWanted = new Set(wanted);
-    for (let at = 0; at < wanted.length; at += MAX_NAMES) {
-      const names = wanted.slice(at, at + MAX_NAMES);
-      // `-t`: also a folder in which something else is asked for.
-      for (const entry of await list(path, treeish, names, '-t'))
-        if (isWanted.has(entry.path)) found.set(entry.path, entry);
-    }
-    return found;
+    const found = await trees.find(path, treeish, [...new Set(filePaths.filter(isTreePath))]);
+    const sized = [...found].map(
+      async ([filePath, entry]) => [filePath, await withSize(path, filePath, entry)] as const,
+    );
+    return new Map(await Promise.all(sized));
   };
 
   const readBlob: TreeFunctions['readBlob'] = async (
@@ -95,23 +87,31 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
       return (await findFiles(path, treeish, [filePath])).get(filePath) ?? null;
     },
 
-    async listTree(path, treeish, folder = '') {
-      const name = folder.replace(/\/+$/, '');
-      if (name === '') return list(path, treeish, []);
-      return isTreePath(name) ? list(path, treeish, [`${name}/`]) : [];
-    },
-
-    async *walkTree(path, treeOid, { recursive = false, prefix = '', signal, timeoutMs } = {}) {
-      if (!validOid(treeOid)) throw new GitError('invalid', 'The object id is not valid');
+    async *walkTree(path, treeish, { recursive = false, prefix = '', signal, timeoutMs } = {}) {
+      if (!validOid(treeish)) throw new GitError('invalid', 'The object id is not valid');
+      if (!recursive) {
+        const all = ((await trees.entries(path, treeish)) ?? []).map((entry): TreeEntry => {
+          const { oid } = entry;
+          return {
+            mode: canonicalMode(entry.mode),
+            type: typeOf(entry),
+            oid,
+            size: null,
+            path: prefix + textOf(entry.name),
+          };
+        });
+        for (const wanted of ['tree', 'blob', 'commit']) yield* all.filter(({ type }) => type === wanted);
+        return;
+      }
       const entries = async function* (...flags: string[]): AsyncGenerator<TreeEntry> {
-        const args = ['ls-tree', '-z', '--full-tree', ...(recursive ? ['-r'] : []), ...flags, treeOid];
+        const args = ['ls-tree', '-z', '--full-tree', '-r', ...flags, treeish];
         for await (const record of splitRecords(runner.stream(path, args, { signal, timeoutMs }), 0)) {
           const entry = parseEntry(record.toString('utf8'));
           if (entry) yield { ...entry, path: prefix + entry.path };
         }
       };
       const submodules: TreeEntry[] = [];
-      for await (const entry of entries('-d', ...(recursive ? ['-t'] : []))) {
+      for await (const entry of entries('-d', '-t')) {
         if (entry.type === 'tree') yield entry;
         else if (submodules.length < MAX_SUBMODULES) submodules.push(entry);
       }
@@ -120,12 +120,6 @@ export const createTrees = (runner: Runner, objects: ObjectReader): TreeFunction
     },
   };
 };
-
-const parseTree = (output: Buffer): TreeEntry[] =>
-  output
-    .toString('utf8')
-    .split('\0')
-    .flatMap((record) => parseEntry(record) ?? []);
 
 /** A record of `git ls-tree`, with or without `-l`. */
 const parseEntry = (record: string): TreeEntry | null => {

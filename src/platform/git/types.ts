@@ -67,8 +67,6 @@ export interface Git extends GitReading {
   ): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>;
   /** The first bytes of a small blob, through a process that stays open; null when there is none. */
   readBeginning(path: string, oid: string, bytes: number): Promise<Buffer | null>;
-  /** The entries of one folder (the root when `folder` is absent); empty when there is no such folder. */
-  listTree(path: string, treeish: string, folder?: string): Promise<TreeEntry[]>;
   listCommits(path: string, options: ListCommitsOptions): Promise<Commit[]>;
   countCommits(path: string, range: RevisionRange & CallOptions): Promise<number>;
   /** What a push brought to a branch: everything since `oldOid`, or for a created branch what no other branch holds. */

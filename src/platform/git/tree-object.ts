@@ -1,0 +1,62 @@
+import type { TreeEntry } from './types.ts';
+
+/**
+ * An entry of a tree object (gitformat-pack, "tree"). `name` holds a character for each byte of the name, so that names in
+ * any encoding survive: see `nameOf` and `textOf`.
+ */
+export interface RawEntry {
+  readonly mode: string;
+  readonly name: string;
+  readonly oid: string;
+}
+
+export const TREE_MODE = '40000';
+const OID_BYTES = 20;
+
+/** The bytes of a name that people typed. */
+export const nameOf = (text: string): string => Buffer.from(text).toString('latin1');
+/** A name as people read it. */
+export const textOf = (name: string): string => Buffer.from(name, 'latin1').toString('utf8');
+
+export const isTree = ({ mode }: Pick<RawEntry, 'mode'>): boolean => Number.parseInt(mode, 8) === 0o40000;
+
+export const typeOf = (entry: Pick<RawEntry, 'mode'>): TreeEntry['type'] => {
+  if (isTree(entry)) return 'tree';
+  return entry.mode === '160000' ? 'commit' : 'blob';
+};
+
+/** The mode as git tells it, six digits long: old objects have others. */
+export const canonicalMode = (mode: string): string => mode.padStart(6, '0');
+
+/** Takes the content of a tree object with SHA-1 ids apart. */
+export const parseTree = (content: Buffer): RawEntry[] => {
+  const entries: RawEntry[] = [];
+  for (let at = 0; at < content.length; ) {
+    const space = content.indexOf(0x20, at);
+    const end = content.indexOf(0, space);
+    if (space < 0 || end < 0) break;
+    entries.push({
+      mode: content.toString('latin1', at, space),
+      name: content.toString('latin1', space + 1, end),
+      oid: content.toString('hex', end + 1, end + 1 + OID_BYTES),
+    });
+    at = end + 1 + OID_BYTES;
+  }
+  return entries;
+};
+
+/** git sorts the name of a folder as if it ended with a slash. */
+export const sortKey = (entry: RawEntry): string => (isTree(entry) ? `${entry.name}/` : entry.name);
+
+/** The content of a tree object of these entries, in whatever order they come. */
+export const formatTree = (entries: Iterable<RawEntry>): Buffer => {
+  const sorted = [...entries]
+    .map((entry) => ({ entry, key: sortKey(entry) }))
+    .sort((left, right) => (left.key < right.key ? -1 : 1));
+  return Buffer.concat(
+    sorted.flatMap(({ entry: { mode, name, oid } }) => [
+      Buffer.from(`${mode} ${name}\0`, 'latin1'),
+      Buffer.from(oid, 'hex'),
+    ]),
+  );
+};
