@@ -1,4 +1,5 @@
 import { branches } from './benches/branches.ts';
+import { gitWrites } from './benches/git-writes.ts';
 import { graphqlFlat } from './benches/graphql-flat.ts';
 import { graphqlNested } from './benches/graphql-nested.ts';
 import { groups } from './benches/groups.ts';
@@ -19,6 +20,7 @@ const benches: Readonly<Record<string, (world: World, options: Options) => Promi
   'rest-projects': restProjects,
   'projects-at-scale': projectsAtScale,
   branches,
+  'git-writes': gitWrites,
   groups,
   'graphql-flat': graphqlFlat,
   'graphql-nested': graphqlNested,

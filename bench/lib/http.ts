@@ -4,6 +4,7 @@ import { Pool } from 'undici';
 export interface Http {
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   post(path: string, body: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+  put(path: string, body: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   /** Reads the answer away without looking at it, but for its status and least length. */
   drain(request: Prepared): Promise<void>;
   close(): Promise<void>;
@@ -25,13 +26,19 @@ export interface Prepared {
 
 export const openHttp = (url: string, connections = 8): Http => {
   const pool = new Pool(url, { connections, pipelining: 1 });
-  const ask = async (method: 'GET' | 'POST', path: string, body: string | null, headers: Record<string, string>) => {
+  const ask = async (
+    method: 'GET' | 'POST' | 'PUT',
+    path: string,
+    body: string | null,
+    headers: Record<string, string>,
+  ) => {
     const answer = await pool.request({ method, path, body, headers });
     return { status: answer.statusCode, text: await answer.body.text(), headers: answer.headers };
   };
   return {
     get: (path, headers = {}) => ask('GET', path, null, { ...headers }),
     post: (path, body, headers = {}) => ask('POST', path, body, { 'content-type': 'application/json', ...headers }),
+    put: (path, body, headers = {}) => ask('PUT', path, body, { 'content-type': 'application/json', ...headers }),
     drain: async ({ method, path, body = null, headers, leastBytes }) => {
       const { statusCode, body: answer } = await pool.request({ method, path, body, headers: { ...headers } });
       let length = 0;

@@ -53,6 +53,8 @@ export interface HubOptions {
   readonly checkResponses?: boolean;
   /** False runs no job by the clock, only what is asked for: for tests, which begin at any minute. */
   readonly crons?: boolean;
+  /** False does not wait until repositories and files are on disk: for tests. */
+  readonly durable?: boolean;
   /** Told of the first administrator as soon as there is one: what was made up for it is lost if the rest of the start fails. */
   readonly onAdministrator?: (administrator: SeededAdministrator) => void;
 }
@@ -70,6 +72,7 @@ export const startHub = async ({
   clock = systemClock,
   checkResponses = false,
   crons = true,
+  durable = true,
   onAdministrator,
 }: HubOptions): Promise<Hub> => {
   // Undone in reverse, whether the start fails half-way or the hub is closed.
@@ -103,9 +106,9 @@ export const startHub = async ({
       storage: createStorage(
         config.storage === 's3' && config.s3Bucket !== null
           ? { kind: 's3', bucket: config.s3Bucket }
-          : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage'), writer: processId },
+          : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage'), writer: processId, durable },
       ),
-      git: createGit({ root: repositories, log, memoryMiB: config.gitMemory, processes: config.gitProcesses }),
+      git: createGit({ root: repositories, log, memoryMiB: config.gitMemory, processes: config.gitProcesses, durable }),
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
       processId,
     };

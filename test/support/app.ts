@@ -69,6 +69,7 @@ export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOp
     log: createLogger(config.logLevel),
     checkResponses: true,
     crons: false,
+    durable: false,
     ...(clock ? { clock } : {}),
   });
   if (sweep) ignoreParameters(hub.services);

@@ -6,7 +6,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
 import type { FileChange } from '#platform/git/types.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { BRANCHES, branchRef, type Commit } from './model.ts';
-import { callerIdentity, judgeOf, refusal, requireMove, writeRef } from './writing.ts';
+import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
 
 /** One thing done to a file. */
 export interface FileAction {
@@ -69,7 +69,7 @@ export const createCommit = async (
   const { newOid } = await writeRef(ctx, project, async (current) => {
     const start = await startOf(ctx, current, target);
     const update = { ref: branchRef(target.branch), oldOid: start.oldOid };
-    const { fastForwardOnly } = await requireMove(ctx, current, { ...update, newOid: '' });
+    const { fastForwardOnly, judge } = await requireMove(ctx, current, { ...update, newOid: '' });
     if (fastForwardOnly && !(await movesForward(ctx, current, start))) {
       throw refusal('You are not allowed to force push code to a protected branch on this project.');
     }
@@ -77,7 +77,7 @@ export const createCommit = async (
     const oid = await git.createCommit(
       current.disk_path,
       { parent: start.parent, message: target.commit_message, author, committer, files },
-      { judge: judgeOf(ctx, current, update), from: start.diskPath },
+      { judge, from: start.diskPath },
     );
     return { ...update, newOid: oid };
   });

@@ -5,7 +5,7 @@ import { badParameters, DomainError, notFound } from '#platform/errors.ts';
 import type { ChangeToApply } from '#platform/git/types.ts';
 import { branchRef, type Commit } from './model.ts';
 import { getCommit } from './queries/commits.ts';
-import { callerIdentity, judgeOf, requireMove, writeRef } from './writing.ts';
+import { callerIdentity, requireMove, writeRef } from './writing.ts';
 
 interface Pick {
   /** The branch that gets the new commit. */
@@ -64,8 +64,7 @@ const apply = async (
     const { newOid } = await writeRef(ctx, project, async (current) => {
       const oldOid = await git.resolve(current.disk_path, ref);
       if (oldOid === null) throw notFound('Branch');
-      await requireMove(ctx, current, { ref, oldOid, newOid: commit.id });
-      const judge = judgeOf(ctx, current, { ref, oldOid });
+      const { judge } = await requireMove(ctx, current, { ref, oldOid, newOid: commit.id });
       const applied = await git.applyChange(
         current.disk_path,
         { ...change, onto: oldOid, committer },

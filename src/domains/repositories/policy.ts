@@ -10,20 +10,36 @@ import type { NewObjects, PushVerdict, RefRefusal } from '#platform/git/types.ts
 import { branchName, type RefUpdate, tagName } from './model.ts';
 import { isGranted, matching, type Protections, readProtections } from './protections.ts';
 
+/** What pushes to a project are held against. */
+export interface PushPolicy {
+  readonly protections: Protections;
+  readonly rule: PushRule | null;
+  /** The repository is empty, and Developers may begin it. */
+  readonly initialPush: boolean;
+}
+
+export const readPushPolicy = async (ctx: Context, project: ProjectRow): Promise<PushPolicy> => {
+  const [protections, rule, mayBegin] = await Promise.all([
+    readProtections(ctx, project.id),
+    governingRule(ctx, project),
+    project.empty_repo && developersMayBegin(ctx, project),
+  ]);
+  return { protections, rule, initialPush: mayBegin };
+};
+
 /**
  * What a push may do: refusals per ref, and which refs may only move forward. The caller may push at all
  * (`push_code`); here is what protection and the push rule say: of names alone before the objects are here, and then
- * of what they bring.
+ * of what they bring. The policy is read unless it is given.
  */
 export const judgePush = async (
   ctx: Context,
   project: ProjectRow,
   updates: readonly RefUpdate[],
   objects: NewObjects | null,
+  policy?: PushPolicy,
 ): Promise<PushVerdict> => {
-  const protections = await readProtections(ctx, project.id);
-  const rule = await governingRule(ctx, project);
-  const initialPush = project.empty_repo && (await developersMayBegin(ctx, project));
+  const { protections, rule, initialPush } = policy ?? (await readPushPolicy(ctx, project));
   const first = firstBranch(project, updates);
   const refused: RefRefusal[] = [];
   const fastForwardOnly: string[] = [];

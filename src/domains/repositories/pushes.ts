@@ -68,20 +68,22 @@ const tryHold = (
   return ctx.transaction(async ({ db }) => {
     // Two that ask at once must not both find the refs free.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
-    const isComing = await db
-      .selectFrom('project_imports')
-      .select('id')
-      .where('project_id', '=', project.id)
-      .where('status', 'in', ['scheduled', 'started'])
-      .executeTakeFirst();
+    const [isComing, { rows: holders }, current] = await Promise.all([
+      db
+        .selectFrom('project_imports')
+        .select('id')
+        .where('project_id', '=', project.id)
+        .where('status', 'in', ['scheduled', 'started'])
+        .executeTakeFirst(),
+      sql<Holder>`
+        select id, ${processIsDead} as dead from pushes
+        where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db),
+      // Somebody may have been quicker: what a ref came to by others must not be taken for the work of this push.
+      readRefs(ctx.services, project, refs),
+    ]);
     // It comes as a whole, in the place of what is there.
     if (isComing) throw conflict('The repository is still being imported or forked; try again when it is complete');
-    const { rows: holders } = await sql<Holder>`
-      select id, ${processIsDead} as dead from pushes
-      where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db);
     if (holders.length > 0) return { holders };
-    // Somebody may have been quicker: what a ref came to by others must not be taken for the work of this push.
-    const current = await readRefs(ctx.services, project, refs);
     const possible = updates.filter(
       (update) => isChange(update) && (current.get(update.ref) ?? null) === update.oldOid,
     );

@@ -10,7 +10,7 @@ import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import type { ChangedFiles } from '#platform/git/types.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagPushed } from './events.ts';
-import { branchName, branchRef, type Commit, type RefUpdate, tagName } from './model.ts';
+import { BRANCHES, branchName, branchRef, type Commit, type RefUpdate, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';
 import { matching, type Protections, readProtections } from './protections.ts';
 import type { PushOptions } from './push-options.ts';
@@ -22,7 +22,14 @@ import { hookCommit } from './webhook.ts';
 export interface Described {
   readonly updates: readonly RefUpdate[];
   readonly commits: ReadonlyMap<string, { readonly commits: readonly PushedCommit[]; readonly total: number | null }>;
-  readonly tags: ReadonlyMap<string, { readonly commit: string; readonly message: string | null }>;
+  readonly tags: ReadonlyMap<string, DescribedTag>;
+}
+
+interface DescribedTag {
+  readonly commit: string;
+  readonly message: string | null;
+  /** A branch is at that commit. */
+  readonly isTip: boolean;
 }
 
 const LISTED_COMMITS = 20;
@@ -76,6 +83,9 @@ const describeTags = async (
   const tags = updates.flatMap(({ ref, newOid }) =>
     newOid === null || tagName(ref) === null ? [] : [{ ref, newOid }],
   );
+  if (tags.length === 0) return new Map();
+  const branches = await git.listRefs(disk_path, { prefix: BRANCHES });
+  const tips = new Set(branches.map(({ oid }) => oid));
   const objects = await git.readTagObjects(
     disk_path,
     tags.map(({ newOid }) => newOid),
@@ -83,7 +93,7 @@ const describeTags = async (
   const messages = new Map(objects.map(({ id, message }) => [id, message]));
   const described = await mapLimit(tags, TAGS_AT_ONCE, async ({ ref, newOid }) => {
     const commit = (await git.commitBefore(disk_path, newOid, [])) ?? newOid;
-    return [ref, { commit, message: messages.get(newOid) ?? null }] as const;
+    return [ref, { commit, message: messages.get(newOid) ?? null, isTip: tips.has(commit) }] as const;
   });
   return new Map(described);
 };
@@ -113,12 +123,14 @@ export const recordUpdates = async (
   const { updates } = described;
   if (updates.length === 0) return;
   await tx.db.selectFrom('projects').select('id').where('id', '=', projectId).forNoKeyUpdate().execute();
-  const before = await findProject(asHub(tx), { id: projectId });
+  const [before, { push_event_hooks_limit: limit }, users] = await Promise.all([
+    findProject(asHub(tx), { id: projectId }),
+    getSettings(tx),
+    userSummariesByIds(tx, tx.actor.userId === null ? [] : [tx.actor.userId]),
+  ]);
   if (!before) return; // deleted meanwhile, and with it all there would be to tell
   const project = await updateProjectRow(tx, before, updates);
   const protections = await readProtections(tx, project.id);
-  const { push_event_hooks_limit: limit } = await getSettings(tx);
-  const users = await userSummariesByIds(tx, tx.actor.userId === null ? [] : [tx.actor.userId]);
   const summary = users.get(tx.actor.userId ?? 0);
   const user = summary ? hookUser(tx, summary) : null;
   const place = {
@@ -150,13 +162,26 @@ export const recordUpdates = async (
       changes: updates.map(({ ref, oldOid, newOid }) => ({ ref, before: oldOid, after: newOid })),
     },
   });
-  tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+  if (!updates.every((update) => bringsNothing(described, update, project))) {
+    tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+  }
   // One that moves many refs leaves a file for each, as many pushes do.
   const weight = Math.ceil(updates.length / REFS_OF_A_PUSH);
   await sql`
     insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, ${weight})
     on conflict (project_id) do update set
       pushes_since_gc = repository_upkeep.pushes_since_gc + excluded.pushes_since_gc`.execute(tx.db);
+};
+
+/** Whether the ref is new and names what a branch holds already: neither size nor number of commits change. */
+const bringsNothing = (
+  { commits, tags }: Described,
+  { ref, oldOid, newOid }: RefUpdate,
+  { default_branch }: Pick<ProjectRow, 'default_branch'>,
+): boolean => {
+  if (oldOid !== null || newOid === null || ref === branchRef(default_branch ?? '')) return false;
+  const tag = tags.get(ref);
+  return tag ? tag.commit === newOid && tag.isTip : commits.get(ref)?.total === 0;
 };
 
 /** A moved ref as its event carries it, whoever moved it. */

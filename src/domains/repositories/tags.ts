@@ -7,7 +7,7 @@ import { type RefUpdate, type Tag, tagRef } from './model.ts';
 import { judgePush } from './policy.ts';
 import { resolveRevision } from './queries/revisions.ts';
 import { getTag } from './queries/tags.ts';
-import { callerIdentity, judgeOf, refusal, requireMove, writeRef } from './writing.ts';
+import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
 
 interface NewTag {
   readonly tag: string;
@@ -28,16 +28,15 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
   const { git } = ctx.services;
   const commit = ref === '' ? null : await resolveRevision(ctx, project, ref);
   if (commit === null) throw refusal(`Target ${ref} is invalid`);
-  const tagger = await callerIdentity(ctx);
   await writeRef(ctx, project, async (current) => {
     const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid: commit };
     if ((await git.resolve(current.disk_path, update.ref)) !== null) throw refusal(`Tag ${tag} already exists`);
-    await requireMove(ctx, current, update);
-    const judge = judgeOf(ctx, current, update);
+    const { judge } = await requireMove(ctx, current, update);
     if (message == null || message === '') {
       await judge(commit, git.newObjects(current.disk_path));
       return update;
     }
+    const tagger = await callerIdentity(ctx);
     const newOid = await git.createTagObject(current.disk_path, { name: tag, commit, message, tagger }, judge);
     return { ...update, newOid };
   });

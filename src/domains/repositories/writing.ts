@@ -7,7 +7,7 @@ import { DomainError, forbidden } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import type { Identity, Judge } from '#platform/git/types.ts';
 import { BRANCHES, type RefUpdate, TAGS, tagName } from './model.ts';
-import { judgePush } from './policy.ts';
+import { judgePush, readPushPolicy } from './policy.ts';
 import { moveRefs } from './pushes.ts';
 
 // What commits and tags made over the API have in common: they are held against the same rules as a push, and move
@@ -24,6 +24,12 @@ export const callerIdentity = async (ctx: Context): Promise<Identity> => {
 
 const SOME_OID = '0'.repeat(40);
 
+interface PermittedMove {
+  readonly fastForwardOnly: boolean;
+  /** Holds the new commit or tag against the push rule. It throws `bad_request`. */
+  readonly judge: Judge;
+}
+
 /**
  * Refuses what protection and names alone forbid, before any object is made: of `newOid` only null or not counts.
  *
@@ -33,20 +39,20 @@ export const requireMove = async (
   ctx: Context,
   project: ProjectRow,
   { ref, oldOid, newOid }: RefUpdate,
-): Promise<{ readonly fastForwardOnly: boolean }> => {
+): Promise<PermittedMove> => {
+  const policy = await readPushPolicy(ctx, project);
   const update = { ref, oldOid, newOid: newOid === null ? null : SOME_OID };
-  const { refused: [first] = [], fastForwardOnly = [] } = await judgePush(ctx, project, [update], null);
+  const { refused: [first] = [], fastForwardOnly = [] } = await judgePush(ctx, project, [update], null, policy);
   if (first) throw forbidden(first.reason);
-  return { fastForwardOnly: fastForwardOnly.includes(ref) };
-};
-
-/** Holds a new commit or tag for the ref against the push rule. It throws `bad_request`. */
-export const judgeOf =
-  (ctx: Context, project: ProjectRow, { ref, oldOid }: Pick<RefUpdate, 'ref' | 'oldOid'>): Judge =>
-  async (newOid, objects) => {
-    const { refused: [first] = [] } = await judgePush(ctx, project, [{ ref, oldOid, newOid }], objects);
-    if (first) throw refusal(first.reason);
+  return {
+    fastForwardOnly: fastForwardOnly.includes(ref),
+    judge: async (oid, objects) => {
+      const made = { ref, oldOid, newOid: oid };
+      const { refused: [refused] = [] } = await judgePush(ctx, project, [made], objects, policy);
+      if (refused) throw refusal(refused.reason);
+    },
   };
+};
 
 const MAX_ATTEMPTS = 12;
 

@@ -34,6 +34,8 @@ export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
   readonly gitBinary?: string;
   readonly memoryMiB?: number;
   readonly processes?: number;
+  /** False does not wait for the disk: for tests. */
+  readonly durable?: boolean;
 }
 
 /** Opens the repositories below `root`, which is created when it is missing. */
@@ -46,6 +48,7 @@ export const createGit = (options: GitOptions): Git => {
     gitBinary: options.gitBinary ?? 'git',
     memoryMiB: options.memoryMiB ?? DEFAULT_MEMORY_MIB,
     processes: options.processes ?? DEFAULT_PROCESSES,
+    durable: options.durable ?? true,
   });
   const objects = createObjectReader(runner);
   const writer = createRefWriter(runner);

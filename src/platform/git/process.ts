@@ -117,10 +117,12 @@ export interface RunnerOptions {
   readonly memoryMiB: number;
   /** How many run at a time (process-bounds.ts). */
   readonly processes: number;
+  /** False does not wait for the disk: what was written may be lost with the power. */
+  readonly durable: boolean;
 }
 
 export const createRunner = (options: RunnerOptions): Runner => {
-  const { root, log, gitBinary } = options;
+  const { root, log, gitBinary, durable } = options;
   const home = join(root, '.home');
   mkdirSync(home, { recursive: true });
   const environment = {
@@ -144,7 +146,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
   const launch: Runner['launch'] = async (path, args, { config = [], env = {}, channel = false, input } = {}) => {
     const command = args[0] ?? '';
     const argv = [
-      ...[...ALWAYS, ...config].flatMap((setting) => ['-c', setting]),
+      ...[...ALWAYS, ...config, ...(durable ? [] : ['core.fsync=none'])].flatMap((setting) => ['-c', setting]),
       ...(path === null ? [] : [`--git-dir=${directory(path)}`]),
       '--literal-pathspecs',
       ...args,

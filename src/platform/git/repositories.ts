@@ -19,6 +19,16 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
     return (await unlessAbsent(stat(head))) !== null;
   };
 
+  let config: Promise<string> | null = null;
+  /** What git makes of a repository depends on its version and the file system alone, so it is asked once. */
+  const configOf = (): Promise<string> => {
+    config ??= initialConfig(runner);
+    config.catch(() => {
+      config = null;
+    });
+    return config;
+  };
+
   return {
     exists,
 
@@ -30,15 +40,7 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       // Made aside and moved: a repository is there whole or not at all.
       const fresh = runner.directory(incomingPath(path));
       try {
-        await runner.run(null, [
-          'init',
-          '--quiet',
-          '--bare',
-          '--template=',
-          '--object-format=sha1',
-          `--initial-branch=${defaultBranch}`,
-          fresh,
-        ]);
+        await writeEmpty(fresh, await configOf(), defaultBranch);
         await rename(fresh, target);
       } catch (error) {
         await rm(fresh, { recursive: true, force: true });
@@ -93,6 +95,25 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       await runner.run(path, ['gc', '--quiet', '--prune=2.weeks.ago'], { signal, timeoutMs });
     },
   };
+};
+
+const initialConfig = async (runner: Runner): Promise<string> => {
+  const folder = join(runner.root, `.template-${randomUUID()}`);
+  try {
+    await runner.run(null, ['init', '--quiet', '--bare', '--template=', '--object-format=sha1', folder]);
+    return await readFile(join(folder, 'config'), 'utf8');
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+};
+
+/** The same as `git init --bare --template=` (gitrepository-layout). */
+const writeEmpty = async (folder: string, config: string, defaultBranch: string): Promise<void> => {
+  for (const each of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
+    await mkdir(join(folder, each), { recursive: true });
+  }
+  await writeFile(join(folder, 'config'), config);
+  await writeFile(join(folder, 'HEAD'), `ref: refs/heads/${defaultBranch}\n`);
 };
 
 /** A place beside a repository for one that is in the making. */

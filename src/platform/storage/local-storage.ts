@@ -11,13 +11,15 @@ export interface LocalStorageOptions {
   readonly directory: string;
   /** The process that writes: by its id the drafts of a dead one are found. */
   readonly writer?: string;
+  /** False does not wait for the disk: for tests. */
+  readonly durable?: boolean;
 }
 
 /**
  * Files in a directory. Writes go to `tmp/`, are synced, and are then renamed into `files/`, so that a crash leaves
  * either the old file or the new one, and a temporary file that the others remove when they find the process dead.
  */
-export const createLocalStorage = (options: LocalStorageOptions): Storage => {
+export const createLocalStorage = ({ durable = true, ...options }: LocalStorageOptions): Storage => {
   const files = join(options.directory, 'files');
   const temporary = join(options.directory, 'tmp');
   const draftPrefix = (writer: string) => `${writer}.`;
@@ -33,9 +35,11 @@ export const createLocalStorage = (options: LocalStorageOptions): Storage => {
         const path = pathOf(key);
         await mkdir(temporary, { recursive: true });
         const meter = createMeter(maxBytes);
-        const target = createWriteStream(draft, { flags: 'wx', flush: true, highWaterMark: 1024 * 1024 });
+        const target = createWriteStream(draft, { flags: 'wx', flush: durable, highWaterMark: 1024 * 1024 });
         await pipeline(source, meter.stream, target, { signal });
         await moveIntoPlace(draft, path);
+        // The rename itself must survive a power failure too.
+        if (durable) await syncFolder(dirname(path));
         return meter.result();
       } catch (error) {
         // A source that never got into the pipeline must not linger either.
@@ -125,8 +129,10 @@ const moveIntoPlace = async (draft: string, path: string): Promise<void> => {
       if (attempt >= 5 || codeOf(error) !== 'ENOENT') throw error;
     }
   }
-  // The rename itself must survive a power failure too.
-  const folder = await open(dirname(path), 'r');
+};
+
+const syncFolder = async (path: string): Promise<void> => {
+  const folder = await open(path, 'r');
   try {
     await folder.sync();
   } finally {
