@@ -36,6 +36,8 @@ export const createBundles = (
         throw new GitError('conflict', 'The repository has content already');
       }
       const source = typeof bundle === 'string' ? createReadStream(bundle) : bundle;
+      // The reader gets the error, also of a stream that failed before it began.
+      source.on('error', () => {});
       try {
         return await buildAside(runner, forget, path, async (fresh) => {
           const header = await readBundleHeader(counted(source, onProgress));
