@@ -3,6 +3,7 @@ import { CloseCode, MessageType, type Server as Protocol, parseMessage } from 'g
 import { WebSocket } from 'ws';
 import { checkJson, JsonLimitError } from '#platform/json.ts';
 import type { Logger } from '#platform/log.ts';
+import type { Arrival } from './arriving.ts';
 import { LIMITS } from './limits.ts';
 import type { Seat } from './live-bounds.ts';
 
@@ -31,23 +32,25 @@ export const closeSocket = (socket: WebSocket, code: number, reason: string): vo
   socket.close(code, Buffer.byteLength(reason) > 123 ? '' : reason);
 
 /**
- * Speaks the protocol on one socket until it closes. What arrives and what waits to be sent is counted on its seat; a
- * socket that holds too much, or is silent, is cut. What fails is logged and costs this socket alone.
+ * Speaks the protocol on one socket until it closes. What waits to be sent is counted on its seat; a socket that
+ * holds too much, or is silent, is cut. What fails is logged and costs this socket alone.
  */
 export const serveSocket = (
   socket: WebSocket,
   {
     request,
     seat,
+    arrival,
     protocol,
     log,
   }: Pick<SocketExtra, 'request' | 'seat'> & {
+    readonly arrival: Arrival;
     readonly protocol: Protocol<SocketExtra>;
     readonly log: Logger;
   },
 ): void => {
   const gone = new AbortController();
-  const arriving = new Arriving(seat);
+  const unfinished = new Unfinished(arrival);
   let isAlive = true;
   const fail = (error: unknown) => {
     log.error({ err: error }, 'a message of a WebSocket failed');
@@ -81,24 +84,24 @@ export const serveSocket = (
     }
   };
 
-  // Before the socket's own listener: a message that ends in these bytes takes them off again.
+  // After the socket's own listener: the messages in these bytes have been handled.
   const onData = (chunk: Buffer) => {
-    if (!arriving.add(chunk.length)) socket.terminate();
+    if (!unfinished.piece(chunk.length)) socket.terminate();
   };
-  request.socket.prependListener('data', onData);
+  request.socket.on('data', onData);
   const beat = setInterval(() => {
     // Of a socket that waits for its turn nothing is read, answers to pings neither.
     if (socket.isPaused) return;
-    if (!isAlive || arriving.isTooSlow()) return socket.terminate();
+    if (!isAlive || unfinished.isTooSlow()) return socket.terminate();
     isAlive = false;
     if (socket.readyState === WebSocket.OPEN) socket.ping();
   }, BEAT_MS);
   // The socket closes by itself; it is the client that broke the protocol.
   socket.on('error', (error) => log.debug({ err: error }, 'a WebSocket broke the protocol'));
-  socket.on('ping', (data: Buffer) => arriving.control(data.length));
+  socket.on('ping', (data: Buffer) => unfinished.control(data.length));
   socket.on('pong', (data: Buffer) => {
     isAlive = true;
-    arriving.control(data.length);
+    unfinished.control(data.length);
   });
 
   const closed = protocol.opened(
@@ -108,7 +111,7 @@ export const serveSocket = (
       close: (code = CloseCode.InternalServerError, reason = '') => closeSocket(socket, code, reason),
       onMessage: (handle) => {
         socket.on('message', (data) => {
-          arriving.clear();
+          unfinished.end();
           const text = String(data);
           const refusal = refuseJson(text);
           if (refusal !== null) return closeSocket(socket, CloseCode.BadRequest, refusal);
@@ -126,6 +129,7 @@ export const serveSocket = (
     clearInterval(beat);
     request.socket.off('data', onData);
     gone.abort();
+    unfinished.release();
     seat.leave();
     closed(code, String(reason)).catch((error: unknown) => log.error({ err: error }, 'a WebSocket failed to close'));
   });
@@ -152,31 +156,39 @@ const refuseJson = (text: string): string | null => {
   }
 };
 
-/** The bytes of a message that is still arriving: they are held until it is whole. */
-class Arriving {
-  readonly #seat: Seat;
+/** A message that is still arriving. Those that come in one piece are not counted. */
+class Unfinished {
+  readonly #arrival: Arrival;
   #bytes = 0;
   #since = 0;
+  /** What the piece under way has brought of other things. */
+  #ofOthers = 0;
+  #sawEnd = false;
 
-  constructor(seat: Seat) {
-    this.#seat = seat;
+  constructor(arrival: Arrival) {
+    this.#arrival = arrival;
   }
 
-  /** False when the stream would hold too much. */
-  add(bytes: number): boolean {
-    if (!this.#seat.hold(bytes)) return false;
+  /** A message has ended. */
+  end(): void {
+    this.#sawEnd = true;
+    this.release();
+  }
+
+  /** A control frame came, which may be in the middle of a message. */
+  control(length: number): void {
+    this.#ofOthers += length + CONTROL_FRAME_BYTES;
+  }
+
+  /** Counts a piece once the messages in it have been handled. False where too much is arriving. */
+  piece(length: number): boolean {
+    const bytes = this.#sawEnd ? 0 : Math.max(0, length - this.#ofOthers);
+    this.#sawEnd = false;
+    this.#ofOthers = 0;
+    if (bytes === 0) return true;
     if (this.#bytes === 0) this.#since = performance.now();
     this.#bytes += bytes;
-    return true;
-  }
-
-  /** A control frame may come between the parts of a message. */
-  control(length: number): void {
-    this.#take(Math.min(this.#bytes, length + CONTROL_FRAME_BYTES));
-  }
-
-  clear(): void {
-    this.#take(this.#bytes);
+    return this.#arrival.add(bytes);
   }
 
   isTooSlow(): boolean {
@@ -184,9 +196,9 @@ class Arriving {
     return this.#bytes > 0 && performance.now() - this.#since > allowedMs;
   }
 
-  #take(bytes: number): void {
-    this.#seat.release(bytes);
-    this.#bytes -= bytes;
+  release(): void {
+    this.#bytes = 0;
+    this.#arrival.release();
   }
 }
 

@@ -9,6 +9,7 @@ import { forRequest, nameCaller } from '#platform/caller.ts';
 import type { Context } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
+import type { Arriving } from './arriving.ts';
 import { type Caller, type ContextOf, type Rejection, rejectionOf } from './caller.ts';
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import type { Frame } from './frame.ts';
@@ -22,6 +23,7 @@ export interface WebsocketOptions {
   readonly engine: Engine;
   readonly hub: LiveHub;
   readonly bounds: LiveBounds;
+  readonly arriving: Arriving;
   readonly contextOf: ContextOf;
   /** Where a request came from, proxies of ours left out. */
   readonly addressOf: (request: IncomingMessage) => string;
@@ -48,7 +50,7 @@ export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =
  * closes all sockets.
  */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
-  const { engine, hub, bounds, contextOf, addressOf, log } = options;
+  const { engine, hub, bounds, arriving, contextOf, addressOf, log } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: LIMITS.bodyBytes,
@@ -157,8 +159,11 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   };
 
   const open = (socket: WebSocket, request: IncomingMessage) => {
-    const seat = bounds.enter(addressOf(request));
-    if (typeof seat !== 'string') return serveSocket(socket, { request, seat, protocol, log });
+    const address = addressOf(request);
+    const seat = bounds.enter(address);
+    if (typeof seat !== 'string') {
+      return serveSocket(socket, { request, seat, arrival: arriving.from(address), protocol, log });
+    }
     socket.on('error', () => undefined);
     closeSocket(socket, TOO_MANY, seat);
   };

@@ -8,6 +8,7 @@ import { drainBody } from '#platform/drain.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
+import { type Arrival, Arriving } from './arriving.ts';
 import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, type GraphqlParams, Refused } from './engine.ts';
 import { sendGraphiql } from './graphiql.ts';
@@ -68,6 +69,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   });
   const streams = new EventStreams();
   const bounds = new LiveBounds(options.limits);
+  const arriving = new Arriving();
   let yoga: ReturnType<typeof yogaOver> | undefined;
 
   await fastify.register(async (scope) => {
@@ -83,10 +85,13 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         if (request.method !== 'POST' && headers.accept?.includes('text/html') && (await graphiqlEnabled())) {
           return sendGraphiql(request, reply);
         }
-        const body = request.method === 'POST' ? await readBytes(request) : null;
-        if (request.method === 'POST' && body === null) {
+        const body = request.method === 'POST' ? await readBytes(request, arriving.from(request.ip)) : null;
+        if (body === 'too large' || body === 'too much') {
           drainBody(request.raw);
-          return answerTooLarge(reply, LIMITS.bodyBytes);
+          if (body === 'too large') return answerTooLarge(reply, LIMITS.bodyBytes);
+          return answer(reply.header('retry-after', RETRY_AFTER_SECONDS), 429, [
+            'Too many large requests are arriving from your address',
+          ]);
         }
         let ctx: Context;
         try {
@@ -155,7 +160,15 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     );
   });
 
-  const detach = attachWebsocket(fastify.server, { engine, hub, bounds, contextOf, addressOf: options.addressOf, log });
+  const detach = attachWebsocket(fastify.server, {
+    engine,
+    hub,
+    bounds,
+    arriving,
+    contextOf,
+    addressOf: options.addressOf,
+    log,
+  });
   fastify.addHook('preClose', async () => {
     hub.stop();
     streams.close();
@@ -296,27 +309,41 @@ const isMutation = (engine: Engine, params: GraphqlParams): boolean => {
   return !(prepared instanceof Refused) && prepared.operation.operation === 'mutation';
 };
 
-/** Null when there are more than allowed; the rest is not read then. */
-const readBytes = async ({ raw, headers }: FastifyRequest): Promise<Buffer | null> => {
-  if (Number(headers['content-length'] ?? 0) > LIMITS.bodyBytes) return null;
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>();
+/** The body, or why it is not read to its end. */
+const readBytes = async (
+  { raw, headers }: FastifyRequest,
+  arrival: Arrival,
+): Promise<Buffer | 'too large' | 'too much'> => {
+  if (Number(headers['content-length'] ?? 0) > LIMITS.bodyBytes) return 'too large';
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | 'too large' | 'too much'>();
   const chunks: Buffer[] = [];
   let length = 0;
-  const onData = (chunk: Buffer) => {
-    length += chunk.length;
-    if (length <= LIMITS.bodyBytes) {
-      chunks.push(chunk);
-      return;
-    }
+  const giveUp = (why: 'too large' | 'too much') => {
     raw.off('data', onData);
     chunks.length = 0;
-    resolve(null);
+    resolve(why);
+  };
+  const onData = (chunk: Buffer) => {
+    const before = length;
+    length += chunk.length;
+    if (length > LIMITS.bodyBytes) return giveUp('too large');
+    // Small ones always have room.
+    const counted = length > SMALL_BODY_BYTES ? length - (before > SMALL_BODY_BYTES ? before : 0) : 0;
+    if (counted > 0 && !arrival.add(counted)) return giveUp('too much');
+    chunks.push(chunk);
   };
   raw.on('data', onData);
   raw.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
   raw.once('error', reject);
-  return promise;
+  try {
+    return await promise;
+  } finally {
+    arrival.release();
+  }
 };
+
+/** Bodies up to this size are not counted while they arrive. */
+const SMALL_BODY_BYTES = 64 * 1024;
 
 const callerOf = (request: FastifyRequest, { raw }: FastifyReply): Caller => {
   const gone = new AbortController();

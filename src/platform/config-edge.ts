@@ -74,13 +74,13 @@ export const edgeSettings = {
     value: 'MEBIBYTES',
     description: 'Memory of the streams of one user: their subscriptions, and results that wait to be read',
   }),
-  streamMemoryPerAddress: wholeNumber([1, 1_000_000], 128, {
+  streamMemoryPerAddress: wholeNumber([1, 1_000_000], 64, {
     variable: 'MILLRACE_STREAM_MEMORY_PER_ADDRESS',
     flag: 'stream-memory-per-address',
     value: 'MEBIBYTES',
     description: 'The same from one address',
   }),
-  streamMemory: wholeNumber([1, 1_000_000], 256, {
+  streamMemory: wholeNumber([1, 1_000_000], 128, {
     variable: 'MILLRACE_STREAM_MEMORY',
     flag: 'stream-memory',
     value: 'MEBIBYTES',

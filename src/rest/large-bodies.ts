@@ -47,7 +47,8 @@ export const parseLargeBody = async (given: BodyToParse): Promise<unknown> => {
 const ask = async (given: BodyToParse): Promise<ParsedBody> => {
   worker ??= new Worker(new URL('./body-worker.ts', import.meta.url), {
     resourceLimits: { maxOldGenerationSizeMb: MEMORY_MEBIBYTES },
-  });
+    // It may fail when nobody waits for it: without a listener that would end the hub.
+  }).on('error', () => undefined);
   const current = worker;
   try {
     const answer = once(current, 'message');

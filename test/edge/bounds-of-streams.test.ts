@@ -188,12 +188,28 @@ describe('what waits', () => {
       '',
       '',
     ].join('\r\n');
+    // A frame that says how long it is, and never comes to its end.
     const header = Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0, 0x0f, 0, 0, 0, 0, 0, 0]);
-    const connections = await Promise.all([1, 2, 3, 4].map(() => openRaw(app().url, handshake)));
-    for (const { text } of connections) await until('the handshake', () => text().startsWith('HTTP/1.1 101'));
-    for (const { socket } of connections) socket.write(Buffer.concat([header, Buffer.alloc(900_000, 0x20)]));
-    // Two such messages fit into the memory of an address.
-    await until('two to be cut', () => connections.filter(({ socket }) => socket.closed).length >= 2);
+    const most = Buffer.alloc(900_000, 0x20);
+    const post = (length: number) =>
+      `POST /api/graphql HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+    const sockets = await Promise.all([1, 2, 3, 4, 5].map(() => openRaw(app().url, handshake)));
+    for (const { text } of sockets) await until('the handshake', () => text().startsWith('HTTP/1.1 101'));
+    const requests = await Promise.all([1, 2, 3, 4, 5].map(() => openRaw(app().url, post(950_000))));
+    const connections = [...sockets, ...requests];
+    for (const { socket } of sockets) socket.write(Buffer.concat([header, most]));
+    for (const { socket } of requests) socket.write(most);
+    // Ten of them are more than the 8 MiB of an address.
+    await until('one to be refused', () =>
+      connections.some(({ socket, text }) => socket.closed || text().startsWith('HTTP/1.1 429 ')),
+    );
+    // Small requests are answered all the same, and so are large ones from elsewhere.
+    const body = JSON.stringify({ query: '{ __typename }' });
+    const small = await openRaw(app().url, post(body.length) + body);
+    const padded = body + ' '.repeat(500_000);
+    const large = await openRaw(app().url, post(padded.length) + padded, { localAddress: '127.0.0.2' });
+    for (const { text } of [small, large]) await until('an answer', () => text().startsWith('HTTP/1.1 200 '));
+    connections.push(small, large);
     for (const { socket } of connections) socket.destroy();
   });
 
