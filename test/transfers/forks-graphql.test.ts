@@ -70,7 +70,9 @@ describe('forks in GraphQL', () => {
     expect(await read(stranger, path)).toBeNull();
     for (const { id } of [stranger, owner]) {
       const member = { user_id: id, access_level: 30 };
-      const added = await app().as(forker).post(`/projects/${encodeURIComponent(path)}/members`, member);
+      const added = await app()
+        .as(forker)
+        .post(`/projects/${encodeURIComponent(path)}/members`, member);
       expect(added.status).toBe(201);
     }
     expect(await read(stranger, path)).toMatchObject({ isForked: false, forkedFrom: null, forkDetails: null });
