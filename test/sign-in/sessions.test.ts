@@ -225,7 +225,7 @@ describe('sessions', () => {
     await new Visitor(app().url).signIn(user.username);
     const log = await mails();
     expect(log).toContain(`${user.username}@example.com`);
-    expect(log).toContain('from an address that is new: 127.0.0.1');
+    expect(log).toContain('from an address that we have not seen before: 127.0.0.1');
     await new Visitor(app().url).signIn(user.username);
     expect(await mails()).toBe(log);
 
