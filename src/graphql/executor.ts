@@ -85,7 +85,7 @@ interface Run {
 }
 
 /** How long one query may keep the process from everything else. */
-const TURN_MS = 20;
+const TURN_MS = 50;
 
 /** Lets other requests in when a query has worked for a while. All its lists share one. */
 class Turn {

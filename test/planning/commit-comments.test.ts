@@ -121,7 +121,7 @@ describe('comments on commits', () => {
     expect(await statuses(app().as(stranger))).toEqual([200, 201]);
     await app().as(owner).put(`/projects/${project.id}`, { repository_access_level: 'private' });
     expect(await statuses(app().as(stranger))).toEqual([404, 404]);
-    expect(await statuses(app().as(guest))).toEqual([200, 201]);
+    expect(await statuses(app().as(guest))).toEqual([403, 403]);
     await app().as(owner).post(`/projects/${project.id}/archive`);
     expect(await statuses(app().as(owner))).toEqual([200, 403]);
     expect((await app().as(owner).get(comments)).body).toHaveLength(3);

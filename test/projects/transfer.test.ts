@@ -50,7 +50,8 @@ describe('PUT /projects/:id/transfer', () => {
     const event = events.find(({ kind }) => kind === 'project.transferred');
     expect(event?.payload).toMatchObject({
       changes: {
-        full_path: { previous: project.path_with_namespace, current: `${to.full_path}/${project.path}` },
+        // The former path is left out: members of the new group alone could not see it.
+        full_path: { current: `${to.full_path}/${project.path}` },
       },
     });
     // The path is free for others.
