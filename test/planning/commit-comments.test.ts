@@ -124,6 +124,6 @@ describe('comments on commits', () => {
     expect(await statuses(app().as(guest))).toEqual([403, 403]);
     await app().as(owner).post(`/projects/${project.id}/archive`);
     expect(await statuses(app().as(owner))).toEqual([200, 403]);
-    expect((await app().as(owner).get(comments)).body).toHaveLength(3);
+    expect((await app().as(owner).get(comments)).body).toHaveLength(2);
   });
 });
