@@ -4,17 +4,17 @@ const MIB = 1024 * 1024;
 const PER_ADDRESS = 8 * MIB;
 const IN_ALL = 32 * MIB;
 
-/** What one request or WebSocket has sent of something that is not whole yet. */
+/** The unfinished bytes of one request or WebSocket. */
 export interface Arrival {
-  /** Counts bytes that were kept. False where there would be too many: then they are not counted. */
+  /** Counts buffered bytes. Returns false, and counts nothing, when a limit would be exceeded. */
   add(bytes: number): boolean;
-  /** Gives back so many, or all. */
+  /** Releases this many bytes, or all of them. */
   release(bytes?: number): void;
 }
 
 /**
- * Counts the bytes of bodies and messages that are still arriving, for each address and in all: whoever sends nearly all
- * of many would otherwise have them held at no cost.
+ * Limits the bytes of bodies and messages that are still arriving, per address and in total. Without it, clients could
+ * make the hub buffer many nearly complete requests at no cost.
  */
 export class Arriving {
   readonly #byNetwork = new Map<string, number>();

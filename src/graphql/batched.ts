@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import type { BatchedList } from '#platform/db/batched-list.ts';
 import { type ConnectionArguments, connection, type PageWanted, pageOf } from './connection.ts';
 
-/** Counting stops here, as in `listConnection`. */
+/** The upper bound for `count`, as in `listConnection`. */
 const MAX_COUNT = 100_000;
 
 interface Batch<Row> {
@@ -15,12 +15,13 @@ interface Batch<Row> {
 }
 
 /**
- * Declares how a connection field of a type is read for all parents of a level at once:
+ * Declares a connection field that reads its rows for all parents of a level at once:
  *
  *     const groupProjects = batchedConnection((ctx, args: ProjectArgs, info) => projectsBelow(ctx, toFilter(args)))
  *     resolve: (group, args, ctx, info) => groupProjects(group.id, args, ctx, info)
  *
- * `listFor` is called once for each use of the field in the document: all parents there have the same arguments.
+ * `listFor` is called once for each use of the field in the document, because all parents there have the same
+ * arguments.
  */
 export const batchedConnection = <Row, Args extends ConnectionArguments>(
   listFor: (ctx: Context, args: Args, info: GraphQLResolveInfo) => BatchedList<Row>,
@@ -36,7 +37,7 @@ export const batchedConnection = <Row, Args extends ConnectionArguments>(
     if (found) return found;
     const list = listFor(ctx, args, info);
     const { limit, backwards, after, before } = page;
-    // Nothing is kept: a mutation further on in the request reads anew.
+    // No caching: a later mutation in the same request must be visible to the next read.
     const options = { cache: false } as const;
     const batch: Batch<Row> = {
       nodes: fieldNodes,
@@ -64,7 +65,7 @@ export const batchedConnection = <Row, Args extends ConnectionArguments>(
     });
 };
 
-/** The list, with something done for the rows of each page before they are resolved: `loader.ahead`. */
+/** Wraps a list so that `read` runs on the rows of each page before they are resolved, for example `loader.ahead`. */
 export const readingAhead = <Row>(
   list: BatchedList<Row>,
   read: (rows: readonly Row[]) => Promise<unknown>,

@@ -6,24 +6,25 @@ import type { Context } from '#platform/context.ts';
 import { ID_SCALARS, type IdScalarTypes, idScalar, MODEL_ID_SCALARS, modelIdScalar } from './ids.ts';
 import { type PlainScalarTypes, plainScalars } from './scalars.ts';
 
-/** What the builder knows of types; kits refer to it as `Types`. */
+/** The type parameters of the builder. Kits refer to them as `Types`. */
 export interface SchemaTypes {
   Context: Context;
   Scalars: PlainScalarTypes & IdScalarTypes;
-  /** What every connection carries beside edges and pageInfo (connection.ts). */
+  /** The properties of every connection beside edges and pageInfo (connection.ts). */
   Connection: { readonly count: () => number | Promise<number> };
   DefaultEdgesNullability: { list: true; items: true };
   DefaultNodeNullability: true;
 }
 
 /**
- * The one schema builder. Domains add to it from their `graphql.ts`; a downstream domain adds fields to an upstream
- * type with `builder.objectField(ProjectRef, 'issues', ...)`. Fields are nullable unless they say `nullable: false`.
+ * The only schema builder. Domains add to it from their `graphql.ts`. A downstream domain adds fields to an upstream
+ * type with `builder.objectField(ProjectRef, 'issues', ...)`. Fields are nullable unless they declare `nullable:
+ * false`.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({
   plugins: [RelayPlugin, WithInputPlugin, DataloaderPlugin],
   relay: {
-    // Global ids are the ones of ids.ts; the relay plugin is here for connections.
+    // Global ids come from ids.ts. The relay plugin only provides connections.
     nodeQueryOptions: false,
     nodesQueryOptions: false,
     clientMutationId: 'omit',
@@ -39,11 +40,11 @@ export const builder = new SchemaBuilder<SchemaTypes>({
 
 export type Types = (typeof builder)['$inferSchemaTypes'];
 
-// The other roots are made by mutation.ts and live.ts: a root without fields is no valid schema.
+// mutation.ts and subscription.ts create the other root types: a root type without fields makes the schema invalid.
 builder.queryType({});
 
 builder.globalConnectionField('count', (t) =>
-  t.int({ nullable: false, description: 'How many there are in all.', resolve: (connection) => connection.count() }),
+  t.int({ nullable: false, description: 'The total number of items.', resolve: (connection) => connection.count() }),
 );
 
 for (const scalar of plainScalars) builder.addScalarType(scalar.name, scalar.type);

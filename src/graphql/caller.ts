@@ -3,7 +3,7 @@ import type { Context } from '#platform/context.ts';
 import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError } from '#platform/errors.ts';
 
-/** Who calls, by whatever transport; the app finds out the actor. */
+/** The caller of a request, over any transport. The app authenticates it. */
 export interface Caller {
   readonly transport: 'http' | 'websocket';
   readonly method: string;
@@ -12,26 +12,26 @@ export interface Caller {
   readonly url: string;
   readonly ip: string;
   readonly requestId: string;
-  /** Aborts when the caller has gone. */
+  /** Aborts when the caller disconnects. */
   readonly signal: AbortSignal;
-  /** On the answer, whatever becomes of it; in vain on a WebSocket. */
+  /** Sets a header on the response, whatever its outcome. Has no effect on a WebSocket. */
   setHeader(name: string, value: string): void;
 }
 
 /**
- * Authenticates and makes the request's context. Throws DomainError for credentials that do not count, and for a
- * request by session cookie without its CSRF token.
+ * Authenticates the caller and creates the request's context.
+ * @throws DomainError for invalid credentials, and for a request with a session cookie but no CSRF token
  */
 export type ContextOf = (caller: Caller) => Promise<Context>;
 
 export interface Rejection {
   readonly status: number;
   readonly message: string;
-  /** When it is worth coming again. */
+  /** How long the client should wait before it retries. */
   readonly retryAfterSeconds?: number;
 }
 
-/** How a caller is told that there is no context for it. Unexpected errors go on. */
+/** Maps an authentication failure to the response for the caller. Rethrows unexpected errors. */
 export const rejectionOf = (error: unknown): Rejection => {
   if (isDatabaseAway(error)) return { status: 503, message: 'Service unavailable' };
   if (!(error instanceof DomainError)) throw error;

@@ -3,10 +3,10 @@ import { type CursorValues, decodeCursor, encodeCursor } from '#platform/cursor.
 import type { List } from '#platform/db/list.ts';
 import { nodesOf, type Selection, selectedFields } from './lookahead.ts';
 
-/** Larger pages are cut to this without an error, as upstream does; it is also the default. */
+/** The largest page size, and the default. Larger sizes are reduced to it without an error, as upstream does. */
 export const MAX_PAGE_SIZE = 100;
 
-/** What a list is asked for. Fetch `limit` rows and one more to know whether others follow (`pageOf`). */
+/** The page that a query asks for. Fetch `limit` + 1 rows, so that `pageOf` can tell whether more rows follow. */
 export interface PageWanted {
   readonly limit: number;
   /** `last`/`before`: the rows nearest before the cursor, or the end of the list. */
@@ -15,7 +15,7 @@ export interface PageWanted {
   readonly before: CursorValues | null;
   readonly wants: {
     readonly count: boolean;
-    /** False when only the count is asked for: spare the rows. */
+    /** False when the query selects only the count, so no rows need to be fetched. */
     readonly rows: boolean;
     /** The fields of a row, through `nodes` and `edges { node }`. */
     readonly selection: Selection;
@@ -23,13 +23,13 @@ export interface PageWanted {
 }
 
 export interface ListPage<Row> {
-  /** In the order of the list, also when paging backwards. */
+  /** In list order, even when paging backwards. */
   readonly rows: readonly Row[];
   readonly hasNext: boolean;
   readonly hasPrevious: boolean;
-  /** The sort columns of a row, the unique one last. */
+  /** Returns the values of the sort columns of a row. The unique column comes last. */
   readonly cursorOf: (row: Row) => CursorValues;
-  /** As a function it is only called when the count is selected. */
+  /** A function is called only when the query selects the count. */
   readonly count: number | (() => number | Promise<number>);
 }
 
@@ -46,7 +46,8 @@ export interface ConnectionArguments {
  *     t.connection({ type: IssueRef, resolve: (project, args, ctx, info) =>
  *       connection(args, info, (page) => listIssues(ctx, project.id, page)) }, IssueConnection)
  *
- * @throws GraphQLError for negative sizes and `first` beside `last`, DomainError `bad_request` for a bad cursor.
+ * @throws GraphQLError for a negative size, or for `first` together with `last`
+ * @throws DomainError `bad_request` for an invalid cursor
  */
 export const connection = async <Row>(
   args: ConnectionArguments,
@@ -54,7 +55,7 @@ export const connection = async <Row>(
   list: (page: PageWanted) => ListPage<Row> | Promise<ListPage<Row>>,
 ): Promise<Connection<Row>> => new Connection(await list(pageWanted(args, selectedFields(info))));
 
-/** The page that `args` ask for, where `selection` is what is selected of the connection. For lists fetched ahead. */
+/** Returns the page that `args` ask for. `selection` is the selection of the connection. */
 const pageWanted = (args: ConnectionArguments, selection: Selection): PageWanted => {
   const { first = null, last = null } = args;
   if (first !== null && last !== null) throw badPage('Can only provide either `first` or `last`, not both');
@@ -75,8 +76,8 @@ const pageWanted = (args: ConnectionArguments, selection: Selection): PageWanted
 };
 
 /**
- * A page from the rows a statement gave for `limit + 1`: in the order of the list, or against it when `backwards`
- * (the statement sorts the other way round then).
+ * Builds a page from the rows that a statement returned for `limit + 1`. The rows are in list order, or in reverse
+ * order when `backwards` is set.
  */
 export const pageOf = <Row>(
   page: PageWanted,
@@ -93,7 +94,7 @@ export const pageOf = <Row>(
   };
 };
 
-/** A page out of rows that are all at hand, already in the order of the list. */
+/** Builds a page from the complete list of rows, which must be in list order. */
 export const pageOfAll = <Row>(
   page: PageWanted,
   all: readonly Row[],
@@ -109,7 +110,7 @@ export const pageOfAll = <Row>(
   return { rows: all.slice(from, to), hasNext: to < all.length, hasPrevious: from > 0, cursorOf, count: all.length };
 };
 
-/** What the connection types of the builder resolve from. Cursors are only made when they are selected. */
+/** The object from which connection types resolve. Cursors are encoded only when the query selects them. */
 class Connection<Row> {
   readonly #page: ListPage<Row>;
 
@@ -156,7 +157,8 @@ class Edge<Row> {
 const badPage = (message: string) => new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
 
 /**
- * Resolves a connection field from a domain's lazy list (platform/db/list.ts), counting only when the count is selected:
+ * Resolves a connection field from a domain's lazy list (platform/db/list.ts). Counts only when the query selects the
+ * count:
  *
  *     resolve: (project, args, ctx, info) => listConnection(args, info, listIssues(ctx, project.id, filter))
  */
@@ -172,5 +174,5 @@ export const listConnection = async <Row>(
   return new Connection(pageOf(page, fetched, { cursorOf: source.cursorOf, count: () => source.count(MAX_COUNT) }));
 };
 
-/** Counting stops here: a connection's `count` is exact up to it. */
+/** The upper bound for `count`. Smaller counts are exact. */
 const MAX_COUNT = 100_000;

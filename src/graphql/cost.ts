@@ -18,25 +18,27 @@ import { MAX_PAGE_SIZE } from './connection.ts';
 import { type Fragments, keyOf, walkFields } from './fields.ts';
 import { LIMITS, limitError } from './limits.ts';
 
-/** What a list without pages is taken to hold. */
+/** The assumed length of a list that is not paginated. */
 const LIST_SIZE = 10;
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** What an operation asks for, given its variables. Made once per document. */
+/** Computes the size of an operation for given variables. Compiled once per document. */
 export type Cost = (variables: Variables) => Asked;
 
 export interface Asked {
   readonly nodes: number;
-  /** Fields of all nodes, and the fields of these: what has to be resolved, put in its place and written out. */
+  /** Fields of all nodes, including nested fields: the values to resolve and serialise. */
   readonly values: number;
 }
 
 /**
- * The cost of a validated operation: a connection counts its page size, a plain list ten, each multiplied by the
- * sizes of the lists around it. A field may declare `extensions: { cost: n }` where each is dear on its own (reads a
- * repository, say), and a connection `extensions: { usualSize: n }` where it comes with its parent and mostly holds few:
- * so many it counts when the query does not say how many it wants. Introspection is free.
+ * Returns the cost of a validated operation. A connection counts its page size and a plain list counts ten, each
+ * multiplied by the sizes of the lists around it. Introspection is free.
+ *
+ * A field whose resolver is expensive (it reads a repository, for example) declares `extensions: { cost: n }`. A
+ * connection that is loaded with its parent and usually holds few rows declares `extensions: { usualSize: n }`, which
+ * counts when the query gives no page size.
  */
 export const costOf = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
   const known = costs.get(operation);
@@ -46,7 +48,7 @@ export const costOf = (schema: GraphQLSchema, operation: OperationDefinitionNode
   return cost;
 };
 
-// Each use of `queryComplexity` asks again.
+// Cached because each use of `queryComplexity` needs the cost again.
 const costs = new WeakMap<OperationDefinitionNode, Cost>();
 
 const compileCost = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
@@ -59,7 +61,7 @@ const compileCost = (schema: GraphQLSchema, operation: OperationDefinitionNode, 
   };
 };
 
-/** @throws GraphQLError when the operation asks for more than `LIMITS.nodes`, or than `maxValues` */
+/** @throws GraphQLError when the operation exceeds `LIMITS.nodes` or `maxValues` */
 export const checkCost = (cost: Cost, variables: Variables, maxValues: number): void => {
   const { nodes, values } = cost(variables);
   if (nodes > LIMITS.nodes) {
@@ -76,7 +78,7 @@ export const checkCost = (cost: Cost, variables: Variables, maxValues: number): 
 
 interface Branch {
   readonly own: number;
-  /** How many rows each parent gets: a number, or read from the variables. */
+  /** The number of rows per parent: a constant, or read from the variables. */
   readonly size: (variables: Variables) => number;
   readonly isList: boolean;
   readonly below: readonly Branch[];
@@ -139,7 +141,7 @@ const compile = (
   return branches;
 };
 
-/** A connection asked for its count alone fetches no rows. */
+/** Returns false for a connection that selects only its count, which fetches no rows. */
 const selectsRows = (fragments: Fragments, sets: readonly SelectionSetNode[]): boolean => {
   let found = false;
   walkFields(sets, {
@@ -151,7 +153,7 @@ const selectsRows = (fragments: Fragments, sets: readonly SelectionSetNode[]): b
   return found;
 };
 
-/** `nodes` and `edges` of a connection are its page, which has been counted. */
+/** `nodes` and `edges` of a connection are its page, which is already counted. */
 const rowsOnly = (below: readonly Branch[]): Branch[] =>
   below.map((branch) => (branch.isList ? { ...branch, isList: false, size: one } : branch));
 
@@ -177,7 +179,7 @@ const read = (value: ValueNode | undefined, variables: Variables): number | null
 const QueryComplexity = builder
   .objectRef<{ readonly score: number; readonly limit: number }>('QueryComplexity')
   .implement({
-    description: 'What this query costs: the nodes it asks for.',
+    description: 'The cost of this query: the number of nodes that it requests.',
     extensions: { viewerIndependent: true },
     fields: (t) => ({
       score: t.exposeInt('score', { nullable: false }),
@@ -188,7 +190,7 @@ const QueryComplexity = builder
 builder.queryField('queryComplexity', (t) =>
   t.field({
     type: QueryComplexity,
-    description: 'The complexity score of this query, and the limit.',
+    description: 'The complexity score of this query and the limit.',
     resolve: (_root, _args, _ctx, info) => ({
       score: costOf(info.schema, info.operation, info.fragments)(info.variableValues.coerced).nodes,
       limit: LIMITS.nodes,

@@ -18,7 +18,7 @@ import { maskError } from './errors.ts';
 import { type Execute, planOf } from './executor.ts';
 import { answerTooLong, checkShape, LIMITS, limitError } from './limits.ts';
 
-/** What a client sends, after its form has been checked (params.ts). */
+/** A client's request after its form was checked (params.ts). */
 export interface GraphqlParams {
   readonly query: string;
   readonly operationName: string | null;
@@ -30,16 +30,19 @@ export interface Prepared {
   readonly operation: OperationDefinitionNode;
   readonly fragments: Readonly<Record<string, FragmentDefinitionNode>>;
   readonly cost: Cost;
-  /** What it takes to remember it: its tokens, its selections with fragments written out, and a little of its length. */
+  /**
+   * The cost of caching the document: its tokens, its selections after fragment expansion, and a fraction of its
+   * length.
+   */
   readonly weight: number;
-  /** Null leaves it to graphql's own executor. */
+  /** Null means that graphql's own executor runs the operation. */
   readonly execute: Execute | null;
 }
 
-/** A request that cannot be executed: nothing ran. */
+/** A request that was refused before anything ran. */
 export class Refused {
   readonly errors: readonly GraphQLError[];
-  /** Set where HTTP has a word for it; otherwise it depends on the media type. */
+  /** Set when the refusal has an HTTP status of its own. Otherwise the status depends on the media type. */
   readonly status: number | undefined;
 
   constructor(errors: readonly GraphQLError[], status?: number) {
@@ -48,7 +51,7 @@ export class Refused {
   }
 }
 
-/** Runs operations of one schema, for every transport. Documents that were accepted are remembered by their text. */
+/** Runs operations of one schema for every transport. Caches accepted documents by their text. */
 export class Engine {
   readonly schema: GraphQLSchema;
   readonly #documents = new Map<string, Prepared>();
@@ -58,7 +61,7 @@ export class Engine {
     this.schema = schema;
   }
 
-  /** Parses, checks limits and validates; decides which operation is meant. */
+  /** Parses the document, checks the limits, validates, and selects the operation. */
   prepare({ query, operationName }: Pick<GraphqlParams, 'query' | 'operationName'>): Prepared | Refused {
     if (query.length > LIMITS.textLength) {
       return new Refused([limitError(`The query exceeds the limit of ${LIMITS.textLength} characters`)]);
@@ -67,7 +70,7 @@ export class Engine {
     const known = this.#documents.get(key);
     const prepared = known ?? this.#compile(query, operationName);
     if (prepared instanceof Refused) return prepared;
-    // Set again when it was known: the one used last is forgotten last.
+    // Re-inserting the key keeps the map in least-recently-used order.
     if (known) this.#documents.delete(key);
     else this.#rememberedWeight += prepared.weight;
     this.#documents.set(key, prepared);
@@ -75,7 +78,7 @@ export class Engine {
     return prepared;
   }
 
-  /** Checks the variables and what the operation asks for, without running it. */
+  /** Checks the variables, the token's scope and the cost of the operation, without running it. */
   bind(
     ctx: Context,
     prepared: Prepared,
@@ -98,7 +101,7 @@ export class Engine {
     return refused ?? args;
   }
 
-  /** Runs an operation that was bound. Errors come out masked. */
+  /** Runs a bound operation. Masks its errors. */
   async run(ctx: Context, prepared: Prepared, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
     const result = await (prepared.execute ?? executeRootSelectionSet)(args);
     if (lengthOf(result.data, LIMITS.answerLength) > LIMITS.answerLength)
@@ -106,7 +109,7 @@ export class Engine {
     return result.errors ? { errors: result.errors.map((error) => maskError(error, ctx)), data: result.data } : result;
   }
 
-  /** All of it for a query or mutation. `readOnly` refuses mutations (GET). */
+  /** Prepares, binds and runs a query or mutation. `readOnly` refuses mutations (GET). */
   async execute(ctx: Context, params: GraphqlParams, { readOnly = false } = {}): Promise<ExecutionResult | Refused> {
     const prepared = this.prepare(params);
     if (prepared instanceof Refused) return prepared;
@@ -157,15 +160,15 @@ export class Engine {
   }
 }
 
-/** What a character of a long text weighs beside what is made of a token. */
+/** Number of characters that weigh as much as one token. */
 const CHARACTERS_PER_TOKEN = 100;
 
-/** The characters of all texts in an answer, counted until there are more than `atMost`. */
+/** Returns the total length of all strings in a result. Stops counting above `atMost`. */
 const lengthOf = (value: unknown, atMost: number): number => {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 0;
   let length = 0;
-  // Arrays too; and no list of the values is made.
+  // `for...in` covers arrays too, and allocates no list of the values.
   for (const key in value) {
     length += lengthOf(Reflect.get(value, key), atMost - length);
     if (length > atMost) break;
@@ -173,7 +176,7 @@ const lengthOf = (value: unknown, atMost: number): number => {
   return length;
 };
 
-/** Mutations need the scope `api`; everything else `read_api` or `api`. */
+/** Mutations need the scope `api`. Queries and subscriptions need `read_api` or `api`. */
 const checkScope = ({ scopes }: Actor, kind: OperationDefinitionNode['operation']): void => {
   if (scopes === null || scopes.has('api') || (kind !== 'mutation' && scopes.has('read_api'))) return;
   const accepted = kind === 'mutation' ? ['api'] : ['api', 'read_api'];
@@ -182,7 +185,7 @@ const checkScope = ({ scopes }: Actor, kind: OperationDefinitionNode['operation'
   });
 };
 
-/** Turns what a check throws into a refusal; what is no error of the request goes on. */
+/** Turns the request errors that a check throws into a refusal. Rethrows other errors. */
 const refusal = (check: () => void): Refused | null => {
   try {
     check();
@@ -191,7 +194,7 @@ const refusal = (check: () => void): Refused | null => {
     if (error instanceof AggregateError) return new Refused(error.errors);
     if (error instanceof GraphQLError)
       return new Refused([error], error.extensions.code === 'INSUFFICIENT_SCOPE' ? 403 : undefined);
-    // The parser and the rules descend by recursion; what is nested this deep is nobody's real query.
+    // The parser and the validation rules are recursive. No real query is nested deeply enough to overflow the stack.
     if (error instanceof RangeError) return new Refused([limitError('The query is nested too deeply')]);
     throw error;
   }

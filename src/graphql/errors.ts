@@ -5,19 +5,19 @@ import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 import type { Logger } from '#platform/log.ts';
 
 interface Failure {
-  /** Stands in `extensions.code`. */
+  /** The value of `extensions.code`. */
   readonly code: string;
-  /** Where a mutation reports it: in the payload's `errors`, or at the top level. */
+  /** Where a mutation reports the error: in the payload's `errors`, or at the top level. */
   readonly of: 'payload' | 'top';
-  /** Said instead of the domain's sentence, which may tell more than the caller may know. */
+  /** Replaces the domain's message, which may reveal more than the caller may know. */
   readonly message?: string;
 }
 
-/** Clients match on this sentence (reference: graphql §1). */
+/** Clients match on this message (reference: graphql §1). */
 const UNAVAILABLE =
   "The resource that you are attempting to access does not exist or you don't have permission to perform this action";
 
-/** What each code of a domain becomes. Reads give null for `not_found` (see `orNull`). */
+/** The GraphQL error for each domain error code. Reads return null for `not_found` (see `orNull`). */
 const failures = {
   unauthenticated: { code: 'UNAUTHENTICATED', of: 'top', message: UNAVAILABLE },
   invalid_token: { code: 'UNAUTHENTICATED', of: 'top', message: 'Invalid token' },
@@ -37,14 +37,14 @@ const failures = {
   no_space: { code: 'UNAVAILABLE', of: 'top' },
 } as const satisfies Record<ErrorCode, Failure>;
 
-/** What a repository is asked for may be more than it can give. */
+/** Git errors that are the client's fault or temporary. All others are internal errors. */
 const GIT_CODES: Partial<Record<GitErrorReason, string>> = {
   invalid: 'BAD_USER_INPUT',
   too_large: failures.too_large.code,
   timeout: failures.unavailable.code,
 };
 
-/** For reads: null for what is not there or may not be known of; other failures stay failures. */
+/** For reads: returns null when the resource does not exist or the caller may not know of it. Rethrows other errors. */
 export const orNull = async <T>(found: Promise<T>): Promise<T | null> => {
   try {
     return await found;
@@ -54,7 +54,7 @@ export const orNull = async <T>(found: Promise<T>): Promise<T | null> => {
   }
 };
 
-/** The sentences for a payload's `errors`, or null when the failure belongs at the top level. */
+/** Returns the messages for a payload's `errors`, or null when the error belongs at the top level. */
 export const payloadErrors = (error: unknown): string[] | null => {
   if (!(error instanceof DomainError) || failures[error.code].of !== 'payload') return null;
   const sentences = Object.entries(error.details.fields ?? {}).flatMap(([field, problems]) =>
@@ -69,8 +69,8 @@ export interface MaskContext {
 }
 
 /**
- * What a client may see of an error: the kit's and the language's own errors as they are, a domain's by the table
- * above, and of anything else only the request id under which it was logged.
+ * Returns the error that a client may see. GraphQL errors pass unchanged, and domain errors are mapped by the table
+ * above. Any other error is logged, and the client gets only the request id of the log entry.
  */
 export const maskError = (error: unknown, { log, requestId }: MaskContext): GraphQLError => {
   if (!(error instanceof GraphQLError))
@@ -83,7 +83,7 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
   }
   const ofGit = cause instanceof GitError ? GIT_CODES[cause.reason] : undefined;
   if (ofGit && cause) return new GraphQLError(cause.message, { ...where, extensions: { code: ofGit } });
-  // A GraphQLError from a resolver is wrapped with itself as cause.
+  // A GraphQLError thrown by a resolver is wrapped with itself as cause.
   if (!cause || cause instanceof GraphQLError) return error;
   log.error({ err: cause, requestId, path: error.path?.join('.') }, 'graphql: unexpected error');
   if (isDatabaseAway(cause))
@@ -94,7 +94,7 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
   });
 };
 
-/** Domain sentences may begin as the REST body does: `400 Bad request - ...`. */
+/** Removes the prefix of REST messages, as in `400 Bad request - ...`. */
 const plain = (message: string): string => message.replace(/^\d{3}(?: [A-Z][a-z]+(?: [a-z]+)*)? - /, '');
 
 const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));

@@ -6,20 +6,20 @@ import type {
   SelectionSetNode,
 } from 'graphql';
 
-/** The fragments of a document by their names. */
+/** The fragments of a document by name. */
 export type Fragments = Readonly<Record<string, FragmentDefinitionNode>>;
 
 interface Walk {
   fragmentOf(spread: FragmentSpreadNode): FragmentDefinitionNode | undefined;
-  /** False leaves out a field, or a fragment with everything in it. */
+  /** Returns false to skip a field, or a fragment with all its fields. */
   includes?(node: FieldNode | FragmentSpreadNode | InlineFragmentNode | FragmentDefinitionNode): boolean;
-  /** Gets each field, and the type that the innermost fragment around it is on: null where none names a type. */
+  /** Called with each field and the type condition of the innermost fragment around it, or null when there is none. */
   visit(field: FieldNode, typeName: string | null): void;
 }
 
 /**
- * Visits the fields that stand beside each other in `sets`, through fragments. Like execution it enters each named fragment
- * once, so a document of fragments that spread each other costs no more than its length.
+ * Visits the fields at one level of `sets`, through fragments. Like execution, it enters each named fragment once, so
+ * fragments that spread each other cost no more than the length of the document.
  */
 export const walkFields = (sets: readonly SelectionSetNode[], { fragmentOf, includes, visit }: Walk): void => {
   const entered = new Set<string>();
@@ -40,5 +40,5 @@ export const walkFields = (sets: readonly SelectionSetNode[], { fragmentOf, incl
   for (const set of sets) enter(set, null);
 };
 
-/** The same fields by the key they are answered under: their alias, or else their name. */
+/** Returns the response key of a field: its alias, or else its name. */
 export const keyOf = (field: FieldNode): string => field.alias?.value ?? field.name.value;

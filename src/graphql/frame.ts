@@ -1,6 +1,6 @@
 import type { ExecutionResult } from 'graphql';
 
-/** One result, written out once however many it is sent to. */
+/** A result that is serialised once, for any number of recipients. */
 export class Frame {
   readonly result: ExecutionResult;
   #json: string | null = null;
@@ -16,13 +16,13 @@ export class Frame {
     return this.#json;
   }
 
-  /** As an event of an event stream. */
+  /** The result as a server-sent event. */
   get event(): Buffer {
     this.#event ??= Buffer.from(`event: next\ndata: ${this.json}\n\n`);
     return this.#event;
   }
 
-  /** The event as a chunk of a chunked HTTP body, for writing straight to the socket. */
+  /** The event as a chunk of a chunked HTTP body, to be written directly to the socket. */
   get chunk(): Buffer {
     this.#chunk ??= asChunk(this.event);
     return this.#chunk;

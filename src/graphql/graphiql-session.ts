@@ -1,9 +1,10 @@
-/** Where the page asks for the CSRF token of the person's session. */
+/** The path where the page requests the CSRF token of the user's session. */
 export const TOKEN_PATH = '/-/graphql-explorer/token';
 
 /**
- * Runs in the page before all else: requests to GraphQL carry the CSRF token of whoever is signed in. It is asked for and
- * not written into the page, which is megabytes, compressed once, and the same for everyone.
+ * Returns a script that runs first in the page and adds the signed-in user's CSRF token to GraphQL requests. The script
+ * requests the token because the page itself is shared: it is several megabytes, compressed once, and the same for
+ * everyone.
  */
 export const sessionScript = (endpoint: string): string => `<script>
   (() => {

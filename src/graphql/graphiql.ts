@@ -12,7 +12,7 @@ interface Page {
 
 let page: Promise<Page> | null = null;
 
-/** Serves the GraphiQL page from local assets, compressed once when it is first asked for. */
+/** Serves the GraphiQL page from local assets. The page is compressed once, on the first request. */
 export const sendGraphiql = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
   page ??= render().catch((error: unknown) => {
     page = null;
@@ -39,7 +39,7 @@ const render = async (): Promise<Page> => {
   const worker = new Worker(new URL('./graphiql-worker.ts', import.meta.url));
   try {
     const [message]: unknown[] = await once(worker, 'message');
-    if (!isCompressed(message)) throw new Error('the GraphiQL page could not be made');
+    if (!isCompressed(message)) throw new Error('the GraphiQL page could not be rendered');
     const gzip = Buffer.from(message.gzip);
     return {
       br: Buffer.from(message.br),

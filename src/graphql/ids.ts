@@ -1,8 +1,8 @@
 import { GraphQLError, GraphQLScalarType, Kind } from 'graphql';
 
 /**
- * Scalars that take the global id of certain models and hand the number to the resolver. The first model is the one
- * written when such a scalar is a result.
+ * Scalars that accept the global ids of certain models and pass the number to the resolver. The first model is used for
+ * output.
  */
 export const ID_SCALARS = {
   BoardID: ['Board'],
@@ -35,7 +35,7 @@ export const ID_SCALARS = {
   WebHookLogID: ['WebHookLog'],
 } as const satisfies Record<string, readonly string[]>;
 
-/** Scalars over several tables: the resolver needs the model as well. */
+/** Scalars over several tables. Resolvers get the model as well. */
 export const MODEL_ID_SCALARS = {
   CustomAttributesOwnerID: ['User', 'Group', 'Project'],
   IssuableID: ['Issue', 'MergeRequest'],
@@ -48,7 +48,7 @@ export interface ModelId {
   readonly id: number;
 }
 
-/** For the builder: the TypeScript side of the scalars above. */
+/** The TypeScript types of the scalars above, for the builder. */
 export type IdScalarTypes = {
   [K in keyof typeof ID_SCALARS]: { Input: number; Output: number };
 } & { [K in keyof typeof MODEL_ID_SCALARS]: { Input: ModelId; Output: ModelId } };
@@ -57,8 +57,8 @@ export type IdScalarTypes = {
 export const gid = (model: string, id: number): string => `gid://gitlab/${model}/${id}`;
 
 /**
- * The number in a global id of one of `models`.
- * @throws GraphQLError when the text is none, or of another model.
+ * Returns the number in a global id of one of `models`.
+ * @throws GraphQLError when the text is not a global id, or belongs to another model
  */
 export const parseGid = (text: unknown, ...models: readonly string[]): number => parseModelGid(text, models).id;
 
@@ -76,7 +76,7 @@ const parseModelGid = (text: unknown, models: readonly string[]): ModelId => {
 
 const badId = (message: string) => new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
 
-/** All id scalars as GraphQL types; scalars.ts adds them to the builder. */
+/** Creates the GraphQL type of an id scalar. builder.ts registers them all. */
 export const idScalar = (name: keyof typeof ID_SCALARS): GraphQLScalarType<number, string> => {
   const models = ID_SCALARS[name];
   const parse = (value: unknown) => parseGid(value, ...models);

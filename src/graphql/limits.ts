@@ -9,13 +9,13 @@ import {
 } from 'graphql';
 import { keyOf, walkFields } from './fields.ts';
 
-/** Everything a query is limited by, before any of it runs. Explained in docs/graphql-limits.md. */
+/** All limits on a query, checked before any of it runs. See docs/graphql-limits.md. */
 export const LIMITS = {
   /** Bytes of a request body, or of a WebSocket message. */
   bodyBytes: 1_000_000,
-  /** Bytes of a body that is no JSON: a form, or a plain query. */
+  /** Bytes of a body that is not JSON: a form or a plain query. */
   formBytes: 200_000,
-  /** What JSON may hold in a request body, or in a WebSocket message. */
+  /** Limits on the JSON of a request body or a WebSocket message. */
   json: { values: 20_000, depth: 64 },
   /** Characters of one document. */
   textLength: 100_000,
@@ -25,22 +25,25 @@ export const LIMITS = {
   depth: 25,
   aliases: 60,
   directives: 50,
-  /** Fields beside each other at the top. */
+  /** Fields at the top level. */
   rootFields: 30,
-  /** Fields of one operation after fragments are written out. */
+  /** Fields of one operation after fragment expansion. */
   fields: 5_000,
-  /** Fields, spreads and inline fragments of all operations after fragments are written out. */
+  /** Fields, spreads and inline fragments of all operations after fragment expansion. */
   selections: 10_000,
-  /** Pairs of fields with one name beside each other: each is compared with each other when validating. */
+  /** Pairs of sibling fields with the same response key. Validation compares each such pair. */
   repeatedPairs: 10_000,
-  /** Rows asked for: page sizes multiplied through nested connections (cost.ts). */
+  /** Requested rows: page sizes multiplied through nested connections (cost.ts). */
   nodes: 10_000,
-  /** Fields of all these rows. graphql's own executor is slower, and lets nobody in before it is done (executor.ts). */
+  /**
+   * Fields of all requested rows. `valuesInOneGo` applies to graphql's own executor, which is slower and blocks the
+   * event loop until it is done (executor.ts).
+   */
   values: 400_000,
   valuesInOneGo: 50_000,
-  /** Characters of all texts in an answer. */
+  /** Characters of all strings in a response. */
   answerLength: 32 * 1024 * 1024,
-  /** Tokens and written-out selections of the documents that are remembered: about 50 MB. */
+  /** Total weight of the cached documents (tokens and expanded selections): about 50 MB. */
   rememberedWeight: 200_000,
   /** Operations running at once on one WebSocket. */
   operationsPerSocket: 100,
@@ -53,10 +56,10 @@ export const answerTooLong = (): GraphQLError =>
   limitError(`The answer exceeds the limit of ${LIMITS.answerLength} characters: ask for smaller pages`);
 
 /**
- * Refuses a document by its shape alone. It costs time linear to the document's length and `LIMITS.selections`. A document
- * that passes can be walked by anything that writes fragments out, graphql's own rules among it.
- * @returns how many selections all operations have once fragments are written out
- * @throws GraphQLError naming the limit, or what is wrong with a fragment
+ * Refuses a document by its shape. Takes time linear in the length of the document and in `LIMITS.selections`. A
+ * document that passes is safe for code that expands fragments, such as graphql's validation rules.
+ * @returns the number of selections in all operations after fragment expansion
+ * @throws GraphQLError that names the exceeded limit, or the problem with a fragment
  */
 export const checkShape = (document: DocumentNode): number => {
   const fragments = fragmentsOf(document);
@@ -74,7 +77,7 @@ export const checkShape = (document: DocumentNode): number => {
       throw limitError(`The query exceeds the limit of ${LIMITS.selections} selections with its fragments written out`);
     checkRepeats(operation, fragments);
   }
-  // Nothing has measured these, and the rules would walk them.
+  // Unused fragments were not measured, but the validation rules would walk them.
   for (const [name, fragment] of fragments) {
     if (!measured.has(name)) throw new GraphQLError(`Fragment "${name}" is never used.`, { nodes: fragment });
   }
@@ -85,7 +88,7 @@ const NOUNS = { fields: 'fields', aliases: 'aliases', directives: 'directives', 
 
 type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
-/** @throws GraphQLError when two fragments have one name: then it is unclear which of them was measured */
+/** @throws GraphQLError when two fragments have the same name, because only one of them would be measured */
 const fragmentsOf = (document: DocumentNode): Fragments => {
   const fragments = new Map<string, FragmentDefinitionNode>();
   for (const definition of document.definitions) {
@@ -113,7 +116,7 @@ interface Size {
   depth: number;
 }
 
-/** The size with fragments written out. Each fragment is measured once. */
+/** Returns the size after fragment expansion. Measures each fragment once. */
 const measure = (
   set: SelectionSetNode,
   level: number,
@@ -133,7 +136,7 @@ const measure = (
     return size;
   };
 
-  // Also keeps this recursion itself short.
+  // Also bounds this recursion.
   if (level > LIMITS.depth * 4) throw limitError(`The query exceeds the limit of ${LIMITS.depth} levels of depth`);
   const total: Size = { fields: 0, selections: set.selections.length, aliases: 0, directives: 0, depth: 0 };
   for (const node of set.selections) {
@@ -156,7 +159,7 @@ const measure = (
   return total;
 };
 
-/** Walks the query as execution would merge it, counting fields of one name beside each other. */
+/** Walks the query as execution merges it, and counts sibling fields with the same response key. */
 const checkRepeats = (operation: OperationDefinitionNode, fragments: Fragments): void => {
   let pairs = 0;
   const walk = (sets: readonly SelectionSetNode[], isRoot: boolean): void => {

@@ -12,10 +12,10 @@ export type LiveLimits = Pick<
   | 'streamMemory'
 >;
 
-/** What somebody has open, over WebSockets and event streams alike. */
+/** Current usage of one user, one address or the whole hub, over WebSockets and event streams. */
 interface Account {
   readonly key: string;
-  /** As refusals name it. */
+  /** The name in refusals. */
   readonly name: string;
   readonly limits: {
     readonly streams: number;
@@ -26,29 +26,29 @@ interface Account {
   streams: number;
   subscriptions: number;
   bytes: number;
-  /** How many subscriptions share a document: it takes its memory once. */
+  /** Number of subscriptions per document. A shared document counts its memory once. */
   readonly documents: Map<object, number>;
-  /** Operations that are being begun, and what lets the next ones begin. */
+  /** Number of operations that are starting, and callbacks that start the waiting ones. */
   turns: number;
   readonly waiting: (() => void)[];
 }
 
 export interface NewSubscription {
-  /** Shared by the subscriptions that have the same one. */
+  /** The document, shared by all subscriptions that use it. */
   readonly document: object;
   readonly documentBytes: number;
-  /** What this subscription alone keeps. */
+  /** Bytes that only this subscription holds. */
   readonly ownBytes: number;
 }
 
 const MIB = 1024 * 1024;
-/** Operations begun at once: each asks the database who sent it, and others want to be answered too. */
+/** Operations that may start at once. Each authenticates against the database, and other requests need it too. */
 const TURNS_PER_USER = 8;
 const TURNS_PER_ADDRESS = 16;
 
 /**
- * Counts the streams (WebSockets and event streams) of this process, their subscriptions and the bytes that they hold:
- * for each user, for each address, and the bytes in all. Callers without a credential count by their address alone.
+ * Limits the streams (WebSockets and event streams) of this process, their subscriptions, and the bytes that they hold:
+ * per user, per address, and the bytes in total. Anonymous callers count only against their address.
  */
 export class LiveBounds {
   readonly #limits: LiveLimits;
@@ -58,7 +58,7 @@ export class LiveBounds {
     this.#limits = limits;
   }
 
-  /** A place for one stream from this address, or why there is none. */
+  /** Admits one stream from this address. Returns its seat, or the reason for the refusal. */
   enter(address: string): Seat | string {
     const { streamsPerAddress, subscriptionsPerAddress, streamMemoryPerAddress, streamMemory } = this.#limits;
     const seat = new Seat(this);
@@ -110,7 +110,7 @@ export class LiveBounds {
   }
 }
 
-/** One stream: all that it holds counts for its address, its user and the whole process. */
+/** One admitted stream. Everything it holds counts for its address, its user and the whole process. */
 export class Seat {
   readonly #bounds: LiveBounds;
   readonly #accounts: Account[] = [];
@@ -122,14 +122,17 @@ export class Seat {
     this.#bounds = bounds;
   }
 
-  /** Counts it for its user too, before its first subscription. Says why not, where the user has too many. */
+  /**
+   * Counts the stream for its user too, before its first subscription. Returns the reason when the user is over a
+   * limit, else null.
+   */
   identify(userId: number | null): string | null {
     if (this.#isIdentified || userId === null) return null;
     this.#isIdentified = true;
     return this.join(this.#bounds.accountOfUser(userId));
   }
 
-  /** Takes a place in an account, with the bytes that wait by then. */
+  /** Adds the stream, with the bytes it holds by now, to an account. Returns the reason for a refusal, else null. */
   join(account: Account): string | null {
     const refused =
       account.streams >= account.limits.streams
@@ -145,7 +148,7 @@ export class Seat {
     return null;
   }
 
-  /** Returns what ends the subscription, or why there cannot be one more. */
+  /** Admits a subscription. Returns a function that releases it, or the reason for the refusal. */
   subscribe({ document, documentBytes, ownBytes }: NewSubscription): (() => void) | string {
     const accounts = [...this.#accounts];
     for (const account of accounts) {
@@ -177,14 +180,16 @@ export class Seat {
     };
   }
 
-  /** Counts bytes that wait for this stream. False where there would be too many: then they are not counted. */
+  /**
+   * Counts bytes that are queued for this stream. Returns false, and counts nothing, when a limit would be exceeded.
+   */
   hold(bytes: number): boolean {
     if (this.refusesBytes(bytes) !== null) return false;
     this.#add(bytes);
     return true;
   }
 
-  /** Why so many bytes more cannot be held, or null. */
+  /** Returns the reason why this many more bytes cannot be held, or null. */
   refusesBytes(bytes: number): string | null {
     for (const account of this.#accounts) {
       const refused = tooManyBytes(account, bytes);
@@ -193,7 +198,7 @@ export class Seat {
     return null;
   }
 
-  /** Does the work when it is the turn of this stream's user, or of its address before it is known who the user is. */
+  /** Runs `work` when the stream's user has a free slot. Uses the slots of the address until the user is known. */
   async turn<T>(work: () => Promise<T>): Promise<T> {
     const account = this.#accounts.at(-1);
     if (!account) return work();
@@ -203,7 +208,7 @@ export class Seat {
       return await work();
     } finally {
       const next = account.waiting.shift();
-      // The turn goes on to the next one.
+      // The next waiter takes over the slot.
       if (next) next();
       else account.turns--;
     }
@@ -213,7 +218,7 @@ export class Seat {
     this.#add(-bytes);
   }
 
-  /** The stream is over. Its subscriptions end by themselves. */
+  /** Releases the seat of a closed stream. Its subscriptions are released separately. */
   leave(): void {
     if (this.#hasLeft) return;
     this.#hasLeft = true;
@@ -232,5 +237,5 @@ export class Seat {
 
 const tooManyBytes = ({ bytes, limits, name }: Account, more: number): string | null =>
   bytes + more > limits.bytes
-    ? `The streams of ${name} hold too much: the limit is ${limits.bytes / MIB} MiB of subscriptions and of results that wait to be read`
+    ? `The streams of ${name} hold too much: the limit is ${limits.bytes / MIB} MiB of subscriptions and unread results`
     : null;

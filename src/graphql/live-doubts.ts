@@ -4,23 +4,23 @@ import type { Logger } from '#platform/log.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 
 interface DoubtsOptions<Group, Viewer> {
-  /** Which of the actors (their indexes) could still come in. */
+  /** Returns the indexes of the actors whose credentials are still valid. */
   readonly stillValid: (actors: readonly Actor[]) => Promise<ReadonlySet<number>>;
-  /** Fails with a DomainError for whoever may no longer follow. */
+  /** Rejects with a DomainError when the viewer may no longer follow the group. */
   readonly open: (group: Group, viewer: Viewer) => Promise<unknown>;
-  /** `over`: he may not come back; else it could not be found out, and he may. */
+  /** `over` means that the viewer lost access. Otherwise the check failed, and they may reconnect. */
   readonly expel: (group: Group, viewer: Viewer, over: boolean) => void;
   readonly log: Logger;
 }
 
-/** Answers to "may he still follow?" that are sought at once: the pool has other work. */
+/** Concurrent re-checks. Kept low because the pool has other work. */
 const CONCURRENCY = 4;
-/** Between two rounds: thousands who are never shown the events of a busy topic cost this often and no more. */
+/** Time between two rounds. It bounds the cost of thousands of viewers who never see the events of a busy topic. */
 const ROUND_MS = 500;
 
 /**
- * Those who were not shown an event: one may be hidden from somebody who may follow the rest. Whether they still may is
- * found out beside the queue of events, for all of them together and at most twice a second.
+ * Viewers to re-check because an event was hidden from them. Somebody may lack one event and still follow the rest. The
+ * re-check runs beside the event queue, for all such viewers together, and at most twice a second.
  */
 export class Doubts<Group, Viewer extends { readonly actor: Actor }> {
   readonly #options: DoubtsOptions<Group, Viewer>;
@@ -56,8 +56,8 @@ export class Doubts<Group, Viewer extends { readonly actor: Actor }> {
         if (over) expel(group, viewer, true);
       });
     } catch (error) {
-      // Better to come back with a cursor than to follow what one may not.
-      log.error({ err: error, viewers: doubts.length }, 'it could not be found out who may still follow');
+      // Disconnecting viewers is safer than letting them follow without access. They can resume with a cursor.
+      log.error({ err: error, viewers: doubts.length }, 'the access of subscribers could not be re-checked');
       for (const { group, viewer } of doubts) expel(group, viewer, false);
     }
     this.#timer = setTimeout(() => {

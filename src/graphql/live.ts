@@ -27,19 +27,19 @@ import type { Seat } from './live-bounds.ts';
 import { Doubts } from './live-doubts.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
 
-/** Which of the viewers (their indexes) may see the event now. Asked once per event for all of them. */
+/** Returns the indexes of the viewers who may see the event now. Called once per event for all of them. */
 export type RightsCheck = (viewers: readonly Actor[], event: EventRow) => Promise<ReadonlySet<number>>;
 
-/** Where a subscriber's frames go. */
+/** The destination of a subscriber's frames. */
 export interface LiveSink {
-  /** What it holds is counted here. */
+  /** Counts the bytes that the sink holds. */
   readonly seat: Seat;
   send(frame: Frame): void;
-  /** Settles when more may be sent without piling up. */
+  /** Resolves when the sink can take more without queueing. */
   ready(): Promise<void>;
-  /** No more will come. */
+  /** Ends the stream: no more frames follow. */
   complete(): void;
-  /** It is too slow, or the hub is stopping: it may come back with its cursor. */
+  /** Disconnects a subscriber because it is too slow or the hub is stopping. It may resume with its cursor. */
   drop(): void;
 }
 
@@ -47,11 +47,11 @@ export interface LiveOptions {
   readonly engine: Engine;
   readonly feed: EventFeed;
   readonly mayStillSee: RightsCheck;
-  /** Which of the events (their indexes) the viewer may see now. Asked for a page of history. */
+  /** Returns the indexes of the events that the viewer may see now. Called for a page of history. */
   readonly seenBy: (viewer: Actor, events: readonly EventRow[]) => Promise<ReadonlySet<number>>;
-  /** Which of the viewers (their indexes) could still come in: not with a token that was revoked meanwhile. */
+  /** Returns the indexes of the viewers whose credentials are still valid, for example not a revoked token. */
   readonly stillValid: (viewers: readonly Actor[]) => Promise<ReadonlySet<number>>;
-  /** A fresh context for a viewer, made for each execution. */
+  /** Creates a new context for a viewer, for each execution. */
   readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly log: Logger;
 }
@@ -65,17 +65,20 @@ interface Viewer {
 interface Member {
   readonly viewer: Viewer;
   readonly sink: LiveSink;
-  /** Gives back its place among the subscriptions. */
+  /** Releases the subscription's seat. */
   readonly release: () => void;
-  /** Live events up to this position are not for it: they came before, or by its replay. */
+  /** Live events up to this position are skipped: they predate the subscription, or its replay sends them. */
   readonly from: number;
-  /** Live frames that wait for the replay to end; null once it is live. */
+  /** Live frames that wait for the end of the replay. Null once the member is live. */
   waiting: Frame[] | null;
   waitingLength: number;
   closed: boolean;
 }
 
-/** Subscribers who get the same frames: same document, variables and arguments, and viewer where the payload depends on it. */
+/**
+ * Subscribers who get the same frames: they share document, variables and arguments, and also the viewer if the payload
+ * depends on it.
+ */
 interface Group {
   readonly key: string;
   readonly field: LiveField;
@@ -89,22 +92,22 @@ interface Group {
   leave: () => void;
 }
 
-/** How often those who may no longer come in at all are looked for. */
+/** How often credentials are re-checked. */
 const VALIDITY_MS = 5_000;
-/** What a document takes of memory, by its weight: measured, and rounded up. */
+/** Memory of a document per unit of its weight. Measured and rounded up. */
 const BYTES_PER_WEIGHT = 500;
-/** What any subscription takes. */
+/** Memory of a subscription without its document and variables. */
 const SUBSCRIPTION_BYTES = 4_096;
-/** Characters of frames kept for a subscriber during its replay. */
+/** Characters of frames that are queued for a subscriber during its replay. */
 const MAX_WAITING = 2_000_000;
-/** What was found about a page of history holds for as long: a slow reader may take minutes for it. */
+/** How long a rights check of a history page stays valid. A slow reader may take minutes for one page. */
 const RIGHTS_MS = 250;
-/** Events a group may lag behind before its subscribers are sent away to resume. */
+/** Events a group may lag behind before its subscribers are disconnected. They can resume. */
 const MAX_QUEUED = 10_000;
 
 /**
- * Runs subscriptions: one execution and one frame per event for all subscribers that share them, rights checked for
- * all viewers of an event at once, history before live events without gap or double.
+ * Runs subscriptions. Each event is executed and serialised once for all subscribers who share the result, and rights
+ * are checked for all viewers of an event at once. History is sent before live events, without gaps or duplicates.
  */
 export class LiveHub {
   readonly #options: LiveOptions;
@@ -134,7 +137,9 @@ export class LiveHub {
     return size;
   }
 
-  /** Begins a subscription. Returns what ends it, or why it was refused. `sink` may get frames before this returns. */
+  /**
+   * Starts a subscription. Returns a function that ends it, or the refusal. `sink` may get frames before this returns.
+   */
   async subscribe(
     ctx: Context,
     prepared: Prepared,
@@ -163,11 +168,11 @@ export class LiveHub {
       ownBytes: SUBSCRIPTION_BYTES + JSON.stringify(bound.variableValues.coerced).length,
     });
     if (typeof release === 'string') return new Refused([limitError(release)]);
-    // Nothing below waits: between reading the head and joining the group no event may pass.
+    // No await below: no event may pass between reading the head and joining the group.
     const viewer = this.#viewerOf(ctx.actor);
     const group = this.#groupOf({ prepared, shape, field, filter, args, bound, viewer });
     const head = feed.head();
-    // Another process may have been a moment ahead of this one.
+    // `after` may be ahead of `head`, because another process can be slightly ahead of this one.
     const from = Math.max(head, after ?? 0);
     const member: Member = {
       viewer,
@@ -189,7 +194,7 @@ export class LiveHub {
     return () => this.#close(group, member);
   }
 
-  /** Sends everyone away; they may resume elsewhere. */
+  /** Disconnects all subscribers. They may resume elsewhere. */
   stop(): void {
     clearInterval(this.#rounds);
     this.#doubts.stop();
@@ -209,7 +214,7 @@ export class LiveHub {
       try {
         await this.#deliver(group, event, await allowed);
       } catch (error) {
-        // Better to come back with a cursor than to have missed something.
+        // Disconnecting is safer than losing an event. Subscribers can resume with a cursor.
         this.#options.log.error({ err: error, event_id: event.id }, 'a live event could not be delivered');
         for (const member of [...group.members]) this.#drop(group, member);
       } finally {
@@ -228,7 +233,7 @@ export class LiveHub {
     for (const member of members) if (!allowed.has(member.viewer)) this.#doubts.add(group, member.viewer);
   }
 
-  /** Ends those whose token or session has run out or was revoked, where no event came that would have told. */
+  /** Ends subscriptions of viewers whose token or session expired or was revoked, even if no event triggers a check. */
   async #endInvalid(): Promise<void> {
     const viewers = [...this.#viewers.values()].filter(({ actor }) => actor.userId !== null);
     if (viewers.length === 0) return;
@@ -238,8 +243,8 @@ export class LiveHub {
         for (const group of [...this.#groups.values()]) this.#expel(group, viewer, true);
       }
     } catch (error) {
-      // Each event asks again before it is shown.
-      this.#options.log.warn({ err: error }, 'it could not be found out whose subscriptions are over');
+      // Safe to continue: rights are checked again before each event is sent.
+      this.#options.log.warn({ err: error }, 'the credentials of subscribers could not be re-checked');
     }
   }
 
@@ -252,13 +257,13 @@ export class LiveHub {
     }
   }
 
-  /** The feed passes an event to all groups in one go: their viewers are collected and checked together. */
+  /** Checks the viewers of all groups together: the feed passes an event to all groups in the same tick. */
   #allowed(group: Group, event: EventRow): Promise<ReadonlySet<Viewer>> {
     let batch = this.#batch;
     if (batch?.event !== event) {
       const viewers = new Set<Viewer>();
       const allowed = this.#rightsTail.then(() => this.#check([...viewers], event));
-      // The failure is seen where it is awaited.
+      // The caller of `#allowed` handles the failure.
       this.#rightsTail = allowed.catch(() => undefined);
       batch = { event, viewers, allowed };
       this.#batch = batch;
@@ -374,7 +379,7 @@ export class LiveHub {
     const key = JSON.stringify([shape.id, variables, filter, shape.viewerIndependent ? null : viewer.key]);
     let group = this.#groups.get(key);
     if (!group) {
-      // Without the context of who came first: it would keep that request alive.
+      // Without the context of the first subscriber, which would keep that request alive.
       const bound = { ...rest.bound, contextValue: undefined };
       group = { ...rest, bound, key, members: new Set(), tail: Promise.resolve(), queued: 0, leave: () => undefined };
       this.#groups.set(key, group);
@@ -387,7 +392,8 @@ export class LiveHub {
   #viewerOf(actor: Actor): Viewer {
     const { userId, credential, isAdmin, isExternal, isSystem, address = null } = actor;
     const scopes = actor.scopes && [...actor.scopes].sort();
-    // With the address: networks of groups may admit one of a person's and keep out another.
+    // The address is part of the key, because a group's IP restrictions may admit one address of a user and refuse
+    // another.
     const key = JSON.stringify([userId, credential, isAdmin, isExternal, isSystem, scopes, address]);
     let viewer = this.#viewers.get(key);
     if (!viewer) {
@@ -407,11 +413,11 @@ export class LiveHub {
   }
 }
 
-/** What matters of a document for sharing; worked out once. */
+/** The properties of a document that decide about sharing. Computed once per document. */
 interface Shape {
   readonly id: number;
   readonly root: FieldNode;
-  /** The variable that is used for `after` and for nothing else: who differ in it alone share everything. */
+  /** The variable that is used only for `after`. Subscribers that differ only in it share everything. */
   readonly cursorVariable: string | null;
   readonly viewerIndependent: boolean;
 }
@@ -453,7 +459,7 @@ const shapeOf = ({ schema }: Engine, prepared: Prepared, id: number): Shape => {
   };
 };
 
-/** Validation has seen to it that there is exactly one. */
+/** Validation guarantees exactly one root field. */
 const rootField = (prepared: Prepared, set: SelectionSetNode): FieldNode | undefined => {
   const found: FieldNode[] = [];
   walkFields([set], {

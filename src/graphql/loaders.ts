@@ -1,7 +1,7 @@
 import DataLoader from 'dataloader';
 import type { Context } from '#platform/context.ts';
 
-/** What a loader asks a domain for: all rows with these ids, keyed by id (`xByIds`). */
+/** Fetches all rows with these ids from a domain, keyed by id (`xByIds`). */
 export type RowsByIds<K, V> = (ctx: Context, ids: readonly K[]) => Promise<ReadonlyMap<K, V>>;
 
 const registries = new WeakMap<Context, Map<unknown, Clearable>>();
@@ -12,15 +12,19 @@ interface Clearable {
 
 export interface Loader<K, V> {
   (ctx: Context, id: K): Promise<V | null>;
-  /** The same, at once where it was fetched ahead: a promise for each row of a long list costs more than the row. */
+  /**
+   * Like the call itself, but returns a prefetched row synchronously: in a long list, a promise per row costs more than
+   * the row.
+   */
   find(ctx: Context, id: K): V | null | Promise<V | null>;
-  /** Fetches what rows just read are going to ask for by `find`. */
+  /** Prefetches ids that rows are about to request through `find`. */
   ahead(ctx: Context, ids: Iterable<K>): Promise<void>;
 }
 
 /**
- * Declares a loader: `const userById = loader(usersByIds)`, then in resolvers `userById(ctx, row.author_id)`. What
- * one tick asks for is fetched by one call; answers are kept for the request. Ids without a row give null.
+ * Declares a loader: `const userById = loader(usersByIds)`, then in resolvers `userById(ctx, row.author_id)`. All ids
+ * requested in one tick are fetched by one call, and the results are cached for the request. Ids without a row give
+ * null.
  */
 export const loader = <K, V>(fetch: RowsByIds<K, V>): Loader<K, V> => {
   const requests = new WeakMap<Context, Loaded<K, V>>();
@@ -40,7 +44,7 @@ export const loader = <K, V>(fetch: RowsByIds<K, V>): Loader<K, V> => {
   });
 };
 
-/** What a loader has fetched for one request. */
+/** The results of a loader for one request. */
 class Loaded<K, V> {
   readonly #ctx: Context;
   readonly #fetch: RowsByIds<K, V>;
@@ -79,7 +83,7 @@ class Loaded<K, V> {
   }
 }
 
-/** Forgets what this request's loaders have fetched: after a mutation the rows may differ. */
+/** Clears the request's loader caches, because a mutation may have changed the rows. */
 export const clearLoaders = (ctx: Context): void => {
   for (const each of registries.get(ctx)?.values() ?? []) each.clearAll();
 };

@@ -9,22 +9,23 @@ import {
 } from 'graphql';
 import { walkFields } from './fields.ts';
 
-/** The fields selected below a field, by their names in the schema: `{ id: {}, namespace: { fullName: {} } }`. */
+/** The fields selected below a field, by schema name: `{ id: {}, namespace: { fullName: {} } }`. */
 export interface Selection {
   readonly [field: string]: Selection;
 }
 
 /**
- * What is selected below the current field, through fragments, aliases (two uses of a field are merged), `@skip` and
- * `@include`. With `path` what is selected below that: `selectedFields(info, 'nodes')`. Remembered per document.
+ * Returns the selection below the current field. Resolves fragments, aliases (two uses of a field are merged), `@skip`
+ * and `@include`. With `path`, returns the selection below that field: `selectedFields(info, 'nodes')`. Cached per
+ * document.
  */
 export const selectedFields = (info: GraphQLResolveInfo, ...path: readonly string[]): Selection =>
   path.reduce<Selection>((selection, name) => selection[name] ?? NOTHING, selectionOf(info, info.fieldNodes));
 
-/** Of a connection field: what is selected of its rows, whether by `nodes` or by `edges { node }`. */
+/** Returns the selection of a connection's rows, through `nodes` or `edges { node }`. */
 export const selectedNodes = (info: GraphQLResolveInfo): Selection => nodesOf(selectedFields(info));
 
-/** The same for a connection further down: `nodesOf(selection.projects)`. */
+/** Like `selectedNodes`, for a connection further down: `nodesOf(selection.projects)`. */
 export const nodesOf = (connection: Selection | undefined): Selection => {
   const nodes = connection?.nodes;
   const edgeNodes = connection?.edges?.node;
@@ -40,9 +41,9 @@ interface Entry {
 
 type Entries = WeakMap<FieldNode, Entry[]>;
 
-// Documents are cached by their text, so their nodes live on from request to request and so may the answer.
+// Documents are cached by their text, so their nodes outlive a request and their selections can be cached too.
 const ofDocuments: Entries = new WeakMap();
-// Where `@skip` or `@include` ask variables, the answer holds for one request. Each of its rows asks again.
+// With `@skip` or `@include` on variables, the selection is valid for one request only.
 const ofRequests = new WeakMap<object, Entries>();
 const MAX_ENTRIES = 64;
 

@@ -21,9 +21,9 @@ export interface MutationOptions<Fields extends InputFieldMap, Payload extends O
 }
 
 /**
- * Declares a mutation in the house's form (reference: graphql §4): one argument `input` of type `<Name>Input`, and a
- * `<Name>Payload` with the fields of `payload`, `errors` and `clientMutationId`. Failures of validation come back in
- * `errors` with null for the rest; the others are top-level errors (errors.ts).
+ * Declares a mutation in the standard form (reference: graphql §4): one argument `input` of type `<Name>Input`, and a
+ * `<Name>Payload` with the fields of `payload`, `errors` and `clientMutationId`. Validation failures are returned in
+ * `errors`, with null for the other fields. Other failures are top-level errors (errors.ts).
  *
  *     mutationField('createIssue', {
  *       input: (t) => ({ projectPath: t.id({ required: true }), title: t.string({ required: true }) }),
@@ -35,7 +35,7 @@ export function mutationField<Fields extends InputFieldMap, Payload extends Outp
   name: string,
   options: MutationOptions<Fields, Payload>,
 ): void;
-// The body does not care which fields and results they are: it only carries them over.
+// The implementation only passes fields and results through, so it needs no precise types.
 export function mutationField(name: string, options: MutationOptions<InputFieldMap, Outputs>): void {
   const typeName = name.charAt(0).toUpperCase() + name.slice(1);
   const payloadRef = builder.objectRef<PayloadShape>(`${typeName}Payload`);
@@ -44,7 +44,7 @@ export function mutationField(name: string, options: MutationOptions<InputFieldM
       ...outputFields(t, options.payload),
       errors: t.stringList({
         nullable: { list: false, items: false },
-        description: 'What was wrong with the input; empty on success.',
+        description: 'The problems with the input. Empty on success.',
         resolve: (payload) => payload.errors,
       }),
       clientMutationId: t.exposeString('clientMutationId', { nullable: true }),

@@ -20,12 +20,12 @@ export const readParams = (sent: unknown): GraphqlParams | Refused => {
   return { query, operationName: operationName === '' ? null : operationName, variables: variables ?? {} };
 };
 
-/** As a character, or as one of the two escapes that a string literal has for it. Lone surrogates the language refuses itself. */
+/** NUL as a character or as an escape in a string literal. The parser itself refuses lone surrogates. */
 const NUL_LITERAL = /\0|\\u(?:0000|\{0+\})/;
 
-/** Whether Postgres can store every text in it: none has a NUL or a lone surrogate. */
+/** Returns whether Postgres can store every string in the value: none may contain NUL or a lone surrogate. */
 const isStorable = (value: unknown): boolean => {
-  // No recursion: what a client sends may be nested without end.
+  // Iterative, because clients may nest values arbitrarily deep.
   const left = [value];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     if (typeof next === 'string' && (next.includes('\0') || !next.isWellFormed())) return false;

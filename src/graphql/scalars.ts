@@ -1,9 +1,9 @@
 import { GraphQLError, GraphQLScalarType, Kind, valueFromASTUntyped } from 'graphql';
 import { isoDate, isoTime, storableTime } from '#platform/time.ts';
 
-/** The TypeScript side: what resolvers get (Input) and give (Output). */
+/** The TypeScript types of the scalars: Input is what resolvers receive, Output is what they return. */
 export type PlainScalarTypes = {
-  /** Given as the row has it; got as ISO 8601 text. */
+  /** Resolvers return the value as stored in the row, and receive ISO 8601 text. */
   Time: { Input: string; Output: string };
   Date: { Input: string; Output: string };
   /** Integers beyond 32 bits, written as strings. */

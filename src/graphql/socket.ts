@@ -7,33 +7,33 @@ import type { Arrival } from './arriving.ts';
 import { LIMITS } from './limits.ts';
 import type { Seat } from './live-bounds.ts';
 
-/** What the protocol hands to its hooks. */
+/** The data that the protocol passes to its hooks. */
 export interface SocketExtra {
   readonly socket: WebSocket;
   readonly request: IncomingMessage;
   readonly seat: Seat;
   /** Aborts when the socket closes. */
   readonly signal: AbortSignal;
-  /** As `Seat.turn`; nothing more is read of a socket for which much waits for its turn. */
+  /** Like `Seat.turn`. Also pauses reading from a socket while many of its operations wait. */
   readonly turn: Seat['turn'];
 }
 
-/** Close code for those who have too much open. */
+/** Close code for clients that exceed a limit. */
 export const TOO_MANY = 4429;
 const BEAT_MS = 12_000;
-/** Operations of one socket that may wait to be begun before nothing more is read of it. */
+/** Number of waiting operations at which reading from the socket pauses. */
 const MAX_TURNS = 8;
-/** A message has this long to arrive, and a second more for each so many bytes of it. */
+/** Time limit for an incomplete message: a fixed grace period plus one second per this many bytes. */
 const MESSAGE_GRACE_MS = 30_000;
 const MESSAGE_MINIMUM_RATE = 1_024;
 
-/** Closes the socket. A reason may have 123 bytes, or `close` throws. */
+/** Closes the socket. Omits a reason longer than 123 bytes, because `close` would throw. */
 export const closeSocket = (socket: WebSocket, code: number, reason: string): void =>
   socket.close(code, Buffer.byteLength(reason) > 123 ? '' : reason);
 
 /**
- * Speaks the protocol on one socket until it closes. What waits to be sent is counted on its seat; a socket that
- * holds too much, or is silent, is cut. What fails is logged and costs this socket alone.
+ * Speaks the protocol on one socket until it closes. Counts queued bytes on the socket's seat, and terminates a socket
+ * that holds too much or is silent. Failures are logged and affect only this socket.
  */
 export const serveSocket = (
   socket: WebSocket,
@@ -61,11 +61,11 @@ export const serveSocket = (
     if (!seat.hold(data.length)) return socket.terminate();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     socket.send(data, (error) => (error ? reject(error) : resolve()));
-    // A socket that breaks ends here; there is nobody to be told.
+    // A broken socket is terminated. There is no client left to notify.
     await promise.catch(() => socket.terminate()).finally(() => seat.release(data.length));
   };
 
-  /** There is no room for the message: its operation is refused, or the socket closed where it asks for none. */
+  /** Refuses the operation of a message that exceeds the memory limits. Closes the socket if the message has none. */
   const refuse = async (text: string): Promise<void> => {
     const message = seat.refusesBytes(text.length) ?? 'The streams hold too much';
     const id = operationOf(text);
@@ -84,19 +84,19 @@ export const serveSocket = (
     }
   };
 
-  // After the socket's own listener: the messages in these bytes have been handled.
+  // Runs after the socket's own listener, so the messages in these bytes have been handled.
   const onData = (chunk: Buffer) => {
     if (!unfinished.piece(chunk.length)) socket.terminate();
   };
   request.socket.on('data', onData);
   const beat = setInterval(() => {
-    // Of a socket that waits for its turn nothing is read, answers to pings neither.
+    // Nothing is read from a paused socket, not even its pongs.
     if (socket.isPaused) return;
     if (!isAlive || unfinished.isTooSlow()) return socket.terminate();
     isAlive = false;
     if (socket.readyState === WebSocket.OPEN) socket.ping();
   }, BEAT_MS);
-  // The socket closes by itself; it is the client that broke the protocol.
+  // `ws` closes the socket by itself. The error is the client's.
   socket.on('error', (error) => log.debug({ err: error }, 'a WebSocket broke the protocol'));
   socket.on('ping', (data: Buffer) => unfinished.control(data.length));
   socket.on('pong', (data: Buffer) => {
@@ -115,7 +115,7 @@ export const serveSocket = (
           const text = String(data);
           const refusal = refuseJson(text);
           if (refusal !== null) return closeSocket(socket, CloseCode.BadRequest, refusal);
-          // Kept by the library until its operation is over.
+          // graphql-ws keeps the message until its operation is over.
           if (!seat.hold(text.length)) return refuse(text).catch(fail);
           handle(text)
             .catch(fail)
@@ -135,7 +135,7 @@ export const serveSocket = (
   });
 };
 
-/** The id of the operation that a message asks for. */
+/** Returns the id of the operation that a message starts, or null. */
 const operationOf = (text: string): string | null => {
   try {
     const message = parseMessage(text);
@@ -145,7 +145,10 @@ const operationOf = (text: string): string | null => {
   }
 };
 
-/** Before a message is parsed that holds too much. Its length alone does not tell. */
+/**
+ * Checks a message before it is parsed, because a short text may hold too many values. Returns the reason for a
+ * refusal, or null.
+ */
 const refuseJson = (text: string): string | null => {
   try {
     checkJson(text, LIMITS.json);
@@ -156,12 +159,12 @@ const refuseJson = (text: string): string | null => {
   }
 };
 
-/** A message that is still arriving. Those that come in one piece are not counted. */
+/** A message that is still arriving. Messages that arrive in one chunk are not counted. */
 class Unfinished {
   readonly #arrival: Arrival;
   #bytes = 0;
   #since = 0;
-  /** What the piece under way has brought of other things. */
+  /** Bytes of control frames in the current chunk. */
   #ofOthers = 0;
   #sawEnd = false;
 
@@ -169,18 +172,18 @@ class Unfinished {
     this.#arrival = arrival;
   }
 
-  /** A message has ended. */
+  /** Marks the end of a message. */
   end(): void {
     this.#sawEnd = true;
     this.release();
   }
 
-  /** A control frame came, which may be in the middle of a message. */
+  /** Counts a control frame, which may arrive in the middle of a message. */
   control(length: number): void {
     this.#ofOthers += length + CONTROL_FRAME_BYTES;
   }
 
-  /** Counts a piece once the messages in it have been handled. False where too much is arriving. */
+  /** Counts a chunk after the messages in it have been handled. Returns false when too much is arriving. */
   piece(length: number): boolean {
     const bytes = this.#sawEnd ? 0 : Math.max(0, length - this.#ofOthers);
     this.#sawEnd = false;

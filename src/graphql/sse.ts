@@ -6,24 +6,24 @@ import { asChunk, Frame } from './frame.ts';
 import type { LiveHub, LiveSink } from './live.ts';
 import type { Seat } from './live-bounds.ts';
 
-/** Bytes that may wait for a slow reader before its connection is cut; it may come back with its cursor. */
+/** Bytes that may be queued for a slow reader before its connection is cut. It may resume with its cursor. */
 const MAX_BUFFERED = 1_000_000;
 const HEARTBEAT_MS = 12_000;
-/** How long a reader may be behind without ever catching up. */
+/** How long a reader may lag without ever catching up. */
 const MAX_BEHIND_MS = 60_000;
 
 const COMMENT = Buffer.from(':\n\n');
 const COMMENT_CHUNK = asChunk(COMMENT);
 const COMPLETE = 'event: complete\ndata:\n\n';
 
-/** The open event streams of a process, kept alive by one timer. */
+/** The open event streams of a process. One timer keeps them all alive. */
 export class EventStreams {
   readonly #streams = new Set<EventStream>();
   readonly #timer = setInterval(() => {
     for (const stream of this.#streams) stream.beat();
   }, HEARTBEAT_MS).unref();
 
-  /** Takes over a response whose headers are not sent yet. */
+  /** Opens a stream on a response whose headers are not sent yet. */
   open(
     response: ServerResponse,
     headers: Readonly<Record<string, number | string | string[] | undefined>>,
@@ -33,7 +33,7 @@ export class EventStreams {
     response.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache',
-      // Proxies must not collect events.
+      // Prevents proxies from buffering events.
       'x-accel-buffering': 'no',
     });
     response.flushHeaders();
@@ -51,8 +51,9 @@ export class EventStreams {
 }
 
 /**
- * One subscriber by server-sent events. Frames are the same bytes for all, so they go past ServerResponse to the
- * socket, chunk framing included; where the response is not chunked or has to wait its turn they go through it.
+ * One subscriber over server-sent events. Frames are the same bytes for all subscribers, so they bypass ServerResponse
+ * and are written to the socket with their chunk framing. They go through the response if it is not chunked or has
+ * queued data.
  */
 export class EventStream implements LiveSink {
   readonly seat: Seat;
@@ -77,7 +78,7 @@ export class EventStream implements LiveSink {
     this.#write(frame.chunk, frame.event);
   }
 
-  /** Shows that the hub is there, and drops a reader that has not caught up for a while. */
+  /** Sends a heartbeat, and drops a reader that has lagged for too long. */
   beat(): void {
     this.#write(COMMENT_CHUNK, COMMENT);
     if (this.#held > 0 && performance.now() - this.#heldSince > MAX_BEHIND_MS) this.drop();
@@ -113,7 +114,7 @@ export class EventStream implements LiveSink {
     this.#hold();
   }
 
-  /** Counts what waits to be read. */
+  /** Counts unread bytes on the seat. */
   #hold(): void {
     const { socket, writableLength } = this.#response;
     const waiting = writableLength + (socket?.writableLength ?? 0);
@@ -128,8 +129,8 @@ export class EventStream implements LiveSink {
 }
 
 /**
- * Answers by the GraphQL over SSE protocol, distinct connections mode: `next` events and a last `complete`. Errors of
- * the request come as a result too.
+ * Answers with the GraphQL over SSE protocol in distinct connections mode: `next` events, then `complete`. Request
+ * errors are sent as a result too.
  */
 export const answerByEvents = async (
   { engine, hub }: { readonly engine: Engine; readonly hub: LiveHub },

@@ -11,9 +11,15 @@ export interface SubscriptionOptions<Args extends InputFieldMap, Payload> {
   readonly description?: string;
   readonly type: ObjectRef<Types, Payload>;
   readonly args: (t: ArgBuilder<Types>) => Args;
-  /** Which events are wanted. Throws when the caller may not follow them (and again later, once they may no longer). */
+  /**
+   * Returns the filter for the events to follow. Throws when the caller may not follow them. Called again later to
+   * re-check access.
+   */
   readonly open: (ctx: Context, args: InputShapeFromFields<Args>) => LiveFilter | Promise<LiveFilter>;
-  /** What is sent for an event; null sends nothing. Runs once for all who share it (see live.ts). */
+  /**
+   * Returns the payload for an event, or null to send nothing. Runs once for all subscribers that share it (see
+   * live.ts).
+   */
   readonly resolve: (event: EventRow, args: InputShapeFromFields<Args>, ctx: Context) => Promise<Payload | null>;
 }
 
@@ -28,24 +34,26 @@ const fields = new Map<string, LiveField>();
 export const findLiveField = (name: string): LiveField | null => fields.get(name) ?? null;
 
 /**
- * Declares a subscription fed by the event log. The argument `after` (a cursor from an earlier payload) is added; the
- * payload type carries `cursor: String!`, made by `eventCursor(event)`.
+ * Declares a subscription fed by the event log. The argument `after` (a cursor from an earlier payload) is added. The
+ * payload type has `cursor: String!`, made by `eventCursor(event)`.
  *
  *     subscriptionField('projectExportUpdated', {
  *       type: ProjectExportUpdate,
  *       args: (t) => ({ fullPath: t.id({ required: true }) }),
- *       open: async (ctx, { fullPath }) => ({ kinds: EXPORT_KINDS, project_id: (await getProject(ctx, { path: fullPath })).id }),
- *       resolve: async (event, _args, ctx) => ({ cursor: eventCursor(event), ...(await exportState(ctx, event.project_id)) }),
+ *       open: async (ctx, { fullPath }) =>
+ *         ({ kinds: EXPORT_KINDS, project_id: (await getProject(ctx, { path: fullPath })).id }),
+ *       resolve: async (event, _args, ctx) =>
+ *         ({ cursor: eventCursor(event), ...(await exportState(ctx, event.project_id)) }),
  *     })
  *
- * Types whose fields say the same to whoever may see the event declare `extensions: { viewerIndependent: true }`:
- * where all selected types do, one execution serves every subscriber.
+ * Types declare `extensions: { viewerIndependent: true }` if their fields are the same for everyone who may see the
+ * event. If all selected types do, one execution serves every subscriber.
  */
 export function subscriptionField<Args extends InputFieldMap, Payload>(
   name: string,
   options: SubscriptionOptions<Args, Payload>,
 ): void;
-// The body carries arguments and payload over without looking at them.
+// The implementation only passes arguments and payload through, so it needs no precise types.
 export function subscriptionField(name: string, options: SubscriptionOptions<InputFieldMap, unknown>): void {
   fields.set(name, { open: options.open, resolve: options.resolve });
   builder.subscriptionField(name, (t) =>
@@ -55,19 +63,22 @@ export function subscriptionField(name: string, options: SubscriptionOptions<Inp
       nullable: true,
       args: {
         ...options.args(t.arg),
-        after: t.arg.string({ description: 'The cursor of the last payload received: what came since is sent first.' }),
+        after: t.arg.string({ description: 'The cursor of the last payload received. Later events are sent first.' }),
       },
       subscribe: () => {
         throw new Error('subscriptions are run by live.ts');
       },
-      // The root value is what `options.resolve` gave.
+      // The root value is the result of `options.resolve`.
       resolve: (payload) => payload,
     }),
   );
 }
 
-/** The cursor that stands for having received `event`. */
+/** Returns the cursor of `event`, for clients to resume after it. */
 export const eventCursor = (event: EventRow): string => encodeCursor([event.position]);
 
-/** @throws DomainError `bad_request` when the text is no such cursor */
+/**
+ * Returns the event position in a cursor.
+ * @throws DomainError `bad_request` when the text is not an event cursor
+ */
 export const positionOf = (cursor: string): number => Number(decodeCursor(cursor, ['number'])[0]);

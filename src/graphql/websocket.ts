@@ -25,28 +25,28 @@ export interface WebsocketOptions {
   readonly bounds: LiveBounds;
   readonly arriving: Arriving;
   readonly contextOf: ContextOf;
-  /** Where a request came from, proxies of ours left out. */
+  /** Returns the client's address, without our own proxies. */
   readonly addressOf: (request: IncomingMessage) => string;
   readonly log: Logger;
 }
 
 export const GRAPHQL_PATH = '/api/graphql';
 
-/** Frames that may wait for a slow reader before its socket is cut. */
+/** Frames that may be queued for a slow reader before its socket is cut. */
 const MAX_QUEUED = 1_000;
-/** Characters of the first message's payload, which is kept for as long as the socket is open. */
+/** Characters of the first message's payload, which is kept as long as the socket is open. */
 const MAX_CONNECTION_PARAMS = 16_384;
-/** How long sockets have to close when the hub stops. */
+/** How long sockets may take to close when the hub stops. */
 const CLOSE_MS = 1_000;
-/** By the HTTP status of the refusal; 4403 for the others. */
+/** Close codes by the HTTP status of the refusal. All other statuses use 4403. */
 const CLOSE_CODES: Readonly<Record<number, number>> = { 401: 4401, 500: CloseCode.InternalServerError };
 
-/** Whether a request asks for the GraphQL socket. The server must let no other upgrade through. */
+/** Returns whether a request is an upgrade to the GraphQL socket. The server must refuse all other upgrades. */
 export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =>
   headers.upgrade?.toLowerCase() === 'websocket' && splitTarget(url).path === GRAPHQL_PATH;
 
 /**
- * Speaks graphql-transport-ws on every upgrade that the server lets through: see `asksForSocket`. Returns a function that
+ * Speaks graphql-transport-ws on every upgrade that the server accepts (see `asksForSocket`). Returns a function that
  * closes all sockets.
  */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
@@ -59,7 +59,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   });
 
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    // Node has removed its own listener, and an error that nobody listens for ends the process.
+    // Node has removed its own listener, and an unhandled error event would end the process.
     socket.on('error', () => socket.destroy());
     try {
       if (isForeign(request)) {
@@ -75,7 +75,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   };
   server.on('upgrade', onUpgrade);
 
-  /** What the library catches itself it prints past our log, and tells the client. */
+  /** Handles all errors here: graphql-ws would print them outside our log and send them to the client. */
   const refusalOf = (error: unknown): Rejection => {
     try {
       return rejectionOf(error);
@@ -105,7 +105,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
       }
       return false;
     },
-    // Asked anew for each operation: a token may have been revoked while the socket stood open.
+    // Authenticates each operation again, because a token may have been revoked while the socket was open.
     onSubscribe: async ({ extra, connectionParams, subscriptions }, _id, payload) => {
       const params = readParams(payload);
       if (params instanceof Refused) return params.errors;
@@ -181,7 +181,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
 
 type Begun = ExecutionResult | AsyncIterableIterator<ExecutionResult>;
 
-/** A hub's sink read as an async iterable. */
+/** A sink whose frames are read as an async iterable. */
 class FrameQueue implements LiveSink {
   readonly seat: Seat;
   readonly #frames: Frame[] = [];
@@ -223,7 +223,7 @@ class FrameQueue implements LiveSink {
     for (const frame of this.#frames.splice(0)) this.seat.release(frame.json.length);
   }
 
-  /** Written out rather than a generator: its `return` must end a wait for the next event. */
+  /** Not a generator, because `return` must end a pending wait for the next event. */
   results(end: () => void): AsyncIterableIterator<ExecutionResult> {
     const next = async (): Promise<IteratorResult<ExecutionResult>> => {
       for (;;) {
@@ -260,13 +260,16 @@ class FrameQueue implements LiveSink {
 
 const isContext = (value: unknown): value is Context => typeof value === 'object' && value !== null && 'actor' in value;
 
-/** A page of another origin may open a socket, and the browser would send this origin's cookies along. */
+/**
+ * Refuses sockets from other origins that carry cookies: a foreign page can open one, and browsers send this origin's
+ * cookies.
+ */
 const isForeign = ({ headers }: IncomingMessage): boolean => {
   if (headers.origin === undefined || headers.cookie === undefined) return false;
   return !URL.canParse(headers.origin) || new URL(headers.origin).host !== headers.host;
 };
 
-/** Browsers cannot set headers on a WebSocket: credentials may come with the connection's first message. */
+/** Reads credentials from the connection's first message too, because browsers cannot set headers on a WebSocket. */
 const callerOf = (
   { request, signal }: Pick<SocketExtra, 'request' | 'signal'>,
   connectionParams: Readonly<Record<string, unknown>> | undefined,
@@ -286,7 +289,7 @@ const callerOf = (
   if (typeof token === 'string' && token !== '') headers['private-token'] = token;
   return {
     transport: 'websocket',
-    // What comes by it may change something: a session's cookie alone does not do.
+    // Any operation may be a mutation, so a session cookie needs its CSRF token.
     method: 'POST',
     headers,
     url: request.url ?? '/',

@@ -20,7 +20,7 @@ import { readBody, readParams, readQuery } from './params.ts';
 import { answerByEvents, EventStreams } from './sse.ts';
 import { attachWebsocket, GRAPHQL_PATH, type WebsocketOptions } from './websocket.ts';
 
-/** For callers who have too many streams open. */
+/** The Retry-After of rate limit refusals. */
 const RETRY_AFTER_SECONDS = 30;
 const EXPLORER_PATH = '/-/graphql-explorer';
 
@@ -28,32 +28,32 @@ export interface GraphqlOptions {
   readonly schema: GraphQLSchema;
   /** Authenticates a caller; see caller.ts for what it may throw. */
   readonly contextOf: ContextOf;
-  /** A context for a subscriber, while one event is resolved for it. */
+  /** Creates a context for a subscriber to resolve one event. */
   readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly feed: EventFeed;
-  /** Who of the viewers may see an event. */
+  /** Returns the viewers who may see an event. */
   readonly mayStillSee: RightsCheck;
-  /** Which events of a page of history a viewer may see. */
+  /** Returns the events of a history page that a viewer may see. */
   readonly seenBy: LiveOptions['seenBy'];
-  /** Which subscribers could still come in as they did. */
+  /** Returns the subscribers whose credentials are still valid. */
   readonly stillValid: LiveOptions['stillValid'];
   readonly graphiqlEnabled: () => Promise<boolean>;
-  /** The CSRF token that belongs to the session whose cookie came along, if one did. */
+  /** Returns the CSRF token of the session whose cookie was sent, or null. */
   readonly csrfTokenOf: (headers: IncomingHttpHeaders) => string | null;
   readonly addressOf: WebsocketOptions['addressOf'];
-  /** What streams may take of this process. */
+  /** The limits on streams in this process. */
   readonly limits: LiveLimits;
   readonly log: Logger;
 }
 
 export interface GraphqlMount {
-  /** How many subscriptions are open in this process. */
+  /** Returns the number of subscriptions that are open in this process. */
   subscribers(): number;
 }
 
 /**
- * Mounts GraphQL: JSON by POST goes straight to the engine, event streams and WebSockets to live.ts, and the other
- * forms of GraphQL over HTTP (GET, urlencoded, `application/graphql`) through Yoga, with the same engine below.
+ * Mounts GraphQL. JSON over POST goes directly to the engine. Event streams and WebSockets go to live.ts. Other forms
+ * of GraphQL over HTTP (GET, urlencoded, `application/graphql`) go through Yoga to the same engine.
  */
 export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
   const engine = new Engine(options.schema);
@@ -73,7 +73,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   let yoga: ReturnType<typeof yogaOver> | undefined;
 
   await fastify.register(async (scope) => {
-    // Bodies are read here: they are counted as they arrive, and most are parsed once and not twice.
+    // Bodies are read in the handler, which counts them as they arrive and parses most of them only once.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
 
@@ -122,7 +122,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
             return answer(reply.header('retry-after', RETRY_AFTER_SECONDS), 429, [String(refusal)]);
           }
           reply.hijack();
-          // The client may have gone meanwhile: then nothing would tell the stream that it is over.
+          // If the client is gone already, no event would ever close the stream.
           if (reply.raw.destroyed) {
             seat.leave();
             return reply;
@@ -131,14 +131,14 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           try {
             await answerByEvents({ engine, hub }, ctx, params, stream);
           } catch (error) {
-            // Its status is sent: what is left is to end it.
+            // The status has been sent, so the stream can only be cut.
             log.error({ err: error, request_id: request.id }, 'an event stream failed');
             stream.drop();
           }
           return reply;
         }
         if (isJson) return answerJson(engine, ctx, request, reply, body);
-        // Yoga parses these, and counts nothing.
+        // Yoga parses these bodies without limits on their values.
         if (body !== null && body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
         yoga ??= yogaOver(engine);
         return answerByYoga(await yoga, ctx, request, reply, body);
@@ -180,7 +180,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
 const JSON_TYPE = /^application\/(?:graphql\+)?json\s*(;|$)/i;
 const RESPONSE_TYPE = 'application/graphql-response+json';
 
-/** The path of nearly all requests; it does what Yoga would and no more. */
+/** Answers JSON requests, which nearly all requests are. Behaves as Yoga does. */
 const answerJson = async (
   engine: Engine,
   ctx: Context,
@@ -195,9 +195,9 @@ const answerJson = async (
   if (Array.isArray(params)) {
     const results: string[] = [];
     let length = 0;
-    // In their order: a query after a mutation sees what it did.
+    // Runs in order: a query after a mutation sees its effect.
     for (const each of params) {
-      // Each may take all that one request may: others get their turn between them.
+      // Yields between operations, because each may use the limits of a whole request.
       await setImmediate();
       const result = each instanceof Refused ? each : await engine.execute(ctx, each);
       const text = JSON.stringify(result instanceof Refused ? { errors: result.errors } : result);
@@ -213,7 +213,7 @@ const answerJson = async (
   return reply.code(status).send(JSON.stringify({ errors: result.errors }));
 };
 
-/** The first type of the Accept header that GraphQL has, JSON where all are welcome. */
+/** Returns the first supported type of the Accept header, and JSON for wildcards. Null when no type is supported. */
 const responseType = (accept: string | undefined): string | null => {
   if (accept === undefined || accept === '' || accept === '*/*') return 'application/json';
   for (const part of accept.split(',')) {
@@ -229,8 +229,8 @@ interface YogaContext {
 }
 
 /**
- * Yoga does the forms of the request and the answer; the engine is put in place of its own execution. Loaded when such
- * a request comes: it is a quarter of all modules, and most hubs are asked by JSON alone.
+ * Yoga handles the request and response formats, and the engine replaces its execution. Loaded on first use: Yoga is a
+ * quarter of all modules, and most hubs get only JSON requests.
  */
 const yogaOver = async (engine: Engine) => {
   const { createYoga } = await import('graphql-yoga');
@@ -250,7 +250,7 @@ const yogaOver = async (engine: Engine) => {
     schema: engine.schema,
     graphqlEndpoint: GRAPHQL_PATH,
     plugins: [useEngine],
-    // What the engine does itself, or Fastify before it.
+    // The engine or Fastify already does these.
     parserAndValidationCache: false,
     maxRequestBodySize: false,
     maskedErrors: false,
@@ -262,7 +262,7 @@ const yogaOver = async (engine: Engine) => {
   });
 };
 
-/** Yoga reads the status of an answer from its errors; `spec` leaves it 200 for plain JSON. */
+/** Yoga takes the status of a response from its errors. With `spec` it stays 200 for plain JSON. */
 const withStatus = (error: GraphQLError, status: number | undefined): GraphQLError =>
   new GraphQLError(error.message, {
     nodes: error.nodes,
@@ -309,7 +309,7 @@ const isMutation = (engine: Engine, params: GraphqlParams): boolean => {
   return !(prepared instanceof Refused) && prepared.operation.operation === 'mutation';
 };
 
-/** The body, or why it is not read to its end. */
+/** Returns the body, or the reason why it was not read to the end. */
 const readBytes = async (
   { raw, headers }: FastifyRequest,
   arrival: Arrival,
@@ -327,7 +327,7 @@ const readBytes = async (
     const before = length;
     length += chunk.length;
     if (length > LIMITS.bodyBytes) return giveUp('too large');
-    // Small ones always have room.
+    // Small bodies are never refused.
     const counted = length > SMALL_BODY_BYTES ? length - (before > SMALL_BODY_BYTES ? before : 0) : 0;
     if (counted > 0 && !arrival.add(counted)) return giveUp('too much');
     chunks.push(chunk);
