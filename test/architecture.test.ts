@@ -55,10 +55,10 @@ describe('the import rules', () => {
   });
 });
 
-/** Their routes stand among those of the domains whose things they are about. */
+/** The routes of these folders are defined in the domains they belong to. */
 const MAKERS_OF_ROUTES: ReadonlySet<string> = new Set(['custom-attributes']);
 
-describe('the lists of the app name every domain that has something for them', async () => {
+describe('the lists of the app name every domain that has an entry for them', async () => {
   const domains = await readdir(join(root, 'src/domains'));
   test.each([
     ['rest.ts', 'routes.ts'],

@@ -8,8 +8,8 @@ import { makePerson } from './visitor.ts';
 const app = useApp();
 const browser = useBrowser();
 
-describeInBrowser('an account, in a browser', () => {
-  it('gets a second factor, and its person signs in with a code and with a recovery code', async () => {
+describeInBrowser('account pages in a browser', () => {
+  it('sets up a second factor, then signs in with a code and with a recovery code', async () => {
     const user = await makePerson(app());
     const { page } = await browser.open({ baseURL: app().url });
     const signIn = async () => {
@@ -21,7 +21,7 @@ describeInBrowser('an account, in a browser', () => {
     await signIn();
     await page.getByRole('link', { name: 'Two-factor authentication' }).click();
 
-    // The picture is one that the browser shows, large enough to be scanned.
+    // Check that the browser renders the QR code, at a size that can be scanned.
     const picture = page.getByRole('img', { name: 'QR code' });
     expect(await picture.evaluate((image) => image instanceof HTMLImageElement && image.naturalWidth)).toBeGreaterThan(
       150,
@@ -56,7 +56,7 @@ describeInBrowser('an account, in a browser', () => {
     expect(await page.getByRole('main').textContent()).toContain('9 recovery codes are left.');
   });
 
-  it('gets a new password by mail', async () => {
+  it('resets a password by mail', async () => {
     const user = await makePerson(app());
     const { page } = await browser.open({ baseURL: app().url });
     await page.goto('/users/sign_in');
@@ -81,7 +81,7 @@ describeInBrowser('an account, in a browser', () => {
     await page.getByRole('navigation', { name: 'Account' }).waitFor();
   });
 
-  it('gets another address, confirmed by the link of a mail', async () => {
+  it('changes the address after its owner follows the link in a mail', async () => {
     const user = await makePerson(app());
     const email = `browser-${user.username}@example.org`;
     const { page } = await browser.open({ baseURL: app().url, viewport: { width: 320, height: 640 } });

@@ -20,26 +20,28 @@ if (executablePath === null) {
   console.warn('No Chromium was found (CHROMIUM_PATH, /usr/bin/chromium): the tests in a browser are skipped.');
 }
 
-/** `describe` for tests that need a real browser; where there is none they are skipped. */
+/** `describe` for tests that need a real browser. Skips them if no browser is installed. */
 export const describeInBrowser = describe.skipIf(executablePath === null);
 
 export interface Tab {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** Every request the browser made. Those to other origins than the hub's, and what `also` allows, fail the test. */
+  /**
+   * Every request the browser made. A request to an origin other than the hub's and those in `also` fails the test.
+   */
   readonly requests: readonly string[];
-  /** What a policy forbade, in the words of the console. Whatever is left here at the end fails the test. */
+  /** Console messages about violations of the content security policy. Any left at the end fail the test. */
   readonly forbidden: string[];
 }
 
 interface TabOptions extends BrowserContextOptions {
-  /** The hub: relative paths are its, and no request may go elsewhere. */
+  /** The origin of the hub, which relative paths resolve against. */
   readonly baseURL: string;
-  /** Origins that the test itself serves, such as an application's. */
+  /** Further allowed origins that the test itself serves, such as an application's. */
   readonly also?: readonly string[];
 }
 
-/** A browser for the tests of a file; `open` gives a fresh profile each time. Nothing leaves loopback. */
+/** Provides one browser for the tests of a file. `open` uses a fresh profile each time. No request leaves loopback. */
 export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
   let browser: Browser | undefined;
   const opened: { readonly context: BrowserContext; readonly strangers: string[]; readonly errors: string[] }[] = [];
@@ -75,7 +77,7 @@ export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
       const requests: string[] = [];
       const strangers: string[] = [];
       const errors: string[] = [];
-      // Whatever is not for the hub is never sent.
+      // Abort requests to other origins before they are sent.
       await context.route(
         (url) => !origins.has(url.origin) && url.protocol.startsWith('http'),
         async (route) => {

@@ -18,7 +18,7 @@ const POLICY =
   "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 describe('every page', () => {
-  it('says that it is not to be framed, kept, sniffed or told of', async () => {
+  it('sends headers that forbid framing, caching, sniffing and referrers', async () => {
     const { visitor } = await signedIn(app());
     for (const { path, method } of pages) {
       if (method !== 'GET' || path.includes(':')) continue;
@@ -43,11 +43,11 @@ describe('every page', () => {
     expect(headers.get('content-security-policy')).toBe(POLICY);
   });
 
-  it('asks for a CSRF token before it changes anything', async () => {
+  it('requires a CSRF token for every change', async () => {
     const { visitor } = await signedIn(app());
     const other = await signedIn(app());
     await other.visitor.get('/');
-    // Answers of a SAML provider come from its page, and prove themselves.
+    // The SAML callback is posted from the provider's page, so its signed answer replaces the token.
     const fromElsewhere = pages.filter((page) => page.fromElsewhere).map(({ path }) => path);
     expect(fromElsewhere).toEqual(['/users/auth/saml/callback']);
     for (const { path, method } of pages) {
@@ -65,7 +65,7 @@ describe('every page', () => {
     expect((await visitor.get('/')).status).toBe(200);
   });
 
-  it('leaves nobody signed in who did not ask for it: a visitor of another browser has another token', async () => {
+  it('refuses a CSRF token from another browser, so nobody is signed in unknowingly', async () => {
     const user = await makePerson(app());
     const attacker = new Visitor(app().url);
     await attacker.get('/users/sign_in');
@@ -75,7 +75,7 @@ describe('every page', () => {
     expect((await victim.post('/users/sign_in', forged)).status).toBe(422);
   });
 
-  it('is found by its method alone, takes forms alone, and no large ones', async () => {
+  it('accepts only its own method, only forms, and no large bodies', async () => {
     const visitor = new Visitor(app().url);
     await visitor.get('/users/sign_in');
     const send = (headers: Record<string, string>, body: string) =>
@@ -94,7 +94,7 @@ describe('every page', () => {
     expect([head.status, await head.text()]).toEqual([200, '']);
   });
 
-  it('shows names as they are written', async () => {
+  it('escapes names and other input', async () => {
     const name = `<script>alert('x')</script> & "co" \${1} !`;
     const { visitor } = await signedIn(app(), { name });
     const { html, text } = await visitor.get('/');
@@ -108,12 +108,12 @@ describe('every page', () => {
     expect(wrong.text).not.toContain('alert(1)');
   });
 
-  it('knows people by their session alone, not by a token', async () => {
+  it('authenticates by session only, not by token', async () => {
     const { status } = await app().as(app().root).fetch('GET', '/-/user_settings/password');
     expect(status).toBe(303);
   });
 
-  it('brings its style and picture along, to be kept for good', async () => {
+  it('links a stylesheet and an icon that are served as immutable', async () => {
     const { html } = await new Visitor(app().url).get('/users/sign_in');
     const paths = [...html.matchAll(/href="(\/-\/assets\/[^"]+)"/g)].map((match) => match[1] ?? '');
     expect(paths).toHaveLength(2);
@@ -137,7 +137,7 @@ describe('behind TLS', () => {
     expect(name).toBe('__Host-millrace_session');
     expect(cookie?.attributes).toEqual(['path=/', 'httponly', 'samesite=lax', 'secure']);
     expect((await visitor.get('/')).status).toBe(200);
-    // One without the prefix may have been set by a neighbour: it does not count.
+    // A neighbouring host could have set a cookie without the prefix, so it is ignored.
     const plain = new Visitor(secure().url);
     plain.cookies.set('millrace_session', { value: cookie?.value ?? '', attributes: [] });
     expect((await plain.get('/')).status).toBe(303);

@@ -7,7 +7,7 @@ import { makePerson } from './visitor.ts';
 const app = useApp();
 const browser = useBrowser();
 
-/** Presses Tab until the element that has the focus is called `name`. */
+/** Presses Tab until the element named `name` has the focus. */
 const tabTo = async (page: Page, name: string): Promise<void> => {
   for (let n = 0; n < 30; n++) {
     const focused = await page.evaluate(() => {
@@ -21,16 +21,16 @@ const tabTo = async (page: Page, name: string): Promise<void> => {
   throw new Error(`the keyboard does not reach ${name}`);
 };
 
-describeInBrowser('signing in, in a browser', () => {
+describeInBrowser('the sign-in pages in a browser', () => {
   for (const colorScheme of ['light', 'dark'] as const) {
-    it(`works by keyboard alone, in ${colorScheme} colours`, async () => {
+    it(`works with the keyboard only, in ${colorScheme} colours`, async () => {
       const user = await makePerson(app());
       const { page, requests } = await browser.open({ baseURL: app().url, colorScheme });
       await page.goto('/-/user_settings/active_sessions');
       expect(new URL(page.url()).pathname).toBe('/users/sign_in');
       expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in');
 
-      // The first field has the focus; Enter sends the form.
+      // The first field already has the focus, and Enter submits the form.
       await page.keyboard.type(user.username);
       await page.keyboard.press('Tab');
       await page.keyboard.type('wrong');
@@ -55,14 +55,14 @@ describeInBrowser('signing in, in a browser', () => {
       expect(requests.filter((url) => !url.startsWith(app().url) && !url.startsWith('data:'))).toEqual([]);
     });
 
-    it(`has text that stands out from its ground, in ${colorScheme} colours`, async () => {
+    it(`gives text enough contrast, in ${colorScheme} colours`, async () => {
       const { page } = await browser.open({ baseURL: app().url, colorScheme });
       await page.goto('/users/sign_in');
       await page.getByLabel('User name').fill('nobody');
       await page.getByLabel('Password').fill('wrong');
       await page.getByRole('button', { name: 'Sign in' }).click();
       await page.getByRole('alert').waitFor();
-      // Colours are those of the stylesheet once that is there.
+      // Wait until the stylesheet is applied, because it defines the colours.
       await page.waitForLoadState();
       for (const selector of ['h1', 'label', 'button.primary', '.aside a', '.notice li']) {
         expect([selector, (await contrastOf(page, selector)) >= 4.5]).toEqual([selector, true]);
@@ -70,7 +70,7 @@ describeInBrowser('signing in, in a browser', () => {
     });
   }
 
-  it('fits a narrow screen, and has targets that fingers hit', async () => {
+  it('fits a narrow screen and has large enough touch targets', async () => {
     const user = await makePerson(app());
     const { page } = await browser.open({ baseURL: app().url, viewport: { width: 320, height: 640 } });
     await page.goto('/users/sign_in');
@@ -89,7 +89,7 @@ describeInBrowser('signing in, in a browser', () => {
   });
 });
 
-/** The contrast ratio of an element's text with what lies behind it (WCAG 2). */
+/** Returns the contrast ratio of an element's text to its background (WCAG 2). */
 const contrastOf = (page: Page, selector: string): Promise<number> =>
   page
     .locator(selector)

@@ -4,23 +4,23 @@ import { PASSWORD } from '../support/app.ts';
 export interface ShownPage {
   readonly status: number;
   readonly headers: Headers;
-  /** Where it leads, of a redirect. */
+  /** The `Location` header of a redirect. */
   readonly location: string | null;
   readonly html: string;
-  /** The text of the document: without tags, entities as what they stand for. */
+  /** The text of the document, without tags and with entities decoded. */
   readonly text: string;
 }
 
 interface Cookie {
   readonly value: string;
-  /** The attributes as sent, lower-case. */
+  /** The attributes as sent, in lower case. */
   readonly attributes: readonly string[];
 }
 
-/** Several values are several fields of one name. */
+/** An array sends several fields of the same name. */
 type Fields = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** A person before a browser without scripts: keeps cookies, and sends forms with the hidden fields of the page shown. */
+/** A browser without scripts: keeps cookies and submits forms with the hidden fields of the current page. */
 export class Visitor {
   readonly cookies = new Map<string, Cookie>();
   readonly #url: string;
@@ -32,7 +32,7 @@ export class Visitor {
     this.#headers = headers;
   }
 
-  /** The page shown last. */
+  /** The page that was shown last. */
   get page(): ShownPage {
     if (!this.#page) throw new Error('no page has been shown yet');
     return this.#page;
@@ -46,12 +46,14 @@ export class Visitor {
     return [...this.cookies].map(([name, { value }]) => `${name}=${value}`).join('; ');
   }
 
-  /** Shows a page; redirects are followed only on request. */
+  /** Requests a page. Does not follow redirects; see `follow`. */
   async get(path: string): Promise<ShownPage> {
     return this.request('GET', path);
   }
 
-  /** Sends fields with the CSRF token of the page shown (or one that is given), as a form with this action would. */
+  /**
+   * Posts fields with the CSRF token of the current page, unless `fields` has one, as a form with this action would.
+   */
   post(path: string, fields: Fields = {}): Promise<ShownPage> {
     const body = new URLSearchParams();
     const token = 'authenticity_token' in fields ? undefined : this.csrfToken;
@@ -62,7 +64,7 @@ export class Visitor {
     return this.request('POST', path, body);
   }
 
-  /** Fills in the form of the page shown whose action is `action`: its hidden fields go along. */
+  /** Submits the form of the current page with this `action`, including its hidden fields. */
   submit(action: string, fields: Fields = {}): Promise<ShownPage> {
     const form = new RegExp(`<form[^>]*action="${quoted(action)}"[^>]*>(.*?)</form>`, 's').exec(this.page.html)?.[1];
     if (form === undefined) throw new Error(`the page shows no form ${action}: ${this.page.text}`);
@@ -103,7 +105,7 @@ export class Visitor {
     return this.#page;
   }
 
-  /** Signs in on the page for it, and says what was answered. */
+  /** Signs in through the sign-in page and returns the answer. */
   async signIn(login: string, password: string = PASSWORD): Promise<ShownPage> {
     await this.get('/users/sign_in');
     return this.submit('/users/sign_in', { login, password });
@@ -119,10 +121,10 @@ export class Visitor {
   }
 }
 
-/** The digest of the tests' password, which users that sign in have: hashing it anew for each would cost much. */
+/** The digest of `PASSWORD`, shared by all users of these tests because hashing is expensive. */
 let digest: Promise<string> | null = null;
 
-/** A new user who can sign in by `PASSWORD`. */
+/** Creates a user who can sign in with `PASSWORD`. */
 export const makePerson: (
   app: TestApp,
   attributes?: Parameters<TestApp['make']['user']>[0],
@@ -131,7 +133,7 @@ export const makePerson: (
   return app.make.user({ password_hash: await digest, ...attributes });
 };
 
-/** A visitor who has signed in as a new user. */
+/** Creates a user and returns a visitor who has signed in as that user. */
 export const signedIn = async (
   app: TestApp,
   attributes?: Parameters<TestApp['make']['user']>[0],

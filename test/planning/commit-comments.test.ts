@@ -16,7 +16,7 @@ const eventsOf = async (projectId: number) => {
 };
 
 describe('comments on commits', () => {
-  it('are written on the whole or on a line, and listed oldest first', async () => {
+  it('accepts comments on the whole commit or on a line, and lists the oldest first', async () => {
     const { owner, project, tree, path, commit } = await filledProject(app(), folder(), { 'a b.txt': 'one\n' });
     const sha = await commit({ 'a b.txt': 'one\ntwo\n' }, 'Second');
     const client = app().as(owner);
@@ -41,7 +41,7 @@ describe('comments on commits', () => {
     expect(listed.body).toEqual([whole.body, line.body, old.body]);
     const page = await client.get(`${comments}?per_page=1&page=2`);
     expect([page.body, page.headers.get('x-total')]).toEqual([[line.body], '3']);
-    // Another commit has none of them.
+    // The parent commit has none of these comments.
     const parent = await runGit(tree, 'rev-parse', 'HEAD~1');
     expect((await client.get(path(`/commits/${parent}/comments`))).body).toEqual([]);
 
@@ -72,7 +72,7 @@ describe('comments on commits', () => {
     });
   });
 
-  it('need a commit, a text and a file that is there', async () => {
+  it('requires a commit, a text and a file that exist', async () => {
     const { owner, project, path } = await filledProject(app(), folder(), { 'new.txt': '1\n' });
     const client = app().as(owner);
     const comments = path('/commits/main/comments');
@@ -91,7 +91,7 @@ describe('comments on commits', () => {
       { note: 'x', path: 'new.txt', line: 1, line_type: 'both' },
       { note: 'x', path: 'absent', line: 1 },
       { note: 'x', path: '../new.txt', line: 1 },
-      // The commit brought it: its parent did not have it.
+      // This commit added the file, so it has no old side.
       { note: 'x', path: 'new.txt', line: 1, line_type: 'old' },
     ]) {
       expect([wrong, (await client.post(comments, wrong)).status]).toEqual([wrong, 400]);
@@ -100,7 +100,7 @@ describe('comments on commits', () => {
     expect(await eventsOf(project.id)).toEqual([]);
   });
 
-  it('are for those who may read the code and comment', async () => {
+  it('lets users comment only if they may read the code and create notes', async () => {
     const { owner, project, path } = await filledProject(app(), folder());
     const [guest, reporter, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     await app().make.projectMember(project, guest, 10);
@@ -112,7 +112,7 @@ describe('comments on commits', () => {
     ];
     expect(await statuses(app().anonymous)).toEqual([404, 401]);
     expect(await statuses(app().as(stranger))).toEqual([404, 404]);
-    // Guests of a private project read no code.
+    // Guests of a private project cannot read the code.
     expect(await statuses(app().as(guest))).toEqual([403, 403]);
     expect(await statuses(app().as(reporter))).toEqual([200, 201]);
     expect((await eventsOf(project.id)).map((event) => event.min_access_level)).toEqual([20]);

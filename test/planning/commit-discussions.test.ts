@@ -22,7 +22,7 @@ const kindsOf = async (projectId: number) => {
 };
 
 describe('discussions on commits', () => {
-  it('are begun, answered, changed and deleted', async () => {
+  it('starts, answers, changes and deletes discussions', async () => {
     const { client, discussions, owner, project, sha } = await setUp();
     const begun = await client.post(discussions, { body: 'Why?' });
     expect([begun.status, begun.body]).toEqual([
@@ -73,7 +73,7 @@ describe('discussions on commits', () => {
     ]);
   });
 
-  it('are what comments are: the oldest first, and one on its own until it is answered', async () => {
+  it('lists comments as discussions, oldest first, and as individual notes until someone answers', async () => {
     const { client, discussions, path, sha } = await setUp();
     const comments = path(`/commits/${sha}/comments`);
     await client.post(comments, { note: 'Alone' });
@@ -96,7 +96,7 @@ describe('discussions on commits', () => {
     await client.post(`${discussions}/${all[1].id}/notes`, { body: 'There, too' });
     const answered = (await client.get(discussions)).body;
     expect(answered[0]).toMatchObject({ individual_note: false, notes: [{ body: 'Alone' }, { body: 'No more' }] });
-    // An answer stands where the discussion does.
+    // An answer has the same position as its discussion.
     expect(answered[1].notes[1]).toMatchObject({ type: 'DiffNote', position: answered[1].notes[0].position });
     expect((await client.get(comments)).body).toMatchObject([
       { note: 'Alone', line: null },
@@ -107,7 +107,7 @@ describe('discussions on commits', () => {
     ]);
   });
 
-  it('need a commit, a text and a position that is of this commit', async () => {
+  it('requires a commit, a text and a position in that commit', async () => {
     const { client, discussions, path, project, sha } = await setUp();
     const parent = (await client.get(path(`/commits/${sha}`))).body.parent_ids[0];
     const text = { position_type: 'text', base_sha: parent, start_sha: parent, head_sha: sha };
@@ -127,7 +127,7 @@ describe('discussions on commits', () => {
       { body: 'x', position: { ...whole, start_sha: sha } },
       { body: 'x', position: { ...text, new_path: '../a', new_line: 1 } },
       { body: 'x', position: { ...text, new_path: 'absent', new_line: 1 } },
-      // The commit brought it: its parent did not have it.
+      // This commit added the file, so it has no old side.
       { body: 'x', position: { ...text, old_path: 'b', old_line: 1 } },
     ];
     for (const body of wrong) expect([body, (await client.post(discussions, body)).status]).toEqual([body, 400]);
@@ -142,7 +142,7 @@ describe('discussions on commits', () => {
     expect(await kindsOf(project.id)).toEqual(['note.created']);
   });
 
-  it('are of one commit: not found below another, nor a comment in another discussion', async () => {
+  it('finds a discussion only under its own commit, and a comment only in its own discussion', async () => {
     const { client, discussions, path, sha } = await setUp();
     const { id, notes } = (await client.post(discussions, { body: 'Here' })).body;
     const { id: other } = (await client.post(discussions, { body: 'There' })).body;
@@ -160,7 +160,7 @@ describe('discussions on commits', () => {
     expect((await client.get(`${discussions}/${id}`)).body).toMatchObject({ notes: [{ body: 'Here' }] });
   });
 
-  it('are for those who may read the code and comment, and are changed by their authors', async () => {
+  it('requires the right to read the code and to comment, and lets authors edit their own notes', async () => {
     const { client, discussions, owner, project } = await setUp();
     const [guest, reporter, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     await app().make.projectMember(project, guest, 10);
@@ -178,7 +178,7 @@ describe('discussions on commits', () => {
     const all = (status: number) => Array.from({ length: 4 }, () => status);
     expect(await statuses(app().anonymous)).toEqual([...all(404), ...all(401)]);
     expect(await statuses(app().as(stranger))).toEqual([...all(404), ...all(404)]);
-    // Guests of a private project read no code.
+    // Guests of a private project cannot read the code.
     expect(await statuses(app().as(guest))).toEqual([...all(403), ...all(403)]);
     expect(await statuses(app().as(reporter))).toEqual([...all(200), 201, 201, 403, 403]);
     expect(await statuses(app().as(reporter, ['read_api']))).toEqual([...all(200), ...all(403)]);
@@ -186,7 +186,7 @@ describe('discussions on commits', () => {
     expect(await statuses(app().anonymous)).toEqual([...all(200), ...all(401)]);
     expect(await statuses(app().as(stranger))).toEqual([...all(200), 201, 201, 403, 403]);
     expect((await client.get(note)).body.body).toBe('Mine');
-    // Maintainers delete what others wrote, and leave their words as they are.
+    // Maintainers may delete the notes of others but not edit them.
     const { id: theirs, notes: others } = (await app().as(reporter).post(discussions, { body: 'Theirs' })).body;
     const url = `${discussions}/${theirs}/notes/${others[0].id}`;
     expect((await client.put(url, { body: 'x' })).status).toBe(403);
@@ -195,7 +195,7 @@ describe('discussions on commits', () => {
     expect(await statuses(client)).toEqual([...all(200), ...all(403)]);
   });
 
-  it('are backdated by owners alone', async () => {
+  it('lets only owners set a creation date', async () => {
     const { client, discussions, project } = await setUp();
     const developer = await app().make.user();
     await app().make.projectMember(project, developer, 30);
@@ -206,7 +206,7 @@ describe('discussions on commits', () => {
     expect(now.body.created_at > created_at).toBe(true);
   });
 
-  it('are walked by a client that others wrote', async () => {
+  it('serves a third-party client', async () => {
     const { owner, project, sha, tree } = await setUp();
     const parent = await runGit(tree, 'rev-parse', 'HEAD~1');
     const api = new Gitlab({ host: app().url, token: await app().tokenOf(owner) });

@@ -7,7 +7,7 @@ import { makeScene } from './scene.ts';
 
 const app = useApp();
 
-/** All events of the project, in order. */
+/** Returns all events of the project, in order. */
 const eventsOf = async (projectId: number) => {
   await app().settle();
   return readEvents(
@@ -17,7 +17,7 @@ const eventsOf = async (projectId: number) => {
   );
 };
 
-/** The trigger and body that hooks get of the newest event of the kind. */
+/** Returns the newest event of this kind, with the trigger and body that hooks get. */
 const hookOf = async (projectId: number, kind: string) => {
   const event = (await eventsOf(projectId)).findLast((each) => each.kind === kind);
   const definition = eventDefinitions.find((each) => each.kind === kind);
@@ -26,8 +26,8 @@ const hookOf = async (projectId: number, kind: string) => {
   return { event, trigger, body: trigger === null ? null : await definition.body(app().context(), event) };
 };
 
-describe('events of planning', () => {
-  it('show attached images by their whole address to hooks, and take no time over hostile text', async () => {
+describe('planning events', () => {
+  it('sends full URLs of attached images to hooks, and handles hostile text quickly', async () => {
     const { path, project, owner } = await makeScene(app());
     const attached = '/uploads/18d32f2b14a950f6acd0040e06ad8a38223a601c/a.png';
     const text = `![a](${attached}) ![b](https://example.com/b.png) [c](${attached}) \n`;
@@ -45,7 +45,7 @@ describe('events of planning', () => {
     });
   });
 
-  it('tell times as records do, also of what changed', async () => {
+  it('formats times as records do, in changes too', async () => {
     const { path, project, people, owner } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'timed', labels: 'bug', assignee_ids: [people.guest.id] });
     await owner.put(`${path}/issues/1`, { title: 'later', state_event: 'close' });
@@ -70,7 +70,7 @@ describe('events of planning', () => {
     });
   });
 
-  it('tell of issues with what changed, in the bodies that receivers know', async () => {
+  it('reports issues and their changes in the documented hook bodies', async () => {
     const { path, project, people, owner } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'one', labels: 'bug', assignee_ids: [people.guest.id] });
     const opened = await hookOf(project.id, 'issue.opened');
@@ -132,7 +132,7 @@ describe('events of planning', () => {
     expect(first && (await definition?.body(app().context(), first))).toBeNull();
   });
 
-  it('of what is confidential are for those who may see it', async () => {
+  it('shows confidential issues and notes only to users who may read them', async () => {
     const { path, project, people, owner, reporter } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'secret', confidential: true, assignee_ids: [people.guest.id] });
     const opened = await hookOf(project.id, 'issue.opened');
@@ -164,7 +164,7 @@ describe('events of planning', () => {
     });
   });
 
-  it('tell of milestones and labels', async () => {
+  it('reports milestones and labels', async () => {
     const { path, project, owner } = await makeScene(app());
     const { body } = await owner.post(`${path}/milestones`, { title: 'm', due_date: '2030-01-01' });
     const created = await hookOf(project.id, 'milestone.created');
@@ -197,7 +197,7 @@ describe('events of planning', () => {
     });
   });
 
-  it('of comments on merge requests carry the merge request', async () => {
+  it('includes the merge request with a comment on it', async () => {
     const { path, project, owner } = await makeScene(app());
     const { db } = app().hub.services;
     await db
@@ -206,7 +206,7 @@ describe('events of planning', () => {
       .execute();
     await owner.post(`${path}/merge_requests/1/notes`, { body: 'x' });
     const { body, event } = await hookOf(project.id, 'note.created');
-    // The project is private: merge requests are for Reporters there.
+    // In a private project, merge requests are visible to Reporters and above.
     expect(event.min_access_level).toBe(20);
     expect(body).toMatchObject({
       object_attributes: { noteable_type: 'MergeRequest' },

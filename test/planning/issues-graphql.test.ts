@@ -10,7 +10,7 @@ const FIELDS = `id iid title description state confidential type webUrl webPath 
   taskCompletionStatus { count completedCount } userPermissions { updateIssue adminIssue destroyIssue } closedAt`;
 
 describe('issues over GraphQL', () => {
-  it('are opened, changed, read and deleted by the same rules', async () => {
+  it('creates, changes, reads and deletes issues under the same rules', async () => {
     const { project, people, path, owner, guest, stranger } = await makeScene(app());
     const projectPath = project.path_with_namespace;
     const create = `mutation ($input: CreateIssueInput!) { createIssue(input: $input) { errors issue { ${FIELDS} } } }`;
@@ -84,7 +84,7 @@ describe('issues over GraphQL', () => {
     expect((await owner.get(`${path}/issues`)).body).toEqual([]);
   });
 
-  it('cost as many statements for many projects and issues as for one', async () => {
+  it('runs as many statements for many projects and issues as for one', async () => {
     const { owner, group, path } = await makeScene(app());
     const query = `{ group(fullPath: "${group.full_path}") { projects(first: 10) { nodes { fullPath label(title: "l0") { color }
       issue(iid: "1") { title } labels(first: 5) { nodes { title } } milestones(first: 5) { nodes { title } } issueStatusCounts { opened }

@@ -8,7 +8,7 @@ const titles = (answer: { readonly body: readonly { readonly title: string }[] }
   answer.body.map((each) => each.title);
 
 describe('issues', () => {
-  it('are opened with all they have, and read', async () => {
+  it('creates an issue with every attribute and reads it back', async () => {
     const { path, project, people, owner } = await makeScene(app());
     const milestone = await owner.post(`${path}/milestones`, { title: 'm' });
     const made = await owner.post(`${path}/issues`, {
@@ -62,14 +62,14 @@ describe('issues', () => {
       imported_from: 'none',
     });
     expect(await owner.get(`${path}/issues/7`)).toMatchObject({ status: 200, body: made.body });
-    // The numbers go on behind it, and none is given twice.
+    // Numbering continues after the given number, and no number is used twice.
     expect((await owner.post(`${path}/issues`, { title: 'next' })).body.iid).toBe(8);
     expect((await owner.post(`${path}/issues`, { title: 'again', iid: 7 })).status).toBe(409);
     expect((await owner.get(`${path}/labels`)).body.map((each: { name: string }) => each.name)).toEqual(['bug', 'ui']);
     expect((await owner.get(path)).body.open_issues_count).toBe(2);
   });
 
-  it('are changed, closed, reopened and deleted', async () => {
+  it('changes, closes, reopens and deletes an issue', async () => {
     const { path, people, owner } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'a', labels: 'x,y', assignee_id: people.guest.id });
     const one = `${path}/issues/1`;
@@ -104,7 +104,7 @@ describe('issues', () => {
     expect((await owner.get(path)).body.open_issues_count).toBe(0);
   });
 
-  it('tell every problem of their input, and change nothing then', async () => {
+  it('reports every problem of the input and changes nothing', async () => {
     const { path, people, owner } = await makeScene(app());
     const foreign = await makeScene(app());
     const { body: milestone } = await foreign.owner.post(`${foreign.path}/milestones`, { title: 'secret' });
@@ -112,7 +112,7 @@ describe('issues', () => {
       status: 400,
       body: { error: 'title is missing' },
     });
-    // A milestone of strangers is as one that is not there, and so are people.
+    // A milestone or user that the caller cannot see is treated like one that does not exist.
     for (const milestone_id of [milestone.id, 999_999_999]) {
       expect(await owner.post(`${path}/issues`, { title: 'x', milestone_id, labels: 'made' })).toMatchObject({
         status: 400,
@@ -133,7 +133,7 @@ describe('issues', () => {
     expect((await owner.post(`${path}/issues`, { title: 'first' })).body.iid).toBe(1);
   });
 
-  it('are listed by every filter, in every order', async () => {
+  it('lists issues by every filter and in every order', async () => {
     const { path, people, owner, guest, group } = await makeScene(app());
     const { body: milestone } = await owner.post(`/groups/${group.id}/milestones`, { title: 'G' });
     await owner.post(`${path}/issues`, { title: 'alpha', labels: 'bug,ui', due_date: '2030-01-02' });
@@ -186,7 +186,7 @@ describe('issues', () => {
     expect(titles(await guest.get('/issues?scope=assigned_to_me'))).toEqual(['beta']);
     expect((await app().anonymous.get('/issues')).status).toBe(401);
 
-    // Keyset pages follow each other to the end.
+    // Keyset pages cover the list to its end.
     const seen: string[] = [];
     let next: string | undefined = `${path}/issues?pagination=keyset&order_by=title&sort=asc&per_page=2`;
     while (next) {
@@ -197,13 +197,13 @@ describe('issues', () => {
     expect(seen).toEqual(['alpha', 'beta', 'gamma']);
   });
 
-  it('are open to each as far as the role goes', async () => {
+  it('allows each role only what it may do', async () => {
     const { path, owner, planner, guest, stranger } = await makeScene(app());
     expect((await app().anonymous.get(`${path}/issues`)).status).toBe(404);
     expect((await app().anonymous.post(`${path}/issues`, { title: 'x' })).status).toBe(401);
     expect((await stranger.get(`${path}/issues`)).status).toBe(404);
     expect((await stranger.post(`${path}/issues`, { title: 'x' })).status).toBe(404);
-    // A guest opens and edits his own; what planning decides is passed over.
+    // Guests create and edit their own issues, but planning attributes in a guest's request are ignored.
     const made = await guest.post(`${path}/issues`, { title: 'mine', labels: 'bug', weight: 2, iid: 90 });
     expect(made.body).toMatchObject({ iid: 1, labels: [], weight: null });
     await owner.post(`${path}/issues`, { title: 'not his' });
@@ -228,7 +228,7 @@ describe('issues', () => {
     expect(titles(await owner.get(`${path}/issues`))).toEqual(['not his', 'still mine']);
   });
 
-  it('that are confidential show to those they concern and to Planners alone', async () => {
+  it('shows confidential issues only to their authors, their assignees and Planners', async () => {
     const { path, project, people, group, owner, planner, guest, stranger } = await makeScene(app(), {
       visibility: 'public',
     });
@@ -249,7 +249,7 @@ describe('issues', () => {
       expect(data.project.issue === null).toBe(!titles(list).includes('secret'));
       expect(titles(await client.get(`/groups/${group.id}/issues?sort=asc`))).toEqual(titles(list));
       expect((await client.get(everywhere)).body.length).toBe(list.body.length - 1);
-      // What everybody may see counts what everybody may see.
+      // The count that everyone sees covers only the issues that everyone sees.
       expect(data.project.openIssuesCount).toBe(1);
       return titles(list);
     };

@@ -3,7 +3,7 @@ import { useApp } from '../support/app.ts';
 
 const app = useApp();
 
-/** A private project in a group, with someone of each standing. */
+/** Creates a private project in a group, with one user per role. */
 const scene = async () => {
   const { make, as } = app();
   const owner = await make.user();
@@ -16,7 +16,7 @@ const scene = async () => {
 };
 
 describe('labels of a project', () => {
-  it('are created, read by id and name, changed, listed and deleted', async () => {
+  it('creates, reads by id and name, changes, lists and deletes labels', async () => {
     const { project, client } = await scene();
     const path = `/projects/${project.id}/labels`;
     const created = await client.post(path, { name: 'bug, no', color: '#d9534f' });
@@ -61,7 +61,7 @@ describe('labels of a project', () => {
     });
   });
 
-  it('have titles that are unique up to the top group, and colours that exist', async () => {
+  it('requires a title that is unique up to the top-level group, and a valid colour', async () => {
     const { project, group, client } = await scene();
     expect((await client.post(`/groups/${group.id}/labels`, { name: 'shared', color: 'blue' })).status).toBe(201);
     expect(await client.post(`/projects/${project.id}/labels`, { name: 'shared', color: 'blue' })).toMatchObject({
@@ -77,7 +77,7 @@ describe('labels of a project', () => {
       status: 400,
       body: { message: { color: ['must be a valid color code'] } },
     });
-    // Of the group: seen in the project, changed only in the group.
+    // A group label appears in the project but can only be changed in the group.
     const seen = await client.get(`/projects/${project.id}/labels`);
     expect(
       seen.body.map((each: { name: string; is_project_label: boolean }) => [each.name, each.is_project_label]),
@@ -90,7 +90,7 @@ describe('labels of a project', () => {
     expect((await client.delete(`/groups/${group.id}/labels/shared`)).status).toBe(204);
   });
 
-  it('are for members to read and for Planners to change', async () => {
+  it('lets members read labels and Planners change them', async () => {
     const { project, client, guest, planner, stranger } = await scene();
     const path = `/projects/${project.id}/labels`;
     const label = { name: 'a', color: 'red' };
@@ -113,7 +113,7 @@ describe('labels of a project', () => {
 });
 
 describe('labels over GraphQL', () => {
-  it('go through the same rules', async () => {
+  it('follows the same rules', async () => {
     const { project, group, client, guest, stranger } = await scene();
     const create = `mutation ($input: LabelCreateInput!) { labelCreate(input: $input) { errors label { id title color textColor } } }`;
     const projectPath = project.path_with_namespace;

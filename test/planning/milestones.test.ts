@@ -14,7 +14,7 @@ const scene = async () => {
 };
 
 describe('milestones', () => {
-  it('are created, read, changed, closed, listed and deleted', async () => {
+  it('creates, reads, changes, closes, lists and deletes milestones', async () => {
     const { project, client } = await scene();
     const path = `/projects/${project.id}/milestones`;
     const made = await client.post(path, { title: '1.0', due_date: '2020-01-31', start_date: '2020-01-01' });
@@ -57,7 +57,7 @@ describe('milestones', () => {
     expect(await client.get(one)).toMatchObject({ status: 404, body: { message: '404 Milestone Not Found' } });
   });
 
-  it('of groups are inherited, and are addressed in their group alone', async () => {
+  it('inherits group milestones, which are addressed only in their group', async () => {
     const { project, group, client } = await scene();
     const made = await client.post(`/groups/${group.id}/milestones`, { title: 'all' });
     expect(made.body).toMatchObject({
@@ -72,7 +72,7 @@ describe('milestones', () => {
     expect((await client.get(`/groups/${group.id}/milestones/${made.body.id}`)).status).toBe(200);
   });
 
-  it('are read by members and changed by Planners', async () => {
+  it('lets members read milestones and Planners change them', async () => {
     const { project, client, guest, stranger } = await scene();
     const path = `/projects/${project.id}/milestones`;
     const { body } = await client.post(path, { title: 'm' });
@@ -90,7 +90,7 @@ describe('milestones', () => {
     expect((await client.get(path)).body).toEqual([body]);
   });
 
-  it('go through the same rules over GraphQL', async () => {
+  it('follows the same rules over GraphQL', async () => {
     const { project, group, client, guest, stranger } = await scene();
     const create = `mutation ($input: MilestoneCreateInput!) { milestoneCreate(input: $input) { errors milestone { id iid title state dueDate } } }`;
     const projectPath = project.path_with_namespace;

@@ -7,7 +7,7 @@ const app = useApp();
 const bodies = (answer: { readonly body: readonly { readonly body: string }[] }) =>
   answer.body.map((each) => each.body);
 
-/** Merge requests come by import as yet. */
+/** Inserts a merge request directly into the database. */
 const mergeRequest = async (projectId: number, iid = 1) =>
   app()
     .hub.services.db.insertInto('merge_requests')
@@ -16,7 +16,7 @@ const mergeRequest = async (projectId: number, iid = 1) =>
     .executeTakeFirstOrThrow();
 
 describe('notes', () => {
-  it('are written, read, listed, changed and deleted', async () => {
+  it('creates, reads, lists, changes and deletes notes', async () => {
     const { path, people, owner } = await makeScene(app());
     const { body: issue } = await owner.post(`${path}/issues`, { title: 'i' });
     const notes = `${path}/issues/1/notes`;
@@ -53,7 +53,7 @@ describe('notes', () => {
     expect(Date.parse(after.body.updated_at)).toBeGreaterThan(Date.parse(issue.updated_at));
     expect((await owner.delete(one)).status).toBe(204);
     expect(await owner.get(one)).toMatchObject({ status: 404, body: { message: '404 Note Not Found' } });
-    // A comment is found where it stands, and nowhere else.
+    // A comment is found only on its own issue.
     await owner.post(`${path}/issues`, { title: 'other' });
     const [left] = (await owner.get(notes)).body;
     expect((await owner.get(`${path}/issues/2/notes/${left.id}`)).status).toBe(404);
@@ -61,7 +61,7 @@ describe('notes', () => {
     expect(bodies(await owner.get(notes))).toEqual(['second']);
   });
 
-  it('are for members; authors change theirs, Maintainers delete any', async () => {
+  it('lets members comment, authors edit their own notes, and Maintainers delete any', async () => {
     const { path, owner, maintainer, guest, stranger } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'i' });
     const notes = `${path}/issues/1/notes`;
@@ -85,7 +85,7 @@ describe('notes', () => {
     expect(bodies(await guest.get(notes))).toEqual(['other']);
   });
 
-  it('that are internal are for Reporters and above, counts included', async () => {
+  it('shows internal notes and counts them only for Reporters and above', async () => {
     const { path, project, owner, reporter, guest } = await makeScene(app());
     await guest.post(`${path}/issues`, { title: 'i' });
     const notes = `${path}/issues/1/notes`;
@@ -113,7 +113,7 @@ describe('notes', () => {
     expect((await app().anonymous.graphql(query, { id })).data).toEqual({ note: null, project: null });
   });
 
-  it('stay among members where the discussion is locked', async () => {
+  it('accepts only comments of members in a locked discussion', async () => {
     const { path, owner, guest, stranger } = await makeScene(app(), { visibility: 'public' });
     await owner.post(`${path}/issues`, { title: 'i' });
     const notes = `${path}/issues/1/notes`;
@@ -124,14 +124,14 @@ describe('notes', () => {
     expect(bodies(await app().anonymous.get(`${notes}?sort=asc`))).toEqual(['hello', 'member']);
   });
 
-  it('are written on merge requests too', async () => {
+  it('accepts notes on merge requests', async () => {
     const { path, project, owner, reporter, guest } = await makeScene(app());
     await mergeRequest(project.id);
     const notes = `${path}/merge_requests/1/notes`;
     const made = await reporter.post(notes, { body: 'looks good' });
     expect(made.body).toMatchObject({ noteable_type: 'MergeRequest', noteable_iid: 1 });
     expect(bodies(await owner.get(notes))).toEqual(['looks good']);
-    // Guests of a private project read no merge requests.
+    // Guests of a private project cannot read merge requests.
     expect((await guest.get(notes)).status).toBe(403);
     expect((await guest.post(notes, { body: 'x' })).status).toBe(403);
     expect((await owner.get(`${path}/merge_requests/2/notes`)).status).toBe(404);
@@ -146,7 +146,7 @@ describe('notes', () => {
     ]);
   });
 
-  it('go through the same rules over GraphQL', async () => {
+  it('follows the same rules over GraphQL', async () => {
     const { path, project, people, owner, guest, stranger } = await makeScene(app());
     const { body: issue } = await owner.post(`${path}/issues`, { title: 'i' });
     const noteableId = `gid://gitlab/Issue/${issue.id}`;
@@ -185,7 +185,7 @@ describe('notes', () => {
     expect(bodies(await owner.get(`${path}/issues/1/notes`))).toEqual(['ho']);
   });
 
-  it('cost as many statements for many issues as for one', async () => {
+  it('runs as many statements for many issues as for one', async () => {
     const { path, project, owner } = await makeScene(app());
     const query = `{ project(fullPath: "${project.path_with_namespace}") { issues(first: 10) { nodes {
       notes(first: 5) { count nodes { body url author { username } userPermissions { adminNote } } } } } } }`;

@@ -1,6 +1,6 @@
 import type { TestApp } from '../support/app.ts';
 
-/** A private project in a group, with someone of each standing. */
+/** Creates a private project in a group, with one user per role. */
 export const makeScene = async ({ make, as }: TestApp, attributes: Record<string, unknown> = {}) => {
   const owner = await make.user();
   const group = await make.group({ visibility: 'public' }, owner);
@@ -31,7 +31,7 @@ export const makeScene = async ({ make, as }: TestApp, attributes: Record<string
   };
 };
 
-/** How many statements the hub runs for it, the least of some runs: something else may be going on meanwhile. */
+/** Returns the number of statements the hub runs for `run`: the least of three runs, since other work may add some. */
 export const countStatements = async (app: TestApp, run: () => Promise<unknown>): Promise<number> => {
   const { pool } = app.hub.services;
   let least = Number.POSITIVE_INFINITY;
