@@ -44,7 +44,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** The rules as one would tell them to a person, over plain lists. */
+/** A naive model of the access rules over plain lists. */
 class Model {
   readonly parents = new Map<number, number | null>();
   members: { group: number; user: number; level: number; expires: string | null }[] = [];
@@ -95,7 +95,7 @@ type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never;
 
 let count = 0;
 
-/** Does it in the hub and then in the model; what the hub refuses changes neither. */
+/** Applies an operation to the hub and then to the model. A refused operation throws and changes neither. */
 const apply = async (model: Model, given: Operation): Promise<void> => {
   const groups = [...model.parents.keys()];
   const at = (index: number) => groups[index % groups.length] ?? 0;
@@ -129,7 +129,7 @@ const apply = async (model: Model, given: Operation): Promise<void> => {
   } else if (given.do === 'share') {
     const other = at(given.with);
     if (given.expires === PAST) {
-      // Nobody may set a day that is over: time alone makes one so.
+      // The hub accepts no expiry date in the past, so the test inserts the row itself.
       if (group === other || model.shares.some((each) => each.group === group && each.with === other)) return;
       await ctx.transaction(async (tx) => {
         const values = { namespace_id: group, shared_with_id: other, access_level: given.level, expires_at: PAST };
@@ -180,7 +180,7 @@ const levelsInHub = async (userId: number): Promise<Map<number, number>> => {
 };
 
 describe('effective access', () => {
-  it('is what a naive reading of the rules gives, whatever happens to groups, members and shares', async () => {
+  it('matches a naive model of the rules after any sequence of changes to groups, members and shares', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(operation, { minLength: 5, maxLength: 60, size: 'max' }), async (operations) => {
         await ctx.db.deleteFrom('namespaces').where('kind', '=', 'group').execute();
@@ -199,12 +199,12 @@ describe('effective access', () => {
     );
   });
 
-  it('has nothing left over after groups are deleted', async () => {
+  it('leaves no rows behind after groups are deleted', async () => {
     await ctx.db.deleteFrom('namespaces').where('kind', '=', 'group').execute();
     expect(await ctx.db.selectFrom('namespace_access').selectAll().execute()).toEqual([]);
   });
 
-  it('costs a row per namespace when someone joins, whatever number of projects there is', async () => {
+  it('writes one row per namespace for a new member, however many projects there are', async () => {
     const root = await createGroup(ctx, { name: 'Large', path: 'large' });
     const below = await createGroup(ctx, { name: 'Below', path: 'below', parent: { id: root.id } });
     await sql`
@@ -214,7 +214,7 @@ describe('effective access', () => {
     );
     const [userId = 0] = users;
     const written = await ctx.transaction(async (tx) => {
-      // The counters also hold what the session has not reported yet of earlier transactions.
+      // The counters also include changes of earlier transactions that the session has not reported yet.
       const counters = async () => {
         const { rows } = await sql<{ relname: string; rows: number }>`
           select relname, n_tup_ins + n_tup_upd + n_tup_del as rows from pg_stat_xact_user_tables`.execute(tx.db);
@@ -232,7 +232,7 @@ describe('effective access', () => {
     expect(rows[0]?.count).toBe(5000);
   });
 
-  it('is right when two trees that share with each other change at once', async () => {
+  it('stays correct when two group trees that are shared with each other change concurrently', async () => {
     const [a, b] = [
       await createGroup(ctx, { name: 'A', path: 'tree-a' }),
       await createGroup(ctx, { name: 'B', path: 'tree-b' }),

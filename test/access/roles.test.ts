@@ -14,7 +14,7 @@ interface World {
   readonly callers: Readonly<Record<string, Client>>;
 }
 
-/** A group below a parent, with a project, and someone in every relation to it. */
+/** Creates a subgroup with a project, and a caller for every relation to the subgroup. */
 const createWorld = async (visibility: string): Promise<World> => {
   const { make, as, anonymous, root } = app();
   const owner = await make.user();
@@ -36,7 +36,7 @@ const createWorld = async (visibility: string): Promise<World> => {
   await add('external developer', (user) => make.groupMember(group, user, 30), { external: true });
   await add('member of the project', (user) => make.projectMember(project, user, 30));
   const invited = await make.group({ visibility: 'private' });
-  // The owner cannot invite a group that he cannot see: the administrator does.
+  // The owner cannot invite a group that they cannot see, so the administrator does.
   const unseen = await as(owner).post(`/groups/${group.id}/share`, { group_id: invited.id, group_access: 30 });
   expect(unseen.status).toBe(404);
   const shared = await as(root).post(`/groups/${group.id}/share`, { group_id: invited.id, group_access: 30 });
@@ -92,7 +92,7 @@ const outside = (seen: 200 | 404): readonly number[] => {
   const refused = seen === 200 ? 403 : 404;
   return [seen, seen, seen, refused, refused, refused, refused, refused];
 };
-/** Whoever does not say who he is may read at most what is public, and is asked to say so for the rest. */
+/** Anonymous callers can read a public group and project. Every other action asks them to authenticate. */
 const nameless = (seen: 200 | 404): readonly number[] => [seen, 401, seen, 401, 401, 401, 401, 401];
 
 const TABLE: Readonly<Record<string, readonly Row[]>> = {
@@ -128,7 +128,7 @@ describe.each(['private', 'internal', 'public'])('a %s group', (visibility) => {
     world = await createWorld(visibility);
   });
 
-  it.each(TABLE[visibility] ?? [])('to the %s', async (name, ...expected) => {
+  it.each(TABLE[visibility] ?? [])('gives the expected answers to the %s', async (name, ...expected) => {
     const caller = world.callers[name];
     if (!caller) throw new Error(`nobody is called ${name}`);
     const found: Record<string, number> = {};
@@ -136,7 +136,7 @@ describe.each(['private', 'internal', 'public'])('a %s group', (visibility) => {
     expect(found).toEqual(Object.fromEntries(COLUMNS.map((column, i) => [column, expected[i]])));
   });
 
-  it('tells the same over GraphQL', async () => {
+  it('grants the same permissions over GraphQL', async () => {
     const query = `query($path: ID!) { group(fullPath: $path) { id maxAccessLevel { integerValue } userPermissions { adminGroup createProjects createSubgroup } } }`;
     for (const [name, ...statuses] of TABLE[visibility] ?? []) {
       const caller = world.callers[name];
