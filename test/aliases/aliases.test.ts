@@ -53,7 +53,7 @@ describe('project aliases', () => {
     ]);
   });
 
-  it('are refused with what is wrong, and change nothing', async () => {
+  it('are refused with a clear error if they are invalid, and nothing changes', async () => {
     const client = app().as(app().root);
     const { project, name } = await setUp();
     const post = async (body: Record<string, unknown>) => {
@@ -74,7 +74,7 @@ describe('project aliases', () => {
     expect((await client.get('/project_aliases/x')).status).toBe(404);
   });
 
-  it('of twenty at once one is created', async () => {
+  it('are created only once by twenty concurrent requests', async () => {
     const { project } = await setUp();
     const name = `race-${project.id}`;
     const answers = await Promise.all(
@@ -83,7 +83,7 @@ describe('project aliases', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 400)]);
   });
 
-  it('are for administrators alone, whether there is one or not', async () => {
+  it('are for administrators only, whether or not the alias exists', async () => {
     const { owner, project, name } = await setUp();
     for (const path of ['/project_aliases', `/project_aliases/${name}`, '/project_aliases/none']) {
       expect((await app().anonymous.get(path)).status, path).toBe(401);
@@ -98,7 +98,7 @@ describe('project aliases', () => {
     expect((await app().as(app().root).get(`/project_aliases/${name}`)).status).toBe(200);
   });
 
-  it('go with their project', async () => {
+  it('are deleted with their project', async () => {
     const { owner, project, name } = await setUp();
     expect((await app().as(owner).delete(`/projects/${project.id}`)).status).toBe(202);
     await app().settle();
@@ -111,7 +111,7 @@ describe('project aliases', () => {
 });
 
 describe('git over an alias', () => {
-  it('clones, fetches and pushes as under the path, and goes with renames', async () => {
+  it('clones, fetches and pushes as under the path, and follows renames', async () => {
     const { owner, project, name } = await setUp({ visibility: 'public' });
     const tree = await workTree(folder());
     const remote = await urlOf(name, owner);
@@ -135,7 +135,7 @@ describe('git over an alias', () => {
     expect((await tryGit(clone, 'fetch', await urlOf(name, owner))).code).not.toBe(0);
   });
 
-  it('of a private project tells strangers as little as one that is not there', async () => {
+  it('answers strangers for a private project as for a missing alias', async () => {
     const { owner, name } = await setUp();
     const ask = async (alias: string, token?: string) => {
       const response = await fetch(`${app().url}/${alias}.git/info/refs?service=git-upload-pack`, {
@@ -150,7 +150,7 @@ describe('git over an alias', () => {
     expect((await ask(name, stranger))[0]).toBe(404);
     expect((await ask(name, await app().tokenOf(owner)))[0]).toBe(200);
     expect((await ask(name, await app().tokenOf(owner, ['read_user'])))[0]).toBe(403);
-    // Nothing but git knows aliases.
+    // Only git resolves aliases.
     expect((await app().as(owner).get(`/projects/${name}`)).status).toBe(404);
   });
 });
@@ -187,7 +187,7 @@ describe('GraphQL', () => {
     expect((await root.get(`/project_aliases/${name}`)).status).toBe(404);
     for (const client of [app().as(owner), app().anonymous]) {
       const refused = await client.graphql('{ projectAliases { nodes { name } } projectAlias(name: "x") { id } }');
-      // Nothing is said of what one may not know of (reference: graphql §1).
+      // The answer is null for records that the caller must not know about (reference: graphql §1).
       expect(refused).toEqual({ data: { projectAliases: null, projectAlias: null } });
       expect((await client.graphql(create, variables)).errors).toHaveLength(1);
     }
