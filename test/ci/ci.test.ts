@@ -53,7 +53,7 @@ describe('pipelines', () => {
     });
   });
 
-  it('tell what their jobs say of them', async () => {
+  it('report coverage and warnings from their jobs', async () => {
     const { project, path, owner, people } = await makeScene(app());
     const pipeline = await insertPipeline(
       db(),
@@ -95,7 +95,7 @@ describe('pipelines', () => {
 });
 
 describe('jobs', () => {
-  it('are listed by project and pipeline, and read', async () => {
+  it('are listed by project and by pipeline, and read one by one', async () => {
     const { project, path, owner, people } = await makeScene(app(), { initialize_with_readme: true });
     const { body: branch } = await owner.get(`${path}/repository/branches/main`);
     const pipeline = await insertPipeline(db(), { project_id: project.id, sha: branch.commit.id }, [
@@ -149,7 +149,7 @@ describe('jobs', () => {
     expect((await owner.get(`${path}/jobs/999999`)).status).toBe(404);
   });
 
-  it('come below pipelines and stages in GraphQL, in as few statements for many as for one', async () => {
+  it('are nested in pipelines and stages in GraphQL, with no more statements for many jobs than for one', async () => {
     const { project, owner } = await makeScene(app());
     const make = (count: number) =>
       insertPipeline(
@@ -198,8 +198,8 @@ describe('jobs', () => {
   });
 });
 
-describe('who may see pipelines and jobs', () => {
-  it('begins at Reporter in a private project', async () => {
+describe('access to pipelines and jobs', () => {
+  it('requires the Reporter role in a private project', async () => {
     const { project, path, owner, maintainer, reporter, planner, guest, stranger } = await makeScene(app(), {
       initialize_with_readme: true,
     });
@@ -222,7 +222,7 @@ describe('who may see pipelines and jobs', () => {
     }
   });
 
-  it('is everyone in a public project, unless jobs are kept from the public, for members, or off', async () => {
+  it('is open to everyone in a public project, unless jobs are not public, for members only, or disabled', async () => {
     const { project, path, owner, reporter, stranger } = await makeScene(app(), { visibility: 'public' });
     const { id } = await insertPipeline(db(), { project_id: project.id });
     const statuses = async () => {

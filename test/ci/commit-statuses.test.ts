@@ -22,7 +22,7 @@ const memberOf = async (project: { id: number }, level: number): Promise<TestUse
 };
 
 describe('POST statuses', () => {
-  it('reports a status, and takes it through its steps', async () => {
+  it('reports a status and moves it through its states', async () => {
     const { owner, project, path, sha } = await setUp();
     const client = app().as(owner);
     const first = await client.post(`${path}/statuses/${sha}`, {
@@ -79,7 +79,7 @@ describe('POST statuses', () => {
       status: 'success',
       coverage: '81.50',
     });
-    // What came to an end begins anew, beside it.
+    // A report after a final state creates a new status beside the finished one.
     const anew = await client.post(`${path}/statuses/${sha}`, { state: 'failed', name: 'ci/build' });
     expect(anew.body.id).toBeGreaterThan(first.body.id);
     const list = async (query = '') =>
@@ -89,7 +89,7 @@ describe('POST statuses', () => {
     expect(await list()).toEqual(['ci/build failed']);
     expect(await list('?all=true')).toEqual(['ci/build success', 'ci/build failed']);
     expect((await client.get(`${path}/pipelines/${first.body.pipeline_id}`)).body.status).toBe('failed');
-    // Jobs are what is built here.
+    // External statuses are not listed as jobs.
     expect((await client.get(`${path}/jobs`)).body).toEqual([]);
 
     const { rows } = await app().hub.services.pool.query(
@@ -110,7 +110,7 @@ describe('POST statuses', () => {
     expect(rows[0]).toMatchObject({ actor_id: owner.id, min_access_level: 20 });
   });
 
-  it('tells hooks of the pipeline', async () => {
+  it('builds the webhook body of the pipeline', async () => {
     const { owner, project, path, sha } = await setUp();
     await app().as(owner).post(`${path}/statuses/${sha}`, { state: 'running', name: 'ci/build' });
     const { rows } = await app().hub.services.pool.query<EventRow>(
@@ -131,7 +131,7 @@ describe('POST statuses', () => {
     });
   });
 
-  it('adds statuses to one pipeline of the commit on the branch, or to the one named', async () => {
+  it('adds statuses to one pipeline per commit and branch, or to the pipeline that the request names', async () => {
     const { owner, path, sha, project, tree } = await setUp();
     const client = app().as(owner);
     const report = async (body: Record<string, unknown>, revision = sha) =>
@@ -158,7 +158,7 @@ describe('POST statuses', () => {
     expect(await names(`pipeline_id=${elsewhere.pipeline_id}`)).toEqual(['lint feature']);
     expect(await names('stage=external&per_page=1&page=2')).toEqual(['lint main']);
     expect(await names('stage=build')).toEqual([]);
-    // By a branch, a short id, and of a commit that only another branch has.
+    // Statuses are found by branch and by short id. The last commit is only on another branch.
     expect((await client.get(`${path}/repository/commits/main/statuses`)).body).toHaveLength(4);
     expect((await client.get(`${path}/repository/commits/${sha.slice(0, 8)}/statuses`)).body).toHaveLength(4);
     const next = await commitFile(tree, 'b', 'b', 'Second');
@@ -166,7 +166,7 @@ describe('POST statuses', () => {
     expect(await report({}, next)).toMatchObject({ sha: next, ref: 'work' });
   });
 
-  it('of twenty at once makes one pipeline and one step', async () => {
+  it('creates one pipeline and one status from twenty concurrent requests', async () => {
     const { owner, path, sha } = await setUp();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => app().as(owner).post(`${path}/statuses/${sha}`, { state: 'running' })),
@@ -176,7 +176,7 @@ describe('POST statuses', () => {
     expect((await app().as(owner).get(`${path}/repository/commits/${sha}/statuses?all=true`)).body).toHaveLength(1);
   });
 
-  it('refuses what cannot be, and writes nothing', async () => {
+  it('refuses invalid reports and writes nothing', async () => {
     const { owner, path, sha } = await setUp();
     const client = app().as(owner);
     const post = async (body: Record<string, unknown>, revision = sha) => {
@@ -215,7 +215,7 @@ describe('POST statuses', () => {
     });
   });
 
-  it('is for Developers; others see what they may see', async () => {
+  it('requires the Developer role to report and the Reporter role to read', async () => {
     const { owner, project, path, sha } = await setUp();
     const send = (user: TestUser, scopes?: readonly string[]) =>
       app().as(user, scopes).post(`${path}/statuses/${sha}`, { state: 'success' });
@@ -232,7 +232,7 @@ describe('POST statuses', () => {
     expect((await app().anonymous.get(`${path}/repository/commits/${sha}/statuses`)).status).toBe(404);
   });
 
-  it('keeps the statuses of two reporters apart, the newest of a name counts', async () => {
+  it('keeps the statuses of two reporters apart and counts the newest of each name', async () => {
     const { owner, project, path, sha } = await setUp();
     const developer = await memberOf(project, 30);
     const one = (await app().as(owner).post(`${path}/statuses/${sha}`, { state: 'running' })).body;
