@@ -1,4 +1,4 @@
-"""What the scripts of python-gitlab hold answers against."""
+"""Assertions for the python-gitlab scripts."""
 import gitlab
 
 

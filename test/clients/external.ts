@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** An address of its own in front of a hub, as a proxy is: links that name the hub's own address lead past it. */
+/** A proxy with its own address in front of a hub. Links that name the hub's own address bypass it. */
 export interface Front {
   readonly url: string;
-  /** Paths that came through it. */
+  /** The paths of the requests that came through. */
   readonly paths: readonly string[];
-  /** Where it passes requests on to. */
+  /** The address to forward requests to. */
   target: string;
   close(): Promise<void>;
 }

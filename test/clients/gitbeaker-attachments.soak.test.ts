@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
 
-// The unchanged client of others, at the external address.
+// An unmodified third-party client uses the external address.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => front.close());
 
 describe('gitbeaker', () => {
-  it('releases a tag, with links', async () => {
+  it('releases a tag with links', async () => {
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     const ref = project.default_branch ?? 'main';
     const made = await api.ProjectReleases.create(project.id, { tag_name: 'v1', ref, name: 'One' });
@@ -42,7 +42,7 @@ describe('gitbeaker', () => {
     expect(await api.ProjectReleases.all(project.id)).toEqual([]);
   });
 
-  it('gives emoji and takes them back', async () => {
+  it('awards emoji and removes them', async () => {
     const project = await app().make.project({}, owner);
     const issue = await api.Issues.create(project.id, 'Nice');
     const award = await api.IssueAwardEmojis.award(project.id, issue.iid, 'tada');
@@ -62,14 +62,14 @@ describe('gitbeaker', () => {
     const [listed] = await api.ProjectMarkdownUploads.all(project.id);
     expect(listed).toMatchObject({ filename: 'note.txt', size: 5 });
     const content = await api.ProjectMarkdownUploads.download(project.id, listed?.id ?? 0);
-    // What is text it hands over as such.
+    // The client returns text files as strings.
     expect(content).toBe('hello');
     const [, , secret = '', filename = ''] = made.url.split('/');
     await api.ProjectMarkdownUploads.remove(project.id, secret, filename);
     expect(await api.ProjectMarkdownUploads.all(project.id)).toEqual([]);
   });
 
-  it('keeps service accounts and their tokens', async () => {
+  it('creates service accounts and rotates their tokens', async () => {
     const group = await app().make.group({}, owner);
     const account = await api.GroupServiceAccounts.create(group.id, { name: 'Deploys' });
     expect(account).toMatchObject({ name: 'Deploys', username: expect.stringMatching(/^service_account_group_/) });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
 
-// The unchanged client of others, at the external address.
+// An unmodified third-party client uses the external address.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -76,7 +76,7 @@ describe('gitbeaker', () => {
     expect(names(await api.ProtectedBranches.all(id))).toEqual(['main']);
   });
 
-  it('reports statuses of commits', async () => {
+  it('reports commit statuses', async () => {
     const { id } = await app().make.project({ initialize_with_readme: true }, owner);
     const sha = String((await api.Branches.show(id, 'main')).commit.id);
     const status = await api.Commits.editStatus(id, sha, 'running', {
@@ -89,7 +89,7 @@ describe('gitbeaker', () => {
     expect(await api.Commits.allStatuses(id, sha)).toMatchObject([{ id: status.id, status: 'success' }]);
   });
 
-  it('gives projects aliases', async () => {
+  it('creates, lists and removes project aliases', async () => {
     const project = await app().make.project({}, owner);
     const admin = new Gitlab({ host: front.url, token: await app().tokenOf(app().root) });
     expect(await admin.ProjectAliases.create(project.id, 'wheel')).toMatchObject({

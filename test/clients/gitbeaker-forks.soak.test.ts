@@ -3,14 +3,14 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
 
-// The unchanged client of others, at the external address.
+// An unmodified third-party client uses the external address.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
 afterAll(() => front.close());
 
 describe('gitbeaker', () => {
-  it('forks a project, lists its forks, takes the relation away and gives it back', async () => {
+  it('forks a project, lists its forks, and removes and restores the fork relationship', async () => {
     front.target = app().hub.url;
     const owner = await app().make.user();
     const forker = await app().make.user();

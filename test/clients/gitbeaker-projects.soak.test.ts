@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ADMIN_TOKEN, type TestUser, useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
 
-// The unchanged client of others, at the external address.
+// An unmodified third-party client uses the external address.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -29,7 +29,7 @@ afterAll(() => front.close());
 const names = (projects: readonly { readonly name: unknown }[]) => projects.map(({ name }) => name);
 
 describe('gitbeaker', () => {
-  it('walks lists of projects, by number and by key', async () => {
+  it('pages through lists of projects by page number and by keyset', async () => {
     const common = { topic: 'beaker', sort: 'asc' } as const;
     expect(names(await api.Projects.all({ ...common, orderBy: 'id', perPage: 1, pagination: 'keyset' }))).toEqual([
       'one',
@@ -60,7 +60,7 @@ describe('gitbeaker', () => {
     });
   });
 
-  it('stars, and lists who has', async () => {
+  it('stars a project and lists its starrers', async () => {
     const [project] = await api.Projects.all({ topic: 'beaker-one' });
     const id = project?.id ?? 0;
     expect(await api.Projects.star(id)).toMatchObject({ star_count: 1 });
@@ -73,7 +73,7 @@ describe('gitbeaker', () => {
     expect(await api.Projects.unstar(id)).toMatchObject({ star_count: 0 });
   });
 
-  it('keeps topics', async () => {
+  it('creates, reads, merges, renames and removes topics', async () => {
     const topic = await admin.Topics.create('beaker-made', { description: 'by hand' });
     expect(await api.Topics.show(topic.id)).toMatchObject({
       name: 'beaker-made',
@@ -90,7 +90,7 @@ describe('gitbeaker', () => {
     await expect(api.Topics.remove(topic.id)).rejects.toMatchObject({ cause: { description: '403 Forbidden' } });
   });
 
-  it('reads one, with its licence', async () => {
+  it('reads a project with its licence', async () => {
     const project = await api.Projects.show(`${owner.username}/two`, { license: true, statistics: true });
     expect(project).toMatchObject({ name: 'two', license: null, statistics: { commit_count: 0 } });
   });

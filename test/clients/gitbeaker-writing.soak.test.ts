@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
 
-// The unchanged client of others, at the external address.
+// An unmodified third-party client uses the external address.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -20,7 +20,7 @@ afterAll(() => front.close());
 const refusal = (description: string) => ({ cause: { description: expect.stringContaining(description) } });
 
 describe('gitbeaker', () => {
-  it('commits, writes files, picks and reverts', async () => {
+  it('commits, writes files, cherry-picks and reverts', async () => {
     const { id } = await app().make.project({ initialize_with_readme: true }, owner);
     const first = await api.Commits.create(id, 'main', 'Two files', [
       { action: 'create', filePath: 'a/one.txt', content: 'one\n' },

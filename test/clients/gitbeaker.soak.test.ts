@@ -4,7 +4,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 import { png } from '../support/pictures.ts';
 import { startFront } from './external.ts';
 
-// The unchanged client of others, at the external address.
+// An unmodified third-party client uses the external address.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -47,7 +47,7 @@ describe('gitbeaker', () => {
     await expect(api.Groups.show('mill/race')).rejects.toMatchObject({ cause: { description: '404 Group Not Found' } });
   });
 
-  it('lists all pages by number and by key, at the external address', async () => {
+  it('pages through lists by page number and by keyset at the external address', async () => {
     const home = await api.Groups.create('Many', 'many', { visibility: 'private' });
     for (let n = 0; n < 5; n++) await api.Projects.create({ name: `p${n}`, path: `p${n}`, namespaceId: home.id });
     const paged = { membership: true, perPage: 2, sort: 'asc' } as const;
@@ -84,7 +84,7 @@ describe('gitbeaker', () => {
       perPage: 2,
     });
 
-    // Links are blindly followed, so they have to name the front.
+    // The client follows links blindly, so they must name the external address.
     const { headers } = await app().as(owner).get(`/groups/${home.id}/projects?per_page=2&page=2`);
     const links = (headers.get('link') ?? '').split(', ');
     expect(links).toHaveLength(4);
@@ -93,7 +93,7 @@ describe('gitbeaker', () => {
     expect([head.status, head.body, head.headers.get('x-total')]).toEqual([200, '', '5']);
   });
 
-  it('creates, reads, changes and deletes projects and what is in them', async () => {
+  it('creates, reads, changes and deletes projects and their contents', async () => {
     const project = await api.Projects.create({
       name: 'Wheel',
       initializeWithReadme: true,
@@ -144,7 +144,7 @@ describe('gitbeaker', () => {
     await expect(api.Projects.show(path)).rejects.toThrow();
   });
 
-  it('keeps hooks and tokens', async () => {
+  it('creates, changes and removes hooks, and reads its token', async () => {
     const group = await api.Groups.create('Hooked', 'hooked');
     const hook = await api.GroupHooks.add(group.id, 'https://hooks.example.com/x', {
       pushEvents: true,
@@ -162,7 +162,7 @@ describe('gitbeaker', () => {
     expect(await api.Metadata.show()).toMatchObject({ enterprise: false });
   });
 
-  it('makes, finds, changes and removes users, and notes custom attributes', async () => {
+  it('creates, finds, changes and removes users, and sets custom attributes', async () => {
     const admin = new Gitlab({ host: front.url, token: await app().tokenOf(app().root) });
     const user = await admin.Users.create({
       username: 'gita',
@@ -189,7 +189,7 @@ describe('gitbeaker', () => {
     await expect(admin.Users.show(user.id)).rejects.toMatchObject({ cause: { description: '404 User Not Found' } });
   });
 
-  it('shows errors as it shows those it knows', async () => {
+  it('shows errors in its usual form', async () => {
     const problem = async (work: Promise<unknown>) =>
       work.then(
         () => null,

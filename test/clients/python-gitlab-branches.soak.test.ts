@@ -11,7 +11,7 @@ beforeAll(() => {
 afterAll(() => front.close());
 
 describe('python-gitlab', () => {
-  it.skipIf(!hasPythonGitlab)('walks branches, their protection, and statuses of commits', async () => {
+  it.skipIf(!hasPythonGitlab)('manages branches, protected branches and commit statuses', async () => {
     const owner = await app().make.user();
     const developer = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);

@@ -10,7 +10,10 @@ beforeAll(() => {
 });
 afterAll(() => front.close());
 
-it.skipIf(!hasPythonGitlab)('python-gitlab walks the lists of projects, stars them and keeps topics', async () => {
-  const args = [front.url, await app().tokenOf(await app().make.user()), ADMIN_TOKEN];
-  expect(await runPython('python_gitlab_projects.py', ...args)).toBe('ok');
-});
+it.skipIf(!hasPythonGitlab)(
+  'python-gitlab pages through lists of projects, stars them and manages topics',
+  async () => {
+    const args = [front.url, await app().tokenOf(await app().make.user()), ADMIN_TOKEN];
+    expect(await runPython('python_gitlab_projects.py', ...args)).toBe('ok');
+  },
+);

@@ -11,7 +11,7 @@ beforeAll(() => {
 afterAll(() => front.close());
 
 describe('python-gitlab', () => {
-  it.skipIf(!hasPythonGitlab)('commits, writes files, picks, reverts and tags', async () => {
+  it.skipIf(!hasPythonGitlab)('commits, writes files, cherry-picks, reverts and tags', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     const args = [front.url, await app().tokenOf(owner), String(project.id)];

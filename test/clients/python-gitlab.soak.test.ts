@@ -12,7 +12,7 @@ afterAll(() => front.close());
 
 describe('python-gitlab', () => {
   it.skipIf(!hasPythonGitlab)(
-    'creates, reads, lists, changes and deletes, exports and imports, and shows errors',
+    'creates, reads, lists, changes, deletes, exports and imports records, and shows errors',
     async () => {
       const owner = await app().make.user();
       const other = await app().make.user();
@@ -21,7 +21,7 @@ describe('python-gitlab', () => {
     },
   );
 
-  it.skipIf(!hasPythonGitlab)('makes, finds, changes and removes users, and notes custom attributes', async () => {
+  it.skipIf(!hasPythonGitlab)('creates, finds, changes and removes users, and sets custom attributes', async () => {
     const group = await app().make.group();
     const project = await app().make.project();
     const args = [front.url, await app().tokenOf(app().root), String(group.id), String(project.id)];

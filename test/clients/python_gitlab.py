@@ -1,4 +1,4 @@
-"""The unchanged python-gitlab against a hub: says "ok" last, or fails where something is not as it should be."""
+"""Uses a hub with an unmodified python-gitlab. Prints "ok" at the end, or fails at the first wrong answer."""
 import io
 import sys
 import time
@@ -10,7 +10,7 @@ from checks import refused, same
 url, token, other_id = sys.argv[1], sys.argv[2], int(sys.argv[3])
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 
-# Who it is
+# The current user
 gl.auth()
 me = gl.user.username
 same(gl.version()[0].split(".")[0], "17")
@@ -32,7 +32,7 @@ same(sorted(each.access_level for each in sub.members_all.list(get_all=True)), [
 group.members.delete(other_id)
 same(len(group.members.list()), 1)
 
-# Projects: create, read by path, list by pages and by key, change, delete
+# Projects: create, read by path, list by page number and by keyset, change, delete
 for n in range(5):
     gl.projects.create({"name": f"p{n}", "namespace_id": group.id, "visibility": "private"})
 names = [each.path for each in group.projects.list(per_page=2, iterator=True, order_by="name", sort="asc")]
@@ -51,7 +51,7 @@ same(gl.projects.get(project.id).description, "Turns")
 project.members.create({"user_id": other_id, "access_level": 20})
 same(sorted(each.id for each in project.members_all.list(get_all=True)), sorted([gl.user.id, other_id]))
 
-# What is in them
+# Contents of projects
 branch = project.branches.create({"branch": "feature/x", "ref": "main"})
 same(project.branches.get("feature/x").commit["id"], branch.commit["id"])
 same([each.name for each in project.branches.list()], ["feature/x", "main"])
@@ -123,7 +123,7 @@ refused(400, "taken", gl.groups.create, {"name": "Python", "path": "python"})
 refused(403, "403 Forbidden", gl.users.create, {"username": "x", "name": "x", "email": "x@example.com", "password": "correct-horse"})
 refused(401, "", gitlab.Gitlab(url, private_token="glpat-of-nobody-at-all-at-all").auth)
 
-# GraphQL, where this version has a client for it
+# GraphQL, if this version has a client for it
 if hasattr(gitlab, "GraphQL"):
     answer = gitlab.GraphQL(url, token=token).execute('{ group(fullPath: "python") { fullPath } }')
     same(answer, {"group": {"fullPath": "python"}})

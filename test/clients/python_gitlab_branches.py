@@ -1,4 +1,4 @@
-"""The unchanged python-gitlab at branches: says "ok" last, or fails where something is not as it should be."""
+"""Manages branches with an unmodified python-gitlab. Prints "ok" at the end, or fails at the first wrong answer."""
 import sys
 
 import gitlab
@@ -33,7 +33,7 @@ refused(404, "Branch Not Found", project.branches.get, "none")
 refused(400, "regex", project.branches.list, regex="(?=x)")
 branch.delete()
 
-# Tools make a project and its branches in one go, and never push
+# Tools create a project and its branches without a push
 fresh = gl.projects.create({"name": "Fresh"})
 same(fresh.branches.create({"branch": "my.branch", "ref": "main"}).name, "my.branch")
 same(names(fresh.branches.list()), ["main", "my.branch"])
@@ -55,7 +55,7 @@ refused(403, "", as_developer.protectedbranches.delete, "kept/*")
 refused(403, "not allowed to create protected branches", as_developer.branches.create, {"branch": "kept/2", "ref": "main"})
 same(as_developer.branches.get("kept/1").can_push, False)
 
-# Statuses of commits
+# Commit statuses
 commit = as_developer.commits.get(branch.commit["id"])
 status = commit.statuses.create({"state": "pending", "name": "ci/build", "target_url": "https://ci.example.com/1"})
 same((status.status, status.ref, status.author["id"]), ("pending", "main", int(developer_id)))
@@ -63,13 +63,13 @@ commit.statuses.create({"state": "success", "name": "ci/build", "coverage": 90.5
 same([(each.name, each.status, each.coverage) for each in commit.statuses.list()], [("ci/build", "success", 90.5)])
 refused(400, "state", commit.statuses.create, {"state": "odd"})
 
-# Days sent as times
+# Dates sent as timestamps
 milestone = project.milestones.create({"title": "First"})
 milestone.due_date = "2030-01-01T00:00:00Z"
 milestone.save()
 same(project.milestones.get(milestone.id).due_date, "2030-01-01")
 
-# Aliases, which this client has no objects for
+# Aliases. This client has no objects for them
 admin = gitlab.Gitlab(url, private_token=admin_token)
 made = admin.http_post("/project_aliases", post_data={"name": "py", "project_id": path})
 same((made["name"], made["project_id"]), ("py", project.id))

@@ -1,4 +1,4 @@
-"""The unchanged python-gitlab walks the lists of projects: says "ok" last, or fails where something is not as it should be."""
+"""Lists projects with an unmodified python-gitlab. Prints "ok" at the end, or fails at the first wrong answer."""
 import sys
 
 import gitlab
@@ -56,7 +56,7 @@ except gitlab.exceptions.GitlabError as error:
 else:
     raise AssertionError("not refused")
 
-# Those of a person and of a group
+# Projects of a user and of a group
 person = gl.users.get(me.id)
 same(names(person.projects.list(order_by="id", sort="asc", get_all=True)), ["two", "three"])
 same(names(anonymous.users.get(me.id, lazy=True).projects.list()), [])
@@ -76,7 +76,7 @@ same([each["user"]["id"] for each in gl.http_list(f"/projects/{two.id}/starrers"
 two.unstar()
 same(listed(starred=True), [])
 
-# One of them
+# A single project
 record = gl.projects.get(two.path_with_namespace, license=True, statistics=True)
 same((record.license, record.permissions["project_access"]["access_level"]), (None, 50))
 same(hasattr(anonymous.projects.get(one.id), "visibility"), False)

@@ -1,4 +1,4 @@
-"""The unchanged python-gitlab reads a repository of a hub: says "ok" last, or fails where something is not as it should be."""
+"""Reads a repository with an unmodified python-gitlab. Prints "ok" at the end, or fails at the first wrong answer."""
 import base64
 import io
 import sys
@@ -12,7 +12,7 @@ url, token, path = sys.argv[1], sys.argv[2], sys.argv[3]
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 project = gl.projects.get(path)
 
-# Trees, by pages and by key
+# Trees, by page number and by keyset
 entries = project.repository_tree(recursive=True, get_all=True)
 same([each["path"] for each in entries], ["docs", "README.md", "docs/a.txt", "docs/b c.txt"])
 keyed = project.repository_tree(recursive=True, pagination="keyset", per_page=1, iterator=True)

@@ -1,4 +1,4 @@
-"""The unchanged python-gitlab as an administrator of users: says "ok" last, or fails where something is not as it should be."""
+"""Manages users with an unmodified python-gitlab. Prints "ok" at the end, or fails at the first wrong answer."""
 import base64
 import sys
 
@@ -60,7 +60,7 @@ for manager, owner_id in ((gl.users, user.id), (gl.groups, group_id), (gl.projec
 user.customattributes.delete("team")
 same(user.customattributes.list(), [])
 
-# States; a second time is answered otherwise
+# States. A repeated request gets a different answer
 same((user.block(), user.block()), (True, None))
 same(gl.users.get(user.id).state, "blocked")
 same((user.unblock(), user.unblock()), (True, False))

@@ -1,4 +1,7 @@
-"""The unchanged python-gitlab writes to a repository: says "ok" last, or fails where something is not as it should be."""
+"""Writes to a repository with an unmodified python-gitlab.
+
+Prints "ok" at the end, or fails at the first wrong answer.
+"""
 import base64
 import sys
 
@@ -10,7 +13,7 @@ url, token, project_id = sys.argv[1], sys.argv[2], int(sys.argv[3])
 gl = gitlab.Gitlab(url, private_token=token, keep_base_url=False)
 project = gl.projects.get(project_id)
 
-# Commits of many actions
+# Commits with several actions
 data = {
     "branch": "main",
     "commit_message": "Change two files",

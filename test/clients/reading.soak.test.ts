@@ -4,7 +4,8 @@ import { useApp } from '../support/app.ts';
 import { startFront } from './external.ts';
 import { hasPythonGitlab, runPython } from './python-gitlab.ts';
 
-// The unchanged clients of others read a repository. Without Debian's python3-gitlab its test is skipped, and counted as such.
+// Unmodified third-party clients read a repository.
+// The test with python-gitlab is reported as skipped if Debian's python3-gitlab is not installed.
 
 const front = await startFront();
 const app = useApp({ env: { MILLRACE_EXTERNAL_URL: front.url } });
@@ -13,7 +14,7 @@ beforeAll(() => {
 });
 afterAll(() => front.close());
 
-/** Two commits, made in the repository itself. */
+/** Creates a project with two commits that are written directly to its repository. */
 const setUp = async () => {
   const owner = await app().make.user();
   const project = await app().make.project({}, owner);
