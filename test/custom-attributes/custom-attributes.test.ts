@@ -8,7 +8,7 @@ const admin = () => app().as(app().root);
 const KINDS = ['users', 'groups', 'projects'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** A new one, with somebody who may change everything else about it. */
+/** Creates a record, and an owner who can change everything else about it. */
 const make = async (kind: Kind) => {
   const owner = await app().make.user();
   if (kind === 'users') return { id: owner.id, owner };
@@ -39,7 +39,7 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect((await admin().get(path)).body).toEqual([{ key: 'a/b', value: '7' }]);
   });
 
-  it('tell administrators of changes, without the values', async () => {
+  it('emit events for administrators only, without the values', async () => {
     const { id, owner } = await make(kind);
     await admin().put(`/${kind}/${id}/custom_attributes/secret`, { value: 'the value' });
     await admin().delete(`/${kind}/${id}/custom_attributes/secret`);
@@ -58,7 +58,7 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect(owner.id).toBeGreaterThan(0);
   });
 
-  it('refuse what is no key or value', async () => {
+  it('refuse invalid keys and values', async () => {
     const { id } = await make(kind);
     const path = `/${kind}/${id}/custom_attributes`;
     expect((await admin().put(`${path}/k`, {})).body).toEqual({ error: 'value is missing' });
@@ -74,15 +74,15 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect((await admin().put(`/${kind}/999999999/custom_attributes/k`, { value: 'x' })).status).toBe(404);
   });
 
-  it('take the longest key and value there may be', async () => {
+  it('accept the longest allowed key and value', async () => {
     const { id } = await make(kind);
-    // Random enough that the index cannot press it.
+    // The text is random enough that the index cannot compress it.
     const long = Array.from({ length: 255 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7919) % 20_000))).join('');
     const path = `/${kind}/${id}/custom_attributes/${encodeURIComponent(long)}`;
     expect((await admin().put(path, { value: long })).body).toEqual({ key: long, value: long });
   });
 
-  it('are nothing to anyone but administrators, owners among them', async () => {
+  it('are available to administrators only, and not to owners', async () => {
     const { id, owner } = await make(kind);
     const path = `/${kind}/${id}/custom_attributes`;
     await admin().put(`${path}/k`, { value: 'v' });
@@ -101,7 +101,7 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect((await admin().get(path)).body).toEqual([{ key: 'k', value: 'v' }]);
   });
 
-  it('stand in records when an administrator asks for them, and in no other', async () => {
+  it('appear in records only when an administrator asks for them', async () => {
     const { id, owner } = await make(kind);
     await admin().put(`/${kind}/${id}/custom_attributes/b`, { value: '2' });
     await admin().put(`/${kind}/${id}/custom_attributes/a`, { value: '1' });
@@ -122,7 +122,7 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect(find(byOwner)).not.toHaveProperty('custom_attributes');
   });
 
-  it('find what has all of them, for administrators alone', async () => {
+  it('filter lists by all given attributes, for administrators only', async () => {
     const { id, owner } = await make(kind);
     const other = await make(kind);
     const mark = `mark-${kind}`;
@@ -134,21 +134,21 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect(await found(`custom_attributes[mark]=${mark}&custom_attributes[size]=5`)).toEqual([id]);
     expect(await found(`custom_attributes[mark]=${mark}&custom_attributes[size]=6`)).toEqual([]);
     expect(await found('custom_attributes[mark]=other')).toEqual([]);
-    // The same statement serves other values.
+    // The same statement works with other values.
     expect(await found('custom_attributes[size]=5')).toEqual([id]);
-    // To others the filter is a parameter that does not exist: it must not tell what is noted.
+    // The filter is an unknown parameter for other callers. It must not reveal attributes.
     const stranger = app().as(owner);
     expect(await found('custom_attributes[mark]=other', stranger)).toEqual(await found('', stranger));
     expect((await admin().get(`/${kind}?custom_attributes[mark][x]=1`)).status).toBe(400);
     expect((await admin().get(`/${kind}?custom_attributes=1`)).status).toBe(400);
   });
 
-  it('are not set on what is gone meanwhile', async () => {
+  it('are not set on a record that was deleted meanwhile', async () => {
     const set = setCustomAttribute(app().context(), kind, 999_999_999, { key: 'k', value: 'v' });
     await expect(set).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('go with what they are noted on', async () => {
+  it('are deleted with their record', async () => {
     const { id } = await make(kind);
     await admin().put(`/${kind}/${id}/custom_attributes/k`, { value: 'v' });
     const { status } = await admin().delete(`/${kind}/${id}`);
