@@ -35,7 +35,7 @@ const eventsOf = async (id: number, prefix: string): Promise<string[]> => {
 describe('LDAP group links', () => {
   const path = () => `/groups/${group.id}/ldap_group_links`;
 
-  it('are made, listed and taken back, by name and by filter, and tell it', async () => {
+  it('are created, listed and deleted by name and by filter, and emit events', async () => {
     const client = app().as(owner);
     const own = await app().make.group({}, owner);
     const links = `/groups/${own.id}/ldap_group_links`;
@@ -66,7 +66,7 @@ describe('LDAP group links', () => {
     ]);
   });
 
-  it('are taken back at the deprecated paths too', async () => {
+  it('are deleted at the deprecated paths too', async () => {
     const client = app().as(owner);
     for (const provider of ['ldapmain', 'ldapother']) {
       for (const cn of ['all/hands', 'team']) await client.post(path(), { cn, group_access: 10, provider });
@@ -98,7 +98,7 @@ describe('LDAP group links', () => {
     expect((await app().as(owner).get(path())).status).toBe(404);
   });
 
-  it('come in pages, and a page beyond the last is empty', async () => {
+  it('are listed in pages, and a page beyond the last is empty', async () => {
     const client = app().as(owner);
     const own = await app().make.group({}, owner);
     const links = `/groups/${own.id}/ldap_group_links`;
@@ -116,14 +116,14 @@ describe('LDAP group links', () => {
     });
   });
 
-  it('are there once', async () => {
+  it('are created only once by concurrent requests', async () => {
     const link = { cn: 'once', group_access: 30, provider: 'ldapmain' };
     const answers = await Promise.all([1, 2, 3].map(() => app().as(owner).post(path(), link)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400]);
     await app().as(owner).delete(path(), link);
   });
 
-  it('are the business of Owners, as far as the setting lets them, and of administrators', async () => {
+  it('are managed by administrators, and by Owners if the setting allows it', async () => {
     const root = app().as(app().root);
     const link = { cn: 'a', group_access: 10, provider: 'ldapmain' };
     const stranger = await app().make.user();
@@ -150,10 +150,10 @@ describe('LDAP group links', () => {
   });
 });
 
-describe('an Owner who was not let search the directory', () => {
+describe('an Owner who may not search the directory', () => {
   const app = useApp({ env: { MILLRACE_LDAP_SERVERS: JSON.stringify([server('ldapmain')]) } });
 
-  it('cannot have a filter run under the bind account by making a group', async () => {
+  it('cannot run a filter under the bind account by creating a group', async () => {
     const client = app().as(await app().make.user());
     const { id, full_path } = (await client.post('/groups', { name: 'probe', path: 'probe' })).body;
     const probe = { filter: '(description=secret*)', group_access: 10, provider: 'ldapmain' };
@@ -172,7 +172,7 @@ describe('an Owner who was not let search the directory', () => {
 describe('SAML group links', () => {
   const path = () => `/groups/${group.id}/saml_group_links`;
 
-  it('are made, listed, read and taken back, and tell it', async () => {
+  it('are created, listed, read and deleted, and emit events', async () => {
     const client = app().as(owner);
     const own = await app().make.group({}, owner);
     const links = `/groups/${own.id}/saml_group_links`;
@@ -212,7 +212,7 @@ describe('SAML group links', () => {
     expect((await app().as(owner).get(path())).body).toEqual([]);
   });
 
-  it('are there once, and the business of Owners', async () => {
+  it('are created only once by concurrent requests, and only by Owners', async () => {
     const link = { saml_group_name: 'once', access_level: 30 };
     const answers = await Promise.all([1, 2, 3].map(() => app().as(owner).post(path(), link)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400]);
@@ -231,13 +231,13 @@ describe('SAML group links', () => {
   });
 });
 
-describe('over GraphQL', () => {
+describe('group links over GraphQL', () => {
   const links = `query($path: ID!) { group(fullPath: $path) {
     samlGroupLinks { nodes { name accessLevel { integerValue } memberRoleId } }
     ldapGroupLinks { nodes { provider cn filter groupAccess { integerValue } } }
     ldapSync { state } } }`;
 
-  it('is the same', async () => {
+  it('follow the same rules as over REST', async () => {
     const client = app().as(owner);
     const path = group.full_path;
     const saml = `mutation($path: ID!) { samlGroupLinkCreate(input: { groupPath: $path, samlGroupName: "g",

@@ -12,7 +12,7 @@ const SLAPD = ['/usr/sbin/slapd', '/usr/lib/openldap/slapd', '/usr/libexec/slapd
 const SCHEMAS = ['/etc/ldap/schema', '/etc/openldap/schema'].find((path) => existsSync(path));
 const MODULES = ['/usr/lib/ldap', '/usr/lib/openldap'].find((path) => existsSync(join(path, 'back_mdb.so')));
 
-/** Whether OpenLDAP's server is installed (Debian's package slapd). */
+/** True if the OpenLDAP server is installed (Debian's package slapd). */
 export const hasSlapd = SLAPD !== undefined && SCHEMAS !== undefined;
 
 const SUFFIX = 'dc=example,dc=org';
@@ -23,13 +23,13 @@ export const ADMIN_PASSWORD = 'secret of the directory';
 export const PERSON_PASSWORD = 'password of the person';
 
 const fixture = (name: string): string => fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url));
-/** What the directory shows over TLS; it has signed itself. */
+/** The self-signed TLS certificate of the directory. */
 export const CERTIFICATE = readFileSync(fixture('directory.crt'), 'utf8');
 
-/** A real directory on loopback, with nothing in it but its branches. */
+/** A real directory server on loopback. It starts with empty branches for people and groups. */
 export class Directory {
   readonly url: string;
-  /** With TLS from the first byte. */
+  /** The address for TLS from the first byte. */
   readonly tlsUrl: string;
   readonly #folder: string;
   #process: ChildProcess;
@@ -92,7 +92,7 @@ export class Directory {
     }
   }
 
-  /** Does something to it as its administrator. */
+  /** Connects as the administrator of the directory, runs the function, and disconnects. */
   async change(run: (client: Client) => Promise<void>): Promise<void> {
     const client = new Client({ url: this.url, connectTimeout: PATIENCE_MS, timeout: PATIENCE_MS });
     try {
@@ -103,7 +103,7 @@ export class Directory {
     }
   }
 
-  /** Adds a person; gives the distinguished name. */
+  /** Adds a person and returns their distinguished name. */
   async person(uid: string, attributes: Record<string, string> = {}): Promise<string> {
     const dn = `uid=${uid},${PEOPLE}`;
     await this.change((client) =>
@@ -119,7 +119,7 @@ export class Directory {
     return dn;
   }
 
-  /** Adds a group of distinguished names, or sets whom it has. */
+  /** Adds a group with these members (distinguished names), or replaces its members. */
   async group(cn: string, members: readonly string[]): Promise<void> {
     const dn = `cn=${cn},${GROUPS}`;
     await this.change(async (client) => {
@@ -128,7 +128,7 @@ export class Directory {
     });
   }
 
-  /** Ends the server, as if its machine were off. */
+  /** Stops the server, as if its machine were off. */
   async stop(): Promise<void> {
     if (this.#process.exitCode !== null) return;
     const ended = new Promise((resolve) => this.#process.once('exit', resolve));
@@ -136,7 +136,7 @@ export class Directory {
     await ended;
   }
 
-  /** Answers nobody but its administrator with more entries than so many. */
+  /** Limits the number of entries per answer for everyone but the administrator, and restarts the server. */
   async limitSize(limit: number | 'unlimited'): Promise<void> {
     const config = join(this.#folder, 'slapd.conf');
     const text = await readFile(config, 'utf8');
@@ -145,7 +145,7 @@ export class Directory {
     await this.resume();
   }
 
-  /** Starts it again, with what it had. */
+  /** Starts the server again with the data it had. */
   async resume(): Promise<void> {
     this.#process = launch(`${this.url} ${this.tlsUrl}`, join(this.#folder, 'slapd.conf'));
     await until('the directory answers again', () => this.#answers());
@@ -157,7 +157,7 @@ export class Directory {
   }
 }
 
-/** `-d 0` keeps it in the foreground, silent. */
+/** Starts slapd. `-d 0` keeps it silent and in the foreground. */
 const launch = (urls: string, config: string): ChildProcess =>
   spawn(SLAPD ?? '', ['-h', urls, '-f', config, '-d', '0'], { stdio: 'ignore' });
 

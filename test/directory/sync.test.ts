@@ -7,7 +7,7 @@ import type { TestGroup } from '../support/factories.ts';
 import { until } from '../support/until.ts';
 import { ADMIN, ADMIN_PASSWORD, Directory, GROUPS, hasSlapd, PEOPLE, PERSON_PASSWORD } from './slapd.ts';
 
-// Debian's package slapd; without it these tests are skipped, and counted as such.
+// These tests need Debian's package slapd. They are reported as skipped if it is not installed.
 const main = hasSlapd ? await Directory.start() : null;
 const other = hasSlapd ? await Directory.start() : null;
 const directory = (which: Directory | null = main): Directory => {
@@ -41,7 +41,7 @@ const root = () => app().as(app().root);
 let count = 0;
 const name = (): string => `person${++count}`;
 
-/** A user, known in a directory by an identity that is written in another case. */
+/** Creates a user and a person in the directory, linked by an identity in another letter case. */
 const known = async (which = directory(), provider = 'ldapmain'): Promise<{ user: TestUser; dn: string }> => {
   const user = await app().make.user();
   const dn = await which.person(name());
@@ -89,7 +89,7 @@ const kindsOf = async (group: TestGroup, prefix: string): Promise<string[]> => {
 };
 
 describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
-  it('adds, changes and removes members, and tells how it goes', async () => {
+  it('adds, changes and removes members, and reports its progress', async () => {
     const [jane, joe, stranger] = [await known(), await known(), await directory().person(name())];
     const group = await app().make.group();
     const [staff, leads] = [name(), name()];
@@ -123,7 +123,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({});
   });
 
-  it('knows people however an administrator typed their names', async () => {
+  it('finds people however an administrator typed their distinguished names', async () => {
     const user = await app().make.user();
     const dn = await directory().person(name());
     const typed = dn.replaceAll(',', ' , ').replace('uid=', 'UID = ');
@@ -134,7 +134,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({ [user.id]: 20 });
   });
 
-  it('finds people by a filter, and in several directories, and takes the highest role', async () => {
+  it('finds people by filter and in several directories, and gives them the highest role', async () => {
     const jane = await known();
     const joe = await known(directory(other), 'ldapother');
     const group = await app().make.group();
@@ -144,11 +144,11 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     await directory(other).group(both, [joe.dn, jane.dn]);
     await linkTo(group, { cn: both, group_access: 40, provider: 'ldapother' });
     expect(await sync(group)).toMatchObject({ state: 'FINISHED', added: 2 });
-    // Jane is another person in the other directory, whatever her name there.
+    // The same name in the other directory is not Jane.
     expect(await membersOf(group)).toEqual({ [jane.user.id]: 30, [joe.user.id]: 40 });
   });
 
-  it('knows groups that list user names', async () => {
+  it('reads groups that list user names', async () => {
     const { user, dn } = await known();
     const group = await app().make.group();
     const cn = name();
@@ -161,7 +161,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({ [user.id]: 10 });
   });
 
-  it('leaves members who were added by hand, roles that were changed by hand, and the last owner', async () => {
+  it('keeps members who were added by hand, roles that were changed by hand, and the last owner', async () => {
     const [byHand, changed, lead] = [await known(), await known(), await known()];
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
@@ -188,7 +188,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({ [byHand.user.id]: 10, [lead.user.id]: 50 });
   });
 
-  it('takes names for names: nothing in them is a filter', async () => {
+  it('treats names literally and never as filters', async () => {
     const { dn } = await known();
     const group = await app().make.group();
     const cn = name();
@@ -200,7 +200,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({});
   });
 
-  it('fails, and changes nothing, where a directory cannot be asked', async () => {
+  it('fails and changes nothing if a directory cannot be queried', async () => {
     const { user, dn } = await known(directory(other), 'ldapother');
     const group = await app().make.group();
     const cn = name();
@@ -225,7 +225,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({ [user.id]: 30 });
   });
 
-  it('leaves out links to a provider that is not configured, takes no role meanwhile, and says so', async () => {
+  it('skips links to a provider that is not configured, removes no role meanwhile, and reports it', async () => {
     const [jane, joe] = [await known(), await known()];
     const group = await app().make.group();
     const staff = name();
@@ -245,7 +245,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect(await membersOf(group)).toEqual({ [jane.user.id]: 40 });
   });
 
-  it('goes on where a process died in the middle, and stops for a later one', async () => {
+  it('resumes after a process died, and ignores an outdated run', async () => {
     const people = await Promise.all(Array.from({ length: 60 }, () => known()));
     const group = await app().make.group();
     const cn = name();
@@ -272,7 +272,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
     expect((await kindsOf(group, 'member.')).length).toBe(59);
   });
 
-  it('is done every hour for all groups with links', async () => {
+  it('runs hourly for all groups with links', async () => {
     const { user, dn } = await known();
     const group = await app().make.group();
     const cn = name();
@@ -283,7 +283,7 @@ describe.skipIf(!hasSlapd)('syncing a group with a directory', () => {
   });
 });
 
-describe.skipIf(!hasSlapd)('signing in by a directory', () => {
+describe.skipIf(!hasSlapd)('sign-in with a directory', () => {
   const enter = async (provider: string, username: string, password = PERSON_PASSWORD): Promise<Visitor> => {
     const person = new Visitor(app().url);
     await person.get(`/users/auth/ldap/${provider}`);
@@ -291,7 +291,7 @@ describe.skipIf(!hasSlapd)('signing in by a directory', () => {
     return person;
   };
 
-  it('is offered, opens the linked account, and makes one where that is allowed', async () => {
+  it('is offered, opens the linked account, and creates an account if that is allowed', async () => {
     const { user, dn } = await known();
     const uid = /^uid=([^,]+)/.exec(dn)?.[1] ?? '';
     const person = new Visitor(app().url);
@@ -310,7 +310,7 @@ describe.skipIf(!hasSlapd)('signing in by a directory', () => {
     expect(refused.page.text).toContain('not linked yet');
   });
 
-  it('refuses wrong and empty passwords, filters for names, and who is filtered out', async () => {
+  it('refuses wrong and empty passwords, filters instead of names, and people whom the user filter excludes', async () => {
     const { dn } = await known();
     const uid = /^uid=([^,]+)/.exec(dn)?.[1] ?? '';
     const robot = name();
@@ -330,7 +330,7 @@ describe.skipIf(!hasSlapd)('signing in by a directory', () => {
     expect((await new Visitor(app().url).get('/users/auth/ldap/ldapnone')).status).toBe(404);
   });
 
-  it('locks a name that is guessed at', async () => {
+  it('locks a user name after repeated wrong passwords', async () => {
     const { dn } = await known();
     const uid = /^uid=([^,]+)/.exec(dn)?.[1] ?? '';
     for (let tries = 0; tries < 10; tries++) await enter('ldapmain', uid, 'wrong');
@@ -339,7 +339,7 @@ describe.skipIf(!hasSlapd)('signing in by a directory', () => {
     expect(locked.page.headers.get('retry-after')).not.toBeNull();
   });
 
-  it('says that a directory does not answer', async () => {
+  it('reports that a directory is unavailable', async () => {
     expect((await enter('ldapwrong', 'anybody')).page.status).toBe(503);
   });
 });

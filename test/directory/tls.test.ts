@@ -3,7 +3,7 @@ import { checkLdapPassword, LdapError, withLdap } from '#platform/ldap/client.ts
 import { type LdapServer, readServers } from '#platform/ldap/servers.ts';
 import { ADMIN, ADMIN_PASSWORD, CERTIFICATE, Directory, GROUPS, hasSlapd, PEOPLE, PERSON_PASSWORD } from './slapd.ts';
 
-// Debian's package slapd; without it these tests are skipped, and counted as such.
+// These tests need Debian's package slapd. They are reported as skipped if it is not installed.
 const directory = hasSlapd ? await Directory.start() : null;
 afterAll(() => directory?.remove());
 
@@ -21,14 +21,14 @@ describe.skipIf(!hasSlapd)('a directory', () => {
   it.each([
     ['by TLS from the first byte', 'first', () => ({ url: directory?.tlsUrl })],
     ['by STARTTLS', 'second', () => ({ start_tls: true })],
-  ])('is believed %s only with a certificate of an authority that counts', async (_how, uid, options) => {
+  ])('is reached %s only with a certificate of a trusted authority', async (_how, uid, options) => {
     const dn = await directory?.person(uid);
     expect(await names(server({ ...options(), ca: CERTIFICATE }))).toContain(dn);
     await expect(names(server(options()))).rejects.toThrow(LdapError);
     expect(await names(server({ ...options(), verify_certificates: false }))).toContain(dn);
   });
 
-  it('is never asked about an empty password or name', async () => {
+  it('accepts no empty password or name', async () => {
     const dn = (await directory?.person('jane')) ?? '';
     expect(await checkLdapPassword(server({}), dn, PERSON_PASSWORD)).toBe(true);
     for (const [name, password] of [
@@ -41,7 +41,7 @@ describe.skipIf(!hasSlapd)('a directory', () => {
     }
   });
 
-  it('answers in full or not at all', async () => {
+  it('answers in full or fails', async () => {
     const dn = await directory?.person('joe');
     for (let n = 0; n < 30; n++) await directory?.person(`many${n}`);
     const asJoe = server({ bind_dn: dn, password: PERSON_PASSWORD });
