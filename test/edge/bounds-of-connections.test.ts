@@ -32,7 +32,7 @@ const post = (path: string, headers: readonly string[], body = ''): string =>
   [`POST ${path} HTTP/1.1`, 'Host: hub', ...headers, '', body].join('\r\n');
 
 describe('a request that arrives too slowly', () => {
-  it('is ended on every face, however it is framed', async () => {
+  it('is ended on every endpoint, however it is framed', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, owner);
     const token = `PRIVATE-TOKEN: ${await app().tokenOf(owner)}`;
@@ -61,19 +61,19 @@ describe('a request that arrives too slowly', () => {
       } finally {
         clearInterval(drip);
       }
-      // Faces that still wait for the body by then are answered for.
+      // Endpoints that still wait for the body get an answer.
       const timedOut = faces.filter((_, n) => connections[n]?.text().startsWith('HTTP/1.1 408 Request Timeout'));
       expect(timedOut.map(([path]) => path)).toEqual(expect.arrayContaining(['/api/v4/projects', '/api/graphql']));
     }
   });
 
-  it('is ended when its body follows an answer that was already given', async () => {
+  it('is ended if its body is still missing after the answer', async () => {
     const get = 'GET /-/liveness HTTP/1.1\r\nHost: hub\r\nContent-Length: 1000\r\n\r\n';
     const { over } = await open(get);
     expect(await over()).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  it('has longer the more of it has come', async () => {
+  it('gets more time the more of it has arrived', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n';
@@ -87,7 +87,7 @@ describe('a request that arrives too slowly', () => {
       ]),
     );
     socket.write(head + half);
-    // Well over the second that each request has; the bytes that came have earned a hundred.
+    // This is well over the one second that each request has. The received bytes have earned a hundred more.
     await sleep(3_500);
     socket.write(half + tail);
     await until('an answer', () => text().startsWith('HTTP/1.1 201 '));
@@ -98,10 +98,10 @@ describe('connections', () => {
   const refused = ({ text }: RawConnection, status: number) =>
     until('a refusal', () => text().startsWith(`HTTP/1.1 ${status} `) && text().includes('Retry-After: '));
 
-  it('are bounded for each address, and in all', async () => {
+  it('are limited per address and in total', async () => {
     const mine = await Promise.all(Array.from({ length: PER_ADDRESS + 5 }, () => open()));
     await until('five refusals', () => mine.filter(({ text }) => text().startsWith('HTTP/1.1 429 ')).length >= 5);
-    // Others still get in, until all are taken.
+    // Other addresses can still connect until the total limit is reached.
     const others = await Promise.all(Array.from({ length: IN_ALL }, (_, n) => open('', `127.0.0.${2 + (n % 5)}`)));
     await until('the refusals', () => others.filter(({ text }) => text().startsWith('HTTP/1.1 503 ')).length >= 25);
     await refused(await open('', '127.0.0.8'), 503);
@@ -113,7 +113,7 @@ describe('connections', () => {
     });
   });
 
-  it('that are only kept alive make room for new ones', async () => {
+  it('are closed to make room for new ones while they are idle', async () => {
     const get = 'GET /-/liveness HTTP/1.1\r\nHost: hub\r\n\r\n';
     const alive = await Promise.all(Array.from({ length: 40 }, (_, n) => open(get, `127.0.1.${1 + (n % 4)}`)));
     for (const { text } of alive) await until('an answer', () => text().startsWith('HTTP/1.1 200 '));

@@ -31,7 +31,7 @@ afterEach(async () => {
   for (const abort of aborts.splice(0)) abort.abort();
   const closed = open.splice(0).filter((socket) => socket.readyState !== WebSocket.CLOSED);
   for (const socket of closed) socket.terminate();
-  // The hub sees it a moment later.
+  // The hub notices the closed connections a moment later.
   await until('all streams to be gone', async () => {
     const abort = new AbortController();
     const answers = await Promise.all(Array.from({ length: 6 }, () => stream(null, { abort })));
@@ -42,7 +42,7 @@ afterEach(async () => {
 
 interface Connected {
   readonly socket: WebSocket;
-  /** Messages of the hub, and how it closed the socket. */
+  /** Messages from the hub. */
   readonly messages: { readonly type: string; readonly id?: string; readonly payload?: unknown }[];
   closed: string | null;
 }
@@ -66,7 +66,7 @@ const connect = async (user: TestUser | null, localAddress = '127.0.0.1'): Promi
 
 const QUERY = 'subscription { events(scope: {}) { cursor } }';
 
-/** Null once the subscription tells of events, or what it was refused with. */
+/** Subscribes. Returns null once an event arrives, or the payload of the refusal. */
 const subscribe = async ({ socket, messages }: Connected, id: string, query = QUERY): Promise<unknown> => {
   socket.send(JSON.stringify({ type: 'subscribe', id, payload: { query } }));
   const answer = await until('an event or a refusal', async () => {
@@ -98,7 +98,7 @@ const stream = async (
 };
 
 describe('streams', () => {
-  it('are bounded for each user, over WebSockets and event streams alike', async () => {
+  it('are limited per user across WebSockets and event streams', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     const [first] = await Promise.all([connect(user), connect(user)]);
     expect([(await stream(user)).status, (await stream(user)).status]).toEqual([200, 200]);
@@ -114,7 +114,7 @@ describe('streams', () => {
     await until('room for one', async () => (await connect(user)).closed === null);
   });
 
-  it('are bounded for each address, whoever has them', async () => {
+  it('are limited per address across users', async () => {
     await Promise.all(Array.from({ length: 6 }, () => connect(null)));
     const refusal = 'Too many streams are open from your address: the limit is 6';
     expect((await connect(null)).closed).toBe(`4429 ${refusal}`);
@@ -133,7 +133,7 @@ describe('subscriptions', () => {
     ],
   });
 
-  it('are bounded for each user and each address', async () => {
+  it('are limited per user and per address', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     const [first, second, third] = [await connect(user), await connect(user), await connect(other)];
     for (const id of ['1', '2', '3']) expect(await subscribe(first, id)).toBeNull();
@@ -142,14 +142,14 @@ describe('subscriptions', () => {
     expect((await stream(user)).first).toContain('Too many subscriptions are open from your user');
     for (const id of ['1', '2']) expect(await subscribe(third, id)).toBeNull();
     expect(await subscribe(third, '3')).toEqual(refused('your address', 7));
-    // What has ended makes room.
+    // An ended subscription makes room.
     first.socket.send(JSON.stringify({ type: 'complete', id: '1' }));
     expect(await subscribe(second, '4')).toBeNull();
     second.socket.terminate();
     await until('room', async () => (await subscribe(third, crypto.randomUUID())) === null);
   });
 
-  it('are bounded by the memory of their documents, each counted once', async () => {
+  it('are limited by the memory of their documents, with each document counted once', async () => {
     const user = await app().make.user();
     const socket = await connect(user);
     const large = (n: number) => `${QUERY} # ${String(n).repeat(90_000)}`;
@@ -157,17 +157,17 @@ describe('subscriptions', () => {
     expect(JSON.stringify(await subscribe(socket, '2', large(2)))).toContain(
       'The streams of your user hold too much: the limit is 1 MiB',
     );
-    // The document is there already; the text of the message is kept once more.
+    // The document is already held. Only the text of the message is kept again.
     expect(await subscribe(socket, '3', large(1))).toBeNull();
   });
 });
 
-describe('what waits', () => {
-  it('is bounded where the client reads nothing', async () => {
+describe('buffered data', () => {
+  it('is limited if the client reads nothing', async () => {
     const connected = await connect(null);
     connected.socket.pause();
     const ping = JSON.stringify({ type: 'ping', payload: { text: 'x'.repeat(60_000) } });
-    // What the kernel takes is not the hub's.
+    // Data in the kernel's buffers does not count for the hub.
     for (let sent = 0; sent < 1_000 && connected.socket.readyState === WebSocket.OPEN; sent++)
       connected.socket.send(ping);
     const { socket } = connected;
@@ -176,7 +176,7 @@ describe('what waits', () => {
     await until('the hub to cut the socket', () => connected.closed !== null);
   });
 
-  it('is bounded where messages do not end', async () => {
+  it('is limited if messages do not end', async () => {
     const handshake = [
       'GET /api/graphql HTTP/1.1',
       'Host: hub',
@@ -188,7 +188,7 @@ describe('what waits', () => {
       '',
       '',
     ].join('\r\n');
-    // A frame that says how long it is, and never comes to its end.
+    // The frame declares its length and never ends.
     const header = Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0, 0x0f, 0, 0, 0, 0, 0, 0]);
     const most = Buffer.alloc(900_000, 0x20);
     const post = (length: number) =>
@@ -199,11 +199,11 @@ describe('what waits', () => {
     const connections = [...sockets, ...requests];
     for (const { socket } of sockets) socket.write(Buffer.concat([header, most]));
     for (const { socket } of requests) socket.write(most);
-    // Ten of them are more than the 8 MiB of an address.
+    // The ten together exceed the 8 MiB per address.
     await until('one to be refused', () =>
       connections.some(({ socket, text }) => socket.closed || text().startsWith('HTTP/1.1 429 ')),
     );
-    // Small requests are answered all the same, and so are large ones from elsewhere.
+    // Small requests are still answered, and so are large ones from another address.
     const body = JSON.stringify({ query: '{ __typename }' });
     const small = await openRaw(app().url, post(body.length) + body);
     const padded = body + ' '.repeat(500_000);
@@ -213,7 +213,7 @@ describe('what waits', () => {
     for (const { socket } of connections) socket.destroy();
   });
 
-  it('has no room for large connection parameters', async () => {
+  it('excludes large connection parameters', async () => {
     const { socket } = await connect(null, '127.0.0.3');
     socket.terminate();
     const raw = new WebSocket(`${app().url.replace('http', 'ws')}/api/graphql`, 'graphql-transport-ws');

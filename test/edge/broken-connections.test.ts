@@ -4,7 +4,7 @@ import { useApp } from '../support/app.ts';
 import { openRaw } from '../support/raw-socket.ts';
 import { until } from '../support/until.ts';
 
-// A fault outside a request ends the process, which vitest reports as an unhandled error of this file.
+// An error outside a request ends the process. Vitest reports it as an unhandled error of this file.
 
 const app = useApp();
 
@@ -69,8 +69,8 @@ const answersStill = async () => {
   socket.terminate();
 };
 
-describe('a broken connection costs itself alone', () => {
-  it('by request lines, paths and upgrades that make no sense', async () => {
+describe('the hub', () => {
+  it('survives malformed request lines, paths and upgrades', async () => {
     for (const headers of [[], UPGRADE, HANDSHAKE, ['Connection: Upgrade', 'Upgrade: h2c']]) {
       const connections = await Promise.all(
         LINES.map((line) => openRaw(app().url, request(line, [...headers, 'Content-Length: 0']))),
@@ -81,7 +81,7 @@ describe('a broken connection costs itself alone', () => {
     await answersStill();
   });
 
-  it('by headers and frames that make no sense on the GraphQL socket', async () => {
+  it('survives malformed headers and frames on the GraphQL socket', async () => {
     const handshakes = [
       UPGRADE,
       [...UPGRADE, 'Sec-WebSocket-Version: 99', 'Sec-WebSocket-Key: x'],
@@ -109,7 +109,7 @@ describe('a broken connection costs itself alone', () => {
     await answersStill();
   });
 
-  it('by resets at any moment', async () => {
+  it('survives resets at any moment', async () => {
     const starts = [
       request('GET /elsewhere HTTP/1.1', HANDSHAKE),
       request('GET /api/graphql HTTP/1.1', HANDSHAKE),
@@ -133,7 +133,7 @@ describe('a broken connection costs itself alone', () => {
         if (leave === 'reset') socket.resetAndDestroy();
         else if (leave === 'destroy') socket.destroy();
         else {
-          // Half closed: the server may still answer, then closes its side.
+          // The connection is half closed. The server may still answer before it closes its side.
           socket.end();
         }
         await over();
@@ -142,7 +142,7 @@ describe('a broken connection costs itself alone', () => {
     await answersStill();
   });
 
-  it('by bodies that are not what they say, or end half-way', async () => {
+  it('survives bodies that do not match their headers or end half-way', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, owner);
     const token = `PRIVATE-TOKEN: ${await app().tokenOf(owner)}`;
@@ -171,7 +171,7 @@ describe('a broken connection costs itself alone', () => {
         const [left, ended, reset] = await Promise.all([1, 2, 3].map(() => openRaw(app().url, bytes)));
         left?.socket.destroy();
         ended?.socket.end();
-        // By now what came of the body has been looked at.
+        // The server has parsed the received part of the body by now.
         await ended?.over();
         reset?.socket.resetAndDestroy();
       }
@@ -191,7 +191,7 @@ describe('a broken connection costs itself alone', () => {
       '/users/sign_in',
     ];
     const protocols = ['websocket', 'h2c', 'x'];
-    // The GraphQL socket itself, asked for without a handshake, is refused too.
+    // An upgrade to the GraphQL socket without a handshake is refused too.
     const connections = await Promise.all(
       paths.flatMap((path) =>
         protocols.map((protocol) =>
@@ -199,7 +199,7 @@ describe('a broken connection costs itself alone', () => {
         ),
       ),
     );
-    // Nobody closes them on this side.
+    // The client closes none of them.
     for (const answer of await Promise.all(connections.map(({ over }) => over()))) {
       expect(answer).toMatch(/^HTTP\/1\.1 [2-4]\d\d /);
       expect(answer.toLowerCase()).toContain('\r\nconnection: close\r\n');
