@@ -1,16 +1,20 @@
 import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
 
-// glibc keeps freed buffers for the process unless it is told at its start to map each large one by itself: half a gigabyte
-// stayed behind after a busy time (docs/reliability.md). Other C libraries ignore this. The process id remains the same.
+// Without these settings glibc keeps freed buffers for the process: half a gigabyte stayed behind after a busy period
+// (docs/reliability.md). They make it map each large buffer separately, and it reads them only at start. Other C
+// libraries
+// ignore them. execve keeps the process id.
 if (process.platform === 'linux' && process.env.MALLOC_MMAP_THRESHOLD_ === undefined) {
   const args = [process.execPath, ...process.execArgv, import.meta.filename, ...process.argv.slice(2)];
   const limits = { MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072', MALLOC_ARENA_MAX: '2' };
   process.execve?.(process.execPath, args, { ...process.env, ...limits });
 }
 
-// Before anything else is loaded: what was compiled and stripped of types once need not be again, which is a third of a
-// start. Kept beside the packages, so that `npm ci` clears it; where that cannot be written it is simply done without.
+// Must run before anything else is loaded. Node then reuses compiled code and stripped types, which saves a third of
+// the
+// startup time. The cache is beside the packages, so `npm ci` clears it. If the folder is not writable, there is no
+// cache.
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/millrace'));
 
 const { ConfigError } = await import('#platform/config.ts');

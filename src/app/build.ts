@@ -34,12 +34,14 @@ import { createMetricsServer } from './metrics.ts';
 import { metricsOfProcess, serveWeb } from './web.ts';
 
 export interface Hub {
-  /** Where it listens, without a trailing slash. */
+  /** The URL that this process serves, without a trailing slash. */
   readonly url: string;
-  /** Where its metrics are served; null where they are not. */
+  /** The URL of the metrics, or null if this process serves none. */
   readonly metricsUrl: string | null;
   readonly services: Services;
-  /** For tests: lets all events be followed and all due jobs run. Only where this process works (role all or worker). */
+  /**
+   * For tests: waits until all events are followed and all due jobs have run. Fails if this process has the role web.
+   */
   settle(): Promise<void>;
   /** Stops accepting, finishes or releases work, and stops the embedded database last. */
   close(): Promise<void>;
@@ -49,13 +51,16 @@ export interface HubOptions {
   readonly config: Config;
   readonly log: Logger;
   readonly clock?: Clock;
-  /** Holds every REST answer against its record: for tests. */
+  /** Checks every REST response against its record. For tests. */
   readonly checkResponses?: boolean;
-  /** False runs no job by the clock, only what is asked for: for tests, which begin at any minute. */
+  /** False disables cron schedules; jobs that are added explicitly still run. For tests, which start at any minute. */
   readonly crons?: boolean;
-  /** False does not wait until repositories and files are on disk: for tests. */
+  /** False does not wait until repositories and files are on disk. For tests. */
   readonly durable?: boolean;
-  /** Told of the first administrator as soon as there is one: what was made up for it is lost if the rest of the start fails. */
+  /**
+   * Called as soon as the first administrator exists, because a generated password would be lost if the start failed
+   * later.
+   */
   readonly onAdministrator?: (administrator: SeededAdministrator) => void;
 }
 
@@ -65,7 +70,7 @@ const HTTP_CLOSE_TIMEOUT_MS = 4_000;
 
 importSourcesBy(checkImportUrl);
 
-/** Starts a hub: database, storage, git, and by its role the workers, the web face, or both. */
+/** Starts a hub: database, storage and git, and the workers, the web server or both, depending on its role. */
 export const startHub = async ({
   config,
   log,
@@ -75,7 +80,7 @@ export const startHub = async ({
   durable = true,
   onAdministrator,
 }: HubOptions): Promise<Hub> => {
-  // Undone in reverse, whether the start fails half-way or the hub is closed.
+  // Called in reverse order, both when the start fails half-way and when the hub is closed.
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (let closer = closers.pop(); closer; closer = closers.pop()) {
@@ -83,7 +88,7 @@ export const startHub = async ({
     }
   };
   try {
-    // Passable for others: the embedded Postgres runs under another account where root starts the hub.
+    // Other accounts must be able to pass through: embedded Postgres uses another account if root starts the hub.
     await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
     const repositories = await ownFolder(config.dataDir, 'repositories');
     const connectionString = await openDatabase(config, log, closers);
@@ -132,7 +137,7 @@ export const startHub = async ({
     processes.onProcessDead((id) => services.storage.removeDraftsOf(id));
     closers.push(() => processes.stop());
 
-    // The address is known before anything runs that writes it into bodies and records.
+    // The server listens first, because everything that starts later writes its URL into bodies and records.
     const metrics = metricsOfProcess();
     const faces = config.role !== 'worker';
     const web = await serveWeb({ services, createContext, eventLog, checkResponses, metrics, faces });
@@ -155,7 +160,7 @@ export const startHub = async ({
       closers.push(worker.stop);
     }
     const settle = async (): Promise<void> => {
-      if (!worker) throw new Error('this process does not work: its role is web');
+      if (!worker) throw new Error('this process runs no jobs: its role is web');
       await worker.settle();
     };
     return { url, metricsUrl, services, settle, close };
@@ -182,7 +187,7 @@ export const startHub = async ({
       });
       return {
         settle: async () => {
-          // Jobs emit events and followers add jobs: round after round, until these have emitted nothing more.
+          // Jobs emit events and followers add jobs, so repeat until a round emits no new event.
           for (let followed = -1; followed !== (await eventLog.sequencer.sequence()); ) {
             await running.drain();
             followed = eventLog.sequencer.position;
@@ -206,7 +211,7 @@ interface Worker {
   stop(): Promise<void>;
 }
 
-/** A folder whose content, repositories and archives of private projects, is no other account's to read. */
+/** Creates a folder that only this account can read: it holds repositories and archives of private projects. */
 const ownFolder = async (dataDir: string, name: string): Promise<string> => {
   const folder = join(dataDir, name);
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -220,7 +225,7 @@ const openDatabase = async (config: Config, log: Logger, closers: (() => Promise
   return postgres.connectionString;
 };
 
-/** @throws ConfigError that names the `settings` the address comes from, where nothing can listen there */
+/** @throws ConfigError naming the `settings` that hold the address, if the server cannot listen there */
 const listen = async (
   server: FastifyInstance,
   { host, port }: { readonly host: string; readonly port: number },

@@ -6,18 +6,18 @@ import type { Trust } from '#platform/trusted-proxies.ts';
 import { rawAnswer } from './raw-answers.ts';
 
 export interface ConnectionLimits {
-  /** Open at once, in all and from one address. */
+  /** Maximum open connections, in total and per address. */
   readonly connections: number;
   readonly connectionsPerAddress: number;
-  /** Seconds that every request has to arrive in, and bytes a second that earn its body more. */
+  /** Seconds that every request may take to arrive, and the bytes per second at which its body earns more time. */
   readonly requestGrace: number;
   readonly requestMinimumRate: number;
 }
 
-/** How long a body may bring nothing, and how long an answer may wait for a client that reads nothing. */
+/** Limit for a body that sends no bytes, and for a response whose client reads no bytes. */
 const STALL_MS = 60_000;
 const SWEEP_MS = 1_000;
-/** From here on, connections that are only kept alive make room for new ones. */
+/** Above this share of the limit, idle keep-alive connections are closed to make room for new ones. */
 const CROWDED = 0.9;
 
 interface Body {
@@ -27,11 +27,11 @@ interface Body {
   readonly startBytes: number;
   bytes: number;
   lastByteAt: number;
-  /** Time in which what had come waited to be read here: the client could not send more. */
+  /** Time in which received bytes waited for the hub to read them. The client could not send more meanwhile. */
   waitedMs: number;
 }
 
-/** Bounds the connections of a server, and the time that clients may take to send a request or to read an answer. */
+/** Limits the connections of a server, and the time that clients may take to send a request or to read a response. */
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #isProxy: Trust;
@@ -48,7 +48,7 @@ export class Connections {
     this.#log = log;
   }
 
-  /** Counts the server's connections until it closes. */
+  /** Counts the connections of the server until it closes. */
   attach(server: Server): void {
     server.on('connection', (socket: Socket) => this.#accept(socket));
     const timer = setInterval(() => {
@@ -58,11 +58,11 @@ export class Connections {
     server.once('close', () => clearInterval(timer));
   }
 
-  /** Holds one request to its time. Costs nothing for those without a body but a timer. */
+  /** Enforces the time limits of one request. A request without a body costs only a timer. */
   watch(request: IncomingMessage, response: ServerResponse): void {
-    // Set back by Node when the answer is finished.
+    // Node resets this timeout when the response is finished.
     response.setTimeout(STALL_MS, () => {
-      // Where nothing waits to be sent, it is the answer that takes its time.
+      // If no bytes wait to be sent, the handler is slow, not the client.
       if (request.socket.writableLength > 0) request.socket.destroy();
     });
     const { headers, socket } = request;
@@ -95,7 +95,7 @@ export class Connections {
     const now = performance.now();
     if (now - this.#toldAt < 60_000) return;
     this.#toldAt = now;
-    this.#log.warn({ status, address: socket.remoteAddress, open: this.#size }, 'connections are refused');
+    this.#log.warn({ status, address: socket.remoteAddress, open: this.#size }, 'connections were refused');
   }
 
   #sweep(): void {
@@ -119,7 +119,7 @@ export class Connections {
       body.bytes = bytes;
       body.lastByteAt = now;
     }
-    // What follows a finished answer is read by nobody: it may run out, but is not waited for.
+    // Nothing reads a body after its response has finished. Such a body may still end, but its time is not extended.
     if (request.readableLength > 0 && !response.writableFinished) {
       body.waitedMs += Math.min(sinceMs, now - startedAt);
       body.lastByteAt = now;
@@ -132,8 +132,11 @@ export class Connections {
 
   #cut({ request, response }: Body): void {
     const { socket } = request;
-    this.#log.info({ address: socket.remoteAddress, method: request.method }, 'a request arrived too slowly');
-    // An earlier answer may still be on its way on this connection, or a part of this one.
+    this.#log.info(
+      { address: socket.remoteAddress, method: request.method },
+      'closed a connection whose request arrived too slowly',
+    );
+    // The connection may still be sending an earlier response, or part of this one. Then there is no room for a 408.
     if (response.socket === socket && !response.headersSent) socket.end(rawAnswer(408), () => socket.destroy());
     else socket.destroy();
   }

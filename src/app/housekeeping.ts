@@ -4,7 +4,10 @@ import { sweepUploads } from '#rest/upload.ts';
 
 const DAY_MS = 86_400_000;
 
-/** The job `storage.sweep`: removes what killed processes left in storage. Uploads that an import still needs stay. */
+/**
+ * The job `storage.sweep`: removes files that killed processes left in storage. Keeps uploads that an import still
+ * needs.
+ */
 export const sweepStorage = defineJob({
   name: 'storage.sweep',
   input: z.object({}).strict(),
@@ -19,6 +22,6 @@ export const sweepStorage = defineJob({
     const kept = new Set(waiting.flatMap(({ storage_key: key }) => key ?? []));
     const uploads = await sweepUploads(storage, new Date(clock.now().getTime() - DAY_MS), kept);
     await storage.sweepTemporary(DAY_MS);
-    if (uploads > 0) log.info({ uploads }, 'removed uploads that nobody claimed');
+    if (uploads > 0) log.info({ uploads }, 'removed unclaimed uploads');
   },
 });

@@ -20,22 +20,24 @@ import { rawAnswer } from './raw-answers.ts';
 
 export interface HttpOptions extends RestDependencies {
   readonly routes: readonly Route[];
-  /** Other faces, each in a scope of its own with its own body parsers: GraphQL, git, pages. */
+  /** Other interfaces (GraphQL, git, pages), each in a scope of its own with its own body parsers. */
   readonly mounts?: readonly Mount[];
   readonly metrics: Registry;
-  /** Each resolves when its part is ready, for `/-/readiness`. */
+  /** One check for each component, for `/-/readiness`. Each resolves when its component is ready. */
   readonly readiness: Readonly<Record<string, () => Promise<void>>>;
-  /** Which requests may leave HTTP; none by default. The `Upgrade` of others is ignored (RFC 9110 §7.8). */
+  /**
+   * Decides which requests may upgrade from HTTP; none by default. Other `Upgrade` headers are ignored (RFC 9110 §7.8).
+   */
   readonly mayUpgrade?: (request: IncomingMessage) => boolean;
-  /** The OpenAPI document, made when first asked for. */
+  /** The OpenAPI document, built on the first request for it. */
   readonly openApi: () => object;
 }
 
 export interface MountDependencies {
   readonly services: Services;
   /**
-   * Authenticates the request by its headers and query, or by the credential given, and makes its context; throws as REST
-   * answers.
+   * Authenticates the request by its headers and query, or by the given credential, and creates its context. Throws the
+   * same errors as REST.
    */
   contextOf(request: FastifyRequest, credential?: Credential): Promise<Context>;
 }
@@ -45,12 +47,12 @@ export type Mount = (fastify: FastifyInstance, dependencies: MountDependencies) 
 const MAX_URL_LENGTH = 16 * 1024;
 const MAX_HEADER_BYTES = 64 * 1024;
 const KEEP_ALIVE_MS = 72_000;
-/** From the opening of the connection, or from the first byte of a later request, to the end of the headers. */
+/** Counted from the opening of the connection, or from the first byte of a later request, to the end of the headers. */
 const HEADERS_TIMEOUT_MS = 20_000;
 const CHECK_CONNECTIONS_MS = 2_000;
 const READINESS_TIMEOUT_MS = 3_000;
 
-/** The HTTP server with everything it serves, not yet listening. `close()` stops accepting and finishes what runs. */
+/** The HTTP server with all routes, not yet listening. `close()` stops accepting and finishes running requests. */
 export const createHttp = async (options: HttpOptions): Promise<FastifyInstance> => {
   const { services } = options;
   const { log } = services;
@@ -81,8 +83,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
       );
     },
   });
-  // Once it listens: until then Fastify tells whoever starts it. A connection that cannot be accepted, for want of a file
-  // descriptor say, is lost, and the server goes on.
+  // Added when the server listens, because until then Fastify reports errors to its caller. If a connection cannot be
+  // accepted, for example for lack of file descriptors, only that connection is lost.
   fastify.addHook('onListen', async () => {
     fastify.server.on('error', (error) => log.error({ err: error }, 'a connection could not be accepted'));
   });
@@ -100,23 +102,23 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     request.startedAt = performance.now();
     request.response = reply.raw;
     connections.watch(request.raw, reply.raw);
-    // On the raw response: it is there too when a mount answers past Fastify.
+    // Set on the raw response, so that mounts that bypass Fastify send it too.
     reply.raw.setHeader('X-Request-Id', request.id);
-    // They expected something else than HTTP to follow: the answer is the last thing on this connection.
+    // The client expected another protocol after this response, so the connection ends with it.
     if (request.headers.upgrade !== undefined) reply.raw.setHeader('Connection', 'close');
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) request.abortController?.abort();
       record(request, reply);
     });
-    // An unknown path is refused before its body is parsed: what is wrong with the body does not matter.
+    // An unknown path is refused before its body is parsed, so an invalid body does not change the error.
     done(refuseUrl(request.raw.url ?? '') ?? (request.is404 ? noSuchRoute(request, methodsOf) : undefined));
   });
   fastify.addHook('preHandler', (_request, _reply, done) => forRequest(done));
   fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
   fastify.setErrorHandler((error, request, reply) => {
     if (request.abortController?.signal.aborted || (request.raw.destroyed && !request.raw.complete)) {
-      // Nobody is there to be told, and what failed did so because we stopped it.
-      log.debug({ err: error, request_id: request.id }, 'request given up by the client');
+      // The client has gone, and the error is a result of the abort.
+      log.debug({ err: error, request_id: request.id }, 'request aborted by the client');
       return;
     }
     if (sendError(reply, error).unexpected) log.error({ err: error, request_id: request.id }, 'request failed');
@@ -130,17 +132,18 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
   await fastify.register(async (scope) => mountApiDocs(scope, { document: options.openApi }));
   mountProbes(fastify, options);
-  // Whoever reaches this port is answered only with the token; without one metrics have an address of their own, or none.
+  // This port is public, so metrics need a token here. Without a token they are served only at a separate address, if
+  // any.
   const { metricsAddress, metricsToken: token } = services.config;
   if (metricsAddress === null && token !== null) mountMetrics(fastify, { metrics: options.metrics, token });
   await fastify.ready();
   return fastify;
 };
 
-/** Closes the server; connections that have not ended by then are cut. */
+/** Closes the server. Cuts connections that are still open after `timeoutMs`. */
 export const closeHttp = async (fastify: FastifyInstance, timeoutMs: number): Promise<void> => {
   const timer = setTimeout(() => fastify.server.closeAllConnections(), timeoutMs);
-  // Connections that were busy at first are kept alive after their answer: they would be waited for until the timeout.
+  // Busy connections become idle keep-alive connections after their response, and `close()` would wait for them.
   const idle = setInterval(() => fastify.server.closeIdleConnections(), IDLE_SWEEP_MS);
   try {
     await fastify.close();
@@ -154,7 +157,7 @@ const IDLE_SWEEP_MS = 50;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** Clients that name their requests (runners do) find the name in our logs. */
+/** Uses the client's own request id (runners send one), so that clients can find their requests in our logs. */
 const readRequestId = ({ headers }: IncomingMessage): string => {
   const given = headers['x-request-id'];
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
@@ -181,7 +184,9 @@ const noSuchRoute = (
 
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** The access log and the request metrics. The route is the declared one and the query stays out: values may be secret. */
+/**
+ * Writes the access log and the request metrics. Records the declared route without the query: values may be secret.
+ */
 const requestRecorder = (log: Logger, metrics: Registry) => {
   const durations = new Histogram({
     name: 'millrace_http_request_duration_seconds',
@@ -238,7 +243,7 @@ const mountProbes = (fastify: FastifyInstance, { readiness, services }: HttpOpti
 
 const withTimeout = async (work: Promise<void>, timeoutMs: number): Promise<void> => {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  const timer = setTimeout(() => reject(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
   try {
     await Promise.race([work, promise]);
   } finally {

@@ -3,15 +3,15 @@ import { runInNewContext } from 'node:vm';
 import type { Logger } from '#platform/log.ts';
 
 const CHECK_MS = 5_000;
-/** What must be there to win before a collection is worth its pause. */
+/** The minimum number of bytes to reclaim that makes a collection worth its pause. */
 const MIN_GAIN_BYTES = 48 * 1024 * 1024;
-/** The share of a processor below which a process is idle. */
+/** A process that uses less than this share of a processor is idle. */
 const IDLE_SHARE = 0.2;
 
 /**
- * Gives memory back to the system, now and whenever the process comes to rest after a busy time. V8 collects only when
- * something is allocated, so what a burst left behind would stay for as long as nothing else happens. A collection takes
- * about 100 ms. Returns a function that ends it.
+ * Returns memory to the system, now and whenever the process becomes idle after a busy period. V8 collects only on
+ * allocation, so an idle process would keep the garbage of a burst. A collection takes about 100 ms. Returns a function
+ * that stops the checks.
  */
 export const returnUnusedMemory = (log: Logger): (() => void) => {
   const collect = collector();
@@ -28,9 +28,9 @@ export const returnUnusedMemory = (log: Logger): (() => void) => {
     const before = heldBytes();
     if (share > IDLE_SHARE || before - floor < MIN_GAIN_BYTES) return;
     collect();
-    // What is in use now may be more than before; it is compared with that next time.
+    // More memory may be in use now than at start, so the next check compares with the current amount.
     floor = heldBytes();
-    log.debug({ before, after: floor }, 'unused memory was given back');
+    log.debug({ before, after: floor }, 'returned unused memory to the system');
   }, CHECK_MS);
   timer.unref();
   return () => clearInterval(timer);
@@ -41,7 +41,7 @@ const heldBytes = (): number => {
   return heapTotal + external;
 };
 
-/** A collection of last resort, which also gives back what the heap keeps in reserve. */
+/** Returns a function that runs a last-resort collection, which also releases the reserve of the heap. */
 const collector = (): (() => void) | null => {
   setFlagsFromString('--expose-gc');
   const collect: unknown = runInNewContext('gc');

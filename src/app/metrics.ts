@@ -5,7 +5,7 @@ import { sameSecret } from '#platform/secrets.ts';
 import { NO_SUCH_ROUTE } from '#rest/errors.ts';
 import { sendError, sendJson } from '#rest/respond.ts';
 
-/** Serves `/-/metrics` in the format of Prometheus. With a token, only requests that carry it as a bearer token are answered. */
+/** Serves `/-/metrics` in the Prometheus format. If a token is set, requests must carry it as a bearer token. */
 export const mountMetrics = (
   fastify: FastifyInstance,
   { metrics, token }: { readonly metrics: Registry; readonly token: string | null },
@@ -23,7 +23,7 @@ export const mountMetrics = (
   });
 };
 
-/** A server that answers nothing but `/-/metrics`, not yet listening: for an address that the public does not reach. */
+/** A server that serves only `/-/metrics`, not yet listening. For an address that the public cannot reach. */
 export const createMetricsServer = (options: {
   readonly metrics: Registry;
   readonly token: string | null;

@@ -5,5 +5,5 @@ import { mountPages } from '#pages/mount.ts';
 import type { Mount } from './http.ts';
 import { pages } from './pages.ts';
 
-/** What is served beside REST and GraphQL, a line per domain: git over HTTP, OAuth, pages. */
+/** Everything served besides REST and GraphQL, a line per domain: git over HTTP, OAuth, pages. */
 export const mounts: readonly Mount[] = [mountGit, mountOAuth, mountPages(pages, detourFor)];

@@ -6,7 +6,7 @@ const REASONS = {
   503: 'Service Unavailable',
 } as const;
 
-/** A whole answer for a connection on which no request can be answered by a route; the last one on it. */
+/** A complete response for a connection error that no route can handle. It closes the connection. */
 export const rawAnswer = (status: keyof typeof REASONS): string => {
   const body = JSON.stringify({ error: `${status} ${REASONS[status]}` });
   const retry = status === 429 || status === 503 ? 'Retry-After: 10\r\n' : '';

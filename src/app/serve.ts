@@ -7,7 +7,7 @@ import { surviveStrayErrors } from './stray-errors.ts';
 
 const MAX_STOP_MS = 9_500;
 
-/** Starts the hub, says so in one line on standard output, and stops it cleanly on SIGTERM or SIGINT. */
+/** Starts the hub, prints its URL on standard output, and stops it cleanly on SIGTERM or SIGINT. */
 export const serve = async (): Promise<void> => {
   const argv = process.argv.slice(2);
   if (wantsHelp(argv)) {
@@ -29,14 +29,14 @@ const showOnce = ({ password, token }: SeededAdministrator): void => {
   if (token !== null) console.log(`Access token of root: ${token} (shown once)`);
 };
 
-/** From the first moment on: a hub stopped while it starts leaves no database running. */
+/** Handles signals from the very start, so that stopping a hub while it starts leaves no database running. */
 const stopOnSignal = (starting: Promise<Hub>, log: Logger): void => {
   let stopping = false;
   const stop = (signal: NodeJS.Signals) => {
     if (stopping) return;
     stopping = true;
     log.info({ signal }, 'stopping');
-    // Whatever hangs is given up: all state is in the database, and what was unfinished is taken up again.
+    // Abandons work that hangs. All state is in the database, and unfinished work is resumed.
     setTimeout(() => process.exit(1), MAX_STOP_MS).unref();
     starting
       .then((hub) => hub.close())

@@ -3,18 +3,18 @@ import type { Logger } from '#platform/log.ts';
 
 const strayErrors = new Counter({
   name: 'millrace_stray_errors_total',
-  help: 'Errors that no request, connection or job caught. Each is a fault of the hub: see the log.',
+  help: 'Errors that no request, connection or job caught. Each is a bug in the hub: see the log.',
   labelNames: ['origin'],
 });
 
 /**
- * The last resort: an error that nothing caught is logged and counted, and the process goes on serving. Each one is a
- * fault to be mended where it arises. Why the process does not end: docs/decisions/0020-errors-that-nothing-catches.md.
+ * The last resort: logs and counts errors that nothing caught, and keeps the process running. Each one is a bug to fix
+ * where it occurs. docs/decisions/0020-errors-that-nothing-catches.md explains why the process does not exit.
  */
 export const surviveStrayErrors = (log: Logger): void => {
-  // Without a handler of their own, rejections that nobody handles come here too.
+  // Unhandled rejections arrive here too, because they have no handler of their own.
   process.on('uncaughtException', (error, origin) => {
     strayErrors.inc({ origin });
-    log.fatal({ err: error, origin }, 'an error was caught by nothing; the process goes on');
+    log.fatal({ err: error, origin }, 'an error was not caught anywhere; the process keeps running');
   });
 };

@@ -32,7 +32,7 @@ export interface WebOptions {
   readonly eventLog: EventLog;
   readonly checkResponses: boolean;
   readonly metrics: Registry;
-  /** False serves the probes alone: a worker answers no one but its operator. */
+  /** False serves only the probes: a worker serves only its operator. */
   readonly faces: boolean;
 }
 
@@ -49,7 +49,7 @@ export const serveWeb = ({
     services,
     createContext,
     authenticate: admit({ services, createContext }),
-    // Nobody's requests are counted for another: where they are, it has to be certain first who asks.
+    // With rate limits the caller must be certain first, so that requests never count against someone else.
     presume: async (credential, request) =>
       (await getSettings({ services })).throttle_authenticated_api_enabled
         ? null
@@ -70,7 +70,7 @@ export const serveWeb = ({
     openApi: openApiDocument,
   });
 
-/** Who it is. Sessions whose person has to enrol a second factor first open the page for that, and no API. */
+/** Authenticates the caller. A session whose user must first enrol a second factor may use pages but no API. */
 const admit =
   ({ services, createContext }: Pick<WebOptions, 'services' | 'createContext'>): Authenticate =>
   async (credential, request) => {
@@ -142,7 +142,7 @@ const graphqlMount =
 
 let collecting = false;
 
-/** What this process measures: its own HTTP figures beside those that are kept once for the whole process. */
+/** The metrics of this process: its own HTTP metrics and those registered once for the whole process. */
 export const metricsOfProcess = (): Registry => {
   if (!collecting) collectDefaultMetrics();
   collecting = true;
