@@ -8,20 +8,20 @@ import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
 
 /**
- * The same list below each of many parents (the projects of each group on a page): one statement for all of them,
- * each parent with a window of its own. GraphQL reads it with `batchedConnection`.
+ * The same list below each of many parents, such as the projects of each group on a page. One statement reads all of
+ * them, and each parent has its own window. GraphQL reads it with `batchedConnection`.
  */
 export interface BatchedList<Row> {
-  /** Parents without rows may be absent. */
+  /** Parents without rows may be missing from the map. */
   rows(parentIds: readonly number[], window: Window): Promise<ReadonlyMap<number, readonly Row[]>>;
-  /** How many there are below each parent; stops counting after `atMost + 1`. */
+  /** Returns the number of rows below each parent. Stops counting after `atMost + 1`. */
   counts(parentIds: readonly number[], atMost: number): Promise<ReadonlyMap<number, number>>;
-  /** The sort columns of a row, the unique one last. */
+  /** Returns the values of the sort columns of a row, the unique one last. */
   cursorOf(row: Row): CursorValues;
 }
 
 /**
- * What `below(parentId)` selects, for many parents, sorted by `keys` as in `listOf`:
+ * Creates a batched list of the rows that `below(parentId)` selects, sorted by `keys` as in `listOf`:
  *
  *     batchedListOf(ctx.db, (groupId) => visibleIssues(ctx).where('issues.group_id', '=', groupId), [byId], 'desc')
  */
@@ -58,28 +58,31 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
 
-/** Lets the statement be compiled once: only for what holds no value of this request, and says so by its shape. */
+/** Allows the statement to be compiled once. Only for statements whose values are all identified by `shape`. */
 export interface CompiledAs {
   readonly ctx: Pick<Context, 'db' | 'services' | 'actor'>;
-  /** Names the statement among all batched lists. */
+  /** Identifies the statement among all batched lists. */
   readonly shape: string;
 }
 
 const statements = new CompiledStatements();
 
-/** Stands for the id of each parent in turn, inside what `batchedRows` and `batchedCounts` are given. */
+/** Stands for the id of each parent in the SQL passed to `batchedRows` and `batchedCounts`. */
 export const PARENT: RawBuilder<number> = sql<number>`batch.parent_id`;
 
 export interface OfParent {
   readonly batch_parent_id: number;
 }
 
-/** The statement that runs `below` once for each parent; a lateral join keeps the order of its rows. `parentIds` may be a slot. */
+/**
+ * Builds the statement that runs `below` once for each parent. The lateral join keeps the row order. `parentIds` may be
+ * a slot.
+ */
 export const batchedRows = <Row>(parentIds: unknown, below: RawBuilder<unknown>): RawBuilder<Row & OfParent> =>
   sql<Row & OfParent>`select batch.parent_id as batch_parent_id, below.*
     from unnest(${parentIds}::bigint[]) as batch (parent_id) cross join lateral (${below}) below`;
 
-/** The statement that counts what `below` gives for each parent. */
+/** Builds the statement that counts the rows of `below` for each parent. */
 export const batchedCounts = (
   parentIds: unknown,
   below: RawBuilder<unknown>,

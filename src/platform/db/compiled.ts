@@ -4,7 +4,8 @@ import { statementName } from './pool.ts';
 
 /**
  * Statements that are built and compiled once per shape. Building and compiling a wide statement costs more than
- * running it, so hot reads put slots where values go, keep the compiled text, and fill the slots on each call.
+ * running it. Hot reads therefore use slots in place of values, keep the compiled text, and fill the slots on each
+ * call.
  */
 class Slot {
   readonly name: string;
@@ -13,10 +14,12 @@ class Slot {
   }
 }
 
-/** Stands in a `sql` template where the value `name` of the call goes. */
+/** Returns a placeholder for a `sql` template. Each call fills it with its value `name`. */
 export const slot = (name: string): unknown => new Slot(name);
 
-/** A number that stands for the slot of the same name where only a number fits: the user id of access predicates. */
+/**
+ * A number that stands for the user id where only a number fits, as in access predicates. `runCompiled` replaces it.
+ */
 export const USER_SLOT = Number.MIN_SAFE_INTEGER;
 const USER = 'user_id';
 
@@ -24,14 +27,16 @@ export type SlotValues = Readonly<Record<string, unknown>>;
 
 export interface Compiled {
   readonly text: string;
-  /** For each parameter the slot it takes its value from, or null with the constant in `constants`. */
+  /**
+   * For each parameter, the name of its slot, or null if its value is the constant at the same index of `constants`.
+   */
   readonly slots: readonly (string | null)[];
   readonly constants: readonly unknown[];
 }
 
 const MAX_SHAPES = 1_000;
 
-/** Statements by shape, the oldest forgotten past a thousand. */
+/** Compiled statements by shape. Beyond a thousand shapes the oldest is dropped. */
 export class CompiledStatements {
   readonly #byShape = new Map<string, Compiled>();
 
@@ -53,8 +58,8 @@ export class CompiledStatements {
 }
 
 /**
- * Runs it with the values of its slots: on the pool itself where the context is in no transaction, together with what still
- * has to be asked about the caller.
+ * Runs a compiled statement with the values of its slots. Outside a transaction it runs directly on the pool. If the
+ * caller is assumed, the re-check of the caller runs together with it.
  */
 export const runCompiled = async <Row extends object>(
   ctx: Pick<Context, 'db' | 'services' | 'actor' | 'presumption'>,
@@ -66,7 +71,7 @@ export const runCompiled = async <Row extends object>(
   );
   const { db, services, presumption } = ctx;
   if (db !== services.db) return (await db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
-  // By name, also where there are no parameters: else it would be planned each time.
+  // Named even without parameters, because Postgres plans an unnamed statement each time.
   const statement = { name: statementName(text), text, values: parameters };
   return presumption ? presumption.query(services.pool, statement) : (await services.pool.query<Row>(statement)).rows;
 };

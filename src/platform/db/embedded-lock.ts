@@ -6,8 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const LOCK_TIMEOUT_MS = 320_000;
 
 /**
- * Runs `run` while no other process of this machine does the same for this directory. The lock is an abstract Unix
- * socket: the kernel frees it however its holder ends, so it is never stale.
+ * Runs `run` while no other process on this machine holds the lock of the directory. The lock is an abstract Unix
+ * socket. The kernel releases it however its holder ends, so it is never stale.
+ *
+ * @throws Error if the lock is not released in time
  */
 export const withLock = async <T>(directory: string, run: () => Promise<T>): Promise<T> => {
   const name = `\0millrace-postgres-${createHash('sha256').update(directory).digest('hex').slice(0, 32)}`;
@@ -36,10 +38,10 @@ const tryLock = (name: string): Promise<Server | null> =>
     server.listen({ path: name, exclusive: true }, () => resolve(server));
   });
 
-/** This process as `<pid>-<start time>`: a pid alone may be given away again. */
+/** Identifies this process as `<pid>-<start time>`, because the system reuses pids. */
 export const processKey = (): string => `${process.pid}-${startTimeOf(process.pid) ?? 0}`;
 
-/** Whether the process lives (a zombie does not), and is still the one that started at `startedAt`. */
+/** Returns true if the process is alive (not a zombie) and, if given, started at `startedAt`. */
 export const isAlive = (pid: number, startedAt?: string): boolean => {
   const actual = startTimeOf(pid);
   return actual !== null && (startedAt === undefined || actual === startedAt);
@@ -48,7 +50,8 @@ export const isAlive = (pid: number, startedAt?: string): boolean => {
 const startTimeOf = (pid: number): string | null => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name, field 2, may hold spaces and brackets: count from its end. State is field 3, start time field 22.
+    // The name in field 2 may contain spaces and brackets, so count from its end. State is field 3, start time field
+    // 22.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
   } catch {

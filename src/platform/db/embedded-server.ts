@@ -10,15 +10,15 @@ import { isAlive } from './embedded-lock.ts';
 
 export const DATABASE = 'millrace';
 export const SUPERUSER = 'millrace';
-/** Crash recovery after a power cut may take minutes; the server tells by exiting when there is no hope. */
+/** Crash recovery after a power cut may take minutes. If recovery fails, the server exits earlier. */
 const START_TIMEOUT_MS = 300_000;
 const ORPHANS_TIMEOUT_MS = 20_000;
 const FAST_STOP_TIMEOUT_MS = 60_000;
 const MAX_LOG_BYTES = 8 * 1024 * 1024;
-/** `sun_path` holds 108 bytes with the closing NUL; the socket itself is called `.s.PGSQL.5432`. */
+/** `sun_path` holds 108 bytes including the closing NUL. The socket itself is called `.s.PGSQL.5432`. */
 const MAX_SOCKET_DIR_LENGTH = 107 - '/.s.PGSQL.5432.lock'.length;
 
-/** An address through the server's private socket; the host name in it is only there to make it a URL. */
+/** Returns a connection URL for the server's private socket. The host name only makes it a valid URL. */
 export const connectionString = (socketDir: string, password: string, database: string) =>
   `postgresql://${SUPERUSER}:${password}@localhost/${database}?host=${encodeURIComponent(socketDir)}`;
 
@@ -31,13 +31,14 @@ const settings = (socketDir: string, durable: boolean): Record<string, string> =
   max_wal_size: '2GB',
   random_page_cost: '1.1',
   work_mem: '8MB',
-  // Requests are short and the CPUs are busy with others; it also spares the 64 MB of /dev/shm in containers.
+  // Requests are short and the CPUs are busy with other requests. It also saves the 64 MB of /dev/shm in containers.
   max_parallel_workers_per_gather: '0',
   jit: 'off',
   timezone: 'UTC',
   log_timezone: 'UTC',
   lc_messages: 'C',
-  // The hub logs the errors it gets; the server's log must never hold a statement or a row, as these may carry secrets.
+  // The hub logs the errors that it receives. The server's log must not contain statements or rows, which may hold
+  // secrets.
   log_min_messages: 'log',
   log_min_error_statement: 'panic',
   log_error_verbosity: 'terse',
@@ -54,7 +55,7 @@ const settings = (socketDir: string, durable: boolean): Record<string, string> =
       }),
 });
 
-/** Starts the server in a process session of its own, so that Ctrl-C and signals to the hub's group never reach it. */
+/** Starts the server in its own session, so that Ctrl-C and signals to the hub's process group never reach it. */
 export const launch = async (home: Home, postgres: string, durable: boolean): Promise<void> => {
   await clearStalePid(home);
   const socketDir = await makeSocketDir(home);
@@ -66,7 +67,7 @@ export const launch = async (home: Home, postgres: string, durable: boolean): Pr
     const orphansDeadline = performance.now() + ORPHANS_TIMEOUT_MS;
     while (!(await startOnce(home, postgres, values, log, deadline))) {
       const words = await lastWords(home);
-      // The sessions of a server that was killed itself need a moment to notice.
+      // The backends of a killed server need a moment to notice and exit.
       const orphans = words.includes('pre-existing shared memory block');
       if (!orphans || performance.now() > orphansDeadline) throw stoppedWhileStarting(words);
       await sleep(100);
@@ -76,7 +77,7 @@ export const launch = async (home: Home, postgres: string, durable: boolean): Pr
   }
 };
 
-/** True once the server is ready, false when it gave up. */
+/** Returns true once the server is ready, and false if it exited. */
 const startOnce = async (home: Home, postgres: string, values: string[], log: number, deadline: number) => {
   const child = spawn(postgres, ['-D', home.data, ...values], {
     detached: true,
@@ -104,7 +105,9 @@ const startOnce = async (home: Home, postgres: string, values: string[], log: nu
   return true;
 };
 
-/** Postgres itself clears the file of a dead pid, but not one whose pid some other process has got since. */
+/**
+ * Removes a postmaster.pid whose pid now belongs to another process. Postgres itself only removes files of dead pids.
+ */
 const clearStalePid = async (home: Home): Promise<void> => {
   const file = join(home.data, 'postmaster.pid');
   const text = await readFile(file, 'utf8').catch(() => null);
@@ -113,7 +116,10 @@ const clearStalePid = async (home: Home): Promise<void> => {
 
 const stoppedWhileStarting = (words: string) => new Error(`The embedded Postgres stopped while starting:\n${words}`);
 
-/** Waits for an answer (an adopted server may still be recovering) and makes the database; returns the socket's folder. */
+/**
+ * Waits until the server responds (an adopted server may still be recovering) and creates the database if it does not
+ * exist. Returns the folder of the socket.
+ */
 export const waitUntilReady = async (home: Home, password: string): Promise<string> => {
   const deadline = performance.now() + START_TIMEOUT_MS;
   for (;;) {
@@ -135,7 +141,7 @@ export const waitUntilReady = async (home: Home, password: string): Promise<stri
   }
 };
 
-/** Not listening yet, starting up, or shutting down on the wish of a hub that was killed while it waited. */
+/** True if the server is not listening yet, is starting up, or is shutting down for a hub that was killed meanwhile. */
 const isStarting = (error: unknown): boolean =>
   error instanceof Error &&
   'code' in error &&
@@ -147,7 +153,10 @@ interface Server {
   readonly ready: boolean;
 }
 
-/** The living server of this cluster by its postmaster.pid; a stale file (dead pid, or a pid that is something else now) counts as none. */
+/**
+ * Finds the running server of this cluster by its postmaster.pid. Returns null if the pid is dead or belongs to another
+ * program.
+ */
 export const findServer = async (home: Home): Promise<Server | null> => {
   const text = await readFile(join(home.data, 'postmaster.pid'), 'utf8').catch(() => '');
   const [pidLine, , , , socketDir = '', , , status = ''] = text.split('\n');
@@ -161,7 +170,8 @@ export const findServer = async (home: Home): Promise<Server | null> => {
 export const shutDown = async (home: Home): Promise<void> => {
   const server = await findServer(home);
   if (!server) return;
-  // SIGINT: a fast shutdown, sessions ended and everything written; SIGQUIT only if that hangs (recovery mends it).
+  // SIGINT is a fast shutdown: it ends the sessions and writes everything. SIGQUIT only if that hangs; recovery
+  // follows.
   process.kill(server.pid, 'SIGINT');
   const deadline = performance.now() + FAST_STOP_TIMEOUT_MS;
   let pressed = false;
@@ -175,10 +185,14 @@ export const shutDown = async (home: Home): Promise<void> => {
   if (server.socketDir !== home.run) await rm(server.socketDir, { recursive: true, force: true });
 };
 
-/** A folder only the server's user (and root) may enter; a short one when the data directory's path is too long for a socket. */
+/**
+ * Creates the socket folder, which only the server's account and root may enter. Uses a short temporary path if the
+ * path
+ * of the data directory is too long for a socket.
+ */
 const makeSocketDir = async (home: Home): Promise<string> => {
   if (Buffer.byteLength(home.run) > MAX_SOCKET_DIR_LENGTH) return privateDirectory(tmpdir(), 'millrace-', home.account);
-  // Emptied, because the lock file of a dead server may bear a pid that lives again.
+  // Emptied, because the lock file of a dead server may contain a pid that is in use again.
   await rm(home.run, { recursive: true, force: true });
   await mkdir(home.run, { mode: 0o700 });
   await own(home.run, home.account);

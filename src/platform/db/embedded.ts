@@ -23,24 +23,29 @@ import {
 export interface EmbeddedPostgresOptions {
   readonly dataDir: string;
   readonly log: Logger;
-  /** False gives up durability for speed: for tests only. */
+  /** False trades durability for speed. For tests only. */
   readonly durable?: boolean;
-  /** Where root puts what the server's account must reach; /var/lib/millrace by default. */
+  /** Root puts files here that the server's account must reach; /var/lib/millrace by default. */
   readonly sharedDirectory?: string;
 }
 
 export interface EmbeddedPostgres {
   readonly connectionString: string;
-  /** Stops the server, unless another living hub uses it; resolves once it is gone. */
+  /** Stops the server unless another running hub uses it. Resolves when the server is gone. */
   stop(): Promise<void>;
-  /** Stops the server whoever uses it and deletes the cluster. For throw-away data directories (demo, tests). */
+  /**
+   * Stops the server even if other hubs use it, and deletes the cluster. For temporary data directories (demo, tests).
+   */
   destroy(): Promise<void>;
 }
 
 /**
- * Starts the Postgres that comes with the npm package, in `<dataDir>/postgres`, making the cluster on first use
- * (issue 2 §2). A server left by a killed hub is adopted. Several hubs may share a data directory: each is noted in
- * `users/`, and the last to leave stops the server. Throws with the server's own words when it does not start.
+ * Starts the Postgres of the npm package in `<dataDir>/postgres`, and creates the cluster on first use (issue 2 §2).
+ * Adopts a server that a killed hub left running. Several hubs may share a data directory: each registers in `users/`,
+ * and
+ * the last one to leave stops the server.
+ *
+ * @throws Error with the last lines of the server's log if it does not start
  */
 export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> => {
   const packageRoot = findPackage();
@@ -56,7 +61,7 @@ export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): P
     const password = await initialise(home, binaries.initdb, durable);
     try {
       const running = await findServer(home);
-      if (running) options.log.info({ pid: running.pid }, 'adopting the embedded Postgres that already runs');
+      if (running) options.log.info({ pid: running.pid }, 'adopting the embedded Postgres that is already running');
       else await launch(home, binaries.postgres, durable);
       const socketDir = await waitUntilReady(home, password);
       await writeFile(join(home.users, user), '', { mode: 0o600 });
@@ -72,7 +77,7 @@ export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): P
     await withLock(dataDir, async () => {
       await rm(join(home.users, user), { force: true });
       if (!force && (await hasLivingUsers(home))) {
-        options.log.info('leaving the embedded Postgres to the other hub on this data directory');
+        options.log.info('another hub on this data directory still uses the embedded Postgres');
         return;
       }
       await shutDown(home);
@@ -86,7 +91,7 @@ export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): P
   };
 };
 
-/** Stops whatever server runs on this data directory and deletes its cluster; nothing happens where there is none. */
+/** Stops any server of this data directory and deletes its cluster. Does nothing if there is no cluster. */
 export const removeEmbeddedPostgres = async (directory: string): Promise<void> => {
   if (!existsSync(join(directory, 'postgres'))) return;
   const dataDir = await realpath(directory);
@@ -97,7 +102,7 @@ export const removeEmbeddedPostgres = async (directory: string): Promise<void> =
   });
 };
 
-/** Makes the cluster unless it is there; the half-made one of a killed hub is cleared away. Returns the password. */
+/** Creates the cluster if it does not exist, and removes incomplete ones of killed hubs. Returns the password. */
 const initialise = async (home: Home, initdb: string, durable: boolean): Promise<string> => {
   await mkdir(home.users, { recursive: true, mode: 0o700 });
   if (existsSync(join(home.data, 'PG_VERSION'))) {
@@ -119,7 +124,7 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
   await writeFile(passwordForInit, password, { mode: 0o600 });
   await own(passwordForInit, home.account);
   const cluster = join(unfinished, 'data');
-  // Without these locale options the environment would decide, and LANG=C means SQL_ASCII.
+  // Without these options the locale comes from the environment, and LANG=C would mean SQL_ASCII.
   await run(home.account, initdb, [
     `--pgdata=${cluster}`,
     `--username=${SUPERUSER}`,
@@ -130,7 +135,7 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
     '--builtin-locale=C.UTF-8',
     '--locale=C',
     '--no-instructions',
-    // Tests open connections all the time: deriving keys would cost more than the rest of a connection.
+    // Tests open many connections, and deriving keys would cost more than the rest of a connection.
     ...(durable ? [] : ['--no-sync', '--no-data-checksums', '--set=scram_iterations=1']),
   ]);
   await writeFile(home.passwordFile, password, { mode: 0o600 });
@@ -154,7 +159,7 @@ const remove = async (home: Home): Promise<void> => {
   await rm(home.root, { recursive: true, force: true });
 };
 
-/** Runs a program to its end; throws with what it wrote to standard error. */
+/** Runs a program and waits for its end. @throws Error with the program's standard error if it fails */
 const run = (account: Account | null, program: string, args: readonly string[]): Promise<void> =>
   new Promise((resolve, reject) => {
     const child = spawn(program, args, {

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Context, Services } from '../context.ts';
 
 /**
- * What was committed when a statement ran, and the day: two statements that tell the same saw the same rows, and counted the
- * same roles that expire.
+ * Identifies the committed state that a statement sees, and the day. Two statements with equal values saw the same rows
+ * and the same expired roles.
  */
 export const SEEN = sql<string>`(select pg_current_snapshot()::text || ' ' || current_date)`;
 
@@ -16,9 +16,9 @@ const MAX_REMEMBERED = 2_000;
 const knownCounts = new WeakMap<Services, Map<string, KnownCount>>();
 
 /**
- * Counts of lists that hold for as long as nothing is committed to the database, whatever it is: whoever reads one page
- * after the other need not have them counted each time. `seen` is what a statement just told by `SEEN`, null where none
- * did or where it also sees what its own transaction has changed. `list` names the list with the rights it is read with.
+ * Counts a list, and reuses the count until anything is committed to the database. Reading further pages then needs no
+ * new count. `seen` is the value of `SEEN` that a statement has just read. It is null if there is none, or if the
+ * statement also sees changes of its own transaction. `list` identifies the list and the rights that it is read with.
  */
 export const countUnlessKnown = async (
   { services }: Pick<Context, 'services'>,

@@ -2,12 +2,15 @@ import type { Context, Services } from '../context.ts';
 
 const LARGE_MS = 60_000;
 const MAX_REMEMBERED = 1_000;
-/** Lists known to be longer than was asked, and until when: such a list is not counted again on every page. */
+/** Lists that are known to exceed their limit, with the time until which they are not counted again. */
 const largeLists = new WeakMap<Services, Map<string, number>>();
 
 /**
- * What `count` gives, which stops at `atMost + 1`. That a list goes on beyond is remembered for a minute: to count so far
- * costs the most, and tells the least. `list` names it for all its callers: with whose rights, and what it is narrowed by.
+ * Returns the result of `count`, which stops at `atMost + 1`. Remembers for a minute that a list is longer than
+ * `atMost`,
+ * because counting up to the limit is the most expensive case. `list` identifies the list across callers: its rights
+ * and
+ * its filters.
  */
 export const countUnlessLarge = async (
   { services }: Pick<Context, 'services'>,

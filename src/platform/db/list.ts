@@ -6,37 +6,38 @@ import type { SortDirection } from '../paging.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
 
-/** Which rows of a sorted list are wanted: by offset, or next to a row that was seen (its sort columns). */
+/** The part of a sorted list to read: by offset, or next to a known row, given by its sort columns. */
 export interface Window {
   readonly limit: number;
   readonly offset?: number;
   readonly after?: CursorValues | null;
   readonly before?: CursorValues | null;
-  /** The rows nearest before `before`, or the end of the list; they come nearest first. */
+  /** Reads the rows just before `before`, or the end of the list, nearest first. */
   readonly backwards?: boolean;
 }
 
 /**
- * A sorted list that nobody has read yet. Domains return it from `listX(ctx, filter)`; each face reads of it what its
- * kind of paging needs, so that filter, order and rights are written once.
+ * A sorted list that has not been read yet. Domains return it from `listX(ctx, filter)`, and each interface reads the
+ * part that its kind of paging needs. Filter, order and rights are thus written once.
  */
 export interface List<Row> {
   rows(window: Window): Promise<Row[]>;
-  /** How many there are; stops counting after `atMost + 1`. */
+  /** Returns the number of rows. Stops counting after `atMost + 1`. */
   count(atMost: number): Promise<number>;
-  /** The sort columns of a row, the unique one last. */
+  /** Returns the values of the sort columns of a row, the unique one last. */
   cursorOf(row: Row): CursorValues;
 }
 
-/** One sort column: its SQL, and its value in a row. Must not be null: wrap it in `coalesce`. */
+/** One sort column: its SQL expression and its value in a row. Must not be null: wrap it in `coalesce`. */
 export interface SortKey<Row> {
   readonly by: RawBuilder<unknown>;
   readonly of: (row: Row) => string | number | boolean | null;
 }
 
 /**
- * The list of what `query` selects, sorted by `keys` (the last one unique), all in one direction so that a keyset page
- * is one row comparison that an index answers.
+ * Creates the list of the rows that `query` selects, sorted by `keys`, the last one unique. All keys share one
+ * direction,
+ * so that a keyset page is a single row comparison that an index can serve.
  */
 export const listOf = <Tables extends keyof DB, Row>(
   db: Database,
@@ -65,7 +66,7 @@ export const listOf = <Tables extends keyof DB, Row>(
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
 
-/** The rows of the window, of what `query` selects sorted by `keys`. */
+/** Selects the rows of the window from `query`, sorted by `keys`. */
 export const windowOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   keys: readonly SortKey<Row>[],
@@ -86,7 +87,10 @@ export const windowOf = <Tables extends keyof DB, Row>(
   return page;
 };
 
-/** Whether a cursor of the window made the statement fail: its values come from outside, and one that is no time or number fails in the database (class 22). */
+/**
+ * Returns true if a cursor of the window made the statement fail. Cursors come from outside, and a value of the wrong
+ * type fails in the database (class 22).
+ */
 export const isBadCursor = (error: unknown, { after, before }: Pick<Window, 'after' | 'before'>): boolean =>
   Boolean(after ?? before) && isDataException(error);
 
@@ -96,8 +100,8 @@ const isDataException = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && error.code.startsWith('22');
 
 /**
- * A list that is at hand as a whole (branches, languages), already in order; `keyOf` gives each row's unique key. Where
- * `compare` tells how the rows are ordered by it, a cursor marks its place even when its row is gone.
+ * Creates a list from rows in memory (branches, languages) that are already in order. `keyOf` returns each row's unique
+ * key. If `compare` defines the order of the keys, a cursor stays valid even after its row is gone.
  */
 export const listOfRows = <Row, Key extends string | number = string | number>(
   all: readonly Row[],
@@ -128,6 +132,6 @@ export const listOfRows = <Row, Key extends string | number = string | number>(
   cursorOf: (row) => [keyOf(row)],
 });
 
-/** The order in which git keeps names: that of their bytes. */
+/** The order in which git sorts names: by their bytes. */
 export const compareBytes = (left: string, right: CursorValues[number]): number =>
   Buffer.compare(Buffer.from(left), Buffer.from(String(right)));

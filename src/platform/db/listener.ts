@@ -3,14 +3,15 @@ import type { Logger } from '../log.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 5_000;
-/** A dead peer says nothing: a query now and then finds it out. */
+/** A dead peer sends nothing, so a regular query detects it. */
 const PING_INTERVAL_MS = 10_000;
 const PING_TIMEOUT_MS = 5_000;
 
 /**
- * One connection that LISTENs for the whole process. Notifications sent while it was lost are gone, so after a reconnect
- * every handler is called once with an empty payload (go and look), and then the reconnect handlers. Polling remains
- * the floor for whoever must not miss anything. Handlers must not throw; those that do are logged.
+ * One connection that LISTENs for the whole process. Notifications are lost while it is down. After a reconnect it
+ * calls
+ * every handler once with an empty payload, so that they check for themselves, and then the reconnect handlers. Readers
+ * that must not miss anything still need to poll. Handlers must not throw; the listener logs their errors.
  */
 export class Listener {
   readonly #connectionString: string;
@@ -27,7 +28,10 @@ export class Listener {
     this.#log = log;
   }
 
-  /** Calls `handler` for each notification on the channel, before or after `start()`. Returns what undoes it. */
+  /**
+   * Calls `handler` for each notification on the channel. May be called before or after `start()`. Returns a function
+   * that unsubscribes.
+   */
   on(channel: string, handler: (payload: string) => void): () => void {
     let handlers = this.#handlers.get(channel);
     if (!handlers) {
@@ -43,13 +47,20 @@ export class Listener {
     };
   }
 
-  /** Calls `handler` after each reconnect, when all channels are listened to again. Returns what undoes it. */
+  /**
+   * Calls `handler` after each reconnect, when all channels are listened to again. Returns a function that
+   * unsubscribes.
+   */
   onReconnect(handler: () => void): () => void {
     this.#reconnectHandlers.add(handler);
     return () => this.#reconnectHandlers.delete(handler);
   }
 
-  /** Resolves once every channel is listened to. Throws when the database cannot be reached now; later losses are mended. */
+  /**
+   * Resolves when every channel is listened to. Reconnects by itself after later losses.
+   *
+   * @throws if the database cannot be reached now
+   */
   async start(): Promise<void> {
     await this.#connect();
   }
@@ -96,7 +107,7 @@ export class Listener {
   #lost(client: pg.Client, error: Error | null): void {
     if (this.#client !== client || this.#closed) return;
     this.#client = null;
-    this.#log.warn({ err: error }, 'the listening database connection was lost');
+    this.#log.warn({ err: error }, 'lost the database connection for notifications');
     client.end().catch(() => {});
     this.#retry();
   }
@@ -104,14 +115,14 @@ export class Listener {
   #retry(): void {
     if (this.#timer) clearTimeout(this.#timer);
     if (this.#closed) return;
-    // Spread, so that many processes do not come back at one moment.
+    // Random delays keep many processes from reconnecting at the same moment.
     const delayMs = this.#retryMs * (0.5 + Math.random());
     this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS);
     this.#timer = setTimeout(() => {
       this.#connect().then(
         () => this.#wakeAll(),
         (error: unknown) => {
-          this.#log.warn({ err: error }, 'the listening database connection cannot be made');
+          this.#log.warn({ err: error }, 'could not reconnect to the database for notifications');
           this.#retry();
         },
       );
@@ -120,7 +131,7 @@ export class Listener {
 
   #wakeAll(): void {
     if (this.#closed || !this.#client) return;
-    this.#log.info('the listening database connection is back');
+    this.#log.info('reconnected to the database for notifications');
     for (const channel of this.#handlers.keys()) this.#deliver(channel, '');
     for (const handler of this.#reconnectHandlers) this.#call(handler);
   }
@@ -136,7 +147,7 @@ export class Listener {
 
   #command(verb: 'LISTEN' | 'UNLISTEN', channel: string): void {
     const client = this.#client;
-    // Without a connection there is nothing to do: the next one listens to what is wanted then.
+    // Without a connection there is nothing to do: the next one listens to all channels.
     client?.query(`${verb} ${client.escapeIdentifier(channel)}`).catch((error: Error) => this.#lost(client, error));
   }
 

@@ -6,18 +6,20 @@ import pg from 'pg';
 
 const MIGRATIONS = new URL('../../../migrations/', import.meta.url);
 const LEAST_VERSION = 15;
-/** Any number, as long as it stays: processes that start together wait for each other under it. */
+/** The key of the advisory lock that makes starting processes wait for each other. It must never change. */
 const LOCK = 7_210_455_131;
 
 /**
- * Brings the database up to date: graphile-worker's schema first, then the files of `migrations/` not yet applied, in
- * one transaction. Returns their names. Processes that start together take turns. Throws an error that names the
- * migration that failed, and for a server that is too old or not in UTF-8 (issue 2 §2).
+ * Updates the database: first the schema of graphile-worker, then all new files of `migrations/`, in one transaction.
+ * Processes that start together take turns (issue 2 §2).
+ *
+ * @returns the names of the applied migrations
+ * @throws Error naming the migration that failed, or if the server is too old or does not use UTF-8
  */
 export const migrate = async (target: string | pg.Pool): Promise<string[]> => {
   if (typeof target !== 'string') return migrateWith(target);
   const pool = new pg.Pool({ connectionString: target, max: 3 });
-  // A connection that dies is replaced when idle, and rejects its query when in use: nothing else to do.
+  // The pool replaces a dead idle connection, and a dead connection in use rejects its query. No handling is needed.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   try {
@@ -45,7 +47,7 @@ const migrateWith = async (pool: pg.Pool): Promise<string[]> => {
     failed = false;
     return applied;
   } finally {
-    // Closing the connection frees the lock whatever happened.
+    // Closing the connection after a failure releases the lock.
     client.release(failed);
   }
 };
@@ -56,7 +58,7 @@ const checkServer = async (client: pg.PoolClient): Promise<void> => {
             current_setting('server_encoding') AS encoding`,
   );
   const [server] = rows;
-  if (!server) throw new Error('The database does not tell its version.');
+  if (!server) throw new Error('The database did not report its version.');
   if (Number(server.number) < LEAST_VERSION * 10_000) {
     throw new Error(`The database is Postgres ${server.version}; Millrace needs ${LEAST_VERSION} or later.`);
   }

@@ -5,8 +5,8 @@ import type { DB } from './tables.ts';
 
 export type Database = Kysely<DB>;
 
-// 64-bit integers as numbers: ids stay far below 2^53. Times stay text (platform/time.ts turns it into its outward
-// forms), because making a Date per cell costs more than the rest of the row.
+// 64-bit integers become numbers: ids stay far below 2^53. Times stay text, because creating a Date per cell costs more
+// than the rest of the row. platform/time.ts converts them to their API formats.
 const asNumber = (value: string): number => Number(value);
 const asText = (value: string): string => value;
 const asNumbers = (value: string): number[] => (value === '{}' ? [] : value.slice(1, -1).split(',').map(Number));
@@ -31,13 +31,13 @@ export interface PoolOptions {
   readonly connectionString: string;
   readonly max: number;
   readonly applicationName: string;
-  /** More settings of each session, such as `enable_seqscan: 'off'`. */
+  /** Further settings of each session, such as `enable_seqscan: 'off'`. */
   readonly sessionSettings?: Readonly<Record<string, string>>;
 }
 
 /**
- * A pool whose statements with parameters are sent as named prepared statements: planning a join costs more than
- * running it. Sessions are pinned to UTC and ISO dates so that times read as text have one form.
+ * Creates a pool that sends statements with parameters as named prepared statements, because planning a join costs more
+ * than running it. Sessions use UTC and ISO dates, so that times read as text have one format.
  */
 export const createPool = ({ connectionString, max, applicationName, sessionSettings = {} }: PoolOptions): pg.Pool => {
   const pool = new pg.Pool({
@@ -57,8 +57,8 @@ export const createPool = ({ connectionString, max, applicationName, sessionSett
 };
 
 /**
- * A lost connection fails the statement under way, and the pool replaces it. It is an `error` event as well, also of
- * clients in use, and one that nobody listens to would end the process.
+ * Handles connection losses. A lost connection fails its running statement, and the pool replaces it. It also emits an
+ * `error` event, even for clients in use, and an unhandled `error` event would end the process.
  */
 export const tolerateLosses = (pool: pg.Pool, onLoss: (error: Error) => void = () => {}): pg.Pool => {
   pool.on('error', onLoss);
@@ -66,10 +66,10 @@ export const tolerateLosses = (pool: pg.Pool, onLoss: (error: Error) => void = (
   return pool;
 };
 
-/** Kysely over the pool. Rows keep the columns' names: snake_case, as the specification speaks. */
+/** Creates Kysely over the pool. Rows keep the snake_case column names, as the specification does. */
 export const createDatabase = (pool: pg.Pool): Database => new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
 
-/** A statement that is prepared by name; without one it is planned each time. */
+/** A statement that is prepared under `name`. Without a name it is planned each time. */
 export interface Statement {
   readonly name: string | undefined;
   readonly text: string;
@@ -77,8 +77,8 @@ export interface Statement {
 }
 
 /**
- * Runs two statements on one connection without waiting for the first before the second is sent, which spares a round
- * trip. They run in their order, each with a snapshot of its own. When one fails, nothing is told of the other.
+ * Sends two statements on one connection without waiting for the first result, which saves a round trip. They run in
+ * order, each with its own snapshot. If either fails, no result is returned.
  */
 export const queryTogether = async <First extends object, Second extends object>(
   pool: pg.Pool,
@@ -99,12 +99,12 @@ export const queryTogether = async <First extends object, Second extends object>
   }
 };
 
-/** Neither Kysely nor pg names statements by itself, and only named ones are planned once. */
+/** Names the statements, because neither Kysely nor pg does, and only named statements are planned once. */
 const prepareStatements = (client: pg.PoolClient): void => {
   const query = client.query;
   const prepared = (...args: unknown[]): unknown => {
     const [text, values, ...rest] = args;
-    // Without parameters it may be several statements, which cannot be prepared: who knows better names it himself.
+    // Without parameters the text may hold several statements, which cannot be prepared. Callers can name a single one.
     if (typeof text !== 'string' || !Array.isArray(values) || values.length === 0)
       return Reflect.apply(query, client, args);
     return Reflect.apply(query, client, [{ text, values, name: statementName(text) }, ...rest]);
@@ -115,7 +115,10 @@ const prepareStatements = (client: pg.PoolClient): void => {
 const names = new Map<string, string>();
 const MAX_NAMES = 2_000;
 
-/** The name under which a statement is prepared, or undefined once too many shapes were seen to keep them on every connection. */
+/**
+ * Returns the name under which a statement is prepared, or undefined if too many shapes are already in use to keep them
+ * on every connection.
+ */
 export const statementName = (text: string): string | undefined => {
   let name = names.get(text);
   if (name === undefined && names.size < MAX_NAMES) {

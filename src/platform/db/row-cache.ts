@@ -2,19 +2,19 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Context, Services } from '../context.ts';
 import { CompiledStatements, runCompiled, slot } from './compiled.ts';
 
-/** The version of a row: every update makes another. Select it with `versionOf`. */
+/** The version of a row, which every update changes. Select it with `versionOf`. */
 export interface RowVersion {
   readonly row_xmin: number | string;
   readonly row_ctid: string;
 }
 
-/** A row by its version. */
+/** A row with its cached columns. */
 export interface Remembered {
-  /** One object for one version of the row, never changed: what is made of the columns alone can be kept by it. */
+  /** One immutable object per version of the row. Values derived from the columns can be cached by it. */
   readonly remembered: object;
 }
 
-/** The columns that tell the version of a row of the table. */
+/** The columns that identify the version of a row of the table. */
 export const versionOf = (table: string): RawBuilder<unknown> =>
   sql`${sql.ref(`${table}.xmin`)} as row_xmin, ${sql.ref(`${table}.ctid`)} as row_ctid`;
 
@@ -25,10 +25,9 @@ interface Cached<Columns> extends RowVersion {
 }
 
 /**
- * Remembers the rows of a table of many columns: sending, parsing and building them costs more than finding them. So
- * statements that want whole rows ask for the version of each, and the columns of a version that was read before are taken
- * from memory. Nothing is ever stale: which rows there are, in which version, and who may see them, the database says each
- * time (docs/decisions/0007).
+ * Caches the rows of a table with many columns: sending, parsing and building them costs more than finding them.
+ * Statements that want whole rows select only their versions, and known versions come from memory. Nothing is ever
+ * stale: the database decides each time which rows exist, in which version, and who may see them (docs/decisions/0007).
  */
 export const createRowCache = <Columns extends { readonly id: number }>(
   table: string,
@@ -51,14 +50,14 @@ export const createRowCache = <Columns extends { readonly id: number }>(
     );
   };
 
-  /** Each row with its columns; one that was deleted a moment ago is left out. */
+  /** Adds the columns to each row. Leaves out rows that have just been deleted. */
   return async <Row extends RowVersion & { readonly id: number }>(
     ctx: Context,
     rows: readonly Row[],
   ): Promise<(Columns & Row & Remembered)[]> => {
     const cache = caches.get(ctx.services) ?? new Map<number, Cached<Columns>>();
     caches.set(ctx.services, cache);
-    // Held on to: what is put in below, or by others meanwhile, may push them out of the cache.
+    // Kept here, because insertions below or by other callers may evict them from the cache.
     const wanted = new Map<number, Cached<Columns>>();
     const missing: number[] = [];
     for (const row of rows) {
@@ -76,7 +75,7 @@ export const createRowCache = <Columns extends { readonly id: number }>(
     }
     return rows.flatMap((row) => {
       const cached = wanted.get(row.id);
-      // The columns first: V8 copies the shape of the first part whole.
+      // Columns first: V8 copies the shape of the first part as a whole.
       return cached ? [{ ...cached.columns, ...row, remembered: cached.columns }] : [];
     });
   };
