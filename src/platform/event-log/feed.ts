@@ -8,21 +8,22 @@ import { type LiveFilter, readEvents } from './read.ts';
 import type { Sequencer } from './sequencer.ts';
 import { Subscriptions } from './subscriptions.ts';
 
-/** What subscriptions read from. One per process: the log is read once, however many subscribe. */
+/** The source of subscriptions. One per process: the log is read once, no matter how many clients subscribe. */
 export interface EventFeed {
-  /** The newest position this feed has passed on. A cursor from another process may be newer by a moment. */
+  /** The newest position that this feed has passed on. A cursor from another process may be slightly newer. */
   head(): number;
-  /** Passes on events after `head()` at call time that match the filter, in order. Returns what ends it. */
+  /** Passes on matching events after the current `head()`, in order. Returns a function that unsubscribes. */
   subscribe(filter: LiveFilter, onEvent: (event: EventRow) => void): () => void;
   /**
-   * History after `after`, up to and including `until`, oldest first, in batches.
-   * Throws DomainError `gone` when `after` is older than what is kept.
+   * Returns the matching events after `after`, up to and including `until`, oldest first, in batches.
+   *
+   * @throws DomainError `gone` if `after` is older than the oldest event kept
    */
   history(filter: LiveFilter, after: number, until: number): AsyncIterable<EventRow[]>;
 }
 
 const BATCH = 500;
-/** How many positions one statement may pass over where no index serves the filter. */
+/** The number of positions that one statement may scan if no index serves the filter. */
 const WINDOW = 20_000;
 
 export class Feed implements EventFeed {
@@ -41,7 +42,7 @@ export class Feed implements EventFeed {
     this.#position = sequencer.position;
     this.#loop = new Loop(
       () => this.#read(),
-      (error) => log.warn({ err: error }, 'the event feed could not be read; trying again'),
+      (error) => log.warn({ err: error }, 'could not read the event feed; retrying'),
     );
     this.#release = sequencer.onAdvance(() => this.#loop.wake());
   }
@@ -57,12 +58,12 @@ export class Feed implements EventFeed {
   async *history(filter: LiveFilter, after: number, until: number): AsyncGenerator<EventRow[]> {
     const indexed = filter.project_id !== undefined || filter.subject !== undefined;
     let position = after;
-    // Also for an empty range: a cursor that has expired is told so at once.
+    // Checked for an empty range too, so that an expired cursor fails at once.
     await this.#assertKept(position);
     while (position < until) {
       const end = indexed ? until : Math.min(until, position + WINDOW);
       const events = await readEvents(this.#db, { after: position, until: end, limit: BATCH }, filter);
-      // After the read, so that what was pruned meanwhile is noticed.
+      // Checked after the read, to detect events pruned meanwhile.
       await this.#assertKept(position);
       if (events.length > 0) yield events;
       position = events.length < BATCH ? end : (events.at(-1)?.position ?? end);
@@ -94,7 +95,7 @@ export class Feed implements EventFeed {
       try {
         onEvent(event);
       } catch (error) {
-        this.#log.error({ err: error, event_id: event.id }, 'a subscriber failed on an event');
+        this.#log.error({ err: error, event_id: event.id }, 'a subscriber failed to handle an event');
       }
     }
   }
@@ -104,7 +105,7 @@ export class Feed implements EventFeed {
     if (position < (rows[0]?.pruned_position ?? 0))
       throw new DomainError(
         'gone',
-        'The cursor is older than the events that are kept; read the present state and subscribe anew',
+        'The cursor is older than the oldest event kept; read the current state and subscribe again',
       );
   }
 }

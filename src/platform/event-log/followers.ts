@@ -10,22 +10,22 @@ import { type EventSummary, RecentEvents } from './recent-events.ts';
 import type { Sequencer } from './sequencer.ts';
 import { isUnavailable } from './unavailable.ts';
 
-/** A durable reader of the log: it handles every event exactly once, in order, by one process at a time. */
+/** A durable reader of the log. It handles every event exactly once and in order. One process at a time runs it. */
 export interface Follower {
-  /** Names its cursor, for good. */
+  /** The permanent name of its cursor. */
   readonly name: string;
-  /** False where it looks at no payload: they are the larger part of the log, and are not read then, but null. */
+  /** False if it needs no payloads. They are the larger part of the log, and are then not read but null. */
   readonly payloads?: boolean;
-  /** Which events it is given: all of them where it does not say. */
+  /** Returns true for the events to handle. Without it the follower gets every event. */
   wants?(event: EventSummary): boolean;
-  /** Handles the events; its cursor advances in the same transaction. Effects outside the database belong into jobs. */
+  /** Handles the events. The cursor advances in the same transaction. Effects outside the database belong in jobs. */
   handle(tx: Tx, events: readonly EventRow[]): Promise<void>;
 }
 
 export const defineFollower = (follower: Follower): Follower => follower;
 
 export interface RunningFollowers {
-  /** Handles all that is committed so far, also what other followers emit meanwhile. For tests. */
+  /** Handles all events committed so far, and those that followers emit meanwhile. For tests. */
   drain(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -35,11 +35,11 @@ export interface FollowersOptions {
   readonly sequencer: Sequencer;
   readonly createContext: CreateContext;
   readonly followers: readonly Follower[];
-  /** The pause after the first failure of an event; each further one doubles it. */
+  /** The pause after the first failure of an event. It doubles with each further failure. */
   readonly firstRetryMs?: number;
 }
 
-/** Follows the log with each of the followers, from where their cursors stand; a new one begins with the oldest event kept. */
+/** Runs each follower from its saved cursor. A new follower starts with the oldest event kept. */
 export const startFollowers = async (options: FollowersOptions): Promise<RunningFollowers> => {
   const { services, sequencer, followers } = options;
   const names = followers.map((follower) => follower.name);
@@ -57,7 +57,7 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
   );
   const save = () =>
     saveCursors(services.db, readers).catch((error: unknown) =>
-      services.log.warn({ err: error }, 'the cursors of idle followers could not be saved'),
+      services.log.warn({ err: error }, 'could not save the cursors of idle followers'),
     );
   const timer = setInterval(save, SAVE_MS);
   timer.unref();
@@ -80,8 +80,8 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
 };
 
 /**
- * Saves the cursors that moved past events which their followers do not want: together and rarely, as what is lost with
- * the process is only passed over again. A cursor that is locked is saved by the follower at work.
+ * Saves the cursors of followers that only skipped unwanted events. All together and rarely, because after a crash the
+ * events are simply skipped again. Leaves out locked cursors: the follower that holds the lock saves them.
  */
 const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<void> => {
   const moved = readers.flatMap((reader) => reader.takeUnsaved() ?? []);
@@ -112,13 +112,16 @@ class Reader {
   readonly #signal: AbortSignal;
   readonly #firstRetryMs: number;
   readonly #recent: RecentEvents;
-  /** Everything wanted up to here is handled: no statement is spent while nothing is newer. The saved cursor may be behind. */
+  /**
+   * Every wanted event up to here is handled. While no event is newer, no statement runs. The saved cursor may be
+   * behind.
+   */
   #cursor: number;
-  /** The cursor moved past unwanted events since it was saved. */
+  /** True if the cursor has skipped unwanted events since it was saved. */
   #unsaved = false;
-  /** A batch failed: up to this position events are handled one by one, to find the culprit. */
+  /** After a failed batch, events up to this position are handled one by one, to find the one that fails. */
   #singlyUntil = 0;
-  /** Failures in a row on the event at the cursor. */
+  /** Consecutive failures of the event after the cursor. */
   #attempts = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -155,14 +158,14 @@ class Reader {
     await this.#loop.stop();
   }
 
-  /** The cursor that is to be saved, if any; the caller saves it. */
+  /** Returns the cursor if it must be saved, and marks it as saved. The caller saves it. */
   takeUnsaved(): { readonly name: string; readonly position: number } | null {
     if (!this.#unsaved) return null;
     this.#unsaved = false;
     return { name: this.#follower.name, position: this.#cursor };
   }
 
-  /** Not while it waits after a failure: new events do not hasten that. */
+  /** Does nothing during the pause after a failure: new events do not shorten it. */
   #wake(): void {
     if (this.#timer === undefined) this.#loop.wake();
   }
@@ -184,7 +187,7 @@ class Reader {
     followerLag.set({ follower: name }, Math.max(0, this.#sequencer.position - position));
   }
 
-  /** False when there is nothing to handle, or another process is at it. */
+  /** Returns false if there is nothing to handle, or another process is handling it. */
   async #handleNext(): Promise<boolean> {
     const { name, wants = () => true } = this.#follower;
     let wanted: readonly EventRow[] = [];
@@ -220,7 +223,10 @@ class Reader {
     return rows[0]?.position ?? -1;
   }
 
-  /** A failed batch is gone through event by event; a failing event is tried again later, and at last set aside. */
+  /**
+   * Handles a failure. A failed batch is repeated event by event. A failing event is retried later, and finally set
+   * aside.
+   */
   async #isolate(events: readonly EventRow[], error: unknown): Promise<void> {
     const [first] = events;
     const last = events.at(-1);
@@ -232,14 +238,14 @@ class Reader {
       this.#singlyUntil = last.position;
       this.#context.log.warn(
         { err: error, follower: name, events: events.length },
-        'a batch of events failed: taking them singly',
+        'a batch of events failed; handling them one by one',
       );
       return;
     }
     this.#attempts++;
     const details = { err: error, follower: name, event_id: first.id, kind: first.kind, attempt: this.#attempts };
     if (this.#attempts < MAX_ATTEMPTS) {
-      this.#context.log.error(details, 'an event failed: trying again');
+      this.#context.log.error(details, 'an event failed; retrying');
       this.#pause(Math.min(MAX_DELAY_MS, this.#firstRetryMs * 2 ** (this.#attempts - 1)));
       return;
     }
@@ -247,7 +253,7 @@ class Reader {
     this.#attempts = 0;
     this.#cursor = first.position;
     eventsSetAside.inc({ follower: name });
-    this.#context.log.error(details, 'an event failed for good and was set aside');
+    this.#context.log.error(details, 'an event failed permanently and was set aside');
   }
 
   async #setAside(event: EventRow, error: unknown): Promise<void> {
@@ -262,10 +268,10 @@ class Reader {
       select name, ${event.id}, ${event.position}, ${event.kind}, ${reason} from advanced`.execute(this.#context.db);
   }
 
-  /** The database is not there, or something of our own went wrong: nothing is held against the event. */
+  /** The database is unavailable, or our own code failed. This does not count as a failure of the event. */
   #failed(error: unknown): void {
     if (this.#signal.aborted) return;
-    this.#context.log.warn({ err: error, follower: this.#follower.name }, 'a follower could not go on; trying again');
+    this.#context.log.warn({ err: error, follower: this.#follower.name }, 'a follower was interrupted; retrying');
     this.#pause(1_000);
   }
 
@@ -280,9 +286,10 @@ class Reader {
 }
 
 /**
- * The next events after the cursor, whose row stays locked; none when another process has it. The saved cursor may be
- * behind `cursor`. The position is a value of its own, not joined: the index is entered there whatever the planner thinks
- * of the log's size.
+ * Returns the next events after the cursor and keeps its row locked. Returns none if another process holds the lock.
+ * The
+ * saved cursor may be behind `cursor`. The position is a scalar subquery rather than a join, so that the planner always
+ * uses the index on it, whatever size it assumes for the log.
  */
 const lockNext = async (
   tx: Tx,

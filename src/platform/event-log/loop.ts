@@ -1,4 +1,8 @@
-/** Runs `work` when woken: one run at a time, and once more when woken meanwhile. Errors go to `onError`; the next wake tries again. */
+/**
+ * Runs `work` when woken: one run at a time, and once more if woken during the run. Errors go to `onError`, and the
+ * next
+ * wake retries.
+ */
 export class Loop {
   readonly #work: () => Promise<void>;
   readonly #onError: (error: unknown) => void;
@@ -20,12 +24,12 @@ export class Loop {
     this.#running = this.#run();
   }
 
-  /** Resolves when the run under way, and those asked for meanwhile, are over. */
+  /** Resolves when the current run and any runs requested meanwhile are over. */
   async settled(): Promise<void> {
     while (this.#active) await this.#running;
   }
 
-  /** Starts no further run and waits for the one under way. */
+  /** Starts no further run, and waits for the current one. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#again = false;

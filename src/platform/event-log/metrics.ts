@@ -8,7 +8,7 @@ export const followedEvents = new Counter({
 
 export const followerFailures = new Counter({
   name: 'millrace_follower_failures_total',
-  help: 'Batches that a durable follower failed on.',
+  help: 'Batches that a durable follower failed to handle.',
   labelNames: ['follower'],
 });
 

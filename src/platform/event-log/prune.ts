@@ -7,8 +7,8 @@ const BATCH = 10_000;
 const DAY_MS = 86_400_000;
 
 /**
- * The job `events.prune`: deletes events older than the configured time, oldest first, never one that a follower has
- * still to handle. The log remembers how far it went, so that older cursors are refused.
+ * The job `events.prune`: deletes events older than the configured time, oldest first. Never deletes an event that a
+ * follower has yet to handle. The log records the last deleted position, so that older cursors are refused.
  */
 export const definePruneEvents = (
   retentionDays: (ctx: Context) => number | Promise<number>,
@@ -26,7 +26,7 @@ export const definePruneEvents = (
     },
   });
 
-/** Only a prefix of the log is deleted: everything before the first event that is young enough or not yet followed. */
+/** Only a prefix of the log is deleted: everything before the first event that is recent enough or not yet followed. */
 const findLastToPrune = async (ctx: Context, keptSince: Date): Promise<number> => {
   const { rows } = await sql<{ until: number }>`
     select least(

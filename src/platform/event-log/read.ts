@@ -2,12 +2,12 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
 
-/** Which events a reader wants; all that is given must hold. */
+/** The events that a reader wants. An event must match every given condition. */
 export interface LiveFilter {
   /** Null means every kind. */
   readonly kinds: ReadonlySet<string> | null;
   readonly project_id?: number;
-  /** The namespace itself or any below it. */
+  /** Matches the namespace itself and any namespace below it. */
   readonly namespace_id?: number;
   readonly user_id?: number;
   readonly subject?: { readonly type: string; readonly id: number };
@@ -33,7 +33,7 @@ const columns = (payload: string) =>
 export const EVENT_COLUMNS = columns('events.payload');
 export const COLUMNS_WITHOUT_PAYLOAD = columns('null::jsonb as payload');
 
-/** The first `limit` events with a position in (after, until] that fit the filter, oldest first. */
+/** Returns the first `limit` events with a position in (after, until] that match the filter, oldest first. */
 export const readEvents = async (
   db: Database,
   range: { readonly after: number; readonly until: number; readonly limit: number },

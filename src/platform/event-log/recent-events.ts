@@ -3,19 +3,20 @@ import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
 import type { Sequencer } from './sequencer.ts';
 
-/** What a follower chooses events by. */
+/** The part of an event by which a follower decides whether it wants the event. */
 export type EventSummary = Pick<EventRow, 'kind' | 'project_id'>;
 
 const BATCH = 1_000;
 
 /**
- * The newest events, in brief: read once per burst for all followers of the process, so that those who want none of them
- * spend no statement. Events never change, and none appears at a position already read.
+ * Summaries of the newest events, read once per burst for all followers of the process. Followers that want none of
+ * them
+ * then run no statement. Events never change, and no new event appears at a position that was already read.
  */
 export class RecentEvents {
   readonly #db: Database;
   readonly #sequencer: Sequencer;
-  /** All events at positions above this one, up to the head, are held. */
+  /** All events above this position, up to the head, are held in memory. */
   #tail: number;
   #head: number;
   #events: (EventSummary & { readonly position: number })[] = [];
@@ -28,8 +29,8 @@ export class RecentEvents {
   }
 
   /**
-   * How far a reader at `cursor` may go without missing an event that it wants: the position just before the next such
-   * event, or the newest position. The cursor itself where the events after it are no longer held.
+   * Returns how far a reader at `cursor` may advance without missing a wanted event: the position just before the next
+   * wanted event, or else the newest position. Returns `cursor` itself if later events are no longer in memory.
    */
   async skip(cursor: number, wants: (event: EventSummary) => boolean): Promise<number> {
     while (this.#head < this.#sequencer.position) {

@@ -5,15 +5,15 @@ import { Loop } from './loop.ts';
 /** The part of the listener that the event log needs. */
 export interface Notifications {
   on(channel: string, handler: (payload: string) => void): () => void;
-  /** Notifications may have been lost: whoever relies on them looks for itself. */
+  /** Called when notifications may have been lost, so that readers check for themselves. */
   onReconnect(handler: () => void): () => void;
 }
 
 const POLL_MS = 1_000;
 
 /**
- * Knows the newest position of the log. On every commit of events, and each second as the floor, it has the database
- * give positions to what has none; whoever follows the log is told when the newest position moves.
+ * Knows the newest position of the log. Makes the database assign positions to new events, on every notification of a
+ * commit and at least once a second. Calls its handlers when the newest position changes.
  */
 export class Sequencer {
   readonly #pool: Pool;
@@ -29,7 +29,7 @@ export class Sequencer {
       async () => {
         await this.sequence();
       },
-      (error) => log.warn({ err: error }, 'events could not be sequenced; trying again'),
+      (error) => log.warn({ err: error }, 'could not sequence events; retrying'),
     );
   }
 
@@ -52,13 +52,15 @@ export class Sequencer {
     this.#poll.unref();
   }
 
-  /** Calls `handler` when the position has moved, and each second as the floor. Returns what ends it. */
+  /**
+   * Calls `handler` when the position has changed, and at least once a second. Returns a function that unsubscribes.
+   */
   onAdvance(handler: () => void): () => void {
     this.#handlers.add(handler);
     return () => this.#handlers.delete(handler);
   }
 
-  /** Gives positions to all that is committed, and returns the newest. */
+  /** Assigns positions to all committed events. Returns the newest position. */
   async sequence(): Promise<number> {
     const { rows } = await this.#pool.query<{ head: number }>({
       name: 'sequence_events',

@@ -3,14 +3,14 @@ import { type LiveFilter, matches } from './read.ts';
 
 export interface Subscription {
   readonly filter: LiveFilter;
-  /** The position at which it began: only later events are for it. */
+  /** The position at which the subscription started. It gets only later events. */
   readonly after: number;
   readonly onEvent: (event: EventRow) => void;
 }
 
 /**
- * The live subscriptions of a process, each filed under the narrowest thing it asks for, so that an event is compared
- * with those it may concern and not with all.
+ * The live subscriptions of a process, indexed by their narrowest condition. An event is compared only with
+ * subscriptions that could match it.
  */
 export class Subscriptions {
   readonly #buckets = new Map<string, Set<Subscription>>();
@@ -37,7 +37,10 @@ export class Subscriptions {
     };
   }
 
-  /** Those that want the event. A list of its own: handlers may subscribe and unsubscribe while it is walked. */
+  /**
+   * Returns the subscriptions that match the event, as a new list: handlers may subscribe and unsubscribe during
+   * iteration.
+   */
   matching(event: EventRow): Subscription[] {
     const found: Subscription[] = [];
     for (const key of keysOfEvent(event))
@@ -53,7 +56,7 @@ export class Subscriptions {
   }
 }
 
-/** A subscription stands under one key, or under one per kind, of which an event has exactly one. */
+/** A subscription has one key, or one per event kind. An event matches at most one of them. */
 const keysOf = (filter: LiveFilter): readonly string[] => {
   if (filter.subject) return [`subject:${filter.subject.type}:${filter.subject.id}`];
   if (filter.project_id !== undefined) return [`project:${filter.project_id}`];

@@ -2,15 +2,19 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { OutboundError } from './outbound-error.ts';
 
-/** Where outgoing requests may go (spec: `allow_local_requests_*`, `outbound_local_requests_whitelist`). */
+/**
+ * The addresses that outgoing requests may reach (spec: `allow_local_requests_*`, `outbound_local_requests_whitelist`).
+ */
 export interface AddressPolicy {
-  /** Loopback and private ranges are open to everybody. */
+  /** True if all users may reach loopback and private ranges. */
   readonly allowLocal: boolean;
-  /** Exceptions while they are not: host names, addresses, CIDR ranges, and each but a range with `:port`. */
+  /**
+   * Exceptions while `allowLocal` is false: host names, addresses and CIDR ranges. All but ranges may have a `:port`.
+   */
   readonly allowlist: readonly string[];
 }
 
-/** What a connection is opened for; allow-list entries may name the host and the port. */
+/** The target of a connection. Allowlist entries may name the host and the port. */
 export interface Destination {
   readonly host: string;
   readonly port: number;
@@ -28,15 +32,15 @@ export type AddressVerdict =
   | 'invalid';
 
 export interface OutboundUrl {
-  /** Without user name, password and fragment. */
+  /** The URL without user name, password and fragment. */
   readonly url: URL;
-  /** `Basic ...` when the address carried credentials. */
+  /** `Basic ...` if the URL contained credentials, else null. */
   readonly authorization: string | null;
 }
 
 /**
- * Decides whether a connection to this address may be opened. Loopback and private addresses (and carrier NAT) depend
- * on the policy; everything else that is not public unicast is refused always, whatever the allow-list says.
+ * Decides whether a connection to this address may be opened. Loopback, private and carrier NAT addresses depend on the
+ * policy. Every other address that is not public unicast is always refused, whatever the allowlist contains.
  */
 export const checkAddress = (address: string, policy: AddressPolicy, destination?: Destination): AddressVerdict => {
   if (!ipaddr.isValid(address)) return 'invalid';
@@ -48,9 +52,10 @@ export const checkAddress = (address: string, policy: AddressPolicy, destination
 };
 
 /**
- * Reads an address that somebody entered. WHATWG parsing has already turned decimal, octal, hexadecimal and short
- * forms into dotted ones, so the check sees what would be connected to. Host names are checked when they are resolved.
- * Throws OutboundError `blocked`.
+ * Parses a URL from user input. WHATWG parsing converts decimal, octal, hexadecimal and short forms of addresses to
+ * dotted ones, so the check sees the address that would be connected to. Host names are checked when they are resolved.
+ *
+ * @throws OutboundError `blocked`
  */
 export const parseOutboundUrl = (text: string, policy: AddressPolicy): OutboundUrl => {
   if (text.length > MAX_URL_LENGTH) throw new OutboundError('blocked', 'URL is too long');
@@ -66,7 +71,7 @@ export const parseOutboundUrl = (text: string, policy: AddressPolicy): OutboundU
   return { url, authorization };
 };
 
-/** The same decision for a URL object that is already free of credentials. */
+/** Checks a URL without credentials in the same way. */
 const checkUrl = (url: URL, policy: AddressPolicy): void => {
   const destination = destinationOf(url);
   const byName = isHostListed(policy, destination);
@@ -80,7 +85,7 @@ const checkUrl = (url: URL, policy: AddressPolicy): void => {
   }
 };
 
-/** Host without brackets and trailing dot, and the port that will be used. */
+/** Returns the host without brackets and trailing dot, and the effective port. */
 export const destinationOf = (url: URL): Destination => ({
   host: bareHost(url.hostname),
   port: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
@@ -106,11 +111,11 @@ const classify = (ip: Ip): AddressVerdict => {
   if (ip.zoneId) return 'link_local';
   if (ip.isIPv4MappedAddress()) return classify(ip.toIPv4Address());
   if (ip.match(NAT64)) {
-    // The translator reaches what the last four bytes say: good only where that is public.
+    // The translator connects to the IPv4 address in the last four bytes, so that address must be public.
     return classify(new ipaddr.IPv4(ip.toByteArray().slice(12))) === 'allowed' ? 'allowed' : 'reserved';
   }
   const verdict = ofRange(ip.range());
-  // ipaddr.js calls everything unlisted "unicast"; only 2000::/3 is handed out.
+  // ipaddr.js calls everything unlisted "unicast", but only 2000::/3 is allocated.
   return verdict === 'allowed' && !ip.match(GLOBAL_UNICAST) ? 'reserved' : verdict;
 };
 
@@ -130,7 +135,9 @@ const RANGES: { readonly [range: string]: AddressVerdict } = {
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Services of cloud providers that hand credentials to whoever asks, outside the link-local range. */
+/**
+ * Metadata services of cloud providers, which give credentials to any client. Some are outside the link-local range.
+ */
 const METADATA = new Set(['fd00:ec2::254', 'fd20:ce::254', '100.100.100.200', '168.63.129.16', '169.254.169.254']);
 
 const LOCAL_NAME = /^(?:.+\.)?localhost$/;
@@ -142,7 +149,7 @@ interface Entry {
   readonly network: ReturnType<typeof ipaddr.parseCIDR> | null;
 }
 
-/** Policies live as long as the setting does, so their lists are compiled once. */
+/** Compiled allowlists. A policy object lives as long as its setting, so each list is compiled once. */
 const compiled = new WeakMap<readonly string[], readonly Entry[]>();
 
 const entriesOf = (policy: AddressPolicy): readonly Entry[] => {
@@ -206,7 +213,7 @@ const takeCredentials = (url: URL): string | null => {
   return `Basic ${Buffer.from(pair).toString('base64')}`;
 };
 
-/** Ports that speak something else than HTTP: browsers' list (WHATWG fetch) and the usual databases and caches. */
+/** Ports of protocols other than HTTP: the browsers' list (WHATWG fetch) and the usual databases and caches. */
 const REFUSED_PORTS = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
   111, 113, 115, 117, 119, 123, 135, 137, 138, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530,

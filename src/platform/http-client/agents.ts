@@ -21,8 +21,8 @@ export interface Agents {
 }
 
 /**
- * One agent for each policy and kind of TLS verification, so that a kept-alive connection is only ever used under the
- * policy it was checked with.
+ * Creates one agent for each policy and TLS verification mode, so that a kept-alive connection is only used under the
+ * policy that it was checked with.
  */
 export const createAgents = (options: {
   readonly lookup: Lookup;
@@ -34,7 +34,7 @@ export const createAgents = (options: {
   const create = (policy: AddressPolicy, verify: boolean) => {
     const remotes = new Map<string, string>();
     const dispatcher = new Agent({
-      // Origins come from users: without a bound, idle pools of every host ever named would pile up.
+      // Origins come from users. Without a limit, idle pools of every host ever used would pile up.
       maxOrigins: MAX_ORIGINS,
       allowH2: false,
       headersTimeout: 0,
@@ -57,7 +57,7 @@ export const createAgents = (options: {
       const key = `${verify}|${policy.allowLocal}|${policy.allowlist.join()}`;
       let agent = agents.get(key);
       if (!agent) {
-        // Policies change when an administrator changes a setting: the oldest is no longer in use.
+        // Policies change only when an administrator changes a setting, so the oldest one is no longer in use.
         const [oldest] = agents;
         if (oldest && agents.size >= MAX_AGENTS) {
           agents.delete(oldest[0]);
@@ -77,8 +77,9 @@ export const createAgents = (options: {
 };
 
 /**
- * Resolves the name, checks every address and lets the socket connect to just these: a second answer of the name
- * server (DNS rebinding) is never asked for. net skips `lookup` for literal addresses, so those are checked here too.
+ * Resolves the host name, checks every address, and lets the socket connect only to these addresses. The name is not
+ * resolved a second time, which prevents DNS rebinding. `net` skips `lookup` for literal addresses, so this also checks
+ * those.
  */
 const guardedConnector = (
   origin: URL,
@@ -88,7 +89,7 @@ const guardedConnector = (
   remember: (address: string) => void,
 ): buildConnector.connector => {
   const destination = destinationOf(origin);
-  // All connections of this origin go to one host under one policy: whatever stands here has been checked.
+  // All connections of this origin go to one host under one policy, so these addresses have always been checked.
   let addresses: readonly LookupAddress[] = [];
   const checkedLookup: LookupFunction = (_host, { all }, callback) => {
     const [first] = addresses;
@@ -130,7 +131,7 @@ const guardedConnector = (
 };
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/** As much as deliveries may be under way: with fewer, receivers that hang would take those of others on their host. */
+/** As many as concurrent deliveries: with fewer, hanging receivers would block the others on their host. */
 const MAX_CONNECTIONS = 1_024;
 const MAX_ORIGINS = 10_000;
 const MAX_AGENTS = 8;

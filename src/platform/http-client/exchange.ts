@@ -5,7 +5,7 @@ import { OutboundError, toOutboundError } from './outbound-error.ts';
 export type RequestBody = Buffer | string | Readable;
 export type ResponseHeaders = { readonly [name: string]: string | string[] | undefined };
 
-/** One request to one URL; redirects are the caller's. */
+/** One request to one URL. The caller handles redirects. */
 export interface Hop {
   readonly url: URL;
   readonly method: string;
@@ -20,7 +20,7 @@ export interface Hop {
 export interface Answer {
   readonly status: number;
   readonly headers: ResponseHeaders;
-  /** Gives up what has not been read. */
+  /** Discards the unread rest. */
   discard(): void;
 }
 
@@ -33,7 +33,7 @@ export interface StreamedAnswer extends Answer {
   readonly stream: Readable;
 }
 
-/** Sends and waits for the whole answer, of which the first `maxResponseBytes` are kept. */
+/** Sends the request and waits for the whole response. Keeps the first `maxResponseBytes` of the body. */
 export const sendBuffered = (dispatcher: Dispatcher, hop: Hop): Promise<BufferedAnswer> =>
   new Promise((resolve, reject) => {
     let head = { status: 0, headers: {} as ResponseHeaders };
@@ -44,7 +44,7 @@ export const sendBuffered = (dispatcher: Dispatcher, hop: Hop): Promise<Buffered
       const truncated = receivedBytes > hop.maxResponseBytes;
       const [first] = chunks;
       const all = chunks.length === 1 && first ? first : Buffer.concat(chunks);
-      // A copy, since a small answer would otherwise keep the parser's whole chunk alive.
+      // A copy, because a small slice would keep the parser's whole chunk alive.
       const body = truncated ? Buffer.from(all.subarray(0, hop.maxResponseBytes)) : all;
       run.finish();
       resolve({ ...head, body, truncated, discard: () => undefined });
@@ -56,7 +56,7 @@ export const sendBuffered = (dispatcher: Dispatcher, hop: Hop): Promise<Buffered
       onData: (controller, chunk) => {
         if (receivedBytes < hop.maxResponseBytes) chunks.push(chunk);
         receivedBytes += chunk.length;
-        // A little more is read away, which keeps the connection usable; a flood is cut off.
+        // Reading a little more keeps the connection usable. Longer responses are cut off.
         if (receivedBytes > hop.maxResponseBytes + DRAIN_BYTES) {
           succeed();
           controller.abort(new OutboundError('too_large', 'The answer is too large'));
@@ -66,7 +66,7 @@ export const sendBuffered = (dispatcher: Dispatcher, hop: Hop): Promise<Buffered
     });
   });
 
-/** Sends and resolves when the answer begins. The time limit goes on until its stream has ended. */
+/** Sends the request and resolves when the response starts. The time limit applies until its stream ends. */
 export const sendStreamed = (dispatcher: Dispatcher, hop: Hop): Promise<StreamedAnswer> =>
   new Promise((resolve, reject) => {
     let stream: Readable | undefined;
@@ -81,7 +81,7 @@ export const sendStreamed = (dispatcher: Dispatcher, hop: Hop): Promise<Streamed
           highWaterMark: 256 * 1024,
           read: () => controller.resume(),
           destroy: (error, callback) => {
-            run.abort(new OutboundError('aborted', 'The download was given up'));
+            run.abort(new OutboundError('aborted', 'The download was aborted'));
             callback(error);
           },
         });
@@ -111,7 +111,10 @@ interface Handlers {
   onEnd(): void;
 }
 
-/** What both kinds share: the time limit, the caller's signal, and failing once, also before a connection stands. */
+/**
+ * The common part of both kinds: the time limit, the caller's signal, and failing once, even before there is a
+ * connection.
+ */
 const start = (dispatcher: Dispatcher, hop: Hop, onFailure: (error: OutboundError) => void) => {
   let controller: Dispatcher.DispatchController | undefined;
   let failure: OutboundError | undefined;

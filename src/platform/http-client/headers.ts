@@ -1,11 +1,11 @@
 /**
- * May a user set this header on a request that the hub sends? False for names and values that would break the message
- * apart (CR, LF, NUL, non-Latin text) and for the headers that HTTP itself needs to keep right.
+ * Returns true if users may set this header on a request that the hub sends. Returns false for names and values that
+ * would break the message framing (CR, LF, NUL, non-Latin text), and for headers that HTTP itself controls.
  */
 export const validHeader = (name: string, value: string): boolean =>
   TOKEN.test(name) && VALUE.test(value) && !RESERVED.has(name.toLowerCase());
 
-/** What may go along when a redirect leads to another origin; everything else could be a credential. */
+/** Returns true if the header may follow a redirect to another origin. Any other header could be a credential. */
 export const isHarmlessHeader = (name: string): boolean => HARMLESS.has(name.toLowerCase());
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,255}$/;

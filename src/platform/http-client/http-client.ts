@@ -26,43 +26,47 @@ import { OutboundError, toOutboundError } from './outbound-error.ts';
 export type { AddressPolicy } from './address-guard.ts';
 export { OutboundError } from './outbound-error.ts';
 
-/** Sends requests to servers that users named. Every connection is checked against the policy on the address it really reaches. */
+/** Sends requests to servers that users chose. Checks the actual address of every connection against the policy. */
 export interface HttpClient {
   /**
-   * Sends a request and keeps at most `maxResponseBytes` of the answer. Any status is an answer; without one it throws
-   * OutboundError. The time limit covers everything: waiting for a connection, sending, and the whole answer.
+   * Sends a request and keeps at most `maxResponseBytes` of the response body. Any status is a result. The time limit
+   * covers waiting for a connection, sending, and the whole response.
+   *
+   * @throws OutboundError if there is no response
    */
   request(options: OutboundRequest): Promise<OutboundResponse>;
   /**
-   * Fetches a file. Resolves once the answer's headers are in; its stream fails with OutboundError `too_large` past
-   * `maxResponseBytes` and `timeout` past `timeoutMs`. Any status is an answer: the caller looks at it, and destroys
-   * the stream when it does not want it.
+   * Downloads a file. Resolves when the response headers have arrived. The stream fails with OutboundError `too_large`
+   * after
+   * `maxResponseBytes` and `timeout` after `timeoutMs`. Any status is a result: the caller checks it, and destroys an
+   * unwanted stream.
    */
   download(options: OutboundDownload): Promise<DownloadResponse>;
   /**
-   * Resolves and checks an address without connecting, for the moment it is saved. Throws OutboundError `blocked`, or
-   * `dns` when the name is unknown.
+   * Resolves and checks a URL without connecting, for use before saving it.
+   *
+   * @throws OutboundError `blocked`, or `dns` if the host name is unknown
    */
   check(url: string, policy: AddressPolicy): Promise<OutboundUrl>;
-  /** Lets running requests end, then closes the connections. */
+  /** Waits for running requests, then closes the connections. */
   close(): Promise<void>;
 }
 
 export interface OutboundRequest {
-  /** May carry `user:password@`, which is sent as Basic authorization. */
+  /** May contain `user:password@`, which is sent as Basic authorization. */
   readonly url: string;
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly headers?: { readonly [name: string]: string };
   readonly body?: RequestBody;
-  /** Of a streamed body; without it the body is sent in chunks, which some object stores refuse. */
+  /** The length of a streamed body. Without it the body is sent in chunks, which some object stores refuse. */
   readonly contentLength?: number;
   readonly policy: AddressPolicy;
   readonly timeoutMs: number;
-  /** The rest is dropped and `truncated` set. */
+  /** The rest of the body is dropped, and `truncated` is set. */
   readonly maxResponseBytes: number;
   readonly signal?: AbortSignal;
   readonly tls?: { readonly verify: boolean };
-  /** Absent: a redirect is an answer like any other. */
+  /** Without it a redirect is returned like any other response. */
   readonly followRedirects?: { readonly max: number };
 }
 
@@ -90,17 +94,20 @@ export interface DownloadResponse {
 export interface HttpClientOptions {
   /** Resolves a host name to all its addresses. */
   readonly lookup?: Lookup;
-  /** Opens a connection whose addresses have been checked. */
+  /** Opens a connection to addresses that have been checked. */
   readonly connect?: Connect;
   readonly connectionsPerOrigin?: number;
 }
 
-/** One client per process: connections are kept alive and shared per origin, policy and TLS verification. */
+/**
+ * Creates the client, one per process. It keeps connections alive and shares them per origin, policy and TLS
+ * verification.
+ */
 export const createHttpClient = (options: HttpClientOptions = {}): HttpClient => {
   const lookup = options.lookup ?? ((host) => systemLookup(host, { all: true, order: 'verbatim' }));
   const agents = createAgents({ ...options, lookup });
 
-  /** Sends the request, follows redirects if that is wanted, and returns the last answer. */
+  /** Sends the request, follows redirects if enabled, and returns the last response. */
   const follow = async <T extends Answer>(
     request: OutboundRequest,
     startedAt: number,
@@ -136,7 +143,7 @@ export const createHttpClient = (options: HttpClientOptions = {}): HttpClient =>
           throw new OutboundError('blocked', 'URL is blocked: it redirects from https to http');
         }
         headers = Object.fromEntries(Object.entries(headers).filter(([name]) => isHarmlessHeader(name)));
-        // What a foreign server writes into its Location is not a credential of ours.
+        // Credentials in the Location of another server are not ours.
         authorization = null;
       }
       url = next.url;

@@ -8,7 +8,7 @@ export type OutboundErrorKind =
   | 'aborted'
   | 'protocol';
 
-/** A request of ours to somebody else's server did not get an answer. The message is safe to show: it names no inner address. */
+/** A request to another server got no response. The message is safe to show: it names no internal address. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
   readonly kind: OutboundErrorKind;
@@ -19,7 +19,7 @@ export class OutboundError extends Error {
   }
 }
 
-/** Turns what undici, net, tls or dns raised into an OutboundError; one that is already one passes. */
+/** Converts an error of undici, net, tls or dns to an OutboundError. Returns an OutboundError unchanged. */
 export const toOutboundError = (error: unknown): OutboundError => {
   if (error instanceof OutboundError) return error;
   const code = errorCode(error);
@@ -27,7 +27,7 @@ export const toOutboundError = (error: unknown): OutboundError => {
   return new OutboundError(kind, code && kind !== 'timeout' ? `${message} (${code})` : message, error);
 };
 
-/** With several addresses tried, the first failure stands for all. */
+/** If several addresses were tried, the first failure counts. */
 const errorCode = (error: unknown): string => {
   if (error instanceof AggregateError && error.errors.length > 0) return errorCode(error.errors[0]);
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
