@@ -280,7 +280,7 @@ describe('a minute’s limit of calls', () => {
       'dropped',
     ]);
     const reasons = body.flatMap((each: { last_error: string | null }) => each.last_error ?? []);
-    expect(reasons).toEqual([expect.stringMatching(/too many hooks were called/), reasons[0]]);
+    expect(reasons).toEqual([expect.stringMatching(/limit of hook calls per minute/), reasons[0]]);
     expect(receiver.received).toHaveLength(2);
   });
 });

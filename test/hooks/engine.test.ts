@@ -79,7 +79,7 @@ describe('the delivery engine', () => {
     expect((await attempts(id)).map(({ response_status, error }) => [response_status, error])).toEqual([
       [500, 'The receiver answered 500'],
       [404, 'The receiver answered 404'],
-      [302, 'The receiver redirects, which is not followed'],
+      [302, 'The receiver redirects; redirects are not followed'],
       [204, null],
     ]);
     // Written behind the attempts.

@@ -162,7 +162,7 @@ describe('a project hook', () => {
       `mutation ($id: WebHookID!) { projectWebhookUpdate(input: { id: $id, events: [SUBGROUP_EVENTS] }) { errors } }`,
       { id: webhook.id },
     );
-    expect(JSON.stringify(refused)).toContain('cannot be told to a hook of a project');
+    expect(JSON.stringify(refused)).toContain('cannot be enabled for a hook of a project');
     const foreign = await as.graphql(
       `mutation ($id: WebHookID!) { groupWebhookDestroy(input: { id: $id }) { errors } }`,
       {

@@ -64,7 +64,7 @@ describe('a receiver', () => {
       await insertDeliveries(it.services, [hook]);
       expect(await firstAttempt(local, hook)).toMatchObject({
         response_status: status,
-        error: 'The receiver redirects, which is not followed',
+        error: 'The receiver redirects; redirects are not followed',
       });
     }
     expect(target.received).toEqual([]);

@@ -13,19 +13,19 @@ const EventRef = builder.objectRef<EventRow>('Event').implement({
   fields: (t) => ({
     cursor: t.string({
       nullable: false,
-      description: 'Pass it as `after` to go on behind this event.',
+      description: 'Pass it as `after` to continue after this event.',
       resolve: eventCursor,
     }),
     kind: t.exposeString('kind', { nullable: false }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
-    actorId: t.exposeInt('actor_id', { description: 'The user who caused it; null for the hub itself.' }),
+    actorId: t.exposeInt('actor_id', { description: 'The user who caused it. Null for the hub itself.' }),
     subjectType: t.exposeString('subject_type', { nullable: false }),
     subjectId: t.exposeInt('subject_id', { nullable: false }),
     projectId: t.exposeInt('project_id'),
     namespaceIds: t.field({
       type: ['Int'],
       nullable: { list: false, items: false },
-      description: 'The group or personal namespace concerned and its ancestors, outermost first.',
+      description: 'The group or personal namespace that the event belongs to and its ancestors, outermost first.',
       resolve: (event) => [...event.namespace_ids],
     }),
     payload: t.field({ type: 'JSON', resolve: shownPayload }),
@@ -33,7 +33,7 @@ const EventRef = builder.objectRef<EventRow>('Event').implement({
 });
 
 const EventScope = builder.inputType('EventScope', {
-  description: 'Where to listen: a project, a group with everything below it, or all that the caller may see.',
+  description: 'The scope: a project, a group with everything below it, or everything that the caller may see.',
   fields: (t) => ({ projectPath: t.id(), groupPath: t.id() }),
 });
 
@@ -42,7 +42,7 @@ subscriptionField('events', {
   type: EventRef,
   args: (t) => ({
     scope: t({ type: EventScope }),
-    kinds: t.stringList({ description: 'Such as `push.received`; all when absent.' }),
+    kinds: t.stringList({ description: 'Event kinds such as `push.received`. All kinds if absent.' }),
   }),
   open: async (ctx, { scope, kinds }): Promise<LiveFilter> => {
     const wanted = kinds ? new Set(kinds) : null;

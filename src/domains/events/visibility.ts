@@ -119,12 +119,12 @@ export const readingsOf = (
   return runCompiled<Reading>(ctx, statement, {
     moments: JSON.stringify(moments.map((moment, n) => ({ n, ...moment }))),
     classes: JSON.stringify(bounds),
-    // An array literal: for thousands of ids the driver's own conversion is slow.
+    // An array literal, because the driver's own conversion is slow for thousands of ids.
     user_ids: `{${classes.flatMap(({ user_ids }) => user_ids).join()}}`,
   });
 };
 
-/** SQL: whether the actor may read the moment in a jsonb column. Only administrators may read what has none. */
+/** SQL: whether the actor may read the moment in a jsonb column. Only administrators may read a null moment. */
 export const momentIsReadable = (actor: Actor, moment: RawBuilder<unknown>): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
   const { open_from, closed, user_ids } = classOf(actor);
@@ -230,8 +230,8 @@ const IN_FORMER = sql`
   where u.id = any (e.namespace_ids) and u.kind = 'user' and u.owner_id = any (w.user_ids)`;
 
 /**
- * One row for each of the users `w.user_ids` who has any standing. All others may read only what their whole class may read.
- * If the place has moved, roles inherited from its new parents count for the present only.
+ * One row for each of the users `w.user_ids` who has any standing. All others may read only what their whole class may
+ * read. If the place has moved, roles inherited from its new parents count for the present only.
  */
 const CANDIDATES = sql`
   select f.user_id, max(f.now) as level, max(f.past) as level_then, max(f.other) as level_other,
@@ -261,9 +261,9 @@ const CANDIDATES = sql`
   ) f group by f.user_id`;
 
 /**
- * Joins the readers to a moment `e` and a class `c`: one row without a user if the whole class may read it, else one row `r`
- * for each reader. `p` is the project now. `n` is the namespace that contains it, or the nearest remaining one if the place
- * was deleted. The people an event names may read it if nothing remains.
+ * Joins the readers to a moment `e` and a class `c`: one row without a user if the whole class may read it, else one
+ * row `r` for each reader. `p` is the project now. `n` is the namespace that contains it, or the nearest remaining one
+ * if the place was deleted. The people an event names may read it if nothing remains.
  */
 const readers = (userIds: RawBuilder<unknown>) => sql`
   left join projects p on p.id = e.project_id

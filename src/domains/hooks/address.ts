@@ -5,26 +5,26 @@ const MASK = '[MASKED]';
 const USER_INFO = /^([a-z][a-z0-9+.-]*:\/\/)([^/?#\\]*)@/i;
 const PLACEHOLDER = /\{([A-Za-z][\w.-]*)\}/g;
 
-/** The URL as it is shown: credentials masked, the names of its variables instead of their values. */
+/** Returns the URL for display, with credentials masked and variables as placeholders. */
 export const shownUrl = (url: string): string => url.replace(USER_INFO, (_, scheme: string) => `${scheme}${MASK}@`);
 
-/** The address with the values of its variables; a placeholder without one stays as it is. */
+/** Replaces the placeholders by the values of the variables. A placeholder without a value stays. */
 export const fillUrl = (url: string, variables: ReadonlyMap<string, string>): string =>
   url.replace(PLACEHOLDER, (placeholder, key: string) => variables.get(key) ?? placeholder);
 
 /**
- * Whether the text can be the URL of a hook at all. What is no literal address is checked by resolving it.
+ * Returns whether the text can be a hook URL. Host names are checked later, when they are resolved.
  * @throws OutboundError `blocked`
  */
 export const checkUrlText = (url: string, filled: string, policy: AddressPolicy): boolean => {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for; URL parsers drop them silently.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters must be refused, because URL parsers drop them silently.
   if (/[\x00-\x20\x7f]/.test(filled)) return false;
   const { authorization } = parseOutboundUrl(filled, policy);
-  // Credentials that the mask would not find must not get in.
+  // Refuse credentials that the mask would not find.
   return authorization === null || USER_INFO.test(url);
 };
 
-/** Credentials of the filled address, to be kept out of logs. */
+/** Returns the credentials of the filled address in all their forms, to keep them out of logs. */
 export const credentialsOf = (filled: string): string[] => {
   const url = URL.parse(filled);
   if (!url) return [];

@@ -6,7 +6,7 @@ import { notFound } from '#platform/errors.ts';
 import { ifReadable } from './policy.ts';
 import { triggerNamed } from './triggers.ts';
 
-/** One attempt to deliver, as it was kept: secrets are masked in it. */
+/** One logged attempt to deliver. Secrets are masked. */
 export interface AttemptRow {
   readonly id: number;
   readonly delivery_id: string;
@@ -15,25 +15,28 @@ export interface AttemptRow {
   readonly trigger: string;
   readonly request_url: string;
   readonly request_headers: unknown;
-  /** What was sent: the payload, or what a template made of it. Null if the payload is no longer kept, or the caller may not read it. See `listedBody`. */
+  /**
+   * The body that was sent: the payload or a rendered template. Null if it has expired or the caller may not read it.
+   * See `listedBody`.
+   */
   readonly request_body: string | null;
   readonly response_status: number | null;
   readonly response_headers: unknown;
-  /** Also null if the caller may not read what was sent. */
+  /** Also null if the caller may not read the request body. */
   readonly response_body: string | null;
   readonly duration_ms: number;
   readonly error: string | null;
   readonly created_at: string;
 }
 
-/** A status code, or one of the classes that tools ask for. */
+/** A status code or a class of status codes. */
 export type AttemptStatus = number | 'successful' | 'client_failure' | 'server_failure';
 
 const WHOLE_BODY = sql<string | null>`coalesce(webhook_attempts.request_body, webhook_payloads.body)`;
 
 const MAX_LISTED_BYTES = 64 * 1024;
 
-/** A body as lists have it: they hold a hundred, and of up to 25 MB each. Who wants a larger one asks for it alone. */
+/** The body in lists. Bodies can have 25 MB and a page holds a hundred, so large ones must be requested one by one. */
 export const listedBody = (body: RawBuilder<string | null>): RawBuilder<string | null> =>
   sql`case when octet_length(${body}) > ${sql.lit(MAX_LISTED_BYTES)} then '{"oversize":true}' else ${body} end`;
 
@@ -61,7 +64,7 @@ const attemptQuery = (ctx: Context, body = WHOLE_BODY) =>
 
 export interface AttemptFilter {
   readonly status?: AttemptStatus | undefined;
-  /** By either of its names: `push_events`, `push_hooks`. */
+  /** Either name of the trigger: `push_events` or `push_hooks`. */
   readonly trigger?: string | undefined;
   readonly created_after?: string | undefined;
   readonly created_before?: string | undefined;
@@ -83,7 +86,7 @@ const matchingAttempts = (ctx: Context, filter: AttemptFilter) => {
 
 const newestFirst: SortKey<AttemptRow>[] = [{ by: sql.ref('webhook_attempts.id'), of: (row) => row.id }];
 
-/** The attempts of a hook, newest first. For whom `getHook` let through. */
+/** Returns the attempts of a hook, newest first. The caller must have checked access with `getHook`. */
 export const listAttempts = (ctx: Context, webhookId: number, filter: AttemptFilter = {}): List<AttemptRow> =>
   listOf<AttemptTables, AttemptRow>(
     ctx.db,
@@ -92,7 +95,7 @@ export const listAttempts = (ctx: Context, webhookId: number, filter: AttemptFil
     'desc',
   );
 
-/** The same below each of many hooks. */
+/** Returns the attempts of many hooks, newest first per hook. */
 export const listAttemptsBelow = (ctx: Context, filter: AttemptFilter = {}): BatchedList<AttemptRow> =>
   batchedListOf<AttemptTables, AttemptRow>(
     ctx.db,
@@ -101,7 +104,7 @@ export const listAttemptsBelow = (ctx: Context, filter: AttemptFilter = {}): Bat
     'desc',
   );
 
-/** By its id alone: whether the caller may know of it is said by its hook (`getHookById`). @throws `not_found` */
+/** Returns an attempt by id. The caller must check access to its hook with `getHookById`. @throws `not_found` */
 export const getAttemptById = async (ctx: Context, id: number): Promise<AttemptRow> => {
   const row = await attemptQuery(ctx).where('webhook_attempts.id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Hook event');
@@ -118,7 +121,7 @@ export const getAttempt = async (ctx: Context, webhookId: number, id: number): P
   return row;
 };
 
-/** Attempts by their ids, by id, as lists have them. Rights are the caller's to check. */
+/** Returns attempts by id, with bodies as in lists. The caller must check access. */
 export const attemptsByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, AttemptRow>> => {
   const rows = await attemptQuery(ctx, listedBody(WHOLE_BODY))
     .where(sql<boolean>`webhook_attempts.id = any (${ids}::bigint[])`)
@@ -131,7 +134,7 @@ const STATUSES = { successful: [200, 299], client_failure: [400, 499], server_fa
 const hasStatus = (status: AttemptStatus): RawBuilder<boolean> =>
   statusIn(sql.ref('webhook_attempts.response_status'), status);
 
-/** Whether the column holds such a status. */
+/** SQL: whether the column holds such a status. */
 export const statusIn = (column: RawBuilder<unknown>, status: AttemptStatus): RawBuilder<boolean> => {
   const [from, to] = typeof status === 'number' ? [status, status] : STATUSES[status];
   return sql<boolean>`${column} between ${from} and ${to}`;

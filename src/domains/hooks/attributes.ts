@@ -8,12 +8,12 @@ import { addressPolicy } from './policy.ts';
 import { signingKey } from './signing.ts';
 import type { Toggles } from './triggers.ts';
 
-/** What can be said of a hook. Absent is unchanged, and null or an empty text nothing. */
+/** The attributes of a hook. An absent attribute stays unchanged; null or an empty text clears it. */
 export interface HookAttributes {
   readonly url?: string | undefined;
   readonly name?: string | null | undefined;
   readonly description?: string | null | undefined;
-  /** Secrets, which nobody reads back. */
+  /** Secrets. The API never returns them. */
   readonly token?: string | null | undefined;
   readonly signing_token?: string | null | undefined;
   readonly custom_headers?: readonly KeyValue[] | undefined;
@@ -37,7 +37,7 @@ const MAX_TOKEN = 255;
 const VARIABLE_KEY = /^[A-Za-z][\w.-]{0,254}$/;
 const MAX_VARIABLE_VALUE = 2_048;
 
-/** What is wrong with attributes that need no look at the hook itself, by attribute. */
+/** Returns the problems by attribute, as far as they can be found without the stored hook. */
 export const problemsOf = (given: HookAttributes): FieldErrors => {
   const problems: Record<string, string[]> = {};
   const add = (field: string, problem: string) => {
@@ -88,7 +88,7 @@ const hasTwice = (keys: readonly string[]) => new Set(keys).size < keys.length;
 
 const shown = (key: string) => JSON.stringify(key.slice(0, 100));
 
-/** Whether the filter can be compiled; for `branch_filter_strategy` as it will be. */
+/** Returns whether the filter is valid for the given `branch_filter_strategy`. */
 export const isFilter = (strategy: string, filter: string): boolean => {
   if (filter.length > 1_024) return false;
   try {
@@ -100,8 +100,8 @@ export const isFilter = (strategy: string, filter: string): boolean => {
 };
 
 /**
- * What is wrong with the address, with its variables filled in: null when deliveries may go there. A name that cannot be
- * resolved at the moment is let through: each delivery is checked again, on the address it reaches.
+ * Returns the problem with the address after its variables are filled in, or null if deliveries may go there. A name
+ * that does not resolve now is accepted, because each delivery checks the address again.
  */
 export const addressProblem = async (ctx: Context, url: string, filled: string): Promise<string | null> => {
   const policy = await addressPolicy(ctx);

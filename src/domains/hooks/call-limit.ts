@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 
-/** Events with the calls that they would cause. */
+/** An event's root namespace and the number of calls it would cause. */
 export interface Calling {
   /** The outermost namespace, or null for none. */
   readonly root: number | null;
@@ -10,8 +10,8 @@ export interface Calling {
 }
 
 /**
- * How many of the calls of each event may be made within the minute's limit of their root namespace (setting
- * `web_hook_calls_per_minute`). Counted in the transaction that writes the deliveries: both hold, or neither.
+ * Returns for each event how many of its calls fit into the minute limit of its root namespace (setting
+ * `web_hook_calls_per_minute`). Counts in the transaction that writes the deliveries, so both commit or neither does.
  */
 export const allowedCalls = async (tx: Tx, events: readonly Calling[]): Promise<number[]> => {
   const { web_hook_calls_per_minute: limit } = await getSettings(tx);

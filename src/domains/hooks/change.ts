@@ -18,9 +18,9 @@ import { eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
 export type ValueKind = 'header' | 'url_variable';
 
 export interface Change {
-  /** What is said of the hook, given its headers and variables as they are. */
+  /** Returns the new attributes, given the current headers and variables. */
   readonly give: (known: readonly (KeyValue & { readonly kind: ValueKind })[]) => HookAttributes;
-  /** The one URL variable that is given, where the others are only repeated. */
+  /** The only URL variable whose value is new. The others are repeated. Null if the caller gave all of them or none. */
   readonly anew: string | null;
 }
 
@@ -28,19 +28,19 @@ interface Plan {
   readonly given: HookAttributes;
   readonly url: string;
   readonly variables: readonly KeyValue[];
-  /** It leads elsewhere than before: secrets that were given for there must not go along. */
+  /** The hook gets a new receiver, so secrets for the old one must not be sent to it. */
   readonly moved: boolean;
   readonly isNew: boolean;
 }
 
-/** Where the hook will lead. A variable that makes it another server moves it as a new URL does. */
+/** Works out the URL and variables after the change. A variable that changes the server counts as a new URL. */
 const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, anew }: Change): Promise<Plan> => {
   const knownUrl = before.sealed_url ? unseal(ctx, before.sealed_url) : before.url;
   const values = await valuesOf(ctx, before.id);
   const known = values.filter(({ kind }) => kind === 'url_variable');
   const given = give(values);
   refuse(problemsOf(given));
-  // Who sends back what he read does not mean to change the credentials that he did not see.
+  // A client that sends the masked URL back does not mean to change the credentials.
   const url = given.url === undefined || given.url === before.url ? knownUrl : given.url;
   const variables = (given.url_variables ?? (url === knownUrl ? known : [])).map(({ key, value }) => ({ key, value }));
   const moved = url !== knownUrl || serverOf(url, variables) !== serverOf(knownUrl, known);
@@ -59,18 +59,18 @@ const serverOf = (url: string, variables: readonly KeyValue[]): string | null =>
 const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
   fillUrl(url, new Map(variables.map(({ key, value }) => [key, value])));
 
-/** Changes the hook as `change` says of it; any change makes a disabled one live again. @throws `not_found` (Hook), `unprocessable` */
+/** Applies the change to the hook and enables it if it was disabled. @throws `not_found` (Hook), `unprocessable` */
 export const changeHook = async (ctx: Context, place: Place, id: number, change: Change): Promise<HookRow> => {
   const seen = await planChange(ctx, await findStored(ctx, place, id), change);
   if (seen.isNew) refuse(await urlProblems(ctx, seen.url, seen.variables));
   return ctx.transaction(async (tx) => {
     const before = await lockHook(tx, place, id);
     const { given, url, variables, moved, isNew } = await planChange(tx, before, change);
-    // Names are resolved before the row is locked, and once more only where somebody else changed it meanwhile.
+    // Names were resolved before the lock. Resolve them again only if someone changed the hook meanwhile.
     if (isNew && !isDeepStrictEqual([url, variables], [seen.url, seen.variables]))
       refuse(await urlProblems(tx, url, variables));
     const changes: Updateable<Webhooks> = { ...columnsOf(place.kind, given, before), ...urlColumns(tx, url) };
-    // Its receiver is now whoever's the new address is.
+    // The application that set the new address, if any, is now the hook's origin.
     if (moved) changes.origin_id = (await provenance(tx)).origin_id;
     if (given.token !== undefined || moved) changes.token = seal(tx, given.token);
     if (given.signing_token !== undefined || moved) {
@@ -104,7 +104,7 @@ export const urlProblems = async (ctx: Context, url: string, variables: readonly
   return problem === null ? {} : { url: [problem] };
 };
 
-/** What is told of the URL, and where it carries a password, the whole of it sealed. */
+/** Returns the URL to show and, if it carries a password, the sealed full URL. */
 export const urlColumns = (ctx: Context, url: string) => {
   const shown = shownUrl(url);
   return { url: shown, sealed_url: shown === url ? null : seal(ctx, url) };
@@ -113,7 +113,7 @@ export const urlColumns = (ctx: Context, url: string) => {
 export const seal = (ctx: Context, secret: string | null | undefined): Buffer | null =>
   secret ? encrypt(ctx.services.secretKey, secret) : null;
 
-/** The plain columns. `before` is null for a new hook. */
+/** Returns the plain columns. `before` is null for a new hook. */
 export const columnsOf = (kind: PlaceKind, given: HookAttributes, before: Selectable<Webhooks> | null) => {
   const strategy = given.branch_filter_strategy ?? before?.branch_filter_strategy ?? 'wildcard';
   const filter =
@@ -124,7 +124,7 @@ export const columnsOf = (kind: PlaceKind, given: HookAttributes, before: Select
   const toggles = given.toggles ?? {};
   const known = triggersFor(kind);
   const foreign = TRIGGERS.filter(({ name }) => toggles[name] && !known.includes(name)).map(({ name }) => name);
-  if (foreign.length > 0) refuse({ events: [`${foreign.join(', ')} cannot be told to a hook of a ${kind}`] });
+  if (foreign.length > 0) refuse({ events: [`${foreign.join(', ')} cannot be enabled for a hook of a ${kind}`] });
   const on = eachTrigger((info) => toggles[info.name] ?? before?.triggers.includes(info.name) ?? info.byDefault);
   return {
     name: given.name === undefined ? (before?.name ?? '') : (given.name ?? ''),
@@ -177,7 +177,7 @@ export const writeValues = async (tx: Tx, id: number, kind: ValueKind, values: r
 
 type Described = Pick<HookRow, 'id' | 'namespace_id' | 'project_id' | 'name' | 'url'>;
 
-/** What events tell of a hook. */
+/** Returns the event payload of a hook. */
 export const described = ({ id, namespace_id, project_id, name, url }: Described) => ({
   id,
   namespace_id,

@@ -25,12 +25,12 @@ import { newSigningToken } from './signing.ts';
 
 export interface CreatedHook {
   readonly hook: HookRow;
-  /** The only time that it is seen; null where the caller gave it himself. */
+  /** The new signing token, shown only once. Null if the caller chose it. */
   readonly signing_token: string | null;
 }
 
 /**
- * Makes a hook of the group or project.
+ * Creates a hook of the group or project.
  *
  * @throws `not_found` (Group, Project), `forbidden`, `unprocessable` by attribute
  */
@@ -71,7 +71,7 @@ export const createHook = async (
   return { hook, signing_token };
 };
 
-/** Under a lock, so that many at once do not pass it together. */
+/** Checks the limit under a lock, so that concurrent requests cannot exceed it. */
 const checkNumber = async (tx: Tx, place: Place): Promise<void> => {
   const { column, id } = placeColumn(place);
   const table = place.kind === 'group' ? 'namespaces' : 'projects';
@@ -86,10 +86,10 @@ const checkNumber = async (tx: Tx, place: Place): Promise<void> => {
 };
 
 /**
- * Changes a hook. A new URL clears the secrets that are not given anew with it: token, signing token, custom headers and
- * URL variables (CVE-2022-4054, CVE-2022-4342); so does a variable that leads to another server. Any
- * change makes a disabled hook live again. `enforceTokenExpiry` is the flag of the hook's group that the interface has
- * among the attributes of its hooks (reference: conventions §9).
+ * Changes a hook. A new URL clears the secrets that are not given with it: token, signing token, custom headers and URL
+ * variables (CVE-2022-4054, CVE-2022-4342). A variable that leads to another server does the same. Any change enables a
+ * disabled hook. `enforceTokenExpiry` is a setting of the hook's group that the API accepts among the attributes of its
+ * hooks (reference: conventions §9).
  *
  * @throws `not_found`, `forbidden`, `unprocessable` by attribute
  */
@@ -109,11 +109,15 @@ export const updateHook = async (
   });
 };
 
-/** Makes a disabled hook live again; what waited for it flows. @throws `not_found`, `forbidden` */
+/** Enables a disabled hook and releases its held deliveries. @throws `not_found`, `forbidden` */
 export const enableHook = async (ctx: Context, at: HookPlace, id: number): Promise<HookRow> =>
   changeHook(ctx, await getHookPlace(ctx, at), id, { give: () => ({}), anew: null });
 
-/** Removes a hook with its deliveries. One that is not there is fine. @throws `not_found` (Group, Project), `forbidden` */
+/**
+ * Deletes a hook with its deliveries. Deleting a missing hook is not an error.
+ *
+ * @throws `not_found` (Group, Project), `forbidden`
+ */
 export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promise<void> => {
   const place = await getHookPlace(ctx, at);
   const owner = placeColumn(place);
@@ -128,7 +132,7 @@ export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promi
   });
 };
 
-/** Gives a custom header or URL variable a value. @throws `not_found`, `forbidden`, `unprocessable` */
+/** Sets a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` */
 export const setHookValue = async (
   ctx: Context,
   at: HookPlace,
@@ -142,7 +146,7 @@ export const setHookValue = async (
   ]);
 };
 
-/** Takes a custom header or URL variable away. @throws `not_found`, `forbidden`, `unprocessable` where the URL needs it */
+/** Removes a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` if the URL needs it */
 export const deleteHookValue = async (
   ctx: Context,
   at: HookPlace,
@@ -158,7 +162,7 @@ export const deleteHookValue = async (
 };
 
 /**
- * Makes a new signing token, which is seen only here. For a day the old one signs as well.
+ * Creates a new signing token and returns it; it is shown only once. The old token keeps signing for a day.
  *
  * @throws `not_found`, `forbidden`
  */
@@ -181,7 +185,7 @@ export const rotateSigningToken = async (ctx: Context, at: HookPlace, id: number
   return token;
 };
 
-/** So long the old signing token signs beside the new one. */
+/** How long the old signing token signs alongside the new one. */
 const OVERLAP_MS = 24 * 3_600_000;
 
 const FIELDS = { header: 'custom_headers', url_variable: 'url_variables' } as const;

@@ -8,7 +8,7 @@ import type { DeliveryState } from './model.ts';
 import { ifReadable } from './policy.ts';
 import { triggerNamed } from './triggers.ts';
 
-/** What one event has to say to one hook, from the event on until it is delivered or given up. */
+/** The delivery of one event to one hook, until it is delivered or given up. */
 export interface DeliveryRow {
   /** The Idempotency-Key of its attempts. */
   readonly id: string;
@@ -22,7 +22,7 @@ export interface DeliveryRow {
   readonly next_attempt_at: string;
   readonly last_response_status: number | null;
   readonly last_error: string | null;
-  /** Also null if the caller may not read it. */
+  /** Also null if the caller may not read the payload. */
   readonly body: string | null;
   readonly created_at: string;
   readonly finished_at: string | null;
@@ -53,11 +53,11 @@ const deliveryQuery = (ctx: Context, body: RawBuilder<string | null> = WHOLE_BOD
 
 export interface DeliveryFilter {
   readonly states?: readonly DeliveryState[] | undefined;
-  /** By either of its names: `push_events`, `push_hooks`. */
+  /** Either name of the trigger: `push_events` or `push_hooks`. */
   readonly trigger?: string | undefined;
   readonly created_after?: string | undefined;
   readonly created_before?: string | undefined;
-  /** What the last attempt was answered with. */
+  /** The response status of the last attempt. */
   readonly status?: AttemptStatus | undefined;
 }
 
@@ -79,11 +79,13 @@ const newestFirst: SortKey<DeliveryRow>[] = [
   { by: sql.ref('webhook_deliveries.id'), of: (row) => row.id },
 ];
 
-/** All deliveries of a hook, also those not sent yet or never, newest first. For whom `getHook` let through. */
+/**
+ * Returns all deliveries of a hook, also unsent ones, newest first. The caller must have checked access with `getHook`.
+ */
 export const listDeliveries = (ctx: Context, webhookId: number, filter: DeliveryFilter = {}): List<DeliveryRow> =>
   listOf<DeliveryTables, DeliveryRow>(ctx.db, matching(ctx, webhookId, filter), newestFirst, 'desc');
 
-/** The same below each of many hooks. */
+/** Returns the deliveries of many hooks, newest first per hook. */
 export const listDeliveriesBelow = (ctx: Context, filter: DeliveryFilter = {}): BatchedList<DeliveryRow> =>
   batchedListOf<DeliveryTables, DeliveryRow>(
     ctx.db,
@@ -92,7 +94,7 @@ export const listDeliveriesBelow = (ctx: Context, filter: DeliveryFilter = {}): 
     'desc',
   );
 
-/** By its id alone: whether the caller may know of it is said by its hook. @throws `not_found` (Delivery) */
+/** Returns a delivery by id. The caller must check access to its hook. @throws `not_found` (Delivery) */
 export const getDelivery = async (ctx: Context, id: string): Promise<DeliveryRow> => {
   if (!UUID.test(id)) throw notFound('Delivery');
   const row = await deliveryQuery(ctx).where('webhook_deliveries.id', '=', id).executeTakeFirst();

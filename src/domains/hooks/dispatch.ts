@@ -11,12 +11,12 @@ import { allowedCalls } from './call-limit.ts';
 import { MAX_BODY_BYTES, wantsBranch } from './model.ts';
 import { isTrigger } from './triggers.ts';
 
-/** Told when there are new deliveries to send. */
+/** The Postgres channel that announces new deliveries. */
 export const DELIVERIES_CHANNEL = 'webhook_deliveries';
 
 /**
- * Turns events into deliveries, exactly one for each hook that wants the event: written in the transaction that moves
- * the cursor on, so that no crash loses or doubles one. Knows events only by what the registered kinds say.
+ * Turns events into deliveries, exactly one for each hook that listens to the event. Writes them in the transaction
+ * that moves the cursor, so a crash neither loses nor doubles one. Knows events only by their registered definitions.
  */
 export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Follower => {
   const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
@@ -39,7 +39,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         tx,
         fired.map(({ event }) => event),
       );
-      // Bodies are built outside of this transaction: a query of theirs that fails must not take it down.
+      // Bodies are built outside this transaction, so that a failing query cannot abort it.
       const reading = createContextFactory(tx.services)({
         actor: systemActor,
         requestId: 'hooks.dispatch',
@@ -90,7 +90,7 @@ interface Fired {
   readonly trigger: string;
 }
 
-/** The hooks that may hear of any of the events: of the projects, of the groups, and of all groups above them. */
+/** Returns the hooks that may listen to any of the events: those of the projects, the groups and all parent groups. */
 const findHooks = async (tx: Tx, fired: readonly Fired[]): Promise<readonly Listening[]> => {
   const namespaceIds = [...new Set(fired.flatMap(({ event }) => event.namespace_ids))];
   const projectIds = [...new Set(fired.flatMap(({ event }) => event.project_id ?? []))];
@@ -106,12 +106,12 @@ const findHooks = async (tx: Tx, fired: readonly Fired[]): Promise<readonly List
 
 interface Built {
   readonly body: string | null;
-  /** Why nothing can be sent. */
+  /** Why nothing can be sent, or null. */
   readonly failure: string | null;
   readonly ref: string | null;
 }
 
-/** The body, once for all hooks; null when its subject is gone. One that cannot be built is a failure to be told. */
+/** Builds the body once for all hooks. Returns null if the subject is gone. A build error becomes the failure. */
 const build = async (ctx: Context, definition: AnyEventDefinition, event: EventRow): Promise<Built | null> => {
   try {
     const object = await definition.body(ctx, event);
@@ -134,7 +134,7 @@ const wantsPush = (hook: Listening, ref: string | null): boolean =>
 
 const MAX_CHAIN = 100;
 
-/** Which hooks each chain of requests has fired in the last half hour (reference: webhooks §1 "Recursion"). */
+/** The hooks that each request chain has fired in the last half hour (reference: webhooks §1 "Recursion"). */
 class Recursion {
   readonly #fired: ReadonlyMap<string, Set<number>>;
 
@@ -156,7 +156,7 @@ class Recursion {
     return new Recursion(fired);
   }
 
-  /** Why the hook must not fire, or null; it counts as fired then. Requests outside of any chain are never held up. */
+  /** Returns why the hook must not fire, or null and counts it as fired. Requests outside any chain always fire. */
   judge(chain: string | null, webhookId: number): string | null {
     const fired = chain === null ? undefined : this.#fired.get(chain);
     if (!fired) return null;
@@ -168,19 +168,19 @@ class Recursion {
 }
 
 interface Wanted {
-  /** The outermost namespace that it happened in. */
+  /** The root namespace of the event. */
   readonly root: number | null;
   readonly event_id: number;
   readonly kind: string;
   readonly trigger: string;
   readonly chain_id: string;
   readonly body: string | null;
-  /** Decides who may see the delivery's content later. */
+  /** Decides later who may see the delivery's content. */
   readonly moment: Moment;
   readonly hooks: readonly { readonly id: number; readonly reason: string | null }[];
 }
 
-/** What is more than a root namespace may cause in a minute is dropped, and says so. */
+/** Drops, with a reason, the calls that exceed the minute limit of a root namespace. */
 const withinLimit = async (tx: Tx, wanted: readonly Wanted[]): Promise<readonly Wanted[]> => {
   const allowed = await allowedCalls(
     tx,
@@ -195,9 +195,9 @@ const withinLimit = async (tx: Tx, wanted: readonly Wanted[]): Promise<readonly 
   });
 };
 
-const OVER_LIMIT = 'Dropped: too many hooks were called in this minute below the outermost group';
+const OVER_LIMIT = 'Dropped: the top-level group has reached its limit of hook calls per minute';
 
-/** In the order of the log: those of one hook become due one after the other. */
+/** Inserts the deliveries in the order of the log, so the deliveries of one hook become due in that order. */
 const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promise<void> => {
   const payloads = wanted.map(({ hooks: _, root: _root, ...payload }) => payload);
   const deliveries = wanted.flatMap(({ event_id, hooks }, n) =>

@@ -22,7 +22,7 @@ import { DELIVERIES_CHANNEL } from './dispatch.ts';
 import { retryDelayMs } from './model.ts';
 import { addressPolicy } from './policy.ts';
 
-/** The part of the process's listener that the engine needs. */
+/** The part of the process's listener that the engine uses. */
 interface Notifications {
   on(channel: string, handler: (payload: string) => void): () => void;
 }
@@ -32,19 +32,19 @@ export interface DeliveryEngineOptions {
   readonly createContext: CreateContext;
   readonly notifications: Notifications;
   readonly processes: Processes;
-  /** How long a delivery rests after its nth failure. */
+  /** The delay before a retry, by the number of failures. In milliseconds. */
   readonly backoffMs?: (failures: number) => number;
   readonly pollMs?: number;
 }
 
 export interface DeliveryEngine {
-  /** Waits until nothing is due or under way, other processes' work included. For tests. Throws when that takes too long. */
+  /** Waits until no delivery is due or in progress in any process. For tests. @throws Error after the timeout */
   drain(timeoutMs?: number): Promise<void>;
-  /** Takes nothing more, lets what is under way end for a moment, and gives back the rest. */
+  /** Stops claiming, gives requests in progress a short time to finish, and releases the rest. */
   stop(): Promise<void>;
 }
 
-/** The floor where a notification is lost, and how often retries and probes that have become due are seen. */
+/** The poll finds due retries and probes, and makes up for lost notifications. */
 const POLL_MS = 1_000;
 const RECONCILE_MS = 15_000;
 const MAX_IN_MEMORY = 2_048;
@@ -55,9 +55,9 @@ const STOP_GRACE_MS = 3_000;
 const MAX_TARGETS = 5_000;
 
 /**
- * Sends deliveries, in the processes that work. What is due is taken from the table for this process, sent with a bound
- * per hook and in all, and what came of it is written in groups. Whatever was taken by a process that dies is freed by
- * the others and sent again under the same Idempotency-Key: at least once, never lost.
+ * Sends deliveries, in the worker processes. Claims due deliveries from the table, sends them with a limit per hook and
+ * in total, and records the outcomes in groups. If a process dies, other processes release its claims and send those
+ * deliveries again under the same Idempotency-Key. So each delivery is sent at least once.
  */
 export const startDeliveryEngine = async (options: DeliveryEngineOptions): Promise<DeliveryEngine> => {
   const engine = new Engine(options);
@@ -81,7 +81,7 @@ class Engine implements DeliveryEngine {
   readonly #targets = new Map<number, Target>();
   readonly #undo: (() => void)[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
-  /** One for each delivery under way: a signal shared by many costs more the more there are. */
+  /** One for each request in progress, because a shared signal gets slower with the number of its users. */
   readonly #aborts = new Set<AbortController>();
   #probeAt = 0;
   #reconcileAt = 0;
@@ -103,9 +103,9 @@ class Engine implements DeliveryEngine {
     this.#pollMs = pollMs;
     this.#ctx = createContext({ actor: systemActor, requestId: 'hooks.engine' });
     const { connectionString } = services.pool.options;
-    if (connectionString === undefined) throw new Error('the pool was made without a connection string');
-    // Connections of its own: neither waits for the other's. The table swings between empty and full, and plans made in
-    // the one state must do in the other: never all of a table, and never all pairs of two sets.
+    if (connectionString === undefined) throw new Error('the pool has no connection string');
+    // Separate connections, so that claiming and recording never wait for each other. The table swings between empty
+    // and full, so a plan made in one state must work in the other. Sequential scans and nested loops would not.
     const open = (applicationName: string, settings: Readonly<Record<string, string>>) =>
       createPool({
         connectionString,
@@ -113,16 +113,17 @@ class Engine implements DeliveryEngine {
         applicationName,
         sessionSettings: { enable_seqscan: 'off', enable_nestloop: 'off', ...settings },
       });
-    // What is taken need not be on the disk before it is sent: should the database lose it, it is taken again.
+    // A claim need not reach the disk before the delivery is sent. If the database loses it, the delivery is claimed
+    // again.
     this.#taking = open('millrace hooks', { synchronous_commit: 'off' });
     this.#recording = open('millrace hooks log', {});
     this.#db = createDatabase(this.#taking);
     this.#loop = new Loop(
       () => this.#take(),
       (error) => {
-        // The claim may have been made though its answer was lost.
+        // The claim may have succeeded although its answer was lost.
         this.#reconcileAt = 0;
-        this.#ctx.log.warn({ err: error }, 'deliveries could not be taken; trying again');
+        this.#ctx.log.warn({ err: error }, 'could not claim deliveries; trying again');
       },
     );
     this.#lanes = new Lanes({ send: (queued) => this.#send(queued), onRoom: () => this.#loop.wake() });
@@ -145,7 +146,8 @@ class Engine implements DeliveryEngine {
     this.#processes.onProcessDead((processId) => releaseProcess(this.#services.db, processId));
     this.#undo.push(
       this.#notifications.on(DELIVERIES_CHANNEL, () => this.#loop.wake()),
-      // Taken for dead by the others, who free what it had: nothing of it may be recorded by this process any more.
+      // The guard pauses this process when others consider it dead and release its claims. It must not record them
+      // then.
       this.#processes.guard({ pause: () => this.#pause(), resume: () => this.#resume() }),
     );
     const poll = setInterval(() => this.#loop.wake(), this.#pollMs);
@@ -159,7 +161,7 @@ class Engine implements DeliveryEngine {
       this.#loop.wake();
       await this.#loop.settled();
       if (this.#lanes.size === 0 && !(await isAnythingDue(this.#services.db))) return;
-      if (performance.now() > deadline) throw new Error('deliveries were still under way');
+      if (performance.now() > deadline) throw new Error('deliveries were still in progress');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
   }
@@ -178,7 +180,9 @@ class Engine implements DeliveryEngine {
     await Promise.all([this.#taking.end(), this.#recording.end()]);
   }
 
-  /** Gives back what has not begun, and ends what has: by itself for a moment, then by force. */
+  /**
+   * Releases deliveries that have not started. Waits for requests in progress and aborts them after the grace period.
+   */
   async #halt(graceMs: number): Promise<void> {
     const waiting = this.#lanes.close();
     if (waiting.length > 0) await this.#releaseNow(waiting);
@@ -202,7 +206,7 @@ class Engine implements DeliveryEngine {
     this.#loop.wake();
   }
 
-  /** One round: what is due, as far as there is room. */
+  /** One round: claims what is due, as far as there is room. */
   async #take(): Promise<void> {
     if (this.#paused) return;
     const settings = await getSettings(this.#ctx);
@@ -210,7 +214,7 @@ class Engine implements DeliveryEngine {
     const now = performance.now();
     if (now >= this.#reconcileAt) {
       const lost = await releaseLost(this.#db, this.#services.processId, this.#lanes.ids());
-      if (lost > 0) this.#ctx.log.warn({ deliveries: lost }, 'deliveries that nobody was sending are sent again');
+      if (lost > 0) this.#ctx.log.warn({ deliveries: lost }, 'released deliveries that no process was sending');
       this.#reconcileAt = now + RECONCILE_MS;
     }
     const free = Math.min(CLAIM_AT_ONCE, MAX_IN_MEMORY - this.#lanes.size);
@@ -228,13 +232,13 @@ class Engine implements DeliveryEngine {
       room,
       due.map((each) => each.webhook_id),
     );
-    // There may be more than fitted into one round.
+    // The round was full, so more may be due.
     if (due.length === free) this.#loop.wake();
   }
 
   async #queue(due: readonly Claimed[], probes: readonly Claimed[]): Promise<void> {
     const all = [...due, ...probes];
-    // Their lanes know of them from here on: what fails below is found by releaseLost.
+    // The deliveries enter their lanes only below. If loading fails before that, `releaseLost` releases them.
     const stale = new Set(
       all.filter((each) => this.#targets.get(each.webhook_id)?.version !== each.version).map((each) => each.webhook_id),
     );
@@ -255,7 +259,7 @@ class Engine implements DeliveryEngine {
     for (const claimed of all) {
       const { webhook_id, payload_id } = claimed;
       const target = broken.get(webhook_id) ?? this.#targets.get(webhook_id);
-      // Its hook has just been deleted, and the delivery with it.
+      // The hook and its deliveries were deleted meanwhile.
       if (!target) continue;
       this.#lanes.add({
         id: claimed.id,
@@ -271,7 +275,7 @@ class Engine implements DeliveryEngine {
     }
   }
 
-  /** Sends one and hands what came of it to the recorder. Never throws. */
+  /** Sends one delivery and passes the outcome to the recorder. Never throws. */
   async #send(queued: Queued): Promise<Outcome | null> {
     const outcome = await this.#attempt(queued);
     if (outcome === null || outcome.aborted) {
@@ -316,9 +320,9 @@ class Engine implements DeliveryEngine {
 
   async #releaseNow(ids: readonly string[]): Promise<void> {
     await releaseClaims(this.#db, this.#services.processId, ids).catch((error: unknown) => {
-      // They are freed by releaseLost, here or elsewhere.
+      // `releaseLost` releases them, here or in another process.
       this.#reconcileAt = 0;
-      this.#ctx.log.warn({ err: error, deliveries: ids.length }, 'deliveries could not be given back');
+      this.#ctx.log.warn({ err: error, deliveries: ids.length }, 'could not release deliveries');
     });
   }
 

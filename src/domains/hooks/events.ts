@@ -8,7 +8,7 @@ const hook = z.object({
   namespace_id: z.number().nullable(),
   project_id: z.number().nullable(),
   name: z.string(),
-  /** Masked. */
+  /** With credentials masked. */
   url: z.string(),
 });
 
@@ -16,12 +16,12 @@ export const webhookCreated = defineEvent(
   'webhook.created',
   hook.extend({ created_by_id: z.number().nullable(), origin: originPayload.nullable() }),
 );
-/** Names what changed, never to what: much of a hook is secret. */
+/** Names the changed attributes without values, because many are secret. */
 export const webhookUpdated = defineEvent('webhook.updated', hook.extend({ changed: z.array(z.string()) }));
 export const webhookDeleted = defineEvent('webhook.deleted', hook);
 
 const status = z.enum(ALERT_STATUSES);
-/** Its receiver failed too often, or is well again. */
+/** The hook was disabled after failures, or enabled again. */
 export const webhookAlertStatusChanged = defineEvent(
   'webhook.alert_status_changed',
   hook.extend({
@@ -32,13 +32,13 @@ export const webhookAlertStatusChanged = defineEvent(
   }),
 );
 
-/** Attempts to deliver have been made: `webhook_attempts` by their ids. */
+/** New rows in `webhook_attempts`, by id. */
 export const webhookDeliveryUpdated = defineEvent(
   'webhook.delivery_updated',
   z.object({ id: z.number(), attempt_ids: z.array(z.number()) }),
 );
 
-/** Deliveries were set to be sent again, or not to be sent any more. */
+/** Deliveries were replayed. `count` is their number. */
 export const webhookDeliveriesReplayed = defineEvent('webhook.deliveries_replayed', hook.extend({ count: z.number() }));
 export const webhookDeliveryCanceled = defineEvent(
   'webhook.delivery_canceled',

@@ -4,8 +4,8 @@ import { defineFollower } from '#platform/event-log/followers.ts';
 import { applyFindings } from './delivery/health.ts';
 
 /**
- * Disables hooks that an application made, or led to another address, once its OAuth grant has ended: it would go on to
- * hear of everything. Whoever administers them is told and can make them live again.
+ * Disables the hooks that an application created or pointed to a new address, once its OAuth grant has ended. Otherwise
+ * it would keep receiving events. The people who administer a hook are notified and can enable it again.
  */
 export const disableWithGrants = defineFollower({
   name: 'hooks.grants',

@@ -7,8 +7,8 @@ import { defineJob } from '#platform/jobs.ts';
 const BATCH = 2_000;
 
 /**
- * The job `hooks.sweep`: what waited longer than deliveries are kept is expired, and what is older than that, and done,
- * is forgotten with its attempts and payloads.
+ * The job `hooks.sweep`: expires unsent deliveries after the retention time, then deletes finished deliveries with
+ * their attempts and payloads.
  */
 export const sweepDeliveries = defineJob({
   name: 'hooks.sweep',
@@ -22,7 +22,7 @@ export const sweepDeliveries = defineJob({
   },
 });
 
-/** In small steps, each its own transaction: a large one would hold up deliveries. */
+/** Works in small steps, each in its own transaction, so that deliveries are not blocked for long. */
 const repeat = async (ctx: Context, step: () => Promise<number>): Promise<void> => {
   do ctx.signal.throwIfAborted();
   while ((await step()) >= BATCH);
@@ -41,7 +41,10 @@ const expire = async (ctx: Context, days: number): Promise<number> => {
   return Number(numAffectedRows ?? 0);
 };
 
-/** A day longer, so that what has expired can be seen. Deliveries and attempts go with their payload. */
+/**
+ * Keeps payloads a day longer than the retention time, so that people can see what expired. Deletes deliveries and
+ * attempts with their payload.
+ */
 const forget = async (ctx: Context, days: number): Promise<number> => {
   const { numAffectedRows } = await sql`
     delete from webhook_payloads where id in (

@@ -15,8 +15,8 @@ import { type HookRow, placeColumn } from './queries.ts';
 const SECONDS = 60;
 
 /**
- * Counts one more thing that the caller asks of the hooks of a group or project by hand (reference: webhooks §1). Tests
- * and resends are counted apart.
+ * Counts a manual test or resend against the caller's limit for the group or project (reference: webhooks §1). Tests
+ * and resends have separate counters.
  *
  * @throws `too_many_requests`
  */
@@ -30,23 +30,24 @@ export const limitManual = async (ctx: Context, place: Place, what: 'test' | 're
 };
 
 /**
- * Sends something now, while the caller waits, also when the hook is disabled.
+ * Sends a request while the caller waits, even if the hook is disabled.
  *
- * @throws `unprocessable` in silent mode or where the hook's secrets cannot be read, `unavailable` where the caller left
+ * @throws `unprocessable` in silent mode or if the hook's secrets cannot be read, `unavailable` if the caller
+ * disconnected
  */
 export const sendNow = async (ctx: Context, hook: HookRow, outgoing: Outgoing): Promise<Outcome> => {
-  if ((await getSettings(ctx)).silent_mode_enabled) throw unprocessable('Silent mode is on: nothing is sent');
+  if ((await getSettings(ctx)).silent_mode_enabled) throw unprocessable('Silent mode is on, so nothing is sent');
   const target = (await loadTargets(ctx.services, ctx.db, [hook.id])).get(hook.id);
   if (!target) throw notFound('Hook');
   if (target instanceof Error) throw unprocessable(target.message);
   const outcome = await sendDelivery(ctx.services, target, outgoing, await addressPolicy(ctx), ctx.signal);
-  if (outcome.aborted) throw new DomainError('unavailable', 'The request was given up');
+  if (outcome.aborted) throw new DomainError('unavailable', 'The request was aborted');
   return outcome;
 };
 
 /**
- * Writes what came of it, and returns the id of the log row. A success ends the delivery, whatever state it was in, and
- * makes the hook live; a failure leaves both as they were.
+ * Records the outcome and returns the id of the log row. A success finishes the delivery, unless another process is
+ * sending it, and enables the hook. A failure changes neither.
  */
 export const recordNow = async (
   tx: Tx,
@@ -74,7 +75,7 @@ export const recordNow = async (
       response_body text, duration_ms int, error text), done
     returning id`.execute(tx.db);
   const [row] = rows;
-  // Deleted while it was sent.
+  // Deleted meanwhile.
   if (!row) throw notFound('Delivery');
   tellOfAttempts(tx, [{ id: attempt.webhookId, ...whereabouts(place), attempt_ids: [row.id] }]);
   if (delivered)

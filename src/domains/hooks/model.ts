@@ -9,7 +9,7 @@ export type AlertStatus = (typeof ALERT_STATUSES)[number];
 export const DELIVERY_STATES = ['waiting', 'sending', 'held', 'delivered', 'expired', 'canceled', 'dropped'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** How many hooks one group or project may have. */
+/** The most hooks that one group or project may have. */
 export const MAX_HOOKS = { group: 50, project: 100 } as const;
 export const MAX_BODY_BYTES = 25 * 1024 * 1024;
 
@@ -18,7 +18,7 @@ interface Health {
   readonly disabled_until: string | null;
 }
 
-/** Disabled for a time lasts until a probe succeeds, also when that time has passed. */
+/** A temporarily disabled hook stays so until a probe succeeds, even after `disabled_until`. */
 export const alertStatus = ({ disabled_permanently, disabled_until }: Health): AlertStatus =>
   disabled_permanently ? 'disabled' : disabled_until === null ? 'executable' : 'temporarily_disabled';
 
@@ -27,7 +27,7 @@ interface BranchFilter {
   readonly push_events_branch_filter: string | null;
 }
 
-/** Whether a push to the branch concerns the hook (reference: webhooks §2). */
+/** Returns whether the hook wants pushes to the branch (reference: webhooks §2). */
 export const wantsBranch = (
   { branch_filter_strategy: strategy, push_events_branch_filter: filter }: BranchFilter,
   branch: string,
@@ -36,7 +36,7 @@ export const wantsBranch = (
   return compiledFilter(strategy, filter).test(branch);
 };
 
-/** Throws where the filter is a regular expression that RE2 does not take. */
+/** @throws if the filter is not a valid RE2 regular expression */
 export const compileFilter = (strategy: string, filter: string): RE2JS =>
   strategy === 'regex'
     ? RE2JS.compile(filter)
@@ -60,17 +60,18 @@ const FIRST_RETRY_MS = 10_000;
 const LAST_RETRY_MS = 12 * 3_600_000;
 
 /**
- * How long a delivery rests after its nth failure: 10 s, 30 s, 90 s ... 12 h, each up to a fifth shorter or longer, so
- * that what failed together does not come back together. Fourteen attempts fill three days.
+ * Returns the delay in milliseconds before the retry after the nth failure: 10 s, 30 s, 90 s ... 12 h. Each delay
+ * varies by up to a fifth, so that deliveries that failed together are not retried together. Fourteen attempts fill
+ * three days.
  */
 export const retryDelayMs = (failures: number): number =>
   Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 3 ** (failures - 1)) * (0.8 + 0.4 * Math.random());
 
-/** A delivery is given up after three days, if it had this many attempts. */
+/** A delivery expires after three days if it has had at least this many attempts. */
 export const MIN_ATTEMPTS = 10;
 export const RETRY_HOURS = 72;
 
-/** Those that a test can be asked of (specification 3 §4.5). */
+/** The triggers that can be tested (specification 3 §4.5). */
 export const TEST_TRIGGERS = [
   'push_events',
   'tag_push_events',
@@ -87,5 +88,5 @@ export const TEST_TRIGGERS = [
 ] as const satisfies readonly Trigger[];
 export type TestTrigger = (typeof TEST_TRIGGERS)[number];
 
-/** Stands where the deliveries of tests name the kind of their event. */
+/** The event kind of test deliveries. */
 export const TEST_KIND = 'webhook.tested';

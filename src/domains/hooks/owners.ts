@@ -9,10 +9,10 @@ import { alertStatus } from './model.ts';
 import { LEAST_ROLES } from './policy.ts';
 
 const MAX_RECIPIENTS = 100;
-/** A hook that is disabled and live again all day is told of once: each time it is disabled for good is news. */
+/** At most one mail a day about temporary failures. Each permanent one is announced. */
 const ONCE_A_DAY = { limit: 1, seconds: 86_400 } as const;
 
-/** The job `hooks.disabled`: tells those who administer a hook that it was disabled, where mails may be sent to them. */
+/** The job `hooks.disabled`: mails the people who administer a hook that it was disabled. */
 export const tellOwners = defineJob({
   name: 'hooks.disabled',
   input: z.object({ webhook_id: z.number() }).strict(),
@@ -32,12 +32,12 @@ export const tellOwners = defineJob({
       `Address:   ${hook.url}`,
       ...(hook.made_by === null
         ? [`Failures:  ${hook.recent_failures} in a row`, `Last:      ${hook.last_error ?? 'unknown'}`]
-        : [`Reason:    the application that made it, ${hook.made_by}, was shut out`]),
+        : [`Reason:    access of the application that created it, ${hook.made_by}, was revoked`]),
       '',
       isForGood
-        ? 'It is not tried again by itself. A successful test, a change of it, or enabling it makes it live again.'
-        : 'It is tried again by itself with growing pauses, and is live again after the first success.',
-      `What it would have been told meanwhile is kept for ${days} days and is sent then.`,
+        ? 'It is not retried automatically. To enable it, test it successfully, change it, or enable it yourself.'
+        : 'It is retried automatically with growing delays, and is enabled after the first success.',
+      `Its deliveries are kept for ${days} days and are sent once it is enabled.`,
       '',
     ].join('\n');
     await ctx.transaction(async (tx) => {
@@ -56,11 +56,11 @@ interface Disabled {
   readonly disabled_permanently: boolean;
   readonly disabled_until: string | null;
   readonly last_error: string | null;
-  /** The application whose OAuth grant has ended, with which the hook did. */
+  /** The application that created the hook, if its OAuth grant has ended and this disabled the hook. */
   readonly made_by: string | null;
 }
 
-/** Null where it is live again, or gone, or where its group or project, or a group above, wants no mails. */
+/** Returns null if the hook is enabled or gone, or if its project, group or a parent group has mails turned off. */
 const findDisabled = async (ctx: Context, id: number): Promise<Disabled | null> => {
   const { rows } = await sql<Disabled>`
     select h.namespace_id, h.project_id, h.name, h.url, coalesce(p.full_path, n.full_path) as path, h.recent_failures,
@@ -80,7 +80,7 @@ const findDisabled = async (ctx: Context, id: number): Promise<Disabled | null> 
   return rows[0] ?? null;
 };
 
-/** Those who hold the role as members, their own or of a group above; not by way of a share. */
+/** Returns the addresses of people with the role, direct or inherited. Leaves out roles through shares. */
 const addressesOf = async (ctx: Context, { namespace_id, project_id }: Disabled): Promise<string[]> => {
   const least = LEAST_ROLES[project_id === null ? 'group' : 'project'];
   const { rows } = await sql<{ email: string }>`

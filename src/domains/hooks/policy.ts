@@ -8,14 +8,14 @@ import type { Context } from '#platform/context.ts';
 import type { AddressPolicy } from '#platform/http-client/http-client.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
-/** The group or project that a hook belongs to, as callers name it. */
+/** The group or project that a hook belongs to, as callers identify it. */
 export interface HookPlace {
   readonly kind: PlaceKind;
   readonly id: IdOrPath;
 }
 
 /**
- * The group or project, if the caller may administer its hooks: owners of a group, maintainers of a project.
+ * Returns the group or project if the caller may administer its hooks: owners of a group, maintainers of a project.
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
@@ -25,17 +25,17 @@ export const getHookPlace = async (ctx: Context, { kind, id }: HookPlace): Promi
   return place;
 };
 
-/** The least role that has to do with the hooks of a group or project. */
+/** The lowest role that may administer the hooks of a group or project. */
 export const LEAST_ROLES: Readonly<Record<PlaceKind, number>> = { group: OWNER, project: MAINTAINER };
 
-/** Hooks are the business of those who administer them: so are the events that tell of them. */
+/** Returns the scope of an event about a hook. Only people who administer hooks may read such events. */
 export const hookScope = (place: Place, hookId: number) => ({
   subject: { type: 'Webhook', id: hookId },
   ...(place.kind === 'group' ? { namespace_ids: place.group.traversal_ids } : projectScope(place.project)),
   min_access_level: LEAST_ROLES[place.kind],
 });
 
-/** Where hooks may reach, by the instance's settings. */
+/** Returns the addresses that hooks may reach, according to the instance settings. */
 export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<AddressPolicy> => {
   const settings = await getSettings(ctx);
   return {
@@ -45,8 +45,8 @@ export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<Add
 };
 
 /**
- * SQL: whether the caller may read the row `webhook_payloads`. Administering the hook is not enough, because its project may
- * have been in another group at the time, or that part of the project may be closed now.
+ * SQL: whether the caller may read the row `webhook_payloads`. Administering the hook is not enough, because its
+ * project may have been in another group at the time, or that part of the project may be closed now.
  */
 export const payloadIsReadable = ({ actor }: Pick<Context, 'actor'>): RawBuilder<boolean> =>
   momentIsReadable(actor, sql.ref('webhook_payloads.moment'));

@@ -7,7 +7,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import { getHookPlace } from './policy.ts';
 
-/** A hook as those who administer it see it: of what is secret only whether and under which names it is there. */
+/** A hook for the people who administer it. Secrets appear only as their names or their presence. */
 export interface HookRow {
   readonly id: number;
   readonly namespace_id: number | null;
@@ -24,7 +24,7 @@ export interface HookRow {
   readonly disabled_until: string | null;
   readonly disabled_permanently: boolean;
   readonly created_by_id: number | null;
-  /** The application that made it, or led it to its address; null where there was none. */
+  /** The application that created the hook or set its URL, or null. */
   readonly origin: CredentialOrigin | null;
   readonly created_at: string;
   readonly updated_at: string;
@@ -67,7 +67,7 @@ const hookQuery = (db: Context['db']) =>
 
 const COLUMNS = { group: 'namespace_id', project: 'project_id' } as const;
 
-/** The column of `webhooks` that says whose a hook is, and what it holds. */
+/** Returns the owner column of `webhooks` and its value for the place. */
 export const placeColumn = (place: Place) =>
   ({ column: COLUMNS[place.kind], id: place.kind === 'group' ? place.group.id : place.project.id }) as const;
 
@@ -76,11 +76,13 @@ const hooksOf = (ctx: Context, place: Place) => {
   return hookQuery(ctx.db).where(column, '=', id);
 };
 
-/** The group's or project's own hooks, oldest first. For whom `getHookPlace` let through. */
+/**
+ * Returns the group's or project's own hooks, oldest first. The caller must have checked access with `getHookPlace`.
+ */
 export const listHooks = (ctx: Context, place: Place): List<HookRow> =>
   listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, place), [byId], 'asc');
 
-/** The hooks of each of many groups or projects, oldest first. For those whose hooks the caller may administer. */
+/** Returns the hooks of many groups or projects, oldest first. The caller must check access. */
 export const listHooksBelow = (ctx: Context, kind: PlaceKind): BatchedList<HookRow> =>
   batchedListOf<'webhooks', HookRow>(
     ctx.db,
@@ -89,14 +91,14 @@ export const listHooksBelow = (ctx: Context, kind: PlaceKind): BatchedList<HookR
     'asc',
   );
 
-/** A hook of the group or project. @throws `not_found` (Hook) */
+/** Returns a hook of the group or project. @throws `not_found` (Hook) */
 export const getHook = async (ctx: Context, place: Place, id: number): Promise<HookRow> => {
   const hook = await hooksOf(ctx, place).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
   return hook;
 };
 
-/** A hook by its id alone, with whose it is. @throws `not_found` where the caller may not know of it, `forbidden` */
+/** Returns a hook by id, with its place. @throws `not_found` if the caller may not know of it, `forbidden` */
 export const getHookById = async (ctx: Context, id: number): Promise<{ place: Place; hook: HookRow }> => {
   const hook = await hookQuery(ctx.db).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
@@ -111,7 +113,7 @@ export const getHookById = async (ctx: Context, id: number): Promise<{ place: Pl
   return { place, hook };
 };
 
-/** Hooks by their ids, by id. Rights are the caller's to check. */
+/** Returns hooks by id. The caller must check access. */
 export const hooksByIds = async (ctx: Context, ids: readonly number[]): Promise<Map<number, HookRow>> => {
   const rows = await hookQuery(ctx.db).where(sql<boolean>`webhooks.id = any (${ids}::bigint[])`).execute();
   return new Map(rows.map((row) => [row.id, row]));

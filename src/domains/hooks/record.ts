@@ -12,7 +12,7 @@ const keys = z.array(z.object({ key: z.string() }));
 
 const hookShape = {
   id: z.int(),
-  url: z.string().describe('Credentials are masked, and URL variables stand by name.'),
+  url: z.string().describe('Credentials are masked. URL variables appear as placeholders.'),
   name: z.string(),
   description: z.string(),
   ...eachTrigger(({ says }) => z.boolean().describe(says)),
@@ -28,16 +28,16 @@ const hookShape = {
   ...originShape,
 };
 const onceShape = {
-  signing_token: z.string().optional().describe('The only time it is told; absent where the caller gave it himself.'),
+  signing_token: z.string().optional().describe('Shown only once. Absent if the caller chose it.'),
 };
-/** What a project hook does not know of. */
+/** The triggers that a project hook does not have. */
 const groupsOnly = { subgroup_events: true, member_events: true, project_events: true } as const;
 
-/** A group hook (specification 3 §2.2). Secrets are never in it. */
+/** A group hook (specification 3 §2.2), without secrets. */
 const groupHook = z.object({ ...hookShape, group_id: z.int() });
 const projectHook = z.object({ ...hookShape, project_id: z.int() }).omit(groupsOnly);
 
-/** Of group hooks and project hooks: how they are told, and with what is told once. */
+/** For each kind of place: the record, the record of a new hook, and the function that builds them. */
 export const hookRecords = {
   group: {
     record: groupHook.meta({ id: 'GroupHook' }),
@@ -69,7 +69,7 @@ export const hookEventRecord = z
     response_headers: stringMap,
     response_body: z.string().nullable(),
     execution_duration: z.number().describe('Seconds.'),
-    response_status: z.string().describe('The status code, or `internal error` where there was no answer.'),
+    response_status: z.string().describe('The status code, or `internal error` if there was no response.'),
     internal_error_message: z.string().nullable(),
     attempt: z.int(),
     idempotency_key: z.string(),
@@ -112,7 +112,7 @@ export const toHookEvent = (row: AttemptRow): z.output<typeof hookEventRecord> =
   created_at: isoTime(row.created_at),
 });
 
-/** What one event has to say to a hook: our own. */
+/** The delivery of one event to a hook. Specific to Millrace. */
 export const hookDeliveryRecord = z
   .object({
     id: z.string().describe('The idempotency key of its attempts.'),
@@ -155,7 +155,7 @@ export const hookStatisticsRecord = z
       .object({ event_id: z.int(), at: z.string(), response_status: z.int().nullable(), error: z.string().nullable() })
       .nullable(),
     waiting: z.int().describe('Deliveries to be sent, counted up to 10,000.'),
-    held: z.int().describe('Deliveries that wait for the hook to be live again, counted up to 10,000.'),
+    held: z.int().describe('Deliveries held until the hook is enabled, counted up to 10,000.'),
   })
   .meta({ id: 'HookStatistics' });
 

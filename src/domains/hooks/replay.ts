@@ -10,7 +10,7 @@ import { TEST_KIND } from './model.ts';
 import { getHookPlace, type HookPlace, hookScope, payloadIsReadable } from './policy.ts';
 import { getHook } from './queries.ts';
 
-/** All that was told in a time, or what has failed since a moment. Times are ISO 8601. */
+/** All finished deliveries in a time range, or those that failed since a time. Times are ISO 8601. */
 export type ReplayRange =
   | { readonly created_after: string; readonly created_before: string | null }
   | { readonly failed_since: string };
@@ -18,11 +18,11 @@ export type ReplayRange =
 const MAX_REPLAYED = 100_000;
 
 /**
- * Has deliveries sent again, in their order and under the same Idempotency-Key: those of a time that are over, however
- * they ended; or those since a moment that were given up or still wait for another attempt after a failure. Their three
- * days of retries begin anew. Skips tests, and deliveries that the caller may not read. Returns how many.
+ * Sends deliveries again, in order and under the same Idempotency-Key. With a time range: all finished ones, whatever
+ * their outcome. With `failed_since`: those that expired or are waiting for a retry. Their three days of retries start
+ * over. Skips tests, and deliveries that the caller may not read. Returns how many are replayed.
  *
- * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where there are more than 100,000
+ * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` if there are more than 100,000
  */
 export const replayDeliveries = async (
   ctx: Context,
@@ -63,16 +63,16 @@ export const replayDeliveries = async (
       select count(*) as count, pg_notify(${DELIVERIES_CHANNEL}, '') from replayed`.execute(tx.db);
     const count = rows[0]?.count ?? 0;
     if (count > MAX_REPLAYED)
-      throw unprocessable(`There are more than ${MAX_REPLAYED} deliveries to replay: give a shorter time`);
+      throw unprocessable(`There are more than ${MAX_REPLAYED} deliveries to replay. Choose a shorter time range.`);
     tx.emit(webhookDeliveriesReplayed, { ...hookScope(place, hook.id), payload: { ...described(hook), count } });
     return count;
   });
 };
 
 /**
- * Takes a delivery back that waits to be sent, or is held. One that was taken back before is fine.
+ * Cancels a delivery that is waiting or held. Canceling it again is not an error.
  *
- * @throws `not_found`, `forbidden`, `conflict` where it is being sent, or is over
+ * @throws `not_found`, `forbidden`, `conflict` if it is being sent or is finished
  */
 export const cancelDelivery = async (
   ctx: Context,

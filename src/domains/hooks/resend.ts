@@ -9,9 +9,10 @@ import { getHookPlace, type HookPlace } from './policy.ts';
 import { getHook, getHookById, type HookRow } from './queries.ts';
 
 /**
- * Sends what an attempt sent once more, now, under the same Idempotency-Key, also when the hook is disabled.
+ * Sends the request of an attempt again at once, under the same Idempotency-Key, even if the hook is disabled.
  *
- * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` where the URL is another since, or the body is gone or not the caller's to read
+ * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` if the URL has changed, or the body is gone or
+ * the caller may not read it
  */
 export const resendAttempt = async (
   ctx: Context,
@@ -24,7 +25,7 @@ export const resendAttempt = async (
   return (await resend(ctx, place, hook, await getAttempt(ctx, hook.id, attemptId))).outcome;
 };
 
-/** The same by the id of the attempt alone; gives the attempt that was made. @throws as `resendAttempt` */
+/** Does the same given only the attempt's id. Returns the new attempt. @throws as `resendAttempt` */
 export const resendAttemptById = async (ctx: Context, attemptId: number): Promise<AttemptRow> => {
   const attempt = await getAttemptById(ctx, attemptId);
   const { place, hook } = await getHookById(ctx, attempt.webhook_id);
@@ -32,10 +33,10 @@ export const resendAttemptById = async (ctx: Context, attemptId: number): Promis
 };
 
 const resend = async (ctx: Context, place: Place, hook: HookRow, { delivery_id, request_url }: AttemptRow) => {
-  if (request_url !== hook.url) throw unprocessable('The URL of the hook is another since then');
+  if (request_url !== hook.url) throw unprocessable('The URL of the hook has changed since then');
   const delivery = await getDelivery(ctx, delivery_id);
   if (delivery.body === null)
-    throw unprocessable('There is nothing to send: the body could not be built, or is not yours to read');
+    throw unprocessable('There is nothing to send: the body could not be built, or you may not read it');
   await limitManual(ctx, place, 'resend');
   const attempt = delivery.attempts + 1;
   const { id, trigger, chain_id: chainId } = delivery;

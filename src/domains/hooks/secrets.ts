@@ -1,11 +1,11 @@
 import type { Context } from '#platform/context.ts';
 import { decrypt } from '#platform/secrets.ts';
 
-/** Reads what was sealed. Throws when the instance key is not the one it was sealed with. */
+/** Decrypts a sealed secret. @throws if it was sealed with another instance key */
 export const unseal = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string =>
   decrypt(services.secretKey, sealed);
 
-/** Custom headers and URL variables of a hook with their values. */
+/** Returns the custom headers and URL variables of a hook with their values. */
 export const valuesOf = async (
   ctx: Context,
   webhookId: number,

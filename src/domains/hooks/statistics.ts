@@ -1,17 +1,17 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 
-/** How deliveries to a hook fared lately. */
+/** Recent delivery statistics of a hook. */
 export interface HookStatistics {
   /** Attempts in the window. */
   readonly attempts: number;
   readonly successes: number;
-  /** From 0 to 1; null without an attempt. */
+  /** From 0 to 1. Null without attempts. */
   readonly success_rate: number | null;
-  /** Milliseconds until the answer was in, or the attempt given up; null without an attempt. */
+  /** Milliseconds until the response was read or the attempt was given up. Null without attempts. */
   readonly p50_ms: number | null;
   readonly p95_ms: number | null;
-  /** From when on attempts are counted. */
+  /** The start of the window. */
   readonly since: string;
   readonly last_failure: {
     readonly attempt_id: number;
@@ -19,13 +19,13 @@ export interface HookStatistics {
     readonly response_status: number | null;
     readonly error: string | null;
   } | null;
-  /** Deliveries that are to be sent, and those that are held as the hook is disabled; counted up to 10,000 each. */
+  /** The deliveries that are waiting, and those held because the hook is disabled. Each counts up to 10,000. */
   readonly waiting: number;
   readonly held: number;
 }
 
 const DAYS = 7;
-/** The window ends earlier for a busy hook: what is read must not grow with what is kept. */
+/** For a busy hook the window is shorter, so that the query does not grow with the retained data. */
 const MAX_ATTEMPTS = 10_000;
 const MAX_COUNT = 10_000;
 
@@ -36,14 +36,17 @@ interface Row extends Omit<HookStatistics, 'success_rate' | 'last_failure'> {
   readonly failure_error: string | null;
 }
 
-/** Of one hook. @see hookStatisticsByIds */
+/** Returns the statistics of one hook. @see hookStatisticsByIds */
 export const getHookStatistics = async (ctx: Pick<Context, 'db'>, hookId: number): Promise<HookStatistics> => {
   const found = (await hookStatisticsByIds(ctx, [hookId])).get(hookId);
   if (!found) throw new Error('statistics of a hook were not returned');
   return found;
 };
 
-/** Of each of the hooks, by id: the last seven days, the newest 10,000 attempts at most. Rights are the caller's to check. */
+/**
+ * Returns the statistics of the last seven days by hook id, over at most the newest 10,000 attempts each. The caller
+ * must check access.
+ */
 export const hookStatisticsByIds = async (
   ctx: Pick<Context, 'db'>,
   hookIds: readonly number[],

@@ -1,6 +1,6 @@
 import { MAX_BODY_BYTES } from './model.ts';
 
-/** A template that makes no JSON of this payload. The message is for the owner of the hook. */
+/** The template does not render to valid JSON for this payload. The message is for people who administer the hook. */
 export class TemplateError extends Error {
   override readonly name = 'TemplateError';
 }
@@ -8,10 +8,11 @@ export class TemplateError extends Error {
 const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 
 /**
- * Fills `{{a.b.c}}` with the JSON of what stands there in the payload; of a text without its quotes, so that it can
- * stand inside of some. A path that leads nowhere gives null. Only own properties are seen (reference: webhooks §2).
+ * Replaces each `{{a.b.c}}` by the JSON of the value at that path in the payload. Strings lose their quotes, so that
+ * they can stand inside other strings. A missing path renders as null. Only own properties are read (reference:
+ * webhooks §2).
  *
- * @throws TemplateError for a path through a list, a result that is no JSON, or one that is too large
+ * @throws TemplateError for a path through a list, a result that is not valid JSON, or one that is too large
  */
 export const renderTemplate = (template: string, payload: unknown): string => {
   let size = Buffer.byteLength(template);
@@ -19,7 +20,7 @@ export const renderTemplate = (template: string, payload: unknown): string => {
     const value = JSON.stringify(valueAt(payload, path)) ?? 'null';
     const text = value.startsWith('"') ? value.slice(1, -1) : value;
     size += Buffer.byteLength(text);
-    if (size > MAX_BODY_BYTES) throw new TemplateError('The custom webhook template makes a body of more than 25 MB');
+    if (size > MAX_BODY_BYTES) throw new TemplateError('The custom webhook template renders to more than 25 MB');
     return text;
   });
   let parsed: unknown;
@@ -32,7 +33,7 @@ export const renderTemplate = (template: string, payload: unknown): string => {
   return rendered;
 };
 
-/** What is sent is shown again in the list of deliveries, which takes a call for each level. */
+/** The body is parsed again for the list of deliveries, which recurses once per level. */
 const MAX_DEPTH = 100;
 
 const isDeep = (value: unknown): boolean => {

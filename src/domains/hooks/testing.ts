@@ -31,11 +31,12 @@ const SAMPLES: Readonly<Record<TestTrigger, (scene: Scene) => Promise<Record<str
 };
 
 /**
- * Sends the hook what it would be told of such an event, made of the newest data of its group or project, or of a sample
- * where there is none (reference: webhooks §4). At once, also when the hook is disabled, and never again; what came of it
- * stands among its deliveries, and a success makes the hook live. Returns the id of the attempt.
+ * Sends a test event to the hook, built from the newest data of its group or project, or from a sample if there is none
+ * (reference: webhooks §4). Sends at once, even if the hook is disabled, and does not retry. The attempt appears among
+ * the hook's deliveries, and a success enables the hook. Returns the id of the attempt.
  *
- * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` with what the receiver answered, or in silent mode
+ * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` in silent mode or if the receiver does not
+ * answer with success
  */
 export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger: TestTrigger): Promise<number> => {
   const place = await getHookPlace(ctx, at);
@@ -66,6 +67,6 @@ export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger:
       .execute();
     return recordNow(tx, place, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome }, ctx.actor.userId);
   });
-  if (!outcome.delivered) throw unprocessable(outcome.error ?? 'The receiver did not take it');
+  if (!outcome.delivered) throw unprocessable(outcome.error ?? 'The receiver did not accept it');
   return attemptId;
 };

@@ -1,6 +1,6 @@
 /**
- * What a hook can listen to: the closed list from which its record, its inputs, the headers it sends and the docs follow.
- * `header` is sent as `X-Gitlab-Event`, `event` names the trigger in lists of deliveries (reference: webhooks §3).
+ * The closed list of triggers. The hook record, its inputs, the request headers and the docs derive from it. `header`
+ * is sent as `X-Gitlab-Event`. `event` names the trigger in lists of deliveries (reference: webhooks §3).
  */
 export const TRIGGERS = [
   {
@@ -29,7 +29,7 @@ export const TRIGGERS = [
     header: 'Confidential Issue Hook',
     event: 'confidential_issue_hooks',
     byDefault: false,
-    says: 'The same of a confidential issue.',
+    says: 'A confidential issue was opened, changed, closed or reopened.',
   },
   {
     name: 'merge_requests_events',
@@ -108,7 +108,7 @@ export const TRIGGERS = [
     header: 'Repository Update Hook',
     event: 'repository_update_hooks',
     byDefault: false,
-    says: 'Refs of a repository moved: once for each push.',
+    says: 'Refs of a repository changed. Sent once for each push.',
   },
   {
     name: 'resource_access_token_events',
@@ -159,7 +159,7 @@ interface TriggerInfo {
   readonly name: `${string}_events`;
   readonly header: `${string} Hook`;
   readonly event: `${string}_hooks`;
-  /** Whether a hook made without saying so listens to it. */
+  /** Whether new hooks listen to it by default. */
   readonly byDefault: boolean;
   /** A project hook cannot listen to it. */
   readonly groupsOnly?: true;
@@ -173,17 +173,17 @@ export type Toggles = Readonly<Record<Trigger, boolean>>;
 
 export const isTrigger = (name: string): name is Trigger => byName.has(name);
 
-/** What a hook of a group, or of a project, can listen to. */
+/** Returns the triggers that a hook of a group or of a project can listen to. */
 export const triggersFor = (kind: 'group' | 'project'): readonly Trigger[] =>
   TRIGGERS.filter((info) => kind === 'group' || !('groupsOnly' in info)).map(({ name }) => name);
 
 export const triggerInfo = (name: string): TriggerInfo | undefined => byName.get(name);
 
-/** The trigger that is called so: `push_events`, or as lists of deliveries name it `push_hooks`; null for none. */
+/** Returns the trigger with that name in either form, `push_events` or `push_hooks`, or null. */
 export const triggerNamed = (name: string): Trigger | null =>
   TRIGGERS.find((info) => info.name === name || info.event === name)?.name ?? null;
 
-/** An object with an entry for each trigger: `eachTrigger(() => boolean().optional())`. */
+/** Returns an object with an entry for each trigger, as in `eachTrigger(() => boolean().optional())`. */
 export const eachTrigger = <T>(make: (info: (typeof TRIGGERS)[number]) => T): Record<Trigger, T> => {
   const entries: Partial<Record<Trigger, T>> = {};
   for (const info of TRIGGERS) entries[info.name] = make(info);

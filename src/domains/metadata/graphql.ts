@@ -2,7 +2,7 @@ import { builder } from '#graphql/builder.ts';
 import { getRevision, VERSION } from './version.ts';
 
 const Kas = builder.objectRef<Record<never, never>>('Kas').implement({
-  description: 'The agent server: there is none.',
+  description: 'The agent server. This hub has none.',
   fields: (t) => ({
     enabled: t.boolean({ nullable: false, resolve: () => false }),
     externalUrl: t.string({ nullable: true, resolve: () => null }),
@@ -13,7 +13,11 @@ const Kas = builder.objectRef<Record<never, never>>('Kas').implement({
 const FeatureFlag = builder.objectRef<{ readonly name: string }>('MetadataFeatureFlag').implement({
   fields: (t) => ({
     name: t.exposeString('name', { nullable: false }),
-    enabled: t.boolean({ nullable: false, description: 'No feature hides behind a flag.', resolve: () => false }),
+    enabled: t.boolean({
+      nullable: false,
+      description: 'Always false: no feature is behind a flag.',
+      resolve: () => false,
+    }),
   }),
 });
 
@@ -36,7 +40,7 @@ builder.queryField('metadata', (t) =>
   t.field({
     type: Metadata,
     nullable: true,
-    // As in REST: strangers need not know the version.
+    // As in REST, anonymous callers do not get the version.
     resolve: (_root, _args, ctx) => (ctx.actor.userId === null ? null : {}),
   }),
 );

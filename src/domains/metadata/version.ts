@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import manifest from '../../../package.json' with { type: 'json' };
 
-/** Semantic, beginning with 17: tools switch features on it. */
+/** The semantic version. It begins with 17 because tools enable features by it. */
 export const VERSION: string = manifest.version;
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
@@ -12,14 +12,14 @@ const run = promisify(execFile);
 
 let revision: Promise<string> | null = null;
 
-/** The commit that runs, abbreviated; `unknown` outside a checkout. Looked up once. */
+/** Returns the abbreviated commit that runs, or `unknown` outside a checkout. Reads it once. */
 export const getRevision = (): Promise<string> => {
   revision ??= readRevision();
   return revision;
 };
 
 const readRevision = async (): Promise<string> => {
-  // Without this git would look further up, and find a checkout of something else.
+  // Without this check git would search the parent directories and find an unrelated checkout.
   if (!existsSync(`${ROOT}.git`)) return 'unknown';
   try {
     const { stdout } = await run('git', ['-c', 'safe.directory=*', 'rev-parse', '--short=11', 'HEAD'], {
@@ -28,7 +28,7 @@ const readRevision = async (): Promise<string> => {
     });
     return stdout.trim() || 'unknown';
   } catch {
-    // No git, or no commit yet: the version says enough.
+    // Git is missing or there is no commit yet.
     return 'unknown';
   }
 };

@@ -1,18 +1,18 @@
 import { sql } from 'kysely';
 import type { Database } from '#platform/db/pool.ts';
 
-/** A delivery that this process has taken to send. */
+/** A delivery that this process has claimed. */
 export interface Claimed {
   readonly id: string;
   readonly webhook_id: number;
   readonly payload_id: number;
-  /** Those made so far. */
+  /** The number of attempts so far. */
   readonly attempts: number;
   readonly trigger: string;
   readonly chain_id: string;
-  /** Given with the first of the deliveries that share it. */
+  /** Only set on the first of the deliveries that share the payload. */
   readonly body: string | null;
-  /** Moves with every edit of the hook. */
+  /** Changes with every edit of the hook. */
   readonly version: string;
   readonly recent_failures: number;
 }
@@ -23,13 +23,13 @@ export interface Room {
 }
 
 /**
- * Takes what is due: of each hook no more than there is room for, so that a long queue hides no other. Hooks are found by
- * jumping through the index from one to the next, which costs by hook and not by delivery. What waits for a disabled
- * hook is set aside (`held`) on the way: the hook is locked against being revived meanwhile, and whoever revives it sees
- * what was set aside.
+ * Claims due deliveries, for each hook at most as many as it has room for, so that a long queue cannot starve other
+ * hooks. Finds the hooks by jumping through the index from one to the next, so the cost grows with hooks, not
+ * deliveries. On the way it sets the deliveries of disabled hooks to `held`. It locks those hooks, so a transaction
+ * that enables one waits and then sees the held deliveries.
  *
- * The table swings between empty and full while the plan stays: each row is therefore looked up by what an index can
- * serve in one way only (`= any`, or a subquery with `offset 0`, which is not merged into a join).
+ * The table swings between empty and full while the query plan stays. So each lookup allows only one index
+ * access (`= any`, or a subquery with `offset 0`, which the planner does not merge into a join).
  */
 export const claimDue = async (
   db: Database,
@@ -90,8 +90,8 @@ export const claimDue = async (
 };
 
 /**
- * Takes the oldest delivery of each disabled hook whose time has come, as a probe. The hook's time is moved on at once:
- * no other process sends a second one, and should this one die, the next goes out then.
+ * Claims the oldest delivery of each disabled hook whose time has come, as a probe. Also moves the hook's time forward,
+ * so that no other process sends a second probe. If this process dies, the next probe goes out at that time.
  */
 export const claimProbes = async (db: Database, processId: string, limit: number): Promise<Claimed[]> => {
   const { rows } = await sql<Claimed>`
@@ -127,14 +127,14 @@ export const claimProbes = async (db: Database, processId: string, limit: number
   return rows;
 };
 
-/** Gives back what was taken and not sent. */
+/** Releases claimed deliveries that were not sent. */
 export const releaseClaims = async (db: Database, processId: string, ids: readonly string[]): Promise<void> => {
   await sql`
     update webhook_deliveries set state = 'waiting', claimed_by = null
     where id = any (${ids}::uuid[]) and state = 'sending' and claimed_by = ${processId}`.execute(db);
 };
 
-/** Frees what a process that is gone had taken. Safe to repeat. */
+/** Releases the deliveries that a dead process had claimed. Idempotent. */
 export const releaseProcess = async (db: Database, processId: string): Promise<void> => {
   await sql`
     update webhook_deliveries set state = 'waiting', claimed_by = null
@@ -143,8 +143,8 @@ export const releaseProcess = async (db: Database, processId: string): Promise<v
 };
 
 /**
- * Frees what nobody is sending: taken by processes that nobody knows, or by this one without its knowing (the answer to
- * the claim was lost). Returns how many.
+ * Releases deliveries that no process is sending: those claimed by unknown processes, and those that this process
+ * claimed without getting the answer. Returns how many.
  */
 export const releaseLost = async (db: Database, processId: string, known: readonly string[]): Promise<number> => {
   const { numAffectedRows } = await sql`
@@ -155,7 +155,7 @@ export const releaseLost = async (db: Database, processId: string, known: readon
   return Number(numAffectedRows ?? 0);
 };
 
-/** Whether anything is due that this or another process will take: for tests that wait for it. */
+/** Returns whether any process has deliveries due or in progress. For tests. */
 export const isAnythingDue = async (db: Database): Promise<boolean> => {
   const { rows } = await sql<{ due: boolean }>`
     select exists (

@@ -7,18 +7,18 @@ import { tellOwners } from '../owners.ts';
 import { LEAST_ROLES } from '../policy.ts';
 import { namespaceIdsOf } from './record.ts';
 
-/** What the attempts of a moment say about a hook. */
+/** A summary of recent attempts to deliver to a hook. */
 export interface Findings {
   readonly webhook_id: number;
-  /** One of them succeeded. */
+  /** At least one attempt succeeded. */
   readonly succeeded: boolean;
-  /** How many failed after the last success. */
+  /** The number of failures after the last success. */
   readonly failures: number;
-  /** The one that was to find out whether the receiver is well again. */
+  /** The group includes a probe, which tests whether the receiver has recovered. */
   readonly probe: boolean;
-  /** It answered 410, or the OAuth grant of the application that made the hook has ended. */
+  /** The receiver answered 410, or the OAuth grant of the application that created the hook has ended. */
   readonly gone: boolean;
-  /** It succeeded at somebody's asking: that makes also a hook live that was disabled for good. */
+  /** The attempt was requested by a person and succeeded, so it also enables a permanently disabled hook. */
   readonly revives?: boolean;
 }
 
@@ -37,11 +37,12 @@ interface Changed {
 }
 
 /**
- * Applies the rules of a hook's health (reference: webhooks §1 "Ours"): the fourth failure in a row disables it for a
- * minute, each failed probe for twice as long, the fortieth or a 410 for good; a success makes it live and lets what was
- * held flow. Failures of a disabled hook that was no probe count nothing: one outage does not use up its chances.
+ * Applies the rules of a hook's health (reference: webhooks §1 "Ours"). The fourth failure in a row disables the hook
+ * for a minute, and each failed probe doubles the time. The fortieth failure or a 410 disables it permanently. A
+ * success enables it and releases held deliveries. Failures of a disabled hook count only if they are probes, so one
+ * outage does not use up its chances.
  *
- * Returns the hooks that may not be sent to now.
+ * Returns the ids of the hooks that are disabled now.
  */
 export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Promise<ReadonlySet<number>> => {
   const { rows } = await sql<Changed>`
@@ -108,8 +109,8 @@ export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Prom
 };
 
 /**
- * Lets what was held for hooks flow again. In the transaction that made them live, after it: what is set aside
- * meanwhile (claimDue) is seen then.
+ * Releases the held deliveries of hooks. Call it in the transaction that enabled them, after the update: by then it
+ * sees what `claimDue` has set aside.
  */
 export const releaseHeld = async (db: Database, webhookIds: readonly number[]): Promise<void> => {
   await sql`

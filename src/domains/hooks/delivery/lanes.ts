@@ -3,7 +3,7 @@ import type { Recorded } from './recorder.ts';
 import type { Outcome, Outgoing } from './send.ts';
 import type { Target } from './targets.ts';
 
-/** A delivery of this process that has not been recorded yet. */
+/** A delivery of this process whose outcome is not recorded yet. */
 export interface Queued extends Outgoing {
   readonly webhookId: number;
   readonly target: Target | Error;
@@ -12,45 +12,51 @@ export interface Queued extends Outgoing {
 }
 
 export interface LanesOptions {
-  /** Null where nothing is to be recorded: it was given back. */
+  /** Returns null if there is nothing to record because the delivery was released. */
   readonly send: (queued: Queued) => Promise<Outcome | null>;
-  /** There is room again for a hook that had more waiting than it could take. */
+  /** Called when a hook that had more deliveries than room has room again. */
   readonly onRoom: () => void;
 }
 
-/** All that may be under way at a time. */
+/** The limit of concurrent requests over all hooks. */
 const MAX_ACTIVE = 1_024;
-/** A hook begins narrow, so that many that hang do not take all the room, and widens while its receiver is quick. */
+/**
+ * A hook starts with a low limit, so that many hanging receivers cannot take all the room. It grows while the receiver
+ * is fast.
+ */
 const FIRST_WIDTH = 4;
 const MAX_WIDTH = 64;
 const QUICK_MS = 1_000;
 /**
- * How much of a hook is here at a time, by what can be under way: the next is at hand when one ends. More of those that
- * are quick, whose deliveries are taken and written many at once then; of those that may hang no more than is needed,
- * as there is room for so many in all.
+ * Returns how many deliveries of a hook to hold in memory, by its concurrency limit, so that the next one is ready when
+ * one ends. Fast hooks hold more, which lets deliveries be claimed and recorded in larger groups. Hooks that may hang
+ * hold only what they need, because the total is bounded.
  */
 const capacityOf = (width: number): number => width * (width > FIRST_WIDTH ? 6 : 2);
 
 interface Lane {
   readonly webhookId: number;
   readonly queue: Queued[];
-  /** Under way. */
+  /** Requests in progress. */
   active: number;
-  /** Answered, but not yet written. */
+  /** Answered but not recorded. */
   unrecorded: number;
   width: number;
-  /** A failure is being recorded: what it does to the hook is not known yet. */
+  /** Failures that are being recorded. Their effect on the hook is not known yet. */
   failing: number;
-  /** It took all it had room for: there may be more. */
+  /** The hook filled its room, so more deliveries may be waiting in the table. */
   hungry: boolean;
 }
 
-/** The deliveries at hand by hook: each hook has a lane of its own width, so that a slow one holds up none but itself. */
+/**
+ * The claimed deliveries by hook. Each hook has a lane with its own concurrency limit, so a slow hook delays only
+ * itself.
+ */
 export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<number, Lane>();
   readonly #ids = new Set<string>();
-  /** Lanes that could go on if there were not so much under way in all. */
+  /** Lanes that wait only because of the limit over all hooks. */
   readonly #starved = new Set<Lane>();
   #active = 0;
   #closed = false;
@@ -60,7 +66,7 @@ export class Lanes {
     this.#options = options;
   }
 
-  /** What hooks without a lane have room for. */
+  /** The room of hooks without a lane. */
   readonly freeByDefault = capacityOf(FIRST_WIDTH);
 
   get size(): number {
@@ -71,7 +77,7 @@ export class Lanes {
     return [...this.#ids];
   }
 
-  /** How many more each hook with a lane may take. */
+  /** Returns the free room of each hook with a lane. */
   room(): Room[] {
     return [...this.#lanes.values()].map((lane) => ({ webhook_id: lane.webhookId, free: freeIn(lane) }));
   }
@@ -97,8 +103,8 @@ export class Lanes {
   }
 
   /**
-   * Hooks that took all the room they were offered may have more waiting. Judged by the offer: while the deliveries were
-   * taken their lanes may have widened, or have emptied.
+   * Notes the hooks that filled the room they were offered, because they may have more waiting. Compares with the
+   * offer, since lanes may have grown or emptied during the claim.
    */
   filled(offered: readonly Room[], taken: readonly number[]): void {
     const room = new Map(offered.map(({ webhook_id, free }) => [webhook_id, free]));
@@ -112,7 +118,10 @@ export class Lanes {
     if (isRoom) this.#options.onRoom();
   }
 
-  /** Attempts have been written. Returns what waited for hooks that are blocked now: it is no longer here. */
+  /**
+   * Handles recorded attempts. Returns the ids of the queued deliveries of blocked hooks, which it drops from the
+   * lanes.
+   */
   settle(attempts: readonly Recorded[], blocked: ReadonlySet<number>): string[] {
     const touched = new Set<Lane>();
     for (const { deliveryId, webhookId, outcome } of attempts) {
@@ -140,13 +149,13 @@ export class Lanes {
     return released;
   }
 
-  /** It was given back, and is not this process's any more. */
+  /** Drops a delivery that was released. */
   forget(id: string): void {
     this.#ids.delete(id);
     this.#checkIdle();
   }
 
-  /** Begins nothing more. Returns what had not begun. */
+  /** Stops starting deliveries. Returns the ids that were not started. */
   close(): string[] {
     this.#closed = true;
     const waiting: string[] = [];
@@ -159,7 +168,7 @@ export class Lanes {
     this.#closed = false;
   }
 
-  /** Resolves when all that was begun has been recorded or given back. */
+  /** Resolves when every started delivery has been recorded or released. */
   idle(): Promise<void> {
     if (this.#ids.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
@@ -197,7 +206,7 @@ export class Lanes {
     }
   }
 
-  /** A lane is kept while its hook has something here: its width is learnt anew after a rest. */
+  /** Drops an empty lane. Its concurrency limit is learned anew later. */
   #tidy(lane: Lane): void {
     if (lane.active + lane.unrecorded + lane.queue.length === 0) this.#lanes.delete(lane.webhookId);
   }

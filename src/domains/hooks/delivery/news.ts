@@ -1,25 +1,25 @@
 import type { RecordedHook } from './record.ts';
 
-/** How often at most one hook is told of. */
+/** The shortest time between two routine notifications about a hook. */
 const EVERY_MS = 1_000;
-/** What one event may tell. */
+/** The most attempt ids in one event. */
 const MAX_IDS = 500;
 
 export interface NewsOptions {
-  /** Commits events for what was gathered; what cannot be told is logged there, and lost. */
+  /** Commits events for the gathered attempts. Logs errors itself; failed notifications are lost. */
   readonly tell: (hooks: readonly RecordedHook[]) => Promise<void>;
   readonly everyMs?: number;
 }
 
 interface Known {
   toldAt: number;
-  /** Gathered since. */
+  /** Attempts gathered since the last notification. */
   hook: RecordedHook | null;
 }
 
 /**
- * Decides when those who watch a hook are told of its attempts: of the first ones and of failures at once, of the rest
- * once a second. Each telling is an event in the log, and a busy hook would fill it with these (decision 11).
+ * Decides when subscribers are notified of a hook's attempts: at once for the first ones and for failures, else once a
+ * second. Each notification is an event in the log, and a busy hook would flood it (decision 11).
  */
 export class News {
   readonly #options: NewsOptions;
@@ -33,7 +33,7 @@ export class News {
     this.#everyMs = options.everyMs ?? EVERY_MS;
   }
 
-  /** Which of the hooks are to be told of in the transaction that recorded, by what is known so far. Changes nothing. */
+  /** Returns the hooks to announce in the transaction that records their attempts. Changes no state. */
   due(hooks: readonly RecordedHook[], failed: ReadonlySet<number>): RecordedHook[] {
     const now = performance.now();
     return hooks.flatMap((hook) => {
@@ -43,7 +43,7 @@ export class News {
     });
   }
 
-  /** The transaction has committed: what was due is told, the rest is gathered. */
+  /** Call after the commit. Marks the announced hooks and gathers the rest. */
   settled(hooks: readonly RecordedHook[], told: readonly RecordedHook[]): void {
     const now = performance.now();
     const ids = new Set(told.map(({ id }) => id));
@@ -55,7 +55,7 @@ export class News {
     if (this.#known.size > 0) this.#timer ??= setTimeout(() => this.#flush(), this.#everyMs);
   }
 
-  /** Tells all there is. */
+  /** Sends everything that was gathered. */
   async stop(): Promise<void> {
     this.#flush(true);
     clearTimeout(this.#timer);

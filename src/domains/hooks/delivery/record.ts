@@ -13,7 +13,7 @@ export interface Attempt {
   readonly attempt: number;
   readonly trigger: string;
   readonly outcome: Outcome;
-  /** How long it rests if it has to be sent again. */
+  /** The delay before the next attempt if this one failed. */
   readonly delayMs: number;
 }
 
@@ -21,9 +21,9 @@ const isOver = sql<boolean>`(given.attempt >= ${sql.lit(MIN_ATTEMPTS)}
   and d.retries_from + interval '${sql.raw(String(RETRY_HOURS))} hours' < now() + given.delay_ms * interval '1 ms')`;
 
 /**
- * Writes what came of many attempts in one statement: a log row each, and the deliveries done, waiting for their next
- * attempt, or given up after three days. What is no longer this process's to send (freed, its hook deleted) is left out.
- * Returns the log rows by hook.
+ * Records the outcome of many attempts in one statement: one log row each, and the new state of each delivery
+ * (delivered, waiting for a retry, or expired after three days). Skips deliveries that this process no longer owns
+ * because they were released or the hook was deleted. Returns the log rows by hook.
  */
 export const recordAttempts = async (
   db: Database,
@@ -69,7 +69,7 @@ export const recordAttempts = async (
   return rows;
 };
 
-/** A hook with where it belongs, and what was just logged of it. */
+/** A hook with its location and the ids of its new log rows. */
 export interface RecordedHook {
   readonly id: number;
   readonly project_id: number | null;
@@ -77,12 +77,14 @@ export interface RecordedHook {
   readonly attempt_ids: readonly number[];
 }
 
-/** The namespaces that the hook `h` is in, outermost first. */
+/** SQL: the namespaces that contain the hook `h`, outermost first. */
 export const namespaceIdsOf = sql<number[]>`(
   select n.traversal_ids from namespaces n
   where n.id = coalesce(h.namespace_id, (select p.namespace_id from projects p where p.id = h.project_id)))`;
 
-/** Lets those who watch know of new log rows: their ids alone, as they are read with the rights of whoever watches. */
+/**
+ * Emits events about new log rows. They carry only ids, because each subscriber reads the rows with their own rights.
+ */
 export const tellOfAttempts = (tx: Tx, hooks: readonly RecordedHook[]): void => {
   for (const { id, project_id, namespace_ids, attempt_ids } of hooks)
     tx.emit(webhookDeliveryUpdated, {

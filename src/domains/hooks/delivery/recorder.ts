@@ -6,25 +6,25 @@ import { type Attempt, recordAttempts, tellOfAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
   readonly probe: boolean;
-  /** Failures of the hook that were known when the delivery was taken: a success then has something to say. */
+  /** The failure count of the hook at claim time. If it was above 0, a success resets it. */
   readonly knownFailures: number;
 }
 
 export interface RecorderOptions {
-  /** Whose transactions the engine writes with. */
+  /** The context whose transactions the recorder writes in. */
   readonly ctx: Context;
   readonly processId: string;
-  /** Called when a group is written, with the hooks that may not be sent to now. */
+  /** Called after a group was written, with the ids of the hooks that are disabled now. */
   readonly onRecorded: (attempts: readonly Recorded[], blocked: ReadonlySet<number>) => void;
 }
 
-/** How long attempts are gathered before they are written together, and how many at most. */
+/** How long and how many attempts are gathered into one write. */
 const GROUP_MS = 3;
 const MAX_GROUP = 256;
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 
-/** Writes what came of attempts in groups: a statement for many costs little more than a statement for one. */
+/** Records outcomes in groups, because one statement for many costs little more than one for one. */
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #news: News;
@@ -39,7 +39,7 @@ export class Recorder {
       tell: async (hooks) => {
         await options.ctx
           .transaction(async (tx) => tellOfAttempts(tx, hooks))
-          .catch((error: unknown) => options.ctx.log.warn({ err: error }, 'attempts could not be told of'));
+          .catch((error: unknown) => options.ctx.log.warn({ err: error }, 'could not notify subscribers of attempts'));
       },
     });
   }
@@ -51,7 +51,9 @@ export class Recorder {
     else this.#timer ??= setTimeout(() => this.#write(), GROUP_MS);
   }
 
-  /** Writes all there is. What cannot be written any more is freed by others when this process has signed off. */
+  /**
+   * Writes everything that waits. Other processes release what could not be written once this process has signed off.
+   */
   async stop(): Promise<void> {
     this.#stopped = true;
     while (this.#waiting.length > 0 || this.#writing) {
@@ -78,7 +80,7 @@ export class Recorder {
     const { ctx, processId, onRecorded } = this.#options;
     const findings = findingsOf(group);
     const failed = new Set(group.filter(({ outcome }) => !outcome.delivered).map(({ webhookId }) => webhookId));
-    // The log and what it says of the hooks: all or nothing.
+    // The log rows and the health of the hooks commit together.
     const written = await this.#insist(
       () =>
         ctx.transaction(async (tx) => {
@@ -93,7 +95,7 @@ export class Recorder {
     onRecorded(group, written?.blocked ?? new Set());
   }
 
-  /** The database may be away for a while: what was sent must still be known when it is back. */
+  /** Retries until the database is back, so that the outcomes of sent deliveries are not lost. */
   async #insist<T>(write: () => Promise<T>, complaint: string): Promise<T | null> {
     for (let delayMs = FIRST_RETRY_MS; ; delayMs = Math.min(delayMs * 2, LAST_RETRY_MS)) {
       try {
@@ -107,7 +109,10 @@ export class Recorder {
   }
 }
 
-/** What a group says about each of its hooks, in the order in which attempts ended. Nothing, where all is well as before. */
+/**
+ * Returns the findings of a group by hook, in the order in which attempts ended. Leaves out hooks that just stay
+ * healthy.
+ */
 const findingsOf = (group: readonly Recorded[]): Findings[] => {
   const byHook = new Map<number, { -readonly [K in keyof Findings]: Findings[K] }>();
   for (const { webhookId, outcome, probe, knownFailures } of group) {

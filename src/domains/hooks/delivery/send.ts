@@ -8,10 +8,10 @@ import { renderTemplate, TemplateError } from '../template.ts';
 import { triggerInfo } from '../triggers.ts';
 import type { Target } from './targets.ts';
 
-/** One delivery as it goes out. */
+/** One delivery to send. */
 export interface Outgoing {
   readonly id: string;
-  /** From 1. */
+  /** Counts from 1. */
   readonly attempt: number;
   readonly trigger: string;
   readonly chainId: string;
@@ -19,12 +19,12 @@ export interface Outgoing {
   readonly body: Buffer;
 }
 
-/** What came of one attempt, with all that is kept of it: secrets are masked. */
+/** The outcome of one attempt, with everything that is logged. Secrets are masked. */
 export interface Outcome {
   readonly delivered: boolean;
-  /** Given up by ourselves: nothing is held against the receiver. */
+  /** The hub gave up the attempt itself, so it does not count against the receiver. */
   readonly aborted: boolean;
-  /** 410: the receiver wants no more. */
+  /** The receiver answered 410 and wants no more deliveries. */
   readonly gone: boolean;
   readonly retryAfterMs: number;
   readonly durationMs: number;
@@ -32,14 +32,14 @@ export interface Outcome {
   readonly error: string | null;
   readonly url: string;
   readonly requestHeaders: Readonly<Record<string, string>>;
-  /** Null where it was the payload itself. */
+  /** Null if the payload itself was sent. */
   readonly requestBody: string | null;
   readonly responseHeaders: Readonly<Record<string, string>>;
   readonly responseBody: string | null;
 }
 
 const TIMEOUT_MS = 10_000;
-/** An answer is read to here, and of it this much is kept. */
+/** The bytes of the response that are read. Less is kept, as the next line says. */
 const MAX_ANSWER_BYTES = 128 * 1024;
 const KEPT_BODY_CHARS = 8 * 1024;
 const KEPT_HEADERS = 50;
@@ -48,7 +48,7 @@ const REDACTED = '[REDACTED]';
 
 type SendServices = Pick<Services, 'http' | 'urls' | 'clock'>;
 
-/** Sends a delivery once (reference: webhooks §1). Never throws for what the receiver or the network does. */
+/** Sends a delivery once (reference: webhooks §1). Errors of the receiver or the network are part of the outcome. */
 export const sendDelivery = async (
   services: SendServices,
   target: Target,
@@ -114,18 +114,18 @@ export const sendDelivery = async (
 };
 
 const complaintOf = ({ status, truncated }: OutboundResponse): string | null => {
-  if (status >= 300 && status < 400) return 'The receiver redirects, which is not followed';
+  if (status >= 300 && status < 400) return 'The receiver redirects; redirects are not followed';
   if (status < 200 || status >= 300) return `The receiver answered ${status}`;
   return truncated ? 'The answer is too large' : null;
 };
 
 interface SentHeaders {
   readonly sent: Readonly<Record<string, string>>;
-  /** As the log shows them. */
+  /** The headers for the log, with secrets redacted. */
   readonly shown: Readonly<Record<string, string>>;
 }
 
-/** The hook's own headers lie under ours: they replace none of them. */
+/** Builds the headers. The hook's own headers cannot replace those of the hub. */
 const headersOf = (
   { urls }: SendServices,
   target: Target,
@@ -173,7 +173,7 @@ const keepHeaders = (target: Target, { headers }: OutboundResponse): Record<stri
   return kept;
 };
 
-/** A receiver that echoes what it got must not bring the secrets into the log. */
+/** Masks secrets, because a receiver may echo what it got. */
 const mask = (target: Target, text: string): string => {
   let masked = text;
   for (const secret of target.secrets) if (masked.includes(secret)) masked = masked.replaceAll(secret, REDACTED);
@@ -182,7 +182,7 @@ const mask = (target: Target, text: string): string => {
 
 const MAX_RETRY_AFTER_MS = 24 * 3_600_000;
 
-/** Seconds or a date; 0 for anything else. */
+/** Parses seconds or a date. Returns milliseconds, or 0 for anything else. */
 const readRetryAfter = (header: string | string[] | undefined, nowMs: number): number => {
   if (typeof header !== 'string') return 0;
   const ms = /^\s*\d{1,9}\s*$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - nowMs;

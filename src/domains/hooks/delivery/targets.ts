@@ -7,13 +7,13 @@ import { isoTime } from '#platform/time.ts';
 import { credentialsOf, fillUrl } from '../address.ts';
 import { signingKey } from '../signing.ts';
 
-/** A hook with its secrets unsealed, ready to be sent to. Never logged, never kept outside of memory. */
+/** A hook with unsealed secrets, ready for sending. Keep it in memory only and never log it. */
 export interface Target {
   readonly id: number;
-  /** Moves with every edit of the hook. */
+  /** Changes with every edit of the hook. */
   readonly version: string;
   readonly url: string;
-  /** As logs and records show it. */
+  /** The URL for logs and records, with credentials masked. */
   readonly shownUrl: string;
   readonly verifyTls: boolean;
   readonly template: string | null;
@@ -21,11 +21,11 @@ export interface Target {
   readonly headers: readonly { readonly key: string; readonly value: string }[];
   readonly signingKey: KeyObject | null;
   readonly previousKey: { readonly key: KeyObject; readonly untilMs: number } | null;
-  /** What must not be seen in a log, also when a receiver echoes it. */
+  /** The texts to mask in logs, because receivers may echo them. */
   readonly secrets: readonly string[];
 }
 
-/** Hooks by id, with what cannot be unsealed given as an error: then the instance key is another than it was. */
+/** Returns hooks by id. A hook whose secrets cannot be unsealed becomes an error: the instance key has changed. */
 export const loadTargets = async (
   services: Pick<Services, 'secretKey' | 'log'>,
   db: Database,
@@ -85,17 +85,17 @@ export const loadTargets = async (
       });
     } catch (error) {
       services.log.error({ err: error, webhook_id: row.id }, 'the secrets of a hook cannot be read');
-      targets.set(row.id, new Error('The secrets of this hook cannot be read: give them anew'));
+      targets.set(row.id, new Error('The secrets of this hook cannot be read. Set them again.'));
     }
   }
   return targets;
 };
 
-/** Each as it is, and as JSON and URLs write it, the longest first. */
+/** Returns each secret as it is and in its JSON and URL encodings, longest first. */
 const formsOf = (secrets: readonly string[]): string[] =>
   [...new Set(secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)]))]
     .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
     .sort((left, right) => right.length - left.length);
 
-/** Shorter values are found everywhere by chance: replacing them would only garble what a receiver said. */
+/** Shorter values occur everywhere by chance. Masking them would only garble the log. */
 const MIN_SECRET_LENGTH = 4;

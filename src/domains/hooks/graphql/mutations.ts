@@ -36,9 +36,9 @@ type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 const attributeFields = (t: InputBuilder) => ({
   name: t.string(),
   description: t.string(),
-  events: t.field({ type: [WebhookEvent], description: 'All that it listens to.' }),
-  token: t.string({ description: 'A secret sent along with each delivery; never told again.' }),
-  signingToken: t.string({ description: '`whsec_` and base64; one is made where none is given.' }),
+  events: t.field({ type: [WebhookEvent], description: 'The events that the hook receives. Replaces the whole list.' }),
+  token: t.string({ description: 'A secret that is sent with each delivery. It is never returned.' }),
+  signingToken: t.string({ description: '`whsec_` followed by base64. Generated if absent.' }),
   branchFilter: t.string(),
   branchFilterStrategy: t.field({ type: BranchFilterStrategyEnum }),
   enableSslVerification: t.boolean(),
@@ -78,7 +78,7 @@ const attributesOf = (input: AttributeInput): Omit<HookAttributes, 'url'> => ({
 const togglesOf = (events: readonly Trigger[]): NonNullable<HookAttributes['toggles']> =>
   Object.fromEntries(TRIGGERS.map(({ name }) => [name, events.includes(name)]));
 
-/** Where a hook is, as commands want it. @throws `not_found` also where it is not of that kind */
+/** Returns the place of a hook as the commands take it. @throws `not_found`, also if the hook is of another kind */
 const placeOf = async (ctx: Context, id: number, kind?: PlaceKind): Promise<HookPlace> => {
   const { place } = await getHookById(ctx, id);
   if (kind !== undefined && place.kind !== kind) throw notFound('Hook');
@@ -93,7 +93,7 @@ for (const kind of ['group', 'project'] as const) {
   const payload = { webhook: FACES[kind] };
 
   mutationField(`${kind}WebhookCreate`, {
-    description: `Adds a hook to a ${kind}. The signing token made for it is told here alone.`,
+    description: `Adds a hook to a ${kind}. Returns the generated signing token, which is shown only once.`,
     input: (t) => ({
       [`${kind}Path`]: t.id({ required: true }),
       url: t.string({ required: true }),
@@ -108,7 +108,7 @@ for (const kind of ['group', 'project'] as const) {
   });
 
   mutationField(`${kind}WebhookUpdate`, {
-    description: 'Changes a hook. A new URL clears the secrets that do not come with it.',
+    description: 'Changes a hook. A new URL clears the secrets that are not given with it.',
     input: (t) => ({ ...hookId(t), url: t.string(), ...attributeFields(t) }),
     payload,
     run: async (ctx, { id, url, ...input }) => {
@@ -129,7 +129,7 @@ for (const kind of ['group', 'project'] as const) {
 
   mutationField(`${kind}WebhookTest`, {
     description:
-      'Sends the hook a test of one kind of event at once, also when it is disabled: made of the newest data, or of a sample where there is none.',
+      'Sends a test event to the hook at once, even if it is disabled. Uses the newest data, or a sample if there is none.',
     input: (t) => ({ ...hookId(t), event: t.field({ type: TestEvent, required: true }) }),
     payload: { ...payload, delivery: WebhookDelivery },
     run: async (ctx, { id, event }) => {
@@ -140,14 +140,14 @@ for (const kind of ['group', 'project'] as const) {
   });
 
   mutationField(`${kind}WebhookEnable`, {
-    description: 'Makes a disabled hook live again: what waited for it is sent.',
+    description: 'Enables a disabled hook and sends its held deliveries.',
     input: hookId,
     payload,
     run: async (ctx, { id }) => ({ webhook: await enableHook(ctx, await placeOf(ctx, id, kind), id) }),
   });
 
   mutationField(`${kind}WebhookRotateSigningToken`, {
-    description: 'Makes a new signing token, told here alone. For 24 hours the old one signs as well.',
+    description: 'Creates a signing token, which is shown only once. The old token keeps signing for 24 hours.',
     input: hookId,
     payload: { signingToken: 'String' },
     run: async (ctx, { id }) => ({ signingToken: await rotateSigningToken(ctx, await placeOf(ctx, id, kind), id) }),
@@ -155,7 +155,7 @@ for (const kind of ['group', 'project'] as const) {
 }
 
 mutationField('webhookDeliveryResend', {
-  description: 'Sends once more what an attempt sent, under the same idempotency key.',
+  description: 'Sends the request of an attempt again, under the same idempotency key.',
   input: (t) => ({ id: t.field({ type: 'WebHookLogID', required: true }) }),
   payload: { delivery: WebhookDelivery },
   run: async (ctx, { id }) => ({ delivery: await resendAttemptById(ctx, id) }),
@@ -163,7 +163,7 @@ mutationField('webhookDeliveryResend', {
 
 mutationField('webhookDeliveriesReplay', {
   description:
-    'Has deliveries of a hook sent again, under the same idempotency keys: all of a time that are over, or those that failed since a moment.',
+    'Sends deliveries of a hook again, under the same idempotency keys: all finished ones in a time range, or those that failed since a given time.',
   input: (t) => ({
     ...hookId(t),
     createdAfter: t.field({ type: 'Time' }),
@@ -173,7 +173,7 @@ mutationField('webhookDeliveriesReplay', {
   payload: { count: 'Int' },
   run: async (ctx, { id, createdAfter, createdBefore, failedSince }) => {
     if (Boolean(createdAfter) === Boolean(failedSince) || (failedSince && createdBefore))
-      throw badRequest('give createdAfter, with createdBefore or without, or failedSince');
+      throw badRequest('give either createdAfter (optionally with createdBefore) or failedSince');
     const range = failedSince
       ? { failed_since: failedSince }
       : { created_after: createdAfter ?? '', created_before: createdBefore ?? null };
@@ -182,7 +182,7 @@ mutationField('webhookDeliveriesReplay', {
 });
 
 mutationField('webhookDeliveryCancel', {
-  description: 'Takes back a delivery that waits to be sent, or is held.',
+  description: 'Cancels a delivery that is waiting or held.',
   input: (t) => ({ idempotencyKey: t.string({ required: true }) }),
   payload: { entry: WebhookOutboxEntry },
   run: async (ctx, { idempotencyKey }) => {

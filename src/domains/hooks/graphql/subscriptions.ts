@@ -20,25 +20,25 @@ interface Update {
 const DeliveryUpdate = builder
   .objectRef<Update & { readonly deliveries: readonly AttemptRow[] }>('WebhookDeliveryUpdate')
   .implement({
-    // Depends on the viewer: not everyone who administers the hook may read every body.
-    description: 'Attempts to deliver to one hook that were just recorded.',
+    // Depends on the viewer, because not everyone who administers the hook may read every body.
+    description: 'New attempts to deliver to one hook.',
     fields: (t) => ({
       cursor: t.exposeString('cursor', {
         nullable: false,
-        description: 'Pass it as `after` to go on behind this one.',
+        description: 'Pass it as `after` to continue after this update.',
       }),
       at: t.expose('at', { type: 'Time', nullable: false }),
       webhook: t.expose('webhook', { type: WebhookRef, nullable: false }),
       deliveries: t.field({
         type: [WebhookDelivery],
         nullable: { list: false, items: false },
-        description: 'Oldest first; many where much is delivered.',
+        description: 'Oldest first. A busy hook gets many in one update.',
         resolve: ({ deliveries }) => [...deliveries],
       }),
       delivery: t.field({
         type: WebhookDelivery,
         nullable: true,
-        description: 'The newest of them.',
+        description: 'The newest attempt of the update.',
         resolve: ({ deliveries }) => deliveries.at(-1) ?? null,
       }),
     }),
@@ -51,10 +51,13 @@ interface AlertChange extends Update {
 }
 
 const AlertStatusUpdate = builder.objectRef<AlertChange>('WebhookAlertStatusUpdate').implement({
-  description: 'A hook was disabled, or is live again.',
+  description: 'A hook was disabled or enabled again.',
   extensions,
   fields: (t) => ({
-    cursor: t.exposeString('cursor', { nullable: false, description: 'Pass it as `after` to go on behind this one.' }),
+    cursor: t.exposeString('cursor', {
+      nullable: false,
+      description: 'Pass it as `after` to continue after this update.',
+    }),
     at: t.expose('at', { type: 'Time', nullable: false }),
     webhook: t.expose('webhook', { type: WebhookRef, nullable: false }),
     previous: t.expose('previous', { type: AlertStatusEnum, nullable: false }),
@@ -68,7 +71,7 @@ interface PlaceArguments {
   readonly projectPath?: string | number | null | undefined;
 }
 
-/** Events of hooks go to those who administer them; those of a group hear of the hooks below it too. */
+/** Opens a subscription for callers who administer the hooks of the place. A group also covers the hooks below it. */
 const openFor = async (ctx: Context, kind: string, { groupPath, projectPath }: PlaceArguments) => {
   if (Boolean(groupPath) === Boolean(projectPath)) throw badRequest('give groupPath or projectPath');
   const place = await getHookPlace(
@@ -84,7 +87,7 @@ const openFor = async (ctx: Context, kind: string, { groupPath, projectPath }: P
 const hookOf = async (ctx: Context, id: number) => (await hooksByIds(ctx, [id])).get(id) ?? null;
 
 subscriptionField('webhookDeliveryUpdated', {
-  description: 'Follows what is delivered to the hooks of a group and of all below it, or of a project.',
+  description: 'Follows deliveries to the hooks of a project, or of a group and everything below it.',
   type: DeliveryUpdate,
   args: (t) => ({ groupPath: t.id(), projectPath: t.id() }),
   open: (ctx, args) => openFor(ctx, webhookDeliveryUpdated.kind, args),
@@ -97,7 +100,7 @@ subscriptionField('webhookDeliveryUpdated', {
 });
 
 subscriptionField('webhookAlertStatusUpdated', {
-  description: 'Follows which hooks of a group and of all below it, or of a project, are disabled and live again.',
+  description: 'Follows which hooks of a project, or of a group and everything below it, are disabled and enabled.',
   type: AlertStatusUpdate,
   args: (t) => ({ groupPath: t.id(), projectPath: t.id() }),
   open: (ctx, args) => openFor(ctx, webhookAlertStatusChanged.kind, args),

@@ -25,7 +25,7 @@ import { type HookRow, listHooksBelow } from '../queries.ts';
 import { type HookStatistics, hookStatisticsByIds } from '../statistics.ts';
 import { isTrigger, TRIGGERS, type Trigger, triggerInfo } from '../triggers.ts';
 
-/** Enum values named as the domain's words in capitals. */
+/** Defines an enum whose names are the values in capitals. */
 export const enumOf = <const Value extends string>(
   name: string,
   values: readonly Value[],
@@ -50,11 +50,11 @@ export const BranchFilterStrategyEnum = enumOf('WebhookBranchFilterStrategy', BR
 const DeliveryStateEnum = enumOf('WebhookDeliveryState', DELIVERY_STATES);
 const DeliveryStatusEnum = enumOf('WebhookDeliveryStatus', ['successful', 'client_failure', 'server_failure']);
 
-/** Whoever gets hold of a hook administers it: its fields say the same to all of them. */
+/** Everyone who can read a hook administers it, so its fields are the same for all of them. */
 const extensions = { viewerIndependent: true } as const;
 
 const KeyRef = builder.objectRef<{ readonly key: string }>('WebhookKey').implement({
-  description: 'A secret of which the name is told and the value never.',
+  description: 'The name of a secret. Its value is never returned.',
   extensions,
   fields: (t) => ({ key: t.exposeString('key', { nullable: false }) }),
 });
@@ -73,7 +73,7 @@ export const WebhookDelivery = builder.objectRef<AttemptRow>('WebhookDelivery').
     requestUrl: t.exposeString('request_url', { nullable: false }),
     requestHeaders: t.field({ type: 'JSON', nullable: false, resolve: (row) => row.request_headers ?? {} }),
     requestBody: t.exposeString('request_body', { nullable: true }),
-    responseStatus: t.exposeInt('response_status', { nullable: true, description: 'Null where there was no answer.' }),
+    responseStatus: t.exposeInt('response_status', { nullable: true, description: 'Null if there was no response.' }),
     responseHeaders: t.field({ type: 'JSON', nullable: false, resolve: (row) => row.response_headers ?? {} }),
     responseBody: t.exposeString('response_body', { nullable: true }),
     executionDuration: t.float({
@@ -87,7 +87,7 @@ export const WebhookDelivery = builder.objectRef<AttemptRow>('WebhookDelivery').
 });
 
 export const WebhookOutboxEntry = builder.objectRef<DeliveryRow>('WebhookOutboxEntry').implement({
-  description: 'What one event has to say to the hook, from the event on until it is delivered or given up.',
+  description: 'The delivery of one event to the hook, until it is delivered or given up.',
   extensions,
   fields: (t) => ({
     idempotencyKey: t.exposeString('id', { nullable: false }),
@@ -160,7 +160,7 @@ const FailureRef = builder.objectRef<NonNullable<HookStatistics['last_failure']>
 });
 
 const StatisticsRef = builder.objectRef<HookStatistics>('WebhookStatistics').implement({
-  description: 'How deliveries fared in the last seven days: the newest 10,000 attempts at most.',
+  description: 'Statistics of the last seven days, over at most the newest 10,000 attempts.',
   extensions,
   fields: (t) => ({
     since: t.expose('since', { type: 'Time', nullable: false }),
@@ -170,10 +170,10 @@ const StatisticsRef = builder.objectRef<HookStatistics>('WebhookStatistics').imp
     p50Duration: t.float({ description: 'Seconds.', resolve: ({ p50_ms }) => p50_ms && p50_ms / 1_000 }),
     p95Duration: t.float({ description: 'Seconds.', resolve: ({ p95_ms }) => p95_ms && p95_ms / 1_000 }),
     lastFailure: t.field({ type: FailureRef, nullable: true, resolve: ({ last_failure }) => last_failure }),
-    waiting: t.exposeInt('waiting', { nullable: false, description: 'To be sent; counted up to 10,000.' }),
+    waiting: t.exposeInt('waiting', { nullable: false, description: 'Deliveries to be sent. Counts up to 10,000.' }),
     held: t.exposeInt('held', {
       nullable: false,
-      description: 'Until the hook is live again; counted up to 10,000.',
+      description: 'Deliveries held until the hook is enabled. Counts up to 10,000.',
     }),
   }),
 });
@@ -182,7 +182,7 @@ const statisticsOf = loader((ctx, ids: readonly number[]) => hookStatisticsByIds
 
 export const WebhookRef = builder.interfaceRef<HookRow>('Webhook');
 builder.interfaceType(WebhookRef, {
-  description: 'Tells an address of what happens. For those alone who administer the hooks of its group or project.',
+  description: 'Sends events to a URL. Only visible to callers who administer the hooks of its group or project.',
   extensions,
   resolveType: (hook) => (hook.namespace_id === null ? 'ProjectWebhook' : 'GroupWebhook'),
   fields: (t) => ({
@@ -192,7 +192,7 @@ builder.interfaceType(WebhookRef, {
     }),
     url: t.exposeString('url', {
       nullable: false,
-      description: 'Credentials are masked, and URL variables stand by name.',
+      description: 'Credentials are masked. URL variables appear as placeholders.',
     }),
     name: t.exposeString('name', { nullable: false }),
     description: t.exposeString('description', { nullable: false }),
@@ -232,7 +232,7 @@ builder.interfaceType(WebhookRef, {
     origin: t.expose('origin', {
       type: CredentialOriginRef,
       nullable: true,
-      description: 'The application that made it or led it to its address.',
+      description: 'The application that created the hook or set its URL.',
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     statistics: t.field({
@@ -254,7 +254,7 @@ builder.interfaceType(WebhookRef, {
       {
         type: WebhookOutboxEntry,
         nullable: false,
-        description: 'All that the hook was or is to be told, newest first.',
+        description: 'All deliveries to the hook, sent or not, newest first.',
         args: { ...filterArguments(t.arg), states: t.arg({ type: [DeliveryStateEnum] }) },
         resolve: (hook, args, ctx, info) => hookOutbox(hook.id, args, ctx, info),
       },
@@ -264,7 +264,7 @@ builder.interfaceType(WebhookRef, {
 });
 
 export const GroupWebhook = builder.objectRef<HookRow>('GroupWebhook').implement({
-  description: 'A hook of a group: it hears of what happens in it and below it.',
+  description: 'A hook of a group. It receives events of the group and everything below it.',
   interfaces: [WebhookRef],
   extensions,
 });
@@ -293,7 +293,7 @@ builder.objectField(GroupRef, 'webhooks', (t) =>
     {
       type: GroupWebhook,
       nullable: true,
-      description: 'For owners; null for others.',
+      description: 'Only for owners. Null for others.',
       resolve: (group, args, ctx, info) =>
         canOnGroup(ctx, group, 'admin_hook') ? groupHooks(group.id, args, ctx, info) : null,
     },
@@ -307,7 +307,7 @@ builder.objectField(ProjectRef, 'webhooks', (t) =>
     {
       type: ProjectWebhook,
       nullable: true,
-      description: 'For maintainers; null for others.',
+      description: 'Only for maintainers. Null for others.',
       resolve: (project, args, ctx, info) =>
         can(ctx, project, 'admin_hook') ? projectHooks(project.id, args, ctx, info) : null,
     },

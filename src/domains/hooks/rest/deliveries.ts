@@ -44,14 +44,14 @@ const readRange = (after?: string, before?: string, failedSince?: string): Repla
 };
 
 const filters = {
-  status: text({ max: 20 }).optional().describe('A code, or `successful`, `client_failure`, `server_failure`.'),
-  trigger: text({ max: 50 }).optional().describe('Such as `push_hooks`, or `push_events`.'),
+  status: text({ max: 20 }).optional().describe('A status code, `successful`, `client_failure` or `server_failure`.'),
+  trigger: text({ max: 50 }).optional().describe('A trigger, such as `push_hooks` or `push_events`.'),
   created_after: dateTime().optional(),
   created_before: dateTime().optional(),
 };
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** What became of what a hook was told. */
+/** The routes for deliveries and attempts of a hook. */
 export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:id'): Route[] => {
   const tag = kind === 'group' ? 'Group hooks' : 'Project hooks';
   const path = `${at}/hooks/:hook_id` as const;
@@ -77,7 +77,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       path: `${path}/events/:hook_event_id`,
       tag,
       summary: 'Get an attempt to deliver',
-      description: 'Secrets are masked. Our own.',
+      description: 'Secrets are masked. Specific to Millrace.',
       input: { ...hookInput, hook_event_id: integer() },
       response: hookEventRecord,
       run: async (ctx, { id, hook_id, hook_event_id }) => {
@@ -89,7 +89,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       method: 'POST',
       path: `${path}/events/:hook_event_id/resend`,
       tag,
-      summary: 'Send once more what an attempt sent',
+      summary: 'Send the request of an attempt again',
       input: { ...hookInput, hook_event_id: integer() },
       response: z.object({ response_status: z.union([z.int(), z.literal('internal error')]) }).meta({ id: 'Resent' }),
       run: async (ctx, { id, hook_id, hook_event_id }) => {
@@ -100,8 +100,8 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
     listRoute({
       path: `${path}/deliveries`,
       tag,
-      summary: 'List all that a hook was or is to be told, newest first',
-      description: 'Also what waits, is held, or is never sent. Our own.',
+      summary: 'List all deliveries to a hook, newest first',
+      description: 'Includes deliveries that are waiting, held or never sent. Specific to Millrace.',
       input: { ...hookInput, ...filters, state: oneOf(DELIVERY_STATES).optional() },
       paging: 'offset',
       item: hookDeliveryRecord,
@@ -118,7 +118,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       path: `${path}/deliveries/:delivery_id`,
       tag,
       summary: 'Get a delivery by its idempotency key',
-      description: 'Our own.',
+      description: 'Specific to Millrace.',
       input: one,
       response: hookDeliveryRecord,
       run: async (ctx, { id, hook_id, delivery_id }) => {
@@ -130,8 +130,8 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       method: 'POST',
       path: `${path}/deliveries/:delivery_id/cancel`,
       tag,
-      summary: 'Take back a delivery that waits or is held',
-      description: '409 where it is being sent, or is over. Our own.',
+      summary: 'Cancel a delivery that is waiting or held',
+      description: 'Returns 409 if it is being sent or is finished. Specific to Millrace.',
       status: 200,
       input: one,
       response: hookDeliveryRecord,
@@ -142,9 +142,9 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       method: 'POST',
       path: `${path}/deliveries/replay`,
       tag,
-      summary: 'Have deliveries sent again',
+      summary: 'Replay deliveries',
       description:
-        'All of a time that are over, however they ended; or with `failed_since` those that failed since then. Under the same idempotency keys. Our own.',
+        'Sends all finished deliveries of a time range again, whatever their outcome; with `failed_since` only those that failed since then. Uses the same idempotency keys. Specific to Millrace.',
       status: 202,
       input: {
         ...hookInput,
@@ -167,8 +167,8 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       method: 'GET',
       path: `${path}/statistics`,
       tag,
-      summary: 'How deliveries to a hook fared in the last seven days',
-      description: 'The newest 10,000 attempts at most. Our own.',
+      summary: 'Get delivery statistics of a hook for the last seven days',
+      description: 'Over at most the newest 10,000 attempts. Specific to Millrace.',
       input: hookInput,
       response: hookStatisticsRecord,
       run: async (ctx, { id, hook_id }) => {

@@ -69,8 +69,9 @@ const toAttributes = (input: Given) => {
   } satisfies HookAttributes;
 };
 
-const CREATED = 'The answer holds the signing token that was made for it, once.';
-const CHANGED = 'A new URL clears token, signing token, custom headers and URL variables that do not come with it.';
+const CREATED = 'The response contains the generated signing token, which is shown only once.';
+const CHANGED =
+  'A new URL clears the token, signing token, custom headers and URL variables that are not given with it.';
 
 export const groupHookRoutes: Route[] = [
   route({
@@ -99,7 +100,7 @@ export const groupHookRoutes: Route[] = [
       ...groupToggles,
       service_access_tokens_expiration_enforced: boolean()
         .optional()
-        .describe("Of the hook's group: whether the tokens of its service accounts must expire."),
+        .describe("A setting of the hook's group: whether the tokens of its service accounts must expire."),
     },
     response: hookRecords.group.record,
     run: async (ctx, { id, hook_id, service_access_tokens_expiration_enforced: enforced, ...input }) =>
@@ -136,7 +137,7 @@ export const projectHookRoutes: Route[] = [
   ...commonRoutes('project', '/projects/:id'),
 ];
 
-/** What differs by nothing but where it is. */
+/** The routes that are the same for groups and projects. */
 function commonRoutes(kind: PlaceKind, path: Path): Route[] {
   const tag = TAGS[kind];
   const { record, of } = hookRecords[kind];
@@ -167,7 +168,7 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
       path: `${path}/hooks/:hook_id`,
       tag,
       summary: `Remove a hook from a ${kind}`,
-      description: 'Again is fine.',
+      description: 'Deleting a missing hook is not an error.',
       input: hookInput,
       response: null,
       run: (ctx, { id, hook_id }) => deleteHook(ctx, { kind, id }, hook_id),
@@ -178,7 +179,7 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
       tag,
       summary: 'Send a test of one kind of event',
       description:
-        'Built from the newest data there is, or from a sample where there is none; sent at once, also when the hook is disabled. 422 where the receiver does not answer with success.',
+        'Uses the newest data, or a sample if there is none. Sends it at once, even if the hook is disabled. Returns 422 if the receiver does not answer with success.',
       input: { ...hookInput, trigger: oneOf(TEST_TRIGGERS) },
       response: z.object({ message: z.string() }).meta({ id: 'HookTested' }),
       run: async (ctx, { id, hook_id, trigger }) => {
@@ -190,8 +191,8 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
       method: 'POST',
       path: `${path}/hooks/:hook_id/enable`,
       tag,
-      summary: 'Make a disabled hook live again',
-      description: 'What waited for it is sent. Our own.',
+      summary: 'Enable a disabled hook',
+      description: 'Sends its held deliveries. Specific to Millrace.',
       status: 200,
       input: hookInput,
       response: record,
@@ -201,8 +202,8 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
       method: 'POST',
       path: `${path}/hooks/:hook_id/signing_token/rotate`,
       tag,
-      summary: 'Make a new signing token',
-      description: 'For 24 hours the old one signs as well.',
+      summary: 'Rotate the signing token',
+      description: 'The old token keeps signing for 24 hours.',
       input: hookInput,
       response: signingTokenRecord,
       run: async (ctx, { id, hook_id }) => ({ signing_token: await rotateSigningToken(ctx, { kind, id }, hook_id) }),

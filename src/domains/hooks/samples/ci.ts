@@ -9,7 +9,7 @@ type Body = Record<string, unknown>;
 
 const MAX_JOBS = 1_000;
 
-/** The newest job, or one made up. */
+/** Returns the body for the newest job, or for a sample job. */
 export const jobSample = async (scene: Scene): Promise<Body> => {
   const where = sql`t.kind = 'build'`;
   const found = await newestIn(scene, 'jobs', 'builds_access_level', { where });
@@ -24,7 +24,7 @@ export const jobSample = async (scene: Scene): Promise<Body> => {
   return jobBody(ctx, facts, jobs[0]);
 };
 
-/** The newest pipeline with its jobs, or one made up. */
+/** Returns the body for the newest pipeline with its jobs, or for a sample pipeline. */
 export const pipelineSample = async (scene: Scene): Promise<Body> => {
   const found = await newestIn(scene, 'pipelines', 'builds_access_level');
   const facts = found && (await pipelineFacts(scene, found.id));

@@ -12,7 +12,7 @@ import { newestIn, type Scene, sampleCommit, someProject } from './scene.ts';
 
 type Body = Record<string, unknown>;
 
-/** The making of the newest release, or of one made up. */
+/** Returns the body for the creation of the newest release, or of a sample release. */
 export const releaseSample = async (scene: Scene): Promise<Body> =>
   (await newestRelease(scene)) ?? (await sampleRelease(scene));
 
@@ -39,7 +39,7 @@ const sampleRelease = async (scene: Scene): Promise<Body> => {
     project_path: project.full_path,
     tag: 'v1.0.0',
     name: 'v1.0.0',
-    description: 'A sample release, made up for the test of a hook.',
+    description: 'A sample release for testing a hook.',
     sha: commit.id,
     author_id: caller?.id ?? null,
     released_at: now,
@@ -49,7 +49,7 @@ const sampleRelease = async (scene: Scene): Promise<Body> => {
   return releaseBody(ctx, { release, links: [], project, commit }, 'create');
 };
 
-/** A wiki page made up: there are no wikis here. */
+/** Returns the body for a sample wiki page. This hub has no wikis. */
 export const wikiSample = async (scene: Scene): Promise<Body> => {
   const { ctx, caller } = scene;
   const project = await someProject(scene);
@@ -68,7 +68,7 @@ export const wikiSample = async (scene: Scene): Promise<Body> => {
     },
     object_attributes: {
       title: 'Home',
-      content: 'A sample page, made up for the test of a hook.',
+      content: 'A sample page for testing a hook.',
       format: 'markdown',
       message: 'Create home',
       slug: 'home',
@@ -82,7 +82,7 @@ export const wikiSample = async (scene: Scene): Promise<Body> => {
 
 const DAYS = 7;
 
-/** A token made up of the group or project itself, which ends in a week. */
+/** Returns the body for a sample token of the group or project that expires in a week. */
 export const tokenSample = async ({ ctx, place, caller, now }: Scene): Promise<Body> =>
   tokenBody(place.kind === 'group' ? { group: hookGroup(place.group) } : { project: hookProject(ctx, place.project) }, {
     id: 0,

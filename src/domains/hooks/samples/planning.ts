@@ -38,7 +38,7 @@ const sampleIssue = async (scene: Scene, confidential: boolean): Promise<ShownIs
     iid: 1,
     project_id: project.id,
     title: 'A sample issue',
-    description: 'Made up for the test of a hook.',
+    description: 'A sample for testing a hook.',
     state: 'opened',
     author_id: caller?.id ?? null,
     milestone_id: null,
@@ -64,13 +64,16 @@ const sampleIssue = async (scene: Scene, confidential: boolean): Promise<ShownIs
   return { project, issue };
 };
 
-/** The opening of the newest issue, or of one made up. */
+/** Returns the body for the opening of the newest issue, or of a sample issue. */
 export const issueSample = async (scene: Scene, confidential: boolean): Promise<Body> => {
   const { project, issue } = (await newestIssue(scene, confidential)) ?? (await sampleIssue(scene, confidential));
   return issueBodyIn(scene.ctx, project, { issue, changes: {}, action: 'open', actor_id: issue.author_id });
 };
 
-/** The newest comment that is not internal, or one made up, on the newest issue or on one made up. */
+/**
+ * Returns the body for the newest comment that is not internal, or for a sample comment on the newest or a sample
+ * issue.
+ */
 export const noteSample = async (scene: Scene): Promise<Body> => (await newestNote(scene)) ?? (await sampleNote(scene));
 
 const newestNote = async (scene: Scene): Promise<Body | null> => {
@@ -97,7 +100,7 @@ const sampleNote = async (scene: Scene): Promise<Body> => {
     noteable_iid: issue.iid,
     is_confidential: false,
     internal: false,
-    note: 'A sample comment, made up for the test of a hook.',
+    note: 'A sample comment for testing a hook.',
     type: null,
     discussion_id: '0'.repeat(40),
     author_id: caller?.id ?? null,
@@ -111,7 +114,7 @@ const sampleNote = async (scene: Scene): Promise<Body> => {
   return noteBodyIn(ctx, project, { note, subject, action: 'create', actor_id: note.author_id });
 };
 
-/** The opening of the newest merge request, or of one made up. */
+/** Returns the body for the opening of the newest merge request, or of a sample merge request. */
 export const mergeRequestSample = async (scene: Scene): Promise<Body> => {
   const { ctx, caller } = scene;
   const found = await newestIn(scene, 'merge_requests', 'merge_requests_access_level', { by: sql`t.created_at` });
@@ -132,7 +135,7 @@ const sampleMergeRequest = async (scene: Scene): Promise<MergeRequestFacts> => {
       project_path: project.full_path,
       source_project_id: project.id,
       title: 'A sample merge request',
-      description: 'Made up for the test of a hook.',
+      description: 'A sample for testing a hook.',
       author_id: caller?.id ?? null,
       source_branch: 'sample',
       target_branch: project.default_branch ?? 'main',
@@ -167,7 +170,7 @@ const sampleMergeRequest = async (scene: Scene): Promise<MergeRequestFacts> => {
   };
 };
 
-/** The newest emoji on the newest issue, or one made up; on an issue made up where there is none. */
+/** Returns the body for the newest emoji on the newest issue. Falls back to a sample emoji and a sample issue. */
 export const emojiSample = async (scene: Scene): Promise<Body> => {
   const { ctx, caller, now } = scene;
   const { project, issue } = (await newestIssue(scene, false)) ?? (await sampleIssue(scene, false));

@@ -11,7 +11,7 @@ import { newestRepository, SAMPLE_PARENT, SAMPLE_SHA, type Scene, sampleCommit, 
 
 const COMMITS = 3;
 
-/** A push of the newest commits of a default branch. */
+/** Returns the body for a push of the newest commits of a default branch, or null if there are none. */
 export const pushSample = async (scene: Scene): Promise<Record<string, unknown> | null> => {
   const project = await newestRepository(scene);
   const ref = `refs/heads/${project?.default_branch ?? ''}`;
@@ -24,7 +24,7 @@ export const pushSample = async (scene: Scene): Promise<Record<string, unknown> 
   return pushBody(scene, project.id, await movedRef(scene, project, { ref, oldOid, newOid }));
 };
 
-/** The making of the newest tag. */
+/** Returns the body for the creation of the newest tag, or null if there is none. */
 export const tagSample = async (scene: Scene): Promise<Record<string, unknown> | null> => {
   const project = await newestRepository(scene);
   if (!project) return null;

@@ -6,11 +6,11 @@ import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts'
 import { type Context, systemActor } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 
-/** What tests of hooks are made in: read as the hub itself, for somebody who administers all of it. */
+/** The setting of a hook test. Data is read as the hub itself, for a caller who administers the whole place. */
 export interface Scene {
   readonly ctx: Context;
   readonly place: Place;
-  /** Who asks: samples say that it was he who did something. */
+  /** The caller. Samples name them as the acting user. */
   readonly caller: UserSummary | null;
   readonly now: string;
 }
@@ -26,7 +26,7 @@ export const sceneOf = async (ctx: Context, place: Place): Promise<Scene> => {
   };
 };
 
-/** The part of a project that the data belongs to; what is turned off is not told of. */
+/** The part of a project that the data belongs to. Parts that are turned off are skipped. */
 type Part = 'issues_access_level' | 'merge_requests_access_level' | 'builds_access_level' | 'repository_access_level';
 
 export interface Found {
@@ -35,8 +35,8 @@ export interface Found {
 }
 
 /**
- * The newest row of a table with `project_id`, in the project or in any below the group: from the newest of each
- * project, which an index finds.
+ * Returns the newest row of a table with `project_id`, in the project or in any project below the group. Compares the
+ * newest row of each project, which an index finds.
  */
 export const newestIn = async (
   { ctx, place }: Scene,
@@ -64,7 +64,7 @@ const isIn = (place: Place) =>
     : sql`p.namespace_id in (select n.id from namespaces n where n.traversal_ids @> array[${place.group.id}::bigint])
         and not p.pending_delete and not p.hidden`;
 
-/** The project that something happened in last, of those with a repository that is not empty; null when there is none. */
+/** Returns the project with a non-empty repository and the latest activity, or null. */
 export const newestRepository = async ({ ctx, place }: Scene): Promise<ProjectRow | null> => {
   const { rows } = await sql<{ id: number }>`
     select p.id from projects p
@@ -73,7 +73,7 @@ export const newestRepository = async ({ ctx, place }: Scene): Promise<ProjectRo
   return rows[0] ? findProject(ctx, { id: rows[0].id }) : null;
 };
 
-/** The newest project, or one made up where the group has none yet. */
+/** Returns the newest project, or a sample project if the group has none. */
 export const someProject = async (scene: Scene): Promise<HookedProject> => {
   const { ctx, place } = scene;
   if (place.kind === 'project') return place.project;
@@ -86,7 +86,7 @@ export const someProject = async (scene: Scene): Promise<HookedProject> => {
 const sampleProject = ({ group }: Extract<Place, { kind: 'group' }>): HookedProject => ({
   id: 0,
   name: 'Sample project',
-  description: 'A project made up for the test of a hook.',
+  description: 'A sample project for testing a hook.',
   avatar_key: null,
   full_path: `${group.full_path}/sample-project`,
   visibility_level: group.visibility_level,
