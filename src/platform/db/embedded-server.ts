@@ -187,8 +187,7 @@ export const shutDown = async (home: Home): Promise<void> => {
 
 /**
  * Creates the socket folder, which only the server's account and root may enter. Uses a short temporary path if the
- * path
- * of the data directory is too long for a socket.
+ * path of the data directory is too long for a socket.
  */
 const makeSocketDir = async (home: Home): Promise<string> => {
   if (Buffer.byteLength(home.run) > MAX_SOCKET_DIR_LENGTH) return privateDirectory(tmpdir(), 'millrace-', home.account);

@@ -42,8 +42,7 @@ export interface EmbeddedPostgres {
 /**
  * Starts the Postgres of the npm package in `<dataDir>/postgres`, and creates the cluster on first use (issue 2 §2).
  * Adopts a server that a killed hub left running. Several hubs may share a data directory: each registers in `users/`,
- * and
- * the last one to leave stops the server.
+ * and the last one to leave stops the server.
  *
  * @throws Error with the last lines of the server's log if it does not start
  */

@@ -7,10 +7,8 @@ const largeLists = new WeakMap<Services, Map<string, number>>();
 
 /**
  * Returns the result of `count`, which stops at `atMost + 1`. Remembers for a minute that a list is longer than
- * `atMost`,
- * because counting up to the limit is the most expensive case. `list` identifies the list across callers: its rights
- * and
- * its filters.
+ * `atMost`, because counting up to the limit is the most expensive case. `list` identifies the list across callers: its
+ * rights and its filters.
  */
 export const countUnlessLarge = async (
   { services }: Pick<Context, 'services'>,

@@ -36,8 +36,7 @@ export interface SortKey<Row> {
 
 /**
  * Creates the list of the rows that `query` selects, sorted by `keys`, the last one unique. All keys share one
- * direction,
- * so that a keyset page is a single row comparison that an index can serve.
+ * direction, so that a keyset page is a single row comparison that an index can serve.
  */
 export const listOf = <Tables extends keyof DB, Row>(
   db: Database,

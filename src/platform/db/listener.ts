@@ -9,9 +9,8 @@ const PING_TIMEOUT_MS = 5_000;
 
 /**
  * One connection that LISTENs for the whole process. Notifications are lost while it is down. After a reconnect it
- * calls
- * every handler once with an empty payload, so that they check for themselves, and then the reconnect handlers. Readers
- * that must not miss anything still need to poll. Handlers must not throw; the listener logs their errors.
+ * calls every handler once with an empty payload, so that they check for themselves, and then the reconnect handlers.
+ * Readers that must not miss anything still need to poll. Handlers must not throw; the listener logs their errors.
  */
 export class Listener {
   readonly #connectionString: string;

@@ -287,9 +287,8 @@ class Reader {
 
 /**
  * Returns the next events after the cursor and keeps its row locked. Returns none if another process holds the lock.
- * The
- * saved cursor may be behind `cursor`. The position is a scalar subquery rather than a join, so that the planner always
- * uses the index on it, whatever size it assumes for the log.
+ * The saved cursor may be behind `cursor`. The position is a scalar subquery rather than a join, so that the planner
+ * always uses the index on it, whatever size it assumes for the log.
  */
 const lockNext = async (
   tx: Tx,

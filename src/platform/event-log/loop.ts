@@ -1,7 +1,6 @@
 /**
  * Runs `work` when woken: one run at a time, and once more if woken during the run. Errors go to `onError`, and the
- * next
- * wake retries.
+ * next wake retries.
  */
 export class Loop {
   readonly #work: () => Promise<void>;

@@ -10,8 +10,7 @@ const BATCH = 1_000;
 
 /**
  * Summaries of the newest events, read once per burst for all followers of the process. Followers that want none of
- * them
- * then run no statement. Events never change, and no new event appears at a position that was already read.
+ * them then run no statement. Events never change, and no new event appears at a position that was already read.
  */
 export class RecentEvents {
   readonly #db: Database;

@@ -37,9 +37,8 @@ export interface HttpClient {
   request(options: OutboundRequest): Promise<OutboundResponse>;
   /**
    * Downloads a file. Resolves when the response headers have arrived. The stream fails with OutboundError `too_large`
-   * after
-   * `maxResponseBytes` and `timeout` after `timeoutMs`. Any status is a result: the caller checks it, and destroys an
-   * unwanted stream.
+   * after `maxResponseBytes` and `timeout` after `timeoutMs`. Any status is a result: the caller checks it, and
+   * destroys an unwanted stream.
    */
   download(options: OutboundDownload): Promise<DownloadResponse>;
   /**
