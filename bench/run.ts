@@ -12,7 +12,7 @@ import { sse5000 } from './benches/sse-5000.ts';
 import { start } from './benches/start.ts';
 import { exportIssues, importIssues } from './benches/transfers.ts';
 import { type Options, readOptions } from './lib/options.ts';
-import { describe, type Outcome } from './lib/report.ts';
+import { describe, type Outcome, saveResult } from './lib/report.ts';
 import { openWorld, type World } from './lib/world.ts';
 
 /** `npm run bench` runs all of them, `npm run bench -- NAME...` some; lib/options.ts has what else may be given. */
@@ -48,7 +48,10 @@ const main = async (): Promise<void> => {
     for (const [name, bench] of Object.entries(benches)) {
       if (names.length > 0 && !names.includes(name)) continue;
       try {
-        console.log(describe(name, await bench(world, options)));
+        const outcome = await bench(world, options);
+        console.log(describe(name, outcome));
+        // A run of some lists, or of plans, is no result of the whole bench.
+        if (options.only === undefined && !options.plans) await saveResult(name, outcome);
       } catch (error) {
         // The others may still tell something.
         console.error(`FAILED  ${name}:`, error);

@@ -9,7 +9,7 @@ import { PEOPLE } from '../lib/fill/watched.ts';
 import { type Http, openHttp } from '../lib/http.ts';
 import type { Options } from '../lib/options.ts';
 import type { Server } from '../lib/processes.ts';
-import type { Outcome } from '../lib/report.ts';
+import { type Outcome, savePlans } from '../lib/report.ts';
 import { type Database, openDatabase, type World } from '../lib/world.ts';
 
 const [SMALL, LARGE] = [20_000, 1_000_000];
@@ -29,13 +29,15 @@ interface Hub {
 /**
  * Each common list of projects in a hub of a million of them against one of 20,000. The databases are those of
  * `npm run bench:fill`, in directories that stay: `--small DIR`, `--large DIR`; what is missing is filled. `--only TEXT`
- * takes the lists whose names have it; `--plans` prints how Postgres finds them in the large one in place of measuring.
+ * takes the lists whose names contain it. `--plans` measures nothing: it prints how Postgres finds the lists in the large
+ * database, and without `--only` writes `docs/performance/plans.md`.
  */
 export const projectsAtScale = async (_world: World, options: Options): Promise<Outcome> => {
   const lists = commonLists(0).filter(({ name }) => name.includes(options.only ?? ''));
   const large = await openHub(options.large ?? join(tmpdir(), 'millrace-bench-large'), LARGE);
   if (options.plans) {
-    await tellPlans(large, lists).finally(() => large.close());
+    const plans = await tellPlans(large, lists).finally(() => large.close());
+    if (options.only === undefined) await savePlans(plans);
     return { target: 'plans, nothing measured', reached: true, lines: [] };
   }
   const small = await openHub(options.small ?? join(tmpdir(), 'millrace-bench-small'), SMALL);
@@ -162,8 +164,12 @@ const row = (name: string, rounds: readonly Round[]): string => {
   ].join(' | ');
 };
 
-/** Asks for each list a few times in a hub of its own whose statements Postgres explains, and prints the last plans. */
-const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<void> => {
+/**
+ * Asks for each list a few times in a hub of its own whose statements Postgres explains. Prints and returns the last
+ * plans.
+ */
+const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<string[]> => {
+  const sections: string[] = [];
   const plans = await openPlans(hub.database.pool, hub.directory);
   try {
     const server = await hub.database.startHub();
@@ -179,10 +185,13 @@ const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<void>
         if (status !== 200) throw new Error(`${name} answered ${status}`);
         told = await plans.since();
       }
-      console.log(`${name}\n\n\`\`\`\n${told}\n\`\`\`\n`);
+      const section = `## ${name}\n\n\`\`\`\n${told}\n\`\`\`\n`;
+      console.log(section);
+      sections.push(section);
     }
     await http.close();
     await server.stop();
+    return sections;
   } finally {
     await plans.close();
   }

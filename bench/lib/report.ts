@@ -1,4 +1,12 @@
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { median } from './compare.ts';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const PERFORMANCE = `${ROOT}docs/performance/`;
 
 /** What a bench has found. */
 export interface Outcome {
@@ -14,3 +22,32 @@ export const ratioText = (ratios: readonly number[]): string =>
 
 export const describe = (name: string, { target, reached, lines }: Outcome): string =>
   [`${reached ? 'reached' : 'MISSED '} ${name}: ${target}`, ...lines.map((line) => `          ${line}`)].join('\n');
+
+/** Writes the outcome to `docs/performance/results/<name>.json`: what was measured, when, at which commit and load. */
+export const saveResult = async (name: string, outcome: Outcome): Promise<void> => {
+  const date = new Date().toISOString();
+  const load = loadavg().map((each) => Number(each.toFixed(1)));
+  const result = { bench: name, date, commit: await commit(), load, node: process.version, ...outcome };
+  await mkdir(`${PERFORMANCE}results`, { recursive: true });
+  await writeFile(`${PERFORMANCE}results/${name}.json`, `${JSON.stringify(result, null, 2)}\n`);
+};
+
+/** Writes `docs/performance/plans.md`. A plan is Markdown, under the name of its list. */
+export const savePlans = (plans: readonly string[]): Promise<void> =>
+  writeFile(`${PERFORMANCE}plans.md`, [PLANS_TITLE, ...plans].join('\n\n'));
+
+const PLANS_TITLE = `# Plans of the lists of projects
+
+Written by \`npm run bench -- projects-at-scale --plans\` at 1,000,000 projects: each statement of a list with its time
+and the pages it read, and below it its scans and sorts. Compare the pages: times vary with what else the machine does.`;
+
+/** The commit that is checked out, with `-dirty` if what is measured has been changed since. Null outside of git. */
+const commit = async (): Promise<string | null> => {
+  const git = async (...args: string[]) => (await promisify(execFile)('git', args, { cwd: ROOT })).stdout.trim();
+  try {
+    const changed = await git('status', '--porcelain', '--', 'src', 'bench', 'migrations', 'package-lock.json');
+    return `${await git('rev-parse', '--short', 'HEAD')}${changed === '' ? '' : '-dirty'}`;
+  } catch {
+    return null;
+  }
+};
