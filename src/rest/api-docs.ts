@@ -6,7 +6,10 @@ import type { FastifyInstance } from 'fastify';
 const BASE = '/-/api-docs';
 const ASSETS = new Set(['/swagger-ui.css', '/swagger-ui-bundle.js', '/favicon-32x32.png']);
 
-/** Serves the OpenAPI document at `/api/v4/openapi.json` and a page to read it at `/-/api-docs`, from local files alone. */
+/**
+ * Serves the OpenAPI document at `/api/v4/openapi.json` and a page to browse it at `/-/api-docs`, entirely from local
+ * files.
+ */
 export const mountApiDocs = async (
   fastify: FastifyInstance,
   { document }: { document: () => object },

@@ -7,7 +7,7 @@ import type { Presumption } from '#platform/presumption.ts';
 import { sameSecret } from '#platform/secrets.ts';
 import type { Parameters } from './nested.ts';
 
-/** What a token may open (conventions §5). */
+/** The scopes of tokens (conventions §5). */
 export type Scope =
   | 'api'
   | 'read_api'
@@ -22,13 +22,13 @@ export type Scope =
 
 export type Credential =
   | { readonly kind: 'none' }
-  /** Of any sort: personal, OAuth, impersonation. */
+  /** Any kind of token: personal, OAuth, impersonation. */
   | { readonly kind: 'token'; readonly value: string }
-  /** The password may be a token. */
+  /** The password may also be a token. */
   | { readonly kind: 'basic'; readonly username: string; readonly password: string }
-  /** The value of a signed-in person's cookie. */
+  /** The value of a signed-in user's cookie. */
   | { readonly kind: 'session'; readonly value: string }
-  /** Counts only where job tokens are welcome. */
+  /** Valid only on routes that accept job tokens. */
   | { readonly kind: 'job_token'; readonly value: string };
 
 export interface RequestInfo {
@@ -38,18 +38,21 @@ export interface RequestInfo {
   readonly ip: string;
   readonly requestId: string;
   readonly userAgent: string | null;
-  /** The id or user name whom an administrator wants to act as. */
+  /** The id or username of the user as whom an administrator wants to act. */
   readonly sudo: string | null;
-  /** The query carries a credential, which ends up in logs and histories. */
+  /** True when the query carries a credential, which ends up in logs and browser histories. */
   readonly tokenInQuery: boolean;
 }
 
-/** Finds out who it is; the domain `tokens` provides it. Throws `unauthenticated` or `invalid_token` for a credential that does not count. */
+/**
+ * Authenticates a credential. Implemented by the domain `tokens`.
+ * @throws DomainError `unauthenticated` or `invalid_token` for an invalid credential
+ */
 export type Authenticate = (credential: Credential, request: RequestInfo) => Promise<Actor>;
 
 /**
- * Says of whom the request may be taken to be before that is confirmed, by an earlier one with the same credential; null
- * where nobody can be presumed.
+ * Returns the assumed caller of a request: the caller that an earlier request authenticated with the same credential,
+ * still to be confirmed. Null when there is none.
  */
 export type Presume = (
   credential: Credential,
@@ -59,8 +62,8 @@ export type Presume = (
 const NONE: Credential = { kind: 'none' };
 
 /**
- * The credential of a request, from its headers, and from parameters in `sent`. The same one may come in two places;
- * two that differ are 401. Malformed ones too: a credential that is present has to count.
+ * Reads the credential of a request from its headers and from the parameters in `sent`. The same credential may come in
+ * two places. Two different credentials, or a malformed one, are a 401.
  */
 export const readCredential = (headers: IncomingHttpHeaders, sent: Parameters): Credential => {
   const authorization = headers.authorization;
@@ -92,8 +95,8 @@ export const readCredential = (headers: IncomingHttpHeaders, sent: Parameters): 
 };
 
 /**
- * As `readCredential`; without one, the session whose cookie the browser sent along. Browsers do that for any page that
- * makes them ask: what changes something needs the CSRF token in `X-CSRF-Token` too, otherwise the cookie does not count.
+ * Like `readCredential`, but falls back to the session cookie. Browsers send the cookie with requests from any page, so
+ * requests other than GET and HEAD also need the CSRF token in `X-CSRF-Token`. Without it the cookie is ignored.
  */
 export const readCaller = (
   { method, headers }: { readonly method: string; readonly headers: IncomingHttpHeaders },
@@ -108,18 +111,21 @@ export const readCaller = (
   return counts ? { kind: 'session', value } : NONE;
 };
 
-/** Whether parameters carry a credential. */
+/** Returns whether the parameters carry a credential. */
 export const hasCredential = ({ private_token, access_token, job_token }: Parameters): boolean =>
   private_token !== undefined || access_token !== undefined || job_token !== undefined;
 
-/** The `Sudo` header or `sudo` parameter. */
+/** Returns the value of the `Sudo` header or the `sudo` parameter, or null. */
 export const readSudo = (headers: IncomingHttpHeaders, sent: Parameters): string | null => {
   const value = headers.sudo ?? sent.sudo;
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value !== '' ? value : null;
 };
 
-/** Whether this actor may call the route at all; what they may do there the domain decides. */
+/**
+ * Checks whether the actor may call the route at all. The domain decides what they may do there.
+ * @throws DomainError `unauthenticated`, `insufficient_scope` or `forbidden`
+ */
 export const requireAccess = (
   actor: Actor,
   route: { readonly auth: 'required' | 'optional'; readonly scopes: readonly Scope[]; readonly admin: boolean },

@@ -3,7 +3,10 @@ import { JsonLimitError, type JsonLimits, parseJson } from '#platform/json.ts';
 import type { BodyKind } from './large-bodies.ts';
 import { parseForm } from './nested.ts';
 
-/** Parses the text of a body; undefined where it is empty. @throws DomainError `parameters` */
+/**
+ * Parses the text of a body. Returns undefined when it is empty.
+ * @throws DomainError `parameters`
+ */
 export const readBodyText = (kind: BodyKind, text: string, limits: JsonLimits): unknown => {
   if (kind === 'form') return parseForm(text);
   if (text.trim() === '') return undefined;

@@ -4,7 +4,7 @@ import { DomainError } from '#platform/errors.ts';
 import { readBodyText } from './body-text.ts';
 import type { ParsedBody } from './large-bodies.ts';
 
-// Parses large bodies, away from the thread that answers requests (large-bodies.ts).
+// Parses large bodies in a worker thread, so that they do not block other requests (large-bodies.ts).
 
 const given = z.object({
   kind: z.enum(['json', 'form']),

@@ -9,14 +9,14 @@ import { type BodyKind, LARGE_BODY_BYTES, parseLargeBody } from './large-bodies.
 import { expandJson, insertParameter, MAX_JSON_DEPTH, noParameters, type Parameters } from './nested.ts';
 import { type FileOptions, SpooledFile, UPLOAD_PREFIX } from './upload.ts';
 
-/** Of a body that is read whole, unless the route declares another. */
+/** The maximum size of a body that is read as a whole, unless the route declares another. */
 export const MAX_BODY_BYTES = 1024 * 1024;
-/** Members of objects and items of lists in a body of JSON, unless the route declares another. */
+/** The maximum number of object members and list items in a JSON body, unless the route declares another. */
 const MAX_BODY_VALUES = 20_000;
-/** A body of this size is read from callers without a credential too: it may carry one. */
+/** Bodies up to this size are read even without a credential in the headers, because the body may carry one. */
 export const NOBODYS_BODY_BYTES = 64 * 1024;
 
-/** Teaches a scope the body forms of v4 clients. A multipart body is left for `receiveForm`. */
+/** Registers the body parsers for v4 clients on a scope. Multipart bodies are left to `receiveForm`. */
 export const registerBodyParsers = (scope: FastifyInstance): void => {
   scope.removeAllContentTypeParsers();
   for (const type of ['application/json', /^application\/[a-z0-9.-]+\+json/]) {
@@ -44,8 +44,8 @@ interface ReceivedForm {
 }
 
 /**
- * Reads a multipart body. Declared files go to storage as they arrive, since the fields that decide about them may come
- * later; whatever goes wrong, none stays behind. Other files are read and dropped.
+ * Reads a multipart body. Declared files are streamed to storage as they arrive, because the fields that decide about
+ * them may come later. All of them are removed on failure. Other files are read and discarded.
  */
 export const receiveForm = async (
   request: FastifyRequest,
@@ -54,7 +54,7 @@ export const receiveForm = async (
 ): Promise<ReceivedForm> => {
   const fields = noParameters();
   const files: SpooledFile[] = [];
-  // Of all fields together, as in other bodies.
+  // The limit applies to all fields together, as in other bodies.
   const maxBytes = request.routeOptions.bodyLimit;
   let fieldBytes = 0;
   try {
@@ -83,7 +83,7 @@ export const receiveForm = async (
   }
 };
 
-/** Removes what nobody kept. */
+/** Removes all files that were not kept. */
 export const releaseAll = async (files: readonly SpooledFile[]): Promise<void> => {
   await Promise.all(files.map((file) => file.release()));
 };
@@ -103,7 +103,7 @@ const spool = async (part: MultipartFile, ctx: Context, options: FileOptions): P
     });
     return new SpooledFile({ key, ...stored, filename: part.filename, contentType }, storage);
   } catch (error) {
-    // Storage says what is wrong with itself by DomainError; an error of the source is the sender's.
+    // Storage reports its own problems as DomainErrors. Any other error while the source failed is the sender's.
     if (part.file.errored && !(error instanceof DomainError)) throw malformed();
     if (options.tooLarge !== undefined && error instanceof DomainError && error.code === 'too_large') {
       throw invalid({ [part.fieldname]: [options.tooLarge] });
@@ -127,7 +127,7 @@ const readBytes = async (kind: BodyKind, request: FastifyRequest, bytes: Buffer)
     : readBodyText(kind, bytes.toString('utf8'), limits);
 };
 
-/** Of busboy's errors only the limits have a code; the rest is about the form's syntax. */
+/** Maps busboy's syntax errors to a 400. Only its limit errors have a code, and these pass unchanged. */
 export const asFormError = (error: unknown): unknown =>
   error instanceof Error && error.constructor === Error && !('code' in error) ? malformed() : error;
 

@@ -2,7 +2,7 @@ import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, type ErrorCode, type ErrorDetails } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 
-/** A status and body that no domain knows of: those of HTTP itself. */
+/** An error of HTTP itself, with its status and body. Domains do not know these. */
 export class RestError extends Error {
   override readonly name = 'RestError';
   readonly status: number;
@@ -22,7 +22,7 @@ export interface ErrorAnswer {
   /** A string is plain text. */
   readonly body: unknown;
   readonly headers: Readonly<Record<string, string>>;
-  /** Not foreseen: to be logged, with its stack. */
+  /** True for an unexpected error, which must be logged with its stack. */
   readonly unexpected: boolean;
 }
 
@@ -40,7 +40,7 @@ const retryAfter = (details: ErrorDetails) => ({
   'Retry-After': String(details.retryAfterSeconds ?? DEFAULT_RETRY_SECONDS),
 });
 
-/** Each code's status and body (conventions §1). */
+/** The status and body of each domain error code (conventions §1). */
 const mappings = {
   unauthenticated: messageAs(401),
   invalid_token: (message) => ({
@@ -74,14 +74,17 @@ const mappings = {
   no_space: messageAs(507),
 } satisfies Record<ErrorCode, Mapping>;
 
-/** What a repository is asked for may be more than it can give. */
+/** Git errors that are the client's fault or temporary. All others are internal errors. */
 const gitMappings: Partial<Record<GitErrorReason, (message: string) => Omit<ErrorAnswer, 'unexpected' | 'headers'>>> = {
   invalid: (message) => ({ status: 400, body: { message: `400 Bad request - ${message}` } }),
   too_large: (message) => ({ status: 413, body: { message } }),
   timeout: (message) => ({ status: 503, body: { message } }),
 };
 
-/** What a request that failed is answered. Never a stack, a path or a statement: what is not foreseen is a plain 500. */
+/**
+ * Returns the response to a failed request. It never contains a stack, a path or a statement: unexpected errors become
+ * a plain 500.
+ */
 export const answerError = (error: unknown): ErrorAnswer => {
   if (error instanceof DomainError) {
     const mapping: Mapping = mappings[error.code];
@@ -116,10 +119,10 @@ export const answerError = (error: unknown): ErrorAnswer => {
   return { status: 500, body: { message: '500 Internal Server Error' }, headers: {}, unexpected: true };
 };
 
-/** For routes that do not exist. */
+/** The body for routes that do not exist. */
 export const NO_SUCH_ROUTE = { error: '404 Not Found' };
 
-/** For methods that a path does not have. */
+/** Creates the error for a method that a path does not support. */
 export const methodNotAllowed = (methods: readonly string[]): RestError =>
   new RestError(405, { error: '405 Not Allowed' }, { Allow: methods.join(', ') });
 
@@ -154,7 +157,7 @@ const DISK_FULL = '53100';
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 
-/** Errors of Fastify and its plugins carry the status they would answer. */
+/** Returns the client error status of errors from Fastify and its plugins, or null. */
 const statusOf = (error: unknown): number | null =>
   error instanceof Error &&
   'statusCode' in error &&

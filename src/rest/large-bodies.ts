@@ -3,14 +3,14 @@ import { Worker } from 'node:worker_threads';
 import { badParameters } from '#platform/errors.ts';
 import type { JsonLimits } from '#platform/json.ts';
 
-/** Bodies up to this size are parsed where requests are answered: that takes some milliseconds. */
+/** Bodies up to this size are parsed on the main thread, which takes a few milliseconds. */
 export const LARGE_BODY_BYTES = 1024 * 1024;
 
 const MEMORY_MEBIBYTES = 512;
 
 export type BodyKind = 'json' | 'form';
 
-/** What goes to the worker, and what comes back. */
+/** The message to the worker. It replies with a `ParsedBody`. */
 export interface BodyToParse {
   readonly kind: BodyKind;
   readonly bytes: Uint8Array;
@@ -23,8 +23,8 @@ let waiting = 0;
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Parses a body in a thread of its own, one body after the other. The thread ends when none waits. The bytes are handed over:
- * the caller has them no more.
+ * Parses a body in a worker thread, one body at a time. The worker ends when no body is waiting. The bytes are
+ * transferred to it: the caller can no longer use them.
  * @throws DomainError `parameters`
  */
 export const parseLargeBody = async (given: BodyToParse): Promise<unknown> => {
@@ -47,7 +47,7 @@ export const parseLargeBody = async (given: BodyToParse): Promise<unknown> => {
 const ask = async (given: BodyToParse): Promise<ParsedBody> => {
   worker ??= new Worker(new URL('./body-worker.ts', import.meta.url), {
     resourceLimits: { maxOldGenerationSizeMb: MEMORY_MEBIBYTES },
-    // It may fail when nobody waits for it: without a listener that would end the hub.
+    // The worker may fail while nobody waits for it. Without a listener, that error would end the hub.
   }).on('error', () => undefined);
   const current = worker;
   try {
@@ -57,7 +57,7 @@ const ask = async (given: BodyToParse): Promise<ParsedBody> => {
     if (isParsed(message)) return message;
     throw new Error('the body could not be parsed');
   } catch (error) {
-    // It may have run out of memory: the next body gets a new one.
+    // The worker may have run out of memory. The next body gets a new one.
     if (worker === current) worker = null;
     await current.terminate();
     throw error;

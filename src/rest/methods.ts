@@ -1,8 +1,8 @@
 import type { Route } from './route.ts';
 
 /**
- * Finds the methods that there are at a path (as sent, without its query), for `Allow`; none at a path that nothing is
- * at. It looks at addresses alone: whether there is such a project, say, does not come into it.
+ * Returns a function that lists the methods of a path for `Allow`. The path is as sent, without its query. The list is
+ * empty when no route matches. Only the path counts, not whether the resource exists.
  */
 export const methodsByPath = (routes: readonly Route[]): ((path: string) => readonly string[]) => {
   const methods = new Map<string, Set<string>>();

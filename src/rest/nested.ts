@@ -1,6 +1,9 @@
 import { badParameters } from '#platform/errors.ts';
 
-/** Parameters as sent, brackets expanded: strings from queries and forms, any JSON value from JSON bodies. No prototype. */
+/**
+ * The parameters of a request with brackets expanded. Values are strings from queries and forms, and any JSON value
+ * from JSON bodies. The object has no prototype.
+ */
 export interface Parameters {
   [name: string]: unknown;
 }
@@ -12,9 +15,9 @@ export const MAX_JSON_DEPTH = 32;
 export const noParameters = (): Parameters => Object.create(null);
 
 /**
- * Reads a query string or urlencoded form the way Rails does: `a[b]=1` nests, `a[]=1&a[]=2` is an array,
- * `a[][k]=1&a[][l]=2` an array of hashes. Not qs: it joins repeated scalars with arrays, which has to be told apart
- * here, and takes each `a[][k]` for an element of its own.
+ * Parses a query string or urlencoded form as Rails does: `a[b]=1` nests, `a[]=1&a[]=2` is an array, and
+ * `a[][k]=1&a[][l]=2` is an array of hashes. Does not use qs, which joins repeated scalars with arrays and makes each
+ * `a[][k]` an element of its own.
  */
 export const parseForm = (text: string): Parameters => {
   const target = noParameters();
@@ -30,7 +33,10 @@ export const parseForm = (text: string): Parameters => {
   return target;
 };
 
-/** Expands bracketed keys of a JSON body (python-gitlab sends such), drops `__proto__`, refuses what nests too deeply. */
+/**
+ * Expands the bracketed keys of a JSON body (python-gitlab sends them), drops `__proto__`, and refuses bodies that nest
+ * too deeply.
+ */
 export const expandJson = (body: unknown): Parameters => {
   const target = noParameters();
   if (body === null || body === undefined) return target;
@@ -43,7 +49,7 @@ export const expandJson = (body: unknown): Parameters => {
   return target;
 };
 
-/** Puts a value where its bracketed key says. A scalar given twice, or as two kinds of thing, is refused. */
+/** Inserts a value at its bracketed key. Refuses a repeated scalar, and a key that is used as two different types. */
 export const insertParameter = (target: Parameters, key: string, value: unknown): void => {
   const open = key.indexOf('[');
   if (open <= 0) {
@@ -55,7 +61,7 @@ export const insertParameter = (target: Parameters, key: string, value: unknown)
   while (at < key.length) {
     const close = key[at] === '[' ? key.indexOf(']', at) : -1;
     if (close < 0) {
-      // Brackets that do not pair up are part of a name nobody declared.
+      // Unbalanced brackets are part of an undeclared name.
       assign(target, key, value, key);
       return;
     }
@@ -82,7 +88,7 @@ const insertParts = (target: Parameters, parts: readonly string[], value: unknow
     list.push(value);
     return;
   }
-  // A new element starts where the last one has this key already.
+  // Starts a new element when the last one already has this key.
   const last: unknown = list.at(-1);
   if (isHash(last) && !has(last, rest)) {
     insertParts(last, rest, value, key);
@@ -133,7 +139,7 @@ const cleanJson = (value: unknown, depth: number): unknown => {
   return clean;
 };
 
-/** Of as many members as a form may have: objects of tens of thousands of names are slow to make. */
+/** Limits objects to as many members as forms, because objects with tens of thousands of names are slow to build. */
 const entriesOf = (value: object): [string, unknown][] => {
   const entries = Object.entries(value);
   if (entries.length > MAX_PAIRS) throw badParameters('too many parameters');
@@ -148,5 +154,5 @@ const decode = (text: string): string => {
   }
 };
 
-/** A name from outside, short enough and plain enough to be said back. */
+/** Makes a client's parameter name short and plain enough for an error message. */
 const printable = (key: string): string => key.slice(0, 100).replace(/[^\x20-\x7e]/g, '?');

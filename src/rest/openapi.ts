@@ -8,8 +8,8 @@ interface Json {
 }
 
 /**
- * The OpenAPI 3.1 document of the routes, and of `endpoints` that are served elsewhere. Records with an id
- * (`.meta({ id: 'Project' })`) become components. The same routes always give the same text.
+ * Builds the OpenAPI 3.1 document of the routes, and of `endpoints` that are served elsewhere. Records with an id
+ * (`.meta({ id: 'Project' })`) become components. The output is deterministic.
  */
 export const buildOpenApi = (
   routes: readonly (Route | Endpoint)[],
@@ -58,7 +58,7 @@ const SECURITY_SCHEMES = {
 
 const ERROR_SCHEMA = {
   type: 'object',
-  description: '`error` for parameters that are missing or malformed, `message` for all else.',
+  description: '`error` for missing or malformed parameters, `message` for everything else.',
   properties: {
     error: { type: 'string' },
     error_description: { type: 'string' },
@@ -66,7 +66,7 @@ const ERROR_SCHEMA = {
     message: {
       anyOf: [
         { type: 'string' },
-        { type: 'object', additionalProperties: true, description: 'Sentences for each attribute.' },
+        { type: 'object', additionalProperties: true, description: 'The problems of each attribute.' },
       ],
     },
   },
@@ -75,10 +75,10 @@ const ERROR_SCHEMA = {
 const RESPONSES = Object.fromEntries(
   Object.entries({
     BadRequest: 'A parameter is missing or malformed, or validation failed.',
-    Unauthorized: 'No credential, or one that does not count.',
-    Forbidden: 'Not allowed to this user, or beyond the scopes of the token.',
-    NotFound: 'Absent, or invisible to the caller.',
-    Default: 'Any other failure.',
+    Unauthorized: 'The credential is missing or invalid.',
+    Forbidden: 'The user may not do this, or the token lacks the scope.',
+    NotFound: 'The resource does not exist, or the caller may not see it.',
+    Default: 'Any other error.',
   }).map(([name, description]) => [
     name,
     { description, content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } },
@@ -125,7 +125,7 @@ const queryParameter = (name: string, schema: z.ZodType | undefined, schemas: Js
   const json = inputSchema(schema, schemas);
   const commas = json.type === 'array' && schema !== undefined && kindOf(schema)?.commas === true;
   return {
-    // `labels=a,b` for lists that take commas (`labels[]=a` works too), `ids[]=1` for the others.
+    // `labels=a,b` for lists that accept commas (`labels[]=a` works too), `ids[]=1` for the others.
     name: json.type === 'array' && !commas ? `${name}[]` : name,
     in: 'query',
     required: isRequired(schema),
@@ -164,10 +164,10 @@ const success = (route: Route | Endpoint, schemas: Json): Json => {
   }
   if (route.kind === 'elsewhere' && route.response === null) {
     return route.status === 302
-      ? { description: 'Leads on to `redirect_uri`, or to the page that asks.', headers: LOCATION }
+      ? { description: 'Redirects to `redirect_uri`, or to the page that asks for consent.', headers: LOCATION }
       : { description: 'A page.', content: { 'text/html': { schema: { type: 'string' } } } };
   }
-  if (route.response === null) return { description: 'Done; no body.' };
+  if (route.response === null) return { description: 'Success, without a body.' };
   const schema = outputSchema(route.response, schemas);
   return route.kind === 'list'
     ? {
@@ -182,13 +182,13 @@ const LOCATION = { Location: { schema: { type: 'string', format: 'uri' } } };
 
 const PAGE_HEADERS = Object.fromEntries(
   Object.entries({
-    Link: 'URLs of the previous, next, first and last page, as far as there are such.',
-    'X-Page': 'The page.',
-    'X-Per-Page': 'Items on a page.',
-    'X-Next-Page': 'The next page, or empty.',
-    'X-Prev-Page': 'The previous page, or empty.',
-    'X-Total': 'All items; left out beyond 10,000.',
-    'X-Total-Pages': 'All pages; left out beyond 10,000 items.',
+    Link: 'URLs of the previous, next, first and last page, if they exist.',
+    'X-Page': 'The number of this page.',
+    'X-Per-Page': 'The number of items per page.',
+    'X-Next-Page': 'The number of the next page, or empty.',
+    'X-Prev-Page': 'The number of the previous page, or empty.',
+    'X-Total': 'The total number of items. Omitted above 10,000.',
+    'X-Total-Pages': 'The total number of pages. Omitted above 10,000 items.',
   }).map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
 );
 
@@ -196,37 +196,38 @@ const inputSchema = (schema: z.ZodType | undefined, schemas: Json): Json =>
   schema ? jsonSchema(schema, 'input', schemas) : {};
 const outputSchema = (schema: z.ZodType, schemas: Json): Json => jsonSchema(schema, 'output', schemas);
 
-/** Component names go into `schemas`; what is left refers to them. */
+/** Converts a schema to JSON Schema. Adds its components to `schemas` and refers to them. */
 const jsonSchema = (schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json => {
   const { $schema, $defs, ...json } = z.toJSONSchema(schema, {
     io,
     target: 'draft-2020-12',
     unrepresentable: 'any',
     override: ({ zodSchema, jsonSchema: target, path }) => {
-      // Clients have to bear fields that a later version adds.
+      // Clients must tolerate fields that a later version adds.
       if (target.type === 'object' && target.additionalProperties === false) delete target.additionalProperties;
-      // Bounds that are JavaScript's, not ours.
+      // These bounds are JavaScript's, not ours.
       if (target.minimum === Number.MIN_SAFE_INTEGER) delete target.minimum;
       if (target.maximum === Number.MAX_SAFE_INTEGER) delete target.maximum;
       const { def } = zodSchema._zod;
       const kind = kindOf(zodSchema);
       if (kind && def.type === 'pipe') Object.assign(target, kind.json);
-      // Inside of a body or a hash, a list that takes commas may be one text. Alone it is a query parameter.
+      // Inside a body or a hash, a list that accepts commas may also be a single string. At the top level it is a query
+      // parameter.
       if (kind?.commas && def.type === 'pipe' && io === 'input' && path.includes('properties')) {
         const array = { ...target };
         for (const key of Object.keys(target)) Reflect.deleteProperty(target, key);
         target.anyOf = [COMMA_SEPARATED, array];
       }
-      // zod calls literals and unions of numbers `number`, whole or not.
+      // zod emits `number` for all numeric literals and unions, including integers.
       if (target.type === 'number' && Number.isInteger(target.const)) target.type = 'integer';
-      // zod leaves it out where a transformation follows; ours only change the spelling.
+      // zod omits the default when a transformation follows. Our transformations only change the spelling.
       if (kind && def.type === 'default' && 'defaultValue' in def) target.default = def.defaultValue;
     },
   });
   for (const [name, component] of Object.entries($defs ?? {})) schemas[name] ??= rewriteRefs(component);
   const { id } = schema.meta() ?? {};
   const plain = asObject(rewriteRefs(json));
-  // A record that is the whole schema is not split off by zod.
+  // zod does not extract a record that is the whole schema.
   if (typeof id !== 'string' || '$ref' in plain) return plain;
   const { id: _id, ...component } = plain;
   schemas[id] ??= component;
@@ -264,5 +265,5 @@ const operationId = ({ method, url }: Route | Endpoint): string =>
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join('');
 
-/** By code unit: the same everywhere, whatever the locale. */
+/** Compares by code unit, independent of the locale. */
 const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0);

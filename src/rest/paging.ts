@@ -14,24 +14,27 @@ import { RestError } from './errors.ts';
 import type { Parameters } from './nested.ts';
 import { dateTime, inputParser, integer, oneOf, text } from './params.ts';
 
-/** How a list is paged. Every list can be paged by offset; `keyset` allows `pagination=keyset` as well. */
+/** How a list is paged. Every list supports offset pagination. `keyset` also allows `pagination=keyset`. */
 export type Paging = 'offset' | KeysetPaging | NamePaging;
 
 export interface KeysetPaging {
-  /** Columns by which it may be ordered. A cursor also holds `id`. */
+  /** The columns to order by. A cursor also holds `id`. */
   readonly keyset: Readonly<Record<string, KeysetColumn>>;
-  /** The order when the route has no `order_by` or `sort` input: the first column, descending. */
+  /** The supported directions. Without `order_by` and `sort` inputs, the order is the first column, descending. */
   readonly sorts?: readonly SortDirection[];
-  /** `id`: go on with the route's own `id_after` or `id_before` parameter (projects) instead of an opaque cursor. */
+  /** `id` continues with the route's own `id_after` or `id_before` parameter (projects) instead of an opaque cursor. */
   readonly continueBy?: 'cursor' | 'id';
-  /** Pages with records beyond the first 50,000 are refused with 405: keyset has to be used. */
+  /** Refuses pages beyond the first 50,000 records with 405. Clients have to use keyset pagination there. */
   readonly shallowOffset?: boolean;
 }
 
-/** What git keeps has no other key: `pagination=keyset` goes on after `page_token`, the last name on the page before. */
+/**
+ * Keyset pagination by name, for git data, which has no other key. `pagination=keyset` continues after `page_token`,
+ * the last name on the previous page.
+ */
 export interface NamePaging {
   readonly keyset: 'name';
-  /** The value of the route's `sort` input that is the order of names; keyset is refused with any other. */
+  /** The value of the route's `sort` input that orders by name. Keyset pagination is refused with any other value. */
   readonly sort?: string;
 }
 
@@ -45,7 +48,7 @@ export const pageShape = {
 };
 export const keysetShape = {
   ...pageShape,
-  // `legacy` and `offset` (so gitbeaker) are names of the default.
+  // `legacy` and `offset` (sent by gitbeaker) are names of the default.
   pagination: oneOf(['keyset', 'legacy', 'offset']).optional(),
   cursor: text({ max: 4_000 }).optional(),
 };
@@ -60,7 +63,10 @@ const parseOffset = inputParser(pageShape);
 const parseKeyset = inputParser(keysetShape);
 const parseNameKeyset = inputParser(nameKeysetShape);
 
-/** Reads the page wanted: bad numbers are 400, more than 100 a page are 100, what keyset cannot order is 405. */
+/**
+ * Returns a function that reads the requested page. Invalid numbers are a 400, page sizes above 100 become 100, and an
+ * order without keyset support is a 405.
+ */
 export const pageReader = (paging: Paging) => {
   if (paging === 'offset') {
     return (sent: Parameters): PageRequest => {
@@ -148,8 +154,8 @@ const continuation = (request: KeysetPageRequest, next: KeysetCursor, paging: Pa
 };
 
 /**
- * The URL as it was sent, up to the parameters that say where to go on: those of the pages, and `replaced`, which may
- * be `id_after` or `id_before` and is else a filter to keep.
+ * Returns the start of a Link header: the request's URL without its paging parameters and without `replaced`. The
+ * latter may be `id_after` or `id_before`, which are kept as filters otherwise.
  */
 const linkStart = ({ url, externalUrl }: PageResponse, replaced: string): string => {
   const mark = url.indexOf('?');
@@ -161,7 +167,7 @@ const linkStart = ({ url, externalUrl }: PageResponse, replaced: string): string
       const name = nameOf(pair);
       return name !== '' && name !== 'page' && name !== 'per_page' && name !== 'cursor' && name !== replaced;
     });
-  // The query is the client's own bytes: nothing in it may end the URL early.
+  // The query contains the client's bytes. Escape those that would end the URL early.
   const query = kept
     .map((pair) => `${pair}&`)
     .join('')
@@ -171,7 +177,7 @@ const linkStart = ({ url, externalUrl }: PageResponse, replaced: string): string
 
 const nameOf = (pair: string): string => pair.split('=', 1)[0] ?? '';
 
-/** Base64url of the sort columns and `_kd`, the direction: `n`, for next. */
+/** Encodes a cursor as Base64url JSON of the sort columns and the direction `_kd`, where `n` means next. */
 const encodeCursor = (cursor: KeysetCursor): string =>
   Buffer.from(JSON.stringify({ ...cursor, _kd: 'n' })).toString('base64url');
 

@@ -5,16 +5,16 @@ import type { Parameters } from './nested.ts';
 import { type FileOptions, SpooledFile } from './upload.ts';
 
 /**
- * The kinds of parameter, each a zod schema that accepts every form in which v4 clients send it (conventions §3):
- * `{ id: idOrPath(), title: text({ max: 255 }), weight: integer({ min: 0 }).nullish() }`.
+ * The kinds of parameter. Each is a zod schema that accepts every form in which v4 clients send it (conventions §3): `{
+ * id: idOrPath(), title: text({ max: 255 }), weight: integer({ min: 0 }).nullish() }`.
  *
- * Absent is `undefined`. Null, and an empty string for all but text, mean null where the schema takes null
- * (`.nullable()`, `.nullish()`), and absent elsewhere.
+ * An absent parameter is `undefined`. Null, and for all kinds but text an empty string, mean null if the schema accepts
+ * null (`.nullable()`, `.nullish()`), and absent otherwise.
  */
 export type Shape = Readonly<Record<string, z.ZodType>>;
 export type Input<S extends Shape> = z.output<z.ZodObject<S>>;
 
-/** What `:id` of a project, group or user holds: a number is an id, never a path. */
+/** The `:id` of a project, group or user. A number is always an id, never a path. */
 export type IdOrPath = { readonly id: number; readonly path?: never } | { readonly path: string; readonly id?: never };
 
 type JsonSchema = Readonly<Record<string, unknown>>;
@@ -22,7 +22,7 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 interface Kind {
   readonly json: JsonSchema;
   readonly emptyIsNull: boolean;
-  /** A list that may come as `a,b` too. */
+  /** The list may also be sent as `a,b`. */
   readonly commas?: true;
   readonly file?: FileOptions;
 }
@@ -35,7 +35,7 @@ class Refusal {
 }
 
 const INVALID = new Refusal('is invalid');
-/** What existing tools know, and what the parameter allows. */
+/** The message that existing tools know, plus the allowed values. */
 const invalid = (allowed: string) => new Refusal(`is invalid (allowed: ${allowed})`);
 const notInList = (allowed: string) => new Refusal(`does not have a valid value (allowed: ${allowed})`);
 
@@ -55,7 +55,7 @@ const define = <T>(kind: Kind, read: (value: unknown) => T | Refusal): z.ZodType
 const NO_TEXT = invalid('a text');
 const NO_HASH = invalid('values by key, x[key]=value');
 
-/** A string without NUL or lone surrogates, which Postgres could not store. Numbers and booleans count as their text. */
+/** A string. Numbers and booleans are converted. Refuses NUL and lone surrogates, which Postgres cannot store. */
 export const text = (options: { readonly max?: number; readonly pattern?: RegExp } = {}): z.ZodType<string> =>
   define(
     {
@@ -76,7 +76,7 @@ export const text = (options: { readonly max?: number; readonly pattern?: RegExp
     },
   );
 
-/** A whole number, also as a string. */
+/** A whole number, or a string of one. */
 export const integer = (options: { readonly min?: number; readonly max?: number } = {}): z.ZodType<number> => {
   const outside = notInList(rangeText(options));
   return define(
@@ -105,7 +105,7 @@ const rangeText = ({ min, max }: { readonly min?: number; readonly max?: number 
 const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
 const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
 
-/** `true`, `1`, `t`, `on`, `yes` and their opposites, in any case. */
+/** `true`, `1`, `t`, `on`, `yes`, `y` and their opposites, case-insensitive. */
 export const boolean = (): z.ZodType<boolean> =>
   define({ json: { type: 'boolean' }, emptyIsNull: true }, (value) => {
     const word = scalarText(value)?.toLowerCase();
@@ -115,7 +115,7 @@ export const boolean = (): z.ZodType<boolean> =>
 
 const NO_BOOLEAN = invalid('true, false');
 
-/** One of the values, in exactly this case. */
+/** One of the values, case-sensitive. */
 export const oneOf = <const T extends string>(values: readonly T[]): z.ZodType<T> => {
   const outside = notInList(values.join(', '));
   return define(
@@ -127,7 +127,7 @@ export const oneOf = <const T extends string>(values: readonly T[]): z.ZodType<T
   );
 };
 
-/** One of the numbers, also as a string. */
+/** One of the numbers, or a string of one. */
 export const oneOfNumbers = <const T extends number>(values: readonly T[]): z.ZodType<T> => {
   const outside = notInList(values.join(', '));
   return define({ json: { type: 'integer', enum: [...values] }, emptyIsNull: true }, (given) => {
@@ -136,7 +136,10 @@ export const oneOfNumbers = <const T extends number>(values: readonly T[]): z.Zo
   });
 };
 
-/** `YYYY-MM-DD`, a day that exists; stays text. Of a time it is the day as written, since some clients send times. */
+/**
+ * An existing day as `YYYY-MM-DD`. The result is a string. Some clients send times: then the result is the day as
+ * written.
+ */
 export const date = (): z.ZodType<string> =>
   define({ json: { type: 'string', format: 'date' }, emptyIsNull: true }, (value) => {
     const day = typeof value === 'string' ? DATE_TIME.exec(value)?.[1] : undefined;
@@ -145,13 +148,16 @@ export const date = (): z.ZodType<string> =>
 
 const NO_DATE = invalid('a day, YYYY-MM-DD');
 
-/** ISO 8601 (a date alone is its first moment, UTC without an offset); becomes `2024-01-31T10:00:00.000Z`. */
+/**
+ * An ISO 8601 time. A date means its first moment, and a time without an offset is in UTC. The result looks like
+ * `2024-01-31T10:00:00.000Z`.
+ */
 export const dateTime = (): z.ZodType<string> =>
   define({ json: { type: 'string', format: 'date-time' }, emptyIsNull: true }, (value) => {
     if (typeof value !== 'string') return NO_TIME;
     const parts = DATE_TIME.exec(value.trim());
     if (!parts?.[1] || !isDay(parts[1])) return NO_TIME;
-    // A raw `+` of a query arrives as a space.
+    // An unescaped `+` in a query arrives as a space.
     const offset = (parts[3] ?? 'Z')
       .replace(/^ /, '+')
       .replace(/^([+-]\d\d):?(\d\d)?$/, (_, h, m) => `${h}:${m ?? '00'}`);
@@ -160,7 +166,7 @@ export const dateTime = (): z.ZodType<string> =>
 
 const NO_TIME = invalid('a time, ISO 8601');
 
-/** A number is an id; everything else, and a number too large to be one, is a path. */
+/** An id or a path. A number is an id. Everything else, including a number that is too large for an id, is a path. */
 export const idOrPath = (): z.ZodType<IdOrPath> =>
   define({ json: { type: ['integer', 'string'] }, emptyIsNull: true }, (value): IdOrPath | Refusal => {
     const string = scalarText(value);
@@ -169,7 +175,7 @@ export const idOrPath = (): z.ZodType<IdOrPath> =>
     return id >= 0 && Number.isSafeInteger(id) ? { id } : { path: string };
   });
 
-/** `x[]=1&x[]=2`, `x[0]=...`, a JSON array. An empty string, `x[]=` and `[]` are the empty list. */
+/** A list: `x[]=1&x[]=2`, `x[0]=...` or a JSON array. An empty string, `x[]=` and `[]` are the empty list. */
 export const list = <T extends z.ZodType>(
   item: T,
   options: { readonly max?: number; readonly commas?: boolean } = {},
@@ -182,7 +188,7 @@ export const list = <T extends z.ZodType>(
   return schema;
 };
 
-/** As `list`, and `x=1,2`. */
+/** Like `list`, but also accepts `x=1,2`. */
 export const commaList = <T extends z.ZodType>(item: T, options: { readonly max?: number } = {}) =>
   list(item, { ...options, commas: true });
 
@@ -194,28 +200,31 @@ export const hash = <S extends Shape>(shape: S) => {
   return schema;
 };
 
-/** A hash whose keys are not known beforehand; its values are as sent. */
+/** A hash with arbitrary keys. Its values are returned as sent. */
 export const anyHash = (): z.ZodType<Parameters> =>
   define({ json: { type: 'object', additionalProperties: true }, emptyIsNull: true }, (value) =>
     isObject(value) ? value : NO_HASH,
   );
 
 /**
- * A file of a multipart form. It has been streamed to storage when `run` is called, and is removed after it unless `run`
- * keeps it (`file.keep()`).
+ * A file in a multipart form. It is in storage before `run` is called, and is removed afterwards unless `run` keeps it
+ * (`file.keep()`).
  */
 export const fileUpload = (options: FileOptions): z.ZodType<SpooledFile> =>
   define({ json: { type: 'string', format: 'binary' }, emptyIsNull: true, file: options }, (value) =>
     value instanceof SpooledFile ? value : INVALID,
   );
 
-/** A condition on several parameters: null, or the problem. `given` holds what was sent, cleaned of unknown and absent names. */
+/**
+ * A condition on several parameters. `check` returns null or the problem. `given` contains only declared parameters
+ * that were sent.
+ */
 export interface Rule<N extends string> {
   readonly names: readonly N[];
   check(given: Parameters): string | null;
 }
 
-/** At most one of them may be given. */
+/** At most one of these parameters may be given. */
 export const exclusive = <N extends string>(...names: readonly N[]): Rule<N> => ({
   names,
   check: (given) => {
@@ -224,7 +233,7 @@ export const exclusive = <N extends string>(...names: readonly N[]): Rule<N> => 
   },
 });
 
-/** One of them at the least has to be given. */
+/** At least one of these parameters must be given. */
 export const atLeastOneOf = <N extends string>(...names: readonly N[]): Rule<N> => ({
   names,
   check: (given) =>
@@ -233,7 +242,7 @@ export const atLeastOneOf = <N extends string>(...names: readonly N[]): Rule<N> 
       : `${names.join(', ')} are missing, at least one parameter must be provided`,
 });
 
-/** All of them have to be given, or none. */
+/** Either all or none of these parameters must be given. */
 export const allOrNoneOf = <N extends string>(...names: readonly N[]): Rule<N> => ({
   names,
   check: (given) => {
@@ -244,7 +253,10 @@ export const allOrNoneOf = <N extends string>(...names: readonly N[]): Rule<N> =
   },
 });
 
-/** Compiles a shape once; the result parses what was sent, or throws `parameters` naming every problem (conventions §1). */
+/**
+ * Compiles a shape into a parser. The parser throws a DomainError `parameters` that names every problem (conventions
+ * §1).
+ */
 export const inputParser = <S extends Shape>(shape: S, rules: readonly Rule<string>[] = []) => {
   const pick = picker(shape);
   const schema = z.object(shape);
@@ -262,10 +274,10 @@ export const inputParser = <S extends Shape>(shape: S, rules: readonly Rule<stri
   };
 };
 
-/** The kind below `.optional()`, `.default()`, `.nullable()` and the like. */
+/** Returns the kind of a schema, through `.optional()`, `.default()`, `.nullable()` and similar wrappers. */
 export const kindOf = (schema: z.core.$ZodType): Kind | undefined => {
   const { def, parent } = schema._zod;
-  // `.describe()` and `.refine()` make copies, which know what they were made from.
+  // `.describe()` and `.refine()` return copies that refer to the original as their parent.
   const kind = kinds.get(schema) ?? (parent && kindOf(parent));
   if (kind) return kind;
   if ('innerType' in def && def.innerType instanceof z.core.$ZodType) return kindOf(def.innerType);
@@ -277,7 +289,7 @@ const MAX_PATH = 1_024;
 const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ]((?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)(Z|z|[+ -](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/;
 
-/** Takes the declared names out of what was sent and settles what empty means for each. */
+/** Returns a function that picks the declared parameters and applies the rules for empty values. */
 const picker = (shape: Shape) => {
   const fields = Object.entries(shape).map(([name, schema]) => ({
     name,
@@ -296,7 +308,7 @@ const picker = (shape: Shape) => {
 };
 
 const describeIssue = (issue: z.core.$ZodIssue, given: Parameters): string => {
-  // A bad element of a plain list is said of the list, as existing tools know it.
+  // Reports a bad element of a plain list as a problem of the list, as existing tools expect.
   const path = typeof issue.path.at(-1) === 'number' ? issue.path.slice(0, -1) : issue.path;
   const [first = '', ...rest] = path.map(String);
   const name = first + rest.map((part) => `[${part}]`).join('');
@@ -329,7 +341,7 @@ const readInteger = (value: unknown): number | null => {
 };
 
 const isDay = (text: string): boolean => {
-  // Date rolls 30 February over.
+  // `Date` turns 30 February into a day in March.
   return storableTime(new Date(`${text}T00:00:00Z`))?.startsWith(text) ?? false;
 };
 
@@ -344,7 +356,7 @@ const splitCommas = (value: string): string[] =>
 const toArray = (value: unknown): unknown => {
   if (value === '') return [];
   if (Array.isArray(value)) return value.every((item) => item === '') ? [] : value;
-  // `x[0][key]=a&x[1][key]=b`: positions only order the items.
+  // In `x[0][key]=a&x[1][key]=b` the positions only order the items.
   if (isObject(value) && Object.keys(value).every((key) => /^\d{1,9}$/.test(key))) {
     return Object.entries(value)
       .sort(([left], [right]) => Number(left) - Number(right))

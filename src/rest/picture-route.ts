@@ -6,7 +6,7 @@ import { type Route, streamRoute } from './route.ts';
 interface Shown {
   readonly contentType: string;
   readonly file: OpenFile;
-  /** Whoever has the address may see it. */
+  /** True when everyone who has the URL may see the picture. */
   readonly isPublic: boolean;
 }
 
@@ -14,11 +14,14 @@ interface PictureRoute {
   readonly of: 'user' | 'group' | 'project' | 'projects/topic';
   readonly tag: string;
   readonly summary: string;
-  /** The picture under the name that `avatar_url` gives. @throws DomainError `not_found` */
+  /**
+   * Opens the picture with the filename from `avatar_url`.
+   * @throws DomainError `not_found`
+   */
   open(ctx: Context, id: number, name: string): Promise<Shown>;
 }
 
-/** Where the pictures are that records link to as `avatar_url`. */
+/** Declares the route that serves the pictures of `avatar_url`. */
 export const pictureRoute = ({ of, tag, summary, open }: PictureRoute): Route =>
   streamRoute({
     method: 'GET',
@@ -36,9 +39,9 @@ export const pictureRoute = ({ of, tag, summary, open }: PictureRoute): Route =>
         size: file.size,
         contentType,
         headers: {
-          // Whatever is in it, it is shown as a picture or not at all.
+          // Prevents the browser from running anything in the file.
           'Content-Security-Policy': "default-src 'none'; sandbox",
-          // Another picture has another name. Who may see what is not public is asked each time.
+          // A new picture gets a new name. Pictures that are not public are authorised on each request.
           ...(isPublic ? { 'Cache-Control': 'public, max-age=31536000, immutable' } : {}),
         },
       };

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** The first and the last byte, both included. */
+/** A byte range. Both ends are inclusive. */
 export interface Part {
   readonly start: number;
   readonly end: number;
@@ -9,8 +9,9 @@ export interface Part {
 const ONE = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/i;
 
 /**
- * The part of a file of `size` bytes that `Range` asks for (RFC 9110 §14.2): null for the whole of it, also where several
- * parts are asked for or the file is another than the one that `If-Range` names; `outside` where it has no such bytes.
+ * Returns the part of a file of `size` bytes that the `Range` header requests (RFC 9110 §14.2). Returns null for the
+ * whole file, also when several ranges are requested or `If-Range` names another version of the file. Returns `outside`
+ * when the range is not satisfiable.
  */
 export const wantedPart = (
   { range, 'if-range': ifRange }: IncomingHttpHeaders,

@@ -33,15 +33,15 @@ import { toJson } from './written.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Aborts the work for a client that has gone. Made when a context is. */
+    /** Aborts the work when the client disconnects. Created with the context. */
     abortController: AbortController | null;
-    /** `performance.now()` when the request came. */
+    /** `performance.now()` at the start of the request. */
     startedAt: number;
     /** For the access log. */
     userId: number | null;
-    /** The answer to come: headers set here stay, also when it becomes an error. */
+    /** The raw response. Headers set here remain even if the response becomes an error. */
     response: ServerResponse | null;
-    /** The request's context, where it was made before the body was read. */
+    /** The request's context, if it was created before the body was read. */
     admitted: Context | null;
   }
   interface FastifyContextConfig {
@@ -59,10 +59,10 @@ interface ContextRequest {
 }
 
 export type Throttle = (request: {
-  /** Null where the credential did not count. */
+  /** Null when the credential was invalid. */
   readonly actor: Actor | null;
   readonly ip: string;
-  /** Pages and git; else REST and GraphQL. */
+  /** True for pages and git, false for REST and GraphQL. */
   readonly web: boolean;
   setHeader(name: string, value: string): void;
 }) => Promise<void>;
@@ -70,12 +70,12 @@ export type Throttle = (request: {
 export interface RestDependencies {
   readonly services: Services;
   readonly authenticate: Authenticate;
-  /** Spares reads the wait for it where the caller was here before. They are not counted. */
+  /** Lets reads run for an assumed caller while the credential is re-checked. Such requests are not counted. */
   readonly presume?: Presume;
-  /** Counts the request; throws where its caller has made too many. */
+  /** Counts the request. Throws when its caller has made too many. */
   readonly throttle?: Throttle;
   readonly createContext: (request: ContextRequest) => Context;
-  /** Holds each answer against its record, 500 where it does not fit: for tests. */
+  /** Validates each response against its record, and answers 500 on a mismatch. For tests. */
   readonly checkResponses?: boolean;
 }
 
@@ -86,7 +86,7 @@ export const registerRoutes = async (
   dependencies: RestDependencies,
 ): Promise<void> => {
   for (const route of routes) if (route.method === 'GET') registerRoute(fastify, route, dependencies);
-  // Reading bodies is no concern of GET: its requests are spared the hooks.
+  // GET requests have no body, so they are registered outside this scope and skip its hooks.
   await fastify.register(async (scope) => {
     registerBodyParsers(scope);
     await scope.register(multipart);
@@ -108,13 +108,13 @@ type ContextDependencies = Pick<
 
 interface OpenOptions {
   readonly body?: Parameters | null;
-  /** The request was counted already. */
+  /** True when the request was already counted. */
   readonly counted?: boolean;
-  /** In place of what the request carries. */
+  /** Replaces the credential of the request. */
   readonly given?: Credential | undefined;
 }
 
-/** Finds out who asks and makes the request's one context. Query and body may carry the credential too. */
+/** Authenticates the caller and creates the request's context. The credential may also be in the query or the body. */
 export const openContext = async (
   request: FastifyRequest,
   dependencies: ContextDependencies,
@@ -127,7 +127,7 @@ export const openContext = async (
     const credential = given ?? readCaller(request, sent, dependencies.services);
     actor = await dependencies.authenticate(credential, infoOf(request, query, sent));
   } catch (error) {
-    // Whoever tries one credential after the other is a caller without one.
+    // Failed credentials count as anonymous, so guessing is rate limited.
     if (!counted) await count(request, dependencies, null);
     throw error;
   }
@@ -135,7 +135,7 @@ export const openContext = async (
   return contextOf(request, dependencies, actor);
 };
 
-/** The context of whoever asked with the same credential before, still to be confirmed; null where nobody did. */
+/** Returns the context of the assumed caller, which is still to be confirmed, or null. */
 const presumeContext = async (
   request: FastifyRequest,
   dependencies: ContextDependencies,
@@ -146,7 +146,7 @@ const presumeContext = async (
   try {
     presumed = (await presume?.(readCaller(request, query, services), infoOf(request, query, query))) ?? null;
   } catch {
-    // What is wrong with it is told where it is authenticated.
+    // `openContext` reports the invalid credential.
   }
   return presumed && contextOf(request, dependencies, presumed.actor, presumed.presumption);
 };
@@ -208,7 +208,7 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     if (dependencies.checkResponses) checkOutcome(route, outcome);
     return { status: exchange.status, outcome };
   };
-  /** Turns away those who may not ask before their body is read. */
+  /** Refuses unauthorised callers before their body is read. */
   const admit = async (request: RestFastifyRequest): Promise<void> => {
     const query = readQuery(request);
     if (mayCarryCredential(request) && isNobody(request, query, services)) return;
@@ -216,7 +216,7 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     requireAccess(ctx.actor, route);
     request.admitted = ctx;
   };
-  // Of streams more than the answer is made before it can be confirmed who asks.
+  // Streams start to send before the caller can be confirmed, so they never use an assumed caller.
   const mayPresume = route.method === 'GET' && route.kind !== 'stream';
   fastify.route<RestRequest>({
     method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
@@ -244,7 +244,7 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
       let files: readonly SpooledFile[] = NO_FILES;
       try {
         if (multipartBody && route.method !== 'GET') {
-          // Before the form is read: whoever may not ask sends in vain.
+          // Checks access before the form is read.
           requireAccess(ctx.actor, route);
           const form = await receiveForm(request, ctx, route.files).catch((error: unknown) => {
             throw asFormError(error);
@@ -268,16 +268,19 @@ const isNobody = (request: FastifyRequest, query: Parameters, services: Services
   try {
     return readCaller(request, query, services).kind === 'none';
   } catch {
-    // What is wrong with it is told where it is authenticated.
+    // `openContext` reports the invalid credential.
     return false;
   }
 };
 
-/** Whether a body says who asks, or as whom. */
+/** Returns whether the body carries a credential or a sudo user. */
 const namesCaller = (body: Parameters | null): boolean =>
   body !== null && (hasCredential(body) || body.sudo !== undefined);
 
-/** What `work` gives or throws, once it is confirmed who asks; null where the caller is not who he was taken for. */
+/**
+ * Runs `work` for an assumed caller and confirms the caller. Returns or throws the outcome of `work`, or returns null
+ * when the assumption was wrong.
+ */
 const whilePresumed = async <T>({ presumption, services }: Context, work: () => Promise<T>): Promise<T | null> => {
   const holds = () => presumption?.holds(services.pool) ?? true;
   try {
@@ -335,5 +338,7 @@ const checkOutcome = (route: Route, outcome: Outcome): void => {
     route.kind === 'list' ? JSON.parse(toJson(outcome.body).toString()) : outcome.body,
   );
   if (!result.success)
-    throw new Error(`${route.method} ${route.path} answers what is not its record: ${result.error.message}`);
+    throw new Error(
+      `${route.method} ${route.path} returned a response that does not match its record: ${result.error.message}`,
+    );
 };

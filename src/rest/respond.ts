@@ -9,17 +9,17 @@ import { toJson } from './written.ts';
 const JSON_TYPE = 'application/json';
 const CACHE_CONTROL = 'max-age=0, private, must-revalidate';
 
-/** Hashing costs more than sending again what is larger. */
+/** Larger responses get no ETag, because hashing them costs more than sending them again. */
 const MAX_ETAG_LENGTH = 256 * 1024;
 
-/** Sends JSON with the headers of v4 (conventions §4); a GET whose answer the client has gets 304. */
+/** Sends JSON with the headers of v4 (conventions §4). A GET whose response the client already has gets 304. */
 export const sendJson = (reply: FastifyReply, status: number, body: unknown): FastifyReply => {
-  // As bytes: to strings Fastify adds a charset.
+  // As bytes, because Fastify adds a charset to strings.
   const payload = toJson(body);
   const { method, headers } = reply.request;
   setCommonHeaders(reply);
   if (status === 200 && payload.length <= MAX_ETAG_LENGTH && (method === 'GET' || method === 'HEAD')) {
-    // A checksum will do for a weak tag, at a third of the cost of SHA-1 (8 against 20 us for 35 KB).
+    // A checksum is enough for a weak tag, at a third of the cost of SHA-1 (8 against 20 us for 35 KB).
     const etag = `W/"${payload.length.toString(36)}-${crc32(payload).toString(36)}"`;
     reply.header('ETag', etag);
     const known = headers['if-none-match'];
@@ -28,13 +28,13 @@ export const sendJson = (reply: FastifyReply, status: number, body: unknown): Fa
   return reply.code(status).type(JSON_TYPE).send(payload);
 };
 
-/** 204 and the like: no body, no content type. */
+/** Sends a response without body and content type, such as 204. */
 export const sendNothing = (reply: FastifyReply, status: number): FastifyReply => {
   setCommonHeaders(reply);
   return reply.code(status).send();
 };
 
-/** Streams a file, or the part of it that is asked for; for HEAD says its size alone. */
+/** Streams a file or the requested part of it. For HEAD, sends only the headers. */
 export const sendDownload = async (reply: FastifyReply, status: number, download: Download): Promise<FastifyReply> => {
   setCommonHeaders(reply);
   if (download.etag !== undefined) {
@@ -75,12 +75,12 @@ export const sendDownload = async (reply: FastifyReply, status: number, download
   return reply.send(stream);
 };
 
-/** Answers a failed request, and says whether it has to be logged. */
+/** Sends the error response of a failed request. Returns it, so that the caller can log unexpected errors. */
 export const sendError = (reply: FastifyReply, error: unknown): ErrorAnswer => {
   const answer = answerError(error);
   forgetHeaders(reply);
   for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
-  // What is left of a body that was refused is not worth reading.
+  // The rest of a refused body is not worth reading.
   if (!reply.request.raw.complete) reply.header('Connection', 'close');
   if (typeof answer.body === 'string') {
     setCommonHeaders(reply);
@@ -89,7 +89,7 @@ export const sendError = (reply: FastifyReply, error: unknown): ErrorAnswer => {
   return answer;
 };
 
-/** RFC 6266: a plain name for old clients, the true one encoded. */
+/** Builds a Content-Disposition header (RFC 6266) with a plain name for old clients and the encoded original. */
 const contentDisposition = (filename: string, disposition: 'attachment' | 'inline' = 'attachment'): string => {
   const name = filename.toWellFormed().replace(/[\p{Cc}/\\]/gu, '_');
   const plain = name.replace(/[^\x20-\x7e]/g, '_').replace(/["%]/g, '_');
@@ -97,7 +97,7 @@ const contentDisposition = (filename: string, disposition: 'attachment' | 'inlin
   return `${disposition}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 };
 
-/** Drops what an answer that is not given has set; what is about the request itself stays. */
+/** Removes the headers of a response that will not be sent. Headers about the request itself remain. */
 export const forgetHeaders = (reply: FastifyReply): void => {
   for (const name of Object.keys(reply.getHeaders())) if (!ABOUT_REQUEST.test(name)) reply.removeHeader(name);
 };

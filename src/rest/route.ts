@@ -11,15 +11,18 @@ import type { Part } from './ranges.ts';
 import type { FileOptions } from './upload.ts';
 import type { Written } from './written.ts';
 
-/** For routes that take a text of a million characters: escaped in JSON it is several times as long. */
+/**
+ * The body limit of routes that accept a text of a million characters, which is several times as long when escaped in
+ * JSON.
+ */
 export const TEXT_BODY_BYTES = 8 * 1024 * 1024;
 
 /**
- * Declares a route once: validation, types and its part of the OpenAPI document follow.
+ * Declares a route once. Validation, types and its part of the OpenAPI document follow from the declaration.
  *
- * `run` gets the parsed parameters of path, body and query in one object and returns what `response` describes (nothing
- * for `response: null`, status 204). It raises DomainErrors; statuses are not its business. A path parameter without a
- * schema in `input` does not compile, nor does a result that does not fit the record.
+ * `run` gets the parsed parameters of path, body and query in one object and returns the record of `response` (nothing
+ * for `response: null`, status 204). It throws DomainErrors and does not deal with statuses. The compiler refuses a
+ * path parameter without a schema in `input`, and a result that does not fit the record.
  */
 export const route = <const P extends string, R extends z.ZodType | null, S extends Shape = NoInput>(
   declaration: Declaration<P, S> &
@@ -42,8 +45,8 @@ export const route = <const P extends string, R extends z.ZodType | null, S exte
 };
 
 /**
- * Declares a list: `run` gets the page wanted and returns its items; paging parameters and headers are the kit's
- * (conventions §2). With `paging: { keyset }` the route's `order_by` and `sort` inputs say the order.
+ * Declares a list. `run` gets the requested page and returns its items. Paging parameters and headers are added here
+ * (conventions §2). With `paging: { keyset }`, the route's `order_by` and `sort` inputs select the order.
  */
 export const listRoute = <const P extends string, R extends z.ZodType, S extends Shape = NoInput>(
   declaration: Omit<Declaration<P, S>, 'method'> &
@@ -77,7 +80,7 @@ export const listRoute = <const P extends string, R extends z.ZodType, S extends
   };
 };
 
-/** Declares a download. HEAD gets the headers alone; `stream` as a function is then never called. */
+/** Declares a download. HEAD gets only the headers, and a `stream` function is not called then. */
 export const streamRoute = <const P extends string, S extends Shape = NoInput>(
   declaration: Declaration<P, S> &
     InputOf<P, S> & { run(ctx: Context, input: Input<S>, http: Exchange): Promise<Download> },
@@ -98,25 +101,31 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 interface Declaration<P extends string, S extends Shape> {
   readonly method: Method;
-  /** Below `/api/v4`: `/projects/:id/issues/:issue_iid`; the last segment may be `*name` for the rest of the path. */
+  /**
+   * The path below `/api/v4`: `/projects/:id/issues/:issue_iid`. The last segment may be `*name` for the rest of the
+   * path.
+   */
   readonly path: P;
-  /** The path stands at the root of the host instead. */
+  /** The path starts at the root of the host instead. */
   readonly root?: true;
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** `required` by default; `optional` lets anonymous callers in. */
+  /** `required` by default. `optional` admits anonymous callers. */
   readonly auth?: 'required' | 'optional';
-  /** A token needs one of them. By default `api`, and for GET `read_api` too; an empty list admits every valid token. */
+  /**
+   * A token needs one of these scopes. The default is `api`, and for GET also `read_api`. An empty list admits every
+   * valid token.
+   */
   readonly scopes?: readonly Scope[];
-  /** Administrators only, 403 for others. */
+  /** Admits only administrators. Others get 403. */
   readonly admin?: boolean;
   readonly status?: number;
   /** Conditions on several parameters: `[exclusive('a', 'b')]`. */
   readonly rules?: readonly Rule<NoInfer<keyof S & string>>[];
-  /** For bodies larger than the usual limit (`MAX_BODY_BYTES`). Uploaded files do not count. */
+  /** The body limit, if it differs from `MAX_BODY_BYTES`. Uploaded files do not count. */
   readonly maxBodyBytes?: number;
-  /** For JSON that holds more than usual (`MAX_BODY_VALUES`). */
+  /** The limit on JSON values, if it differs from `MAX_BODY_VALUES`. */
   readonly maxBodyValues?: number;
 }
 
@@ -138,44 +147,44 @@ type SegmentName<S extends string> = S extends `${string}:${infer Name}` | `*${i
     : Name
   : never;
 
-/** What a handler may know of the HTTP request, and say on the response, beyond its result. */
+/** What a handler can read from the HTTP request and set on the response, besides its result. */
 export interface Exchange {
   readonly method: string;
-  /** Path and query as sent. */
+  /** The path and query as sent. */
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
   readonly ip: string;
-  /** The configured address of the hub, without a trailing slash. */
+  /** The configured URL of the hub, without a trailing slash. */
   readonly externalUrl: string;
   setHeader(name: string, value: string): void;
-  /** Instead of the declared status. */
+  /** Replaces the declared status. */
   setStatus(status: number): void;
 }
 
 export interface Download {
   readonly stream: Readable | (() => Readable | Promise<Readable>);
-  /** Opens a part instead: then whoever asks for one with `Range` gets it. Needs `size`. */
+  /** Opens a part of the file, for clients that send `Range`. Requires `size`. */
   readonly part?: (part: Part) => Readable | Promise<Readable>;
-  /** Bytes, when known: sent as Content-Length. */
+  /** Size in bytes, if known. Sent as Content-Length. */
   readonly size?: number;
   readonly contentType: string;
-  /** Makes it an attachment of this name. */
+  /** Sends the file as an attachment of this name. */
   readonly filename?: string;
-  /** `attachment` by default when there is a file name. */
+  /** `attachment` by default if there is a filename. */
   readonly disposition?: 'attachment' | 'inline';
   readonly headers?: Readonly<Record<string, string>>;
-  /** Quoted, as in the header; whoever has it already gets 304. */
+  /** Quoted, as in the header. A client that already has this version gets 304. */
   readonly etag?: string;
 }
 
 export type Outcome = { readonly body: unknown } | { readonly download: Download } | typeof NOTHING;
 
-/** A declared route, its types closed over: lists of them make up the API. */
+/** A declared route with its types erased. Lists of these make up the API. */
 export interface Route {
   readonly kind: 'record' | 'list' | 'stream';
   readonly method: Method;
   readonly path: string;
-  /** From the root of the host. */
+  /** The path from the root of the host. */
   readonly url: string;
   readonly pathNames: readonly string[];
   readonly tag: string;
@@ -186,20 +195,20 @@ export interface Route {
   readonly admin: boolean;
   readonly status: number;
   readonly shape: Shape;
-  /** The record, or of a list each item; null when there is no JSON. */
+  /** The schema of the record, or of an item of a list. Null when the response is not JSON. */
   readonly response: z.ZodType | null;
   readonly paging: Paging | null;
-  /** Parameters that are files. */
+  /** The parameters that are files. */
   readonly files: ReadonlyMap<string, FileOptions>;
   readonly maxBodyBytes: number | null;
   readonly maxBodyValues: number | null;
   handle(ctx: Context, sent: Parameters, http: Exchange): Promise<Outcome>;
 }
 
-/** What the OpenAPI document says of a path that is served outside the kit, by forms and errors of its own. */
+/** A path in the OpenAPI document that is served outside this folder, with its own formats and errors. */
 export type Endpoint = Omit<Route, 'kind' | 'handle'> & { readonly kind: 'elsewhere' };
 
-/** Describes such a path. `response: null` with status 302 is a redirect, and otherwise a page. */
+/** Declares an `Endpoint`. `response: null` means a redirect for status 302, and a page otherwise. */
 export const endpoint = (
   declaration: Declaration<string, never> & { readonly input?: Shape; readonly response: z.ZodType | null },
 ): Endpoint => ({
@@ -216,7 +225,7 @@ const NO_INPUT: NoInput = {};
 
 const shapeOf = <S extends Shape>(declaration: { readonly input?: S }): S => {
   if (declaration.input) return declaration.input;
-  // Only a declaration without `input` comes here, and its S is the default, which has no keys.
+  // Without `input`, S is the default, which has no keys.
   const none: Shape = NO_INPUT;
   return none as S;
 };

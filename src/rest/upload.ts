@@ -3,13 +3,13 @@ import type { Context } from '#platform/context.ts';
 import type { Storage } from '#platform/storage/storage.ts';
 
 export interface FileOptions {
-  /** More is refused while it arrives; null means no limit. A function is asked for each request. */
+  /** Larger files are refused while they arrive. Null means no limit. A function is called for each request. */
   readonly maxBytes: number | null | ((ctx: Context) => number | null | Promise<number | null>);
-  /** What is wrong with a file that is larger, said as of a bad attribute (400); without it the answer is 413. */
+  /** The message for a file that is too large, reported as an invalid attribute (400). Without it the status is 413. */
   readonly tooLarge?: string;
 }
 
-/** Where uploads wait while their request is checked. What a crash leaves here is old rubbish. */
+/** Where uploads are stored while their request is checked. `sweepUploads` removes files that a crash left here. */
 export const UPLOAD_PREFIX = 'tmp/uploads/';
 
 interface SpooledFileFields {
@@ -20,13 +20,13 @@ interface SpooledFileFields {
   readonly contentType: string;
 }
 
-/** An uploaded file, whole and in storage under `key`. */
+/** An uploaded file that is complete and stored under `key`. */
 export class SpooledFile implements SpooledFileFields {
   readonly key: string;
   readonly size: number;
   /** Hexadecimal. */
   readonly sha256: string;
-  /** As the client named it, without directories; not to be trusted as a path. */
+  /** The client's filename without directories. Do not trust it as a path. */
   readonly filename: string;
   readonly contentType: string;
   readonly #storage: Storage;
@@ -45,19 +45,22 @@ export class SpooledFile implements SpooledFileFields {
     return (await this.#storage.read(this.key)).stream;
   }
 
-  /** Leaves the file at its key, which now belongs to the caller: call it once the key has been recorded. */
+  /** Keeps the file at its key, which now belongs to the caller. Call this after the key has been recorded. */
   keep(): string {
     this.#kept = true;
     return this.key;
   }
 
-  /** Ends the request's hold on the file: removes it unless it was kept. */
+  /** Removes the file unless it was kept. */
   async release(): Promise<void> {
     if (!this.#kept) await this.#storage.remove(this.key);
   }
 }
 
-/** Removes uploads whose process died before it could: all older than any request may last, but those that were kept. */
+/**
+ * Removes uploads older than `before` that a dead process left behind. No request lasts that long. Skips files in
+ * `kept`. Returns the number of removed files.
+ */
 export const sweepUploads = async (storage: Storage, before: Date, kept: ReadonlySet<string>): Promise<number> => {
   let removed = 0;
   for await (const file of storage.list(UPLOAD_PREFIX)) {
