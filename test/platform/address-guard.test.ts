@@ -21,7 +21,7 @@ describe('checkAddress', () => {
     ['100.64.0.1', 'private'],
     ['fc00::1', 'private'],
     ['fd12:3456::1', 'private'],
-  ])('%s is %s where local requests are off', (address, verdict) => {
+  ])('%s is %s when local requests are off', (address, verdict) => {
     expect(checkAddress(address, closed)).toBe(verdict);
     expect(checkAddress(address, open)).toBe('allowed');
   });
@@ -57,7 +57,7 @@ describe('checkAddress', () => {
     for (const policy of [closed, open, listed]) expect(checkAddress(address, policy)).toBe(verdict);
   });
 
-  test('the allow-list opens addresses, ranges, hosts and single ports', () => {
+  test('the allow-list permits addresses, ranges, hosts and single ports', () => {
     const policy: AddressPolicy = {
       allowLocal: false,
       allowlist: [
@@ -120,7 +120,7 @@ describe('parseOutboundUrl', () => {
     expect(() => parseOutboundUrl(text, closed)).toThrow(expect.objectContaining({ kind: 'blocked' }));
   });
 
-  test('takes the credentials out, percent-decoded', () => {
+  test('separates the credentials from the URL and percent-decodes them', () => {
     const { url, authorization } = parseOutboundUrl('https://us%40er:p%3Ass@example.com:8443/a?b=1#c', closed);
     expect(url.href).toBe('https://example.com:8443/a?b=1');
     expect(authorization).toBe(`Basic ${Buffer.from('us@er:p:ss').toString('base64')}`);
@@ -135,7 +135,7 @@ describe('parseOutboundUrl', () => {
     expect(() => parseOutboundUrl('http://db2.example:5432/', policy)).toThrow('port 5432');
   });
 
-  test('local names are open with the policy', () => {
+  test('permits local names if the policy permits local requests', () => {
     expect(parseOutboundUrl('http://localhost:8080/', open).url.host).toBe('localhost:8080');
     expect(parseOutboundUrl('http://localhost:8080/', { allowLocal: false, allowlist: ['localhost'] }).url.port).toBe(
       '8080',
@@ -149,7 +149,7 @@ describe('validHeader', () => {
     ['Authorization', 'Bearer abc'],
     ['X-Empty', ''],
     ['X-Latin', 'caf\u00e9'],
-  ])('takes %s: %s', (name, value) => {
+  ])('accepts %s: %s', (name, value) => {
     expect(validHeader(name, value)).toBe(true);
   });
 

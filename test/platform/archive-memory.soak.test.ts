@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 
 const run = promisify(execFile);
 
-test('200 MB pass through writer and reader of archives at constant memory', async () => {
+test('the archive writer and reader pass 200 MB at constant memory', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'millrace-archive-'));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));
   const script = `
@@ -37,7 +37,7 @@ test('200 MB pass through writer and reader of archives at constant memory', asy
     clearInterval(watch);
     console.log(JSON.stringify({ lines, bytes, live }));`;
   const { stdout } = await run(process.execPath, ['--expose-gc', '--input-type=module', '-e', script, directory]);
-  // What is held, not what the process has from the system: that depends on when the collector gets to run.
+  // Measure live memory, because the resident size depends on when the garbage collector runs.
   const { lines, bytes, live }: { lines: number; bytes: number; live: number[] } = JSON.parse(stdout);
   const median = (sizes: number[]) => sizes.toSorted((a, b) => a - b)[sizes.length >> 1] ?? 0;
   const half = live.length >> 1;

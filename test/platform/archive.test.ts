@@ -64,7 +64,7 @@ const refusal = async (promise: Promise<unknown>): Promise<string> => {
 };
 
 describe('writing', () => {
-  test('system tar and our reader read what was written', async () => {
+  test('writes archives that system tar and our own reader can read', async () => {
     const writer = createArchiveWriter({ temporaryDirectory: join(directory, 'spool') });
     const target = join(directory, 'written.tar.gz');
     const output = buffer(writer.output);
@@ -101,7 +101,7 @@ describe('writing', () => {
     expect(await readdir(join(directory, 'spool'))).toEqual([]);
   });
 
-  test('the same content gives the same bytes', async () => {
+  test('writes the same bytes for the same content', async () => {
     const make = async () => {
       const writer = createArchiveWriter({ temporaryDirectory: directory });
       const output = buffer(writer.output);
@@ -117,7 +117,7 @@ describe('writing', () => {
     await expect(writer.entry('../x', 'y')).rejects.toThrow(ArchiveError);
   });
 
-  test('a source that fails or lies about its size fails the archive', async () => {
+  test('fails if a source fails or gives a wrong size', async () => {
     for (const [source, size] of [
       [Readable.from([Buffer.alloc(10)]), 11],
       [Readable.from([Buffer.alloc(12)]), 11],
@@ -141,7 +141,7 @@ describe('writing', () => {
     expect(await readdir(join(directory, 'spool'))).toEqual([]);
   });
 
-  test('a reader that goes away ends the writing', async () => {
+  test('stops writing when the reader goes away', async () => {
     const writer = createArchiveWriter({ temporaryDirectory: directory });
     writer.output.once('data', () => writer.output.destroy());
     const endless = Readable.from(
@@ -155,7 +155,7 @@ describe('writing', () => {
 });
 
 describe('reading', () => {
-  test('takes `./` names, folders, GNU long names and pax headers', async () => {
+  test('accepts `./` names, folders, GNU long names and pax headers', async () => {
     const folder = join(directory, 'honest');
     const long = `tree/project/${'deep-folder/'.repeat(9)}${'n'.repeat(80)}.ndjson`;
     await mkdir(join(folder, long, '..'), { recursive: true });
@@ -175,7 +175,7 @@ describe('reading', () => {
     expect(found).toEqual({ a: sha1('first'), b: sha1('second') });
   });
 
-  test('skips what the caller does not read, wholly or in part', async () => {
+  test('skips entries that the caller does not read, or reads in part', async () => {
     const big = randomBytes(2_000_000);
     const bytes = await archiveOf([{ name: 'a' }, big], [{ name: 'b' }, big], [{ name: 'c' }, 'end']);
     const seen: string[] = [];
@@ -221,7 +221,7 @@ describe('reading', () => {
     expect(await refusal(read(await archiveOf(...many), { maxEntries: 49 }))).toMatch(/limit of 49 entries/);
   });
 
-  test('stops a bomb while it unpacks, also in many members', async () => {
+  test('stops a decompression bomb while it unpacks, even across many gzip members', async () => {
     const zeros = gzipSync(Buffer.alloc(50_000_000));
     const bomb = Buffer.concat([gzipSync(bombHeader(4_000_000_000)), ...Array.from({ length: 40 }, () => zeros)]);
     const startedAt = computedMs();
@@ -240,7 +240,7 @@ describe('reading', () => {
     expect(bomb.destroyed).toBe(true);
   });
 
-  test('refuses a pax header that would have to be held in memory', async () => {
+  test('refuses a pax header that is too large to hold in memory', async () => {
     const header = bombHeader(50_000_000);
     header.write('x', 156);
     expect(await refusal(read(gzipSync(Buffer.concat([fixChecksum(header), Buffer.alloc(50_000_000)]))))).toMatch(
@@ -248,7 +248,7 @@ describe('reading', () => {
     );
   });
 
-  test('gives up when unpacking takes too long, but not when the caller does', async () => {
+  test('times out if unpacking takes too long, but not if the caller is slow', async () => {
     const stuck = new Readable({ read: () => undefined });
     expect(await refusal(read(stuck, { timeoutMs: 100 }))).toMatch(/too long to unpack/);
     expect(stuck.destroyed).toBe(true);
@@ -260,7 +260,7 @@ describe('reading', () => {
       timeoutMs: 60_000,
       onEntry: async ({ stream }) => {
         spentMs += 600_000;
-        // Looked at meanwhile, which happens four times a second.
+        // Stay past at least one check, which runs four times a second.
         await new Promise((resolve) => setTimeout(resolve, 300));
         await buffer(stream);
       },
@@ -269,7 +269,7 @@ describe('reading', () => {
     clock.mockRestore();
   });
 
-  test('tells what is wrong with a file that is no whole archive', async () => {
+  test('reports what is wrong with an incomplete or damaged archive', async () => {
     const whole = await archiveOf([{ name: 'a' }, randomBytes(300_000)], [{ name: 'b' }, 'x']);
     const tar = await tarOf([{ name: 'a' }, randomBytes(300_000)]);
     const broken = Buffer.from(whole);
@@ -285,7 +285,7 @@ describe('reading', () => {
     expect(await refusal(read(broken))).toMatch(/damaged/);
   });
 
-  test("throws the caller's and the source's own errors as they are, and stops on the signal", async () => {
+  test('passes on the errors of the caller and the source unchanged, and stops on the signal', async () => {
     const bytes = await archiveOf([{ name: 'a' }, randomBytes(3_000_000)]);
     const onEntry = async () => {
       throw new Error('no room in the database');

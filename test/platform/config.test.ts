@@ -7,7 +7,7 @@ import { ConfigError, helpText, readConfig, settingInfos, wantsHelp } from '#pla
 const CERTIFICATE = readFileSync(new URL('../saml/fixtures/provider.crt', import.meta.url), 'utf8');
 const LDAP = { name: 'ldapmain', url: 'ldaps://ldap.example.com:636', base: 'dc=example,dc=com' };
 
-test('without flags and variables the defaults hold', () => {
+test('uses the defaults without flags and variables', () => {
   expect(readConfig([], {})).toEqual({
     host: '127.0.0.1',
     port: 8080,
@@ -49,7 +49,7 @@ test('without flags and variables the defaults hold', () => {
   });
 });
 
-test('every setting can be given by variable and by flag, and the flag wins', () => {
+test('reads every setting from a variable and from a flag, and prefers the flag', () => {
   const values: Record<string, string> = {
     host: '::',
     port: '0',
@@ -113,7 +113,7 @@ test('every setting can be given by variable and by flag, and the flag wins', ()
   expect(readConfig([], { MILLRACE_PORT: '' }).port).toBe(8080);
 });
 
-test('help lists every flag, variable and default', () => {
+test('lists every flag, variable and default in the help', () => {
   const help = helpText();
   for (const { flag, variable, defaultText, description } of settingInfos()) {
     for (const text of [`--${flag} `, variable, defaultText, description]) expect(help).toContain(text);
@@ -122,7 +122,7 @@ test('help lists every flag, variable and default', () => {
   expect(wantsHelp(['--port', '1'])).toBe(false);
 });
 
-test('certificates and directories may stand in files', () => {
+test('reads SAML certificates and LDAP servers from files', () => {
   const path = fileURLToPath(new URL('../saml/fixtures/provider.crt', import.meta.url));
   expect(readConfig(['--saml-certificate', path], {}).samlCertificates).toEqual([CERTIFICATE]);
   expect(() => readConfig(['--ldap-servers', path], {})).toThrow('is not JSON');
@@ -174,14 +174,14 @@ describe('a bad value is refused by name', () => {
     ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, user_filter: '(a' }]), '0.user_filter: is not a filter'],
     ['MILLRACE_LDAP_SERVERS', JSON.stringify([LDAP, LDAP]), 'two servers have one name'],
     ['DATABASE_URL', 'mysql://user:hunter2@host/db', 'postgresql://'],
-  ])('%s, whose value is not repeated', (variable, value, allowed) => {
+  ])('%s, without repeating its value', (variable, value, allowed) => {
     const read = () => readConfig([], { [variable]: value });
     expect(read).toThrow(variable);
     expect(read).toThrow(allowed);
     expect(read).not.toThrow(value);
   });
 
-  test('several at once are all named', () => {
+  test('names every bad value', () => {
     const read = () => readConfig(['--port', 'x'], { MILLRACE_ROLE: 'y' });
     expect(read).toThrow('MILLRACE_PORT');
     expect(read).toThrow('MILLRACE_ROLE');
@@ -194,7 +194,7 @@ describe('a bad value is refused by name', () => {
     expect(() => readConfig(['--storage', 's3'], {})).toThrow(/MILLRACE_S3_BUCKET/);
   });
 
-  test('SAML without a certificate to tell its answers by', () => {
+  test('SAML without a certificate', () => {
     const read = () => readConfig([], { MILLRACE_SAML_ENTRY_POINT: 'https://id.example.com/sso' });
     expect(read).toThrow('MILLRACE_SAML_CERTIFICATE');
   });

@@ -71,7 +71,7 @@ afterEach(async () => {
 
 const start = (durable = false) => startEmbeddedPostgres({ dataDir, sharedDirectory, log, durable });
 
-/** A copy of a stopped cluster, for tests of what comes after initdb: it is most of the time of a first start. */
+/** Copies a stopped cluster, because initdb takes most of the time of a first start. */
 const copyCluster = () => promisify(execFile)('cp', ['-a', join(made, 'postgres'), dataDir]);
 
 const ask = async (url: string, text: string): Promise<string[]> => {
@@ -88,7 +88,7 @@ const ask = async (url: string, text: string): Promise<string[]> => {
 const serverPid = async (data = join(dataDir, 'postgres/data')) =>
   Number((await readFile(join(data, 'postmaster.pid'), 'utf8')).split('\n')[0]);
 
-/** Another hub on the same data directory, in a process group of its own. */
+/** Starts another hub on the same data directory, in its own process group. */
 const startHub = async (project = PROJECT, identity: { uid?: number; gid?: number } = {}) => {
   const child = spawn(process.execPath, [join(project, 'test/support/embedded-hub.ts'), dataDir, sharedDirectory], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -109,7 +109,7 @@ const startHub = async (project = PROJECT, identity: { uid?: number; gid?: numbe
   return { child, url, lines, pid: child.pid ?? 0 };
 };
 
-test('starts durable and in UTF-8 whatever the environment, stops, and keeps what was written', async () => {
+test('starts durable and in UTF-8 in any environment, stops, and keeps its data', async () => {
   vi.stubEnv('LANG', 'C');
   vi.stubEnv('LC_ALL', 'POSIX');
   vi.stubEnv('PGDATA', '/nowhere');
@@ -131,7 +131,7 @@ test('starts durable and in UTF-8 whatever the environment, stops, and keeps wha
   expect(existsSync(join(dataDir, 'postgres/data/postmaster.pid'))).toBe(false);
 
   let fastest = Number.POSITIVE_INFINITY;
-  // More than once where the machine was busy.
+  // Try several times, because a busy machine may slow down one start.
   for (let n = 0; n < 3 && fastest >= 5_000; n++) {
     const before = performance.now();
     const again = await start(true);
@@ -142,7 +142,7 @@ test('starts durable and in UTF-8 whatever the environment, stops, and keeps wha
   expect(fastest).toBeLessThan(5_000);
 });
 
-test('nobody gets in without the password, and secrets are closed to others', async () => {
+test('requires the password, and hides its secrets from other accounts', async () => {
   const server = await start();
   const url = new URL(server.connectionString);
   url.password = 'guess';
@@ -159,7 +159,7 @@ test('nobody gets in without the password, and secrets are closed to others', as
   await server.stop();
 });
 
-test('a stale pid file is no obstacle, be its pid dead or somebody else', async () => {
+test('starts despite a stale pid file, whether its pid is dead or belongs to another process', async () => {
   await copyCluster();
   const data = join(dataDir, 'postgres/data');
   const owner = await stat(data);
@@ -173,14 +173,14 @@ test('a stale pid file is no obstacle, be its pid dead or somebody else', async 
   }
 });
 
-test('a server that was killed comes back', async () => {
+test('restarts after the server was killed', async () => {
   await copyCluster();
   const first = await start();
   await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
   await ask(first.connectionString, 'CHECKPOINT');
   const pid = await serverPid();
   process.kill(pid, 'SIGKILL');
-  // The signal takes its time on a busy machine, and a living server would be adopted.
+  // On a busy machine the process may take a while to die, and a running server would be adopted.
   await vi.waitFor(() => expect(isAlive(pid)).toBe(false), PATIENCE_MS);
   const second = await start();
   expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual([1]);
@@ -189,7 +189,7 @@ test('a server that was killed comes back', async () => {
   await second.stop();
 });
 
-test('the server of a killed hub is adopted, and stopped by whoever adopted it', async () => {
+test('adopts the server of a killed hub, and the adopter stops it', async () => {
   await copyCluster();
   const hub = await startHub();
   await ask(hub.url, 'CREATE TABLE kept AS SELECT 1 AS value');
@@ -204,7 +204,7 @@ test('the server of a killed hub is adopted, and stopped by whoever adopted it',
   expect(isAlive(pid)).toBe(false);
 });
 
-test('a hub killed while it made the cluster leaves nothing in the way', async () => {
+test('starts after a hub was killed while it created the cluster', async () => {
   const child = spawn(process.execPath, [join(PROJECT, 'test/support/embedded-hub.ts'), dataDir, sharedDirectory], {
     stdio: 'ignore',
   });
@@ -222,7 +222,7 @@ test('a hub killed while it made the cluster leaves nothing in the way', async (
   await server.stop();
 });
 
-test('Ctrl-C reaches the hub alone, which stops the database last', async () => {
+test('stops the database last after Ctrl-C, which reaches only the hub', async () => {
   await copyCluster();
   const hub = await startHub();
   const pid = await serverPid();
@@ -233,7 +233,7 @@ test('Ctrl-C reaches the hub alone, which stops the database last', async () => 
   expect(isAlive(pid)).toBe(false);
 });
 
-test('hubs that share a data directory share the server; the last to leave stops it', async () => {
+test('shares one server between hubs on the same data directory, and the last hub stops it', async () => {
   const [one, two, hub] = await Promise.all([start(), start(), startHub()]);
   const pid = await serverPid();
   await one.stop();
@@ -248,13 +248,13 @@ test('hubs that share a data directory share the server; the last to leave stops
   expect(isAlive(pid)).toBe(false);
 });
 
-test('a server that cannot start says why, and leaves nothing running', async () => {
+test('reports why a server cannot start, and leaves no process running', async () => {
   await copyCluster();
   await appendFile(join(dataDir, 'postgres/data/postgresql.conf'), '\nno_such_setting = 1\n');
   await expect(start()).rejects.toThrow(/stopped while starting:[\s\S]*no_such_setting/);
 });
 
-test('a long path to the data directory is no obstacle to the socket', async () => {
+test('connects to the socket despite a long data directory path', async () => {
   dataDir = join(dataDir, 'long'.repeat(15), 'path'.repeat(15));
   const before = new Set(await readdir(tmpdir()));
   const server = await start();
@@ -266,7 +266,7 @@ test('a long path to the data directory is no obstacle to the socket', async () 
   expect(existsSync(socketDir)).toBe(false);
 });
 
-test('destroy leaves no trace', async () => {
+test('destroy removes everything', async () => {
   await copyCluster();
   const server = await start();
   const pid = await serverPid();
@@ -275,29 +275,32 @@ test('destroy leaves no trace', async () => {
   expect(await readdir(dataDir)).toEqual([]);
 });
 
-test.runIf(isRoot)('root below a folder the server cannot enter: the cluster lies elsewhere, for good', async () => {
-  await chmod(dataDir, 0o700);
-  const first = await start();
-  const elsewhere = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
-  expect(elsewhere.startsWith(dataDir)).toBe(false);
-  expect(await readdir(elsewhere)).toContain('data');
-  await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
-  await first.stop();
-  const second = await start();
-  expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual([1]);
-  await second.destroy();
-  expect(existsSync(elsewhere)).toBe(false);
+test.runIf(isRoot)(
+  'root, in a folder the server cannot enter: creates the cluster elsewhere and finds it again',
+  async () => {
+    await chmod(dataDir, 0o700);
+    const first = await start();
+    const elsewhere = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
+    expect(elsewhere.startsWith(dataDir)).toBe(false);
+    expect(await readdir(elsewhere)).toContain('data');
+    await ask(first.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
+    await first.stop();
+    const second = await start();
+    expect(await ask(second.connectionString, 'SELECT value FROM kept')).toEqual([1]);
+    await second.destroy();
+    expect(existsSync(elsewhere)).toBe(false);
 
-  const third = await start();
-  await third.stop();
-  const lost = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
-  await rm(lost, { recursive: true });
-  await expect(start()).rejects.toThrow(`${lost}, which is gone`);
-  await mkdir(lost);
-});
+    const third = await start();
+    await third.stop();
+    const lost = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
+    await rm(lost, { recursive: true });
+    await expect(start()).rejects.toThrow(`${lost}, which is gone`);
+    await mkdir(lost);
+  },
+);
 
 test.runIf(isRoot)(
-  'a project below a folder the server cannot enter, its install scripts blocked, under umask 077',
+  'root, with the project in a folder the server cannot enter, install scripts blocked, umask 077: starts and stops',
   async () => {
     const project = join(base, 'closed/project');
     await mkdir(join(base, 'closed'), { mode: 0o700 });
@@ -323,16 +326,19 @@ test.runIf(isRoot)(
   },
 );
 
-test.runIf(isRoot)('without root it runs as whoever runs the hub, and refuses the database of another', async () => {
-  await chown(dataDir, 65_534, 65_534);
-  const hub = await startHub(PROJECT, { uid: 65_534, gid: 65_534 });
-  const pid = await serverPid();
-  expect((await stat(`/proc/${pid}`)).uid).toBe(65_534);
-  process.kill(hub.pid, 'SIGINT');
-  await once(hub.child, 'close');
-  // Root takes over what another account made, as that account.
-  const server = await start();
-  expect((await stat(`/proc/${await serverPid()}`)).uid).toBe(65_534);
-  await server.stop();
-  await expect(startHub(PROJECT, { uid: 65_533, gid: 65_533 })).rejects.toThrow(/EACCES|belongs to another account/);
-});
+test.runIf(isRoot)(
+  'not root: runs the server as the account of the hub, and refuses a database of another account',
+  async () => {
+    await chown(dataDir, 65_534, 65_534);
+    const hub = await startHub(PROJECT, { uid: 65_534, gid: 65_534 });
+    const pid = await serverPid();
+    expect((await stat(`/proc/${pid}`)).uid).toBe(65_534);
+    process.kill(hub.pid, 'SIGINT');
+    await once(hub.child, 'close');
+    // Root runs the server as the account that created the cluster.
+    const server = await start();
+    expect((await stat(`/proc/${await serverPid()}`)).uid).toBe(65_534);
+    await server.stop();
+    await expect(startHub(PROJECT, { uid: 65_533, gid: 65_533 })).rejects.toThrow(/EACCES|belongs to another account/);
+  },
+);

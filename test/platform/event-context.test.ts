@@ -84,7 +84,7 @@ describe('transaction', () => {
     expect(await rows('select n from counters where id = 1')).toEqual([{ n: 0 }]);
   });
 
-  it('refuses a payload or an input that does not fit, and changes nothing', async () => {
+  it('refuses an invalid payload or input, and changes nothing', async () => {
     const ctx = createContext({ actor: systemActor });
     const job = ctx.transaction(async (tx) => {
       tx.emit(renamed, { subject: { type: 'Thing', id: 7 }, payload: { to: 'a' } });
@@ -106,13 +106,13 @@ describe('transaction', () => {
     expect(await eventsOf(8)).toEqual([]);
   });
 
-  it('tells who emits too late', async () => {
+  it('rejects an event emitted after its transaction ended', async () => {
     const ctx = createContext({ actor: systemActor });
     const tx = await ctx.transaction(async (it) => it);
     expect(() => tx.emit(renamed, { subject, payload: { to: 'late' } })).toThrow('came too late');
   });
 
-  it('runs again after a deadlock, and emits once', async () => {
+  it('retries after a deadlock, and emits once', async () => {
     const ctx = createContext({ actor: systemActor });
     let runs = 0;
     const cross = (first: number, second: number, met: Promise<void>, meet: () => void) =>
@@ -132,7 +132,7 @@ describe('transaction', () => {
     expect(await eventsOf(10)).toHaveLength(2);
   });
 
-  it('keeps one waiting job per key, the last given', async () => {
+  it('keeps one waiting job per key, with the last input', async () => {
     const ctx = createContext({ actor: systemActor });
     await ctx.transaction(async (tx) => {
       tx.enqueue(tidy, { id: 1 }, { key: 'once' });
@@ -142,7 +142,7 @@ describe('transaction', () => {
     expect(await jobs('once')).toMatchObject([{ payload: { id: 3 } }]);
   });
 
-  it('takes texts that Postgres refuses', async () => {
+  it('stores texts that Postgres would refuse', async () => {
     const ctx = createContext({ actor: systemActor });
     const text = z.object({ text: z.string() });
     await ctx.transaction(async (tx) => {

@@ -54,7 +54,7 @@ const handledBy = async (follower: string): Promise<number[]> => {
   return rows.map((row) => row.n);
 };
 
-/** Writes what it handles; `check` may throw for an event. */
+/** A follower that records the events it handles. `check` may throw for an event. */
 const recorder = (name: string, process: number, check: (n: number) => void = () => {}): Follower =>
   defineFollower({
     name,
@@ -86,7 +86,7 @@ const cursorOf = async (follower: string): Promise<number> =>
 const numbersTo = (count: number) => Array.from({ length: count }, (_, n) => n);
 
 describe('a follower', () => {
-  it('handles every event once and in order while two processes follow, and goes on where it stood', async () => {
+  it('handles every event once and in order while two processes follow, and resumes at its cursor', async () => {
     const before = (await services.pool.query('select last_position from event_log')).rows[0].last_position;
     expect(before).toBe(0);
     const both = await Promise.all([follow(0, recorder('both', 0)), follow(1, recorder('both', 1))]);
@@ -111,7 +111,7 @@ describe('a follower', () => {
     expect((await handledBy('both')).sort((a, b) => a - b)).toEqual(numbersTo(162));
   });
 
-  it('begins with the oldest event kept, and takes it in batches', async () => {
+  it('starts with the oldest event kept, and handles events in batches', async () => {
     const batches: number[] = [];
     const follower = defineFollower({ name: 'late', handle: async (_tx, events) => void batches.push(events.length) });
     await emit(...numbersTo(700));
@@ -138,13 +138,13 @@ describe('a follower', () => {
       times.push((calls[seen] ?? 0) - committed);
     }
     await running.stop();
-    // A deaf one would look for the next after nearly a second, each time.
+    // Without a notification, each event would wait nearly a second for the next poll.
     expect(times.sort((a, b) => a - b)[7]).toBeLessThan(600);
   });
 });
 
 describe('an event that cannot be handled', () => {
-  it('is found in its batch and tried again, those before it being handled and nothing handled twice', async () => {
+  it('is isolated from its batch and retried, after the events before it are handled, and nothing is handled twice', async () => {
     const skip = await follow(0, recorder('fails', 0));
     await skip.drain();
     await skip.stop();
@@ -163,7 +163,7 @@ describe('an event that cannot be handled', () => {
     expect(failures).toBe(5);
   });
 
-  it('does not spin, and is set aside at last while the others go on', async () => {
+  it('is retried with pauses, and finally set aside so that the others go on', async () => {
     await services.pool.query(
       `update event_cursors set position = (select last_position from event_log) where name = 'fails'`,
     );
@@ -187,7 +187,7 @@ describe('an event that cannot be handled', () => {
     expect(rows).toEqual([{ follower: 'fails', kind: 'thing.noted', error: 'never' }]);
   });
 
-  it('is not held responsible when the database goes away in between', async () => {
+  it('is not blamed when the database connection is lost meanwhile', async () => {
     await services.pool.query('truncate handled');
     let cut = 0;
     const follower = defineFollower({
@@ -216,14 +216,14 @@ describe('an event that cannot be handled', () => {
   });
 });
 
-describe('a follower that wants some kinds', () => {
+describe('a follower of some kinds only', () => {
   const wants: Follower['wants'] = ({ kind }) => kind === noted.kind;
 
-  it('is given no others, whichever of two processes gives them to it, and passes them over', async () => {
+  it('gets no other events from either of two processes, and its cursor passes them', async () => {
     const [one, two] = [0, 1].map((process) => ({ ...recorder('choosy', process), wants }));
     if (!one || !two) throw new Error('there are two');
     const both = [await follow(0, one), await follow(1, two)];
-    // Either of them may have taken the events of earlier tests.
+    // Handle the events of earlier tests first, because either process may get them.
     for (const running of both) await running.drain();
     await services.pool.query('truncate handled');
     for (let n = 0; n < 20; n++) {
@@ -234,11 +234,11 @@ describe('a follower that wants some kinds', () => {
     for (const running of both) await running.drain();
     expect(await handledBy('choosy')).toEqual(numbersTo(20));
     for (const running of both) await running.stop();
-    // The cursor is saved behind those that nobody wanted: they would be kept from pruning for ever.
+    // The cursor also passes unwanted events, since a cursor behind them would keep them from pruning.
     expect(await cursorOf('choosy')).toBe(await logs[0]?.log.sequencer.sequence());
   });
 
-  it('has them found in more events than are kept in memory, by a process that comes late, and after a crash', async () => {
+  it('finds its events among more than memory holds, from a process that starts late, and after a crash', async () => {
     await services.pool.query('truncate handled');
     await emit(1);
     await drop(2_500);
@@ -251,7 +251,7 @@ describe('a follower that wants some kinds', () => {
     await emit(4);
     await running.drain();
     await running.stop();
-    // As a process that was killed leaves it: what was passed over is not saved.
+    // Simulate a killed process, which has not saved how far it skipped.
     await services.pool.query(`update event_cursors set position = position - 1000 where name = 'choosy'`);
     await emit(5);
     const again = await follow(1, { ...recorder('choosy', 1), wants });
@@ -260,7 +260,7 @@ describe('a follower that wants some kinds', () => {
     expect(await handledBy('choosy')).toEqual([1, 2, 3, 4, 4, 5]);
   });
 
-  it('has its cursor saved together with the others where nobody wants the events', async () => {
+  it('shares one statement with others to save the cursor when no follower wants the events', async () => {
     const idle = numbersTo(8).map((n): Follower => ({ ...recorder(`idle ${n}`, 0), wants }));
     const running = await follow(0, ...idle);
     await running.drain();

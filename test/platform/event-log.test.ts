@@ -20,7 +20,7 @@ let database: TestDatabase;
 let held: TestServices;
 let services: Services;
 let createContext: CreateContext;
-/** Two processes' views of one log. */
+/** Two processes, each with its own view of one log. */
 let logs: { log: EventLog; listener: Listener }[];
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -82,18 +82,18 @@ const historyOf = async (filter: LiveFilter, after: number, end: number) => {
 };
 
 describe('the log', () => {
-  it('shows every event once and in one order, whatever the order of ids and commits, an open transaction not hindering', async () => {
+  it('shows every event once and in one order, whatever the order of ids and commits, despite an open transaction', async () => {
     const start = log(0).feed.head();
     const feeds = [collect(0), collect(1)];
     const raw = new pg.Client({ connectionString: database.url });
     await raw.connect();
     await raw.query('begin');
-    // The lowest id of all, committed last.
+    // This event has the lowest id but is committed last.
     await raw.query(
       `insert into events (kind, subject_type, subject_id, payload) values ('thing.noted', 'Thing', 1, '{"n": -2}')`,
     );
 
-    // A reader that knows nothing but the rule: what has a position up to the newest one is complete.
+    // This reader relies only on the rule that no event is missing up to the newest position.
     const polled: number[] = [];
     let reading = true;
     const reader = (async () => {
@@ -149,13 +149,13 @@ describe('the log', () => {
       times.push(performance.now() - committed);
     }
     end();
-    // Far above what it takes (a few ms); a deaf one would look for the next after nearly a second, each time.
+    // It takes a few ms. Without a notification, each event would wait nearly a second for the next poll.
     expect(times.sort((a, b) => a - b)[10]).toBeLessThan(600);
   });
 });
 
 describe('a subscription', () => {
-  it('gets what its filter asks for and nothing else', async () => {
+  it('gets only the events that its filter selects', async () => {
     const filters: LiveFilter[] = [
       { kinds: null, project_id: 1 },
       { kinds: null, namespace_id: 20 },
@@ -183,7 +183,7 @@ describe('a subscription', () => {
     expect(collected.map(({ events }) => numbers(events))).toEqual(expected);
   });
 
-  it('goes on from a cursor without a gap or a repetition', async () => {
+  it('resumes at a cursor without a gap or a repetition', async () => {
     const cursor = log(0).feed.head();
     for (let n = 0; n < 1_200; n += 400)
       await createContext({ actor: systemActor }).transaction(async (tx) => {
@@ -240,7 +240,7 @@ describe('pruning', () => {
     await job.run(createContext({ actor: systemActor }), {}, { attempt: 1, lastAttempt: false });
   };
 
-  it('deletes what is too old, not what a follower has still to handle, and refuses cursors from before', async () => {
+  it('deletes old events except those a follower has yet to handle, and refuses cursors older than that', async () => {
     const cursor = log(0).feed.head();
     for (let n = 0; n < 6; n++) await emit(n);
     await until('the feed is there', () => log(0).feed.head() === cursor + 6);

@@ -49,7 +49,7 @@ const nothingThere = async () => {
 };
 
 describe('bundles', () => {
-  it('carry branches and tags over, with the same ids', async () => {
+  it('carry branches and tags over with the same ids', async () => {
     const repository = await source();
     const file = await bundleOf(repository);
     let bytes = 0;
@@ -67,7 +67,7 @@ describe('bundles', () => {
     });
   });
 
-  it('hold the merge request and keep-around refs, which an import does not create by itself', async () => {
+  it('include merge request and keep-around refs, which an import does not create by itself', async () => {
     const repository = await source();
     const oid = (await bench.git.resolve(repository, 'refs/heads/main')) ?? '';
     await bench.git.updateRefs(repository, [
@@ -83,7 +83,7 @@ describe('bundles', () => {
     await bench.git.updateRefs(path, [{ ref: 'refs/merge-requests/1/head', oldOid: null, newOid: oid }]);
   });
 
-  it('do not exist of an empty repository, and do without HEAD', async () => {
+  it('do not exist for an empty repository, and may lack HEAD', async () => {
     await bench.git.init(path, 'main');
     expect(await bench.git.createBundle(path)).toBeNull();
     const repository = await source();
@@ -94,7 +94,7 @@ describe('bundles', () => {
     });
   });
 
-  it('keep a default branch of another name', async () => {
+  it('keep a default branch with another name', async () => {
     const repository = await source();
     const oid = (await bench.git.resolve(repository, 'refs/heads/main')) ?? '';
     await bench.git.updateRefs(repository, [
@@ -135,7 +135,7 @@ describe('bundles', () => {
 });
 
 describe('hostile bundles', () => {
-  it('leave out names that are not valid, and everything but branches and tags', async () => {
+  it('import only branches and tags with valid names', async () => {
     const tree = await workTree(bench.folder);
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const names = [
@@ -147,7 +147,7 @@ describe('hostile bundles', () => {
     const foreign = [`refs/replace/${oid}`, 'refs/notes/x', 'refs/merge-requests/1/head'];
     const file = join(bench.folder, `${counter}.bundle`);
     await runGit(tree, 'bundle', 'create', '-q', file, 'refs/heads/main');
-    // As a forger would: git itself would not write most of them.
+    // A forged bundle, because git itself would refuse to write most of these refs.
     const forged = Buffer.concat([
       Buffer.from('# v2 git bundle\n'),
       Buffer.from(
@@ -193,7 +193,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('are refused when a tree leads into .git, as fsck says', async () => {
+  it('are refused when a tree contains .git, as fsck reports', async () => {
     const bad = join(bench.folder, `bad-${counter}`);
     await runGit(bench.folder, 'init', '-q', '--bare', bad);
     await fastImport(
@@ -205,7 +205,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('are refused when commits they name are not whole', async () => {
+  it('are refused when the commits they name are incomplete', async () => {
     const tree = await workTree(bench.folder);
     await commitFile(tree, 'b', 'b', 'Second');
     const file = join(tree, 'thin');
@@ -216,7 +216,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('are refused when they clash, are too large, take too long, or the caller stops', async () => {
+  it('are refused when refs clash, when they are too large or too slow, and when the caller aborts', async () => {
     const repository = await source();
     const file = await bundleOf(repository);
     const clash = (await readFile(file)).toString('latin1').replace('refs/heads/feature/x', 'refs/heads/main/a/b/');
@@ -237,7 +237,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('never run what a repository brings along', async () => {
+  it('never run hooks or configuration that a repository contains', async () => {
     const repository = await source();
     await bench.git.fetchBundle(path, await bundleOf(repository));
     expect((await readdir(join(bench.root, path))).sort()).not.toContain('hooks');

@@ -28,7 +28,7 @@ const source = async () => {
 };
 
 describe('a copy of a repository', () => {
-  it('has branches and tags, and nothing of what else lies about', async () => {
+  it('has the branches and tags, and no other refs or files', async () => {
     const { path, directory } = await source();
     await runGit(directory, 'update-ref', 'refs/merge-requests/1/head', 'HEAD');
     await mkdir(join(directory, 'objects', 'tmp_objdir-incoming-x'), { recursive: true });
@@ -49,7 +49,7 @@ describe('a copy of a repository', () => {
     expect(await readdir(join(bench.root, '@hashed/33'))).not.toContainEqual(expect.stringContaining('incoming'));
   });
 
-  it('of one branch has what that branch reaches, and no more', async () => {
+  it('of one branch has only what that branch reaches', async () => {
     const { path, tree, directory } = await source();
     await runGit(tree, 'checkout', '-q', 'topic');
     const secret = await commitFile(tree, 'secret', 'x', 'Not for main');
@@ -67,7 +67,7 @@ describe('a copy of a repository', () => {
     ).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('is whole, however the source is packed and pushed to meanwhile', async () => {
+  it('is complete even if the source is repacked and pushed to meanwhile', async () => {
     const { path, tree, directory } = await source();
     let stopped = false;
     const busy = (async () => {
@@ -90,7 +90,7 @@ describe('a copy of a repository', () => {
     }
   });
 
-  it('that fails leaves what was there', async () => {
+  it('leaves the existing repository unchanged if it fails', async () => {
     const { path } = await source();
     const before = await refsOf(path);
     await expect(bench.git.copyRepository(newPath(), path, { defaultBranch: 'main' })).rejects.toMatchObject({

@@ -55,7 +55,7 @@ const lastResult = async () => {
 };
 
 describe('fetching and pushing', () => {
-  it('waits for the disk twice for many refs, before they take their places and after', async () => {
+  it('syncs to disk twice for many refs, before and after they are committed', async () => {
     const hook = join(bench.root, '.hooks', 'many-refs', 'reference-transaction');
     const script = await readFile(hook, 'utf8');
     const log = join(bench.folder, 'waits');
@@ -74,7 +74,7 @@ describe('fetching and pushing', () => {
     await writeFile(hook, script);
   });
 
-  it('works with the real git, in each protocol version', async () => {
+  it('works with real git in each protocol version', async () => {
     expect((await push('main')).code).toBe(0);
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     expect(await lastResult()).toEqual({
@@ -97,7 +97,7 @@ describe('fetching and pushing', () => {
     await runGit(bench.folder, 'clone', '-q', '--bare', '--filter=blob:none', server.url(path), `partial-${counter}`);
   });
 
-  it('works for big pushes, which git sends in chunks after a probe', async () => {
+  it('accepts big pushes, which git sends in chunks after a probe', async () => {
     const chunk = Buffer.alloc(4 * 1024 * 1024);
     for (let at = 0; at < chunk.length; at += 4) chunk.writeUInt32LE(Math.imul(at, 2654435761) >>> 0, at);
     await commitFile(tree, 'big', chunk.toString('latin1'), 'Big');
@@ -108,7 +108,7 @@ describe('fetching and pushing', () => {
     );
   });
 
-  it('deletes branches, also the one HEAD names', async () => {
+  it('deletes branches, even the one that HEAD names', async () => {
     await push('main', 'main:other');
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     expect((await push(':main')).code).toBe(0);
@@ -116,7 +116,7 @@ describe('fetching and pushing', () => {
     expect(server.results.at(-1)?.updates).toEqual([{ ref: 'refs/heads/main', oldOid: first, newOid: null }]);
   });
 
-  it('fetches with many haves, compressed by git', async () => {
+  it('accepts a fetch with many haves, compressed by git', async () => {
     const commits = Array.from(
       { length: 300 },
       (_, n) => `commit refs/heads/b${n}\ncommitter A <a@example.com> ${1700000000 + n} +0000\ndata 1\nx\n`,
@@ -129,7 +129,7 @@ describe('fetching and pushing', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('a push', () => {
   it('is refused as a whole, with the reasons shown', async () => {
     await push('main');
     const asked: RefUpdate[][] = [];
@@ -157,7 +157,7 @@ describe('what is refused', () => {
     expect(server.results.at(-1)).toMatchObject({ updates: [], refused: [{ ref: 'refs/heads/stable' }] });
   });
 
-  it('is everything but branches, tags and notes with valid names', async () => {
+  it('may change only branches, tags and notes with valid names', async () => {
     for (const ref of [
       'refs/merge-requests/1/head',
       `refs/keep-around/${'a'.repeat(40)}`,
@@ -174,7 +174,7 @@ describe('what is refused', () => {
     expect(await refs()).toBe('');
   });
 
-  it('is a push that drops commits of a branch that only moves forward', async () => {
+  it('may not drop commits of a branch that only moves forward', async () => {
     await commitFile(tree, 'b', 'b', 'Second');
     await push('main', 'main:free');
     const before = await runGit(tree, 'rev-parse', 'HEAD');
@@ -204,7 +204,7 @@ describe('what is refused', () => {
     expect((await push(':main')).code).toBe(0);
   });
 
-  it('is a pack that is too large, or holds what fsck objects to', async () => {
+  it('may not contain a pack that is too large or that fsck rejects', async () => {
     server.options = { maxInputBytes: 100_000 };
     await commitFile(tree, 'big', Array.from({ length: 100_000 }, (_, n) => Math.imul(n, 2654435761)).join(), 'Big');
     expect((await push('main')).stderr).toContain('exceeds maximum allowed size');
@@ -225,7 +225,7 @@ describe('what is refused', () => {
     expect((await readdir(join(directory(), 'objects'))).filter((name) => name.startsWith('tmp'))).toEqual([]);
   });
 
-  it('does not show the keep-around refs', async () => {
+  it('hides the keep-around refs', async () => {
     await push('main');
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     await bench.git.updateRefs(path, [
@@ -257,7 +257,7 @@ describe('requests no git client sends', () => {
     });
   });
 
-  it('end when they are too long', async () => {
+  it('are refused when they are too long', async () => {
     const line = packet(`${oid} ${oid} refs/heads/${'x'.repeat(200)}`);
     const endless = Readable.from(
       (function* () {
@@ -267,13 +267,13 @@ describe('requests no git client sends', () => {
     await expect(bench.git.serve(path, 'git-receive-pack', endless)).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('are told so by git when they are no fetch', async () => {
+  it('get an error from git when they are not a fetch', async () => {
     const { stream, done } = await bench.git.serve(path, 'git-upload-pack', Readable.from([Buffer.from('nonsense')]));
     await text(stream);
     await expect(done).rejects.toMatchObject({ name: 'GitError' });
   });
 
-  it('are given up when nothing comes any more', async () => {
+  it('time out when no more data arrives', async () => {
     const body = new Readable({ read() {} });
     const served = bench.git.serve(path, 'git-upload-pack', body, { idleTimeoutMs: 50 });
     await expect(served).rejects.toMatchObject({ reason: 'timeout' });
@@ -292,17 +292,17 @@ describe('requests no git client sends', () => {
     body.destroy();
   });
 
-  it('fail cleanly for a repository that is not there', async () => {
+  it('fail cleanly when the repository does not exist', async () => {
     await expect(bench.git.advertise('no/such.git', 'git-upload-pack').then(buffer)).rejects.toMatchObject({
       name: 'GitError',
     });
   });
 
-  it('may be compressed, in known ways only', async () => {
+  it('may be compressed, but only in known encodings', async () => {
     expect(await text(decodedBody(Readable.from([gzipSync('body')]), 'gzip'))).toBe('body');
     expect(() => decodedBody(Readable.from([]), 'zstd')).toThrow('not supported');
     await expect(text(decodedBody(Readable.from([Buffer.from('no gzip')]), 'gzip'))).rejects.toThrow();
-    // Before anybody reads it, where an `error` event without a listener would end the process.
+    // Without a listener, an `error` event before anyone reads the stream would end the process.
     const unread = decodedBody(Readable.from([Buffer.from('no gzip')]), 'gzip');
     await until(() => unread.closed);
     await expect(text(unread)).rejects.toThrow('incorrect header check');
@@ -310,7 +310,7 @@ describe('requests no git client sends', () => {
 });
 
 describe('clients that go away', () => {
-  it('in the middle of a push leave nothing behind', async () => {
+  it('during a push leave nothing behind', async () => {
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const outgoing = request(`${server.url(path)}/git-receive-pack`, { method: 'POST' });
     outgoing.on('error', () => {});
@@ -330,7 +330,7 @@ describe('clients that go away', () => {
     expect(await refs()).toBe('');
   });
 
-  it('after the whole push is here do not undo it', async () => {
+  it('after the whole push has arrived do not undo it', async () => {
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const pack = await packOf(tree, oid);
     const body = Buffer.concat([
@@ -349,7 +349,7 @@ describe('clients that go away', () => {
     expect(await bench.git.resolve(path, 'refs/heads/main')).toBe(oid);
   });
 
-  it('are known to have pushed also when they want no report', async () => {
+  it('have their push recorded even if they want no report', async () => {
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const head = packet(`${'0'.repeat(40)} ${oid} refs/heads/main\0delete-refs`);
     const body = Buffer.concat([head, Buffer.from('0000'), await packOf(tree, oid)]);

@@ -29,7 +29,7 @@ const firstLine = async (stream: Readable): Promise<string> => {
   return line;
 };
 
-/** Also true of one that has ended and that nobody has asked for yet. */
+/** Returns whether the process has ended. Also true for a zombie that is not reaped yet. */
 const isGone = (pid: number): boolean => {
   try {
     return /^\d+ \(.*\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
@@ -44,12 +44,12 @@ describe('a process started by the launcher', () => {
     started.stdin.end('in ');
     const [out, err, code] = await Promise.all([text(started.stdout), text(started.stderr), started.exited]);
     expect(out).toMatch(new RegExp(`^in ${tmpdir()}\ngrüß "dich"\n`));
-    // PATH, the two lines of GREETING, and what the shell adds: PWD, maybe SHLVL and _.
+    // PATH, the two lines of GREETING, and the variables that the shell adds: PWD, maybe SHLVL and _.
     expect(Number(/\s(\d+)\s*$/.exec(out)?.[1])).toBeLessThanOrEqual(6);
     expect([err, code]).toEqual(['oh\n', 7]);
   });
 
-  it('has streams that block, and no other open file', async () => {
+  it('has blocking streams and no other open file', async () => {
     const script =
       'for f in 0 1 2; do grep flags /proc/self/fdinfo/$f; done; ls /proc/$$/fd; read line <&3; echo "$line!" >&3';
     const started = await sh(script, { channel: true });
@@ -66,7 +66,7 @@ describe('a process started by the launcher', () => {
     expect(await started.exited).toBe(0);
   });
 
-  it('is held up by a reader who takes nothing, and loses nothing', async () => {
+  it('waits for a slow reader, and loses no output', async () => {
     const { stdin, stdout, exited } = await sh('cat');
     const chunk = Buffer.alloc(1024 * 1024, 'millrace');
     const sent = createHash('sha256');
@@ -83,7 +83,7 @@ describe('a process started by the launcher', () => {
     expect(await exited).toBe(0);
   });
 
-  it('cannot be started: the next ones can', async () => {
+  it('that cannot be started does not affect the next ones', async () => {
     const command = { args: [], cwd: '/', env: {}, channel: false };
     const absent = await launcher.launch({ ...command, file: '/no/such/program' });
     await expect(absent.exited).rejects.toThrow('ENOENT');
@@ -92,7 +92,7 @@ describe('a process started by the launcher', () => {
     expect(await text((await sh('echo fine')).stdout)).toBe('fine\n');
   });
 
-  it('gets the streams that were opened for it, however many start at once', async () => {
+  it('gets its own streams, however many processes start at once', async () => {
     const said = await Promise.all(
       Array.from({ length: 60 }, async (_, n) => {
         const channel = n % 3 === 0;
@@ -105,24 +105,24 @@ describe('a process started by the launcher', () => {
     expect(said).toEqual(Array.from({ length: 60 }, (_, n) => (n % 3 === 0 ? `${n}c` : `${n}`)));
   });
 
-  it('is ended by a signal, with all that it started', async () => {
+  it('is ended by a signal, with all the processes it started', async () => {
     const { stdout, exited, signal } = await sh('sleep 1000 & echo started; wait');
     const lines = createInterface({ input: stdout });
     await once(lines, 'line');
     signal('SIGTERM');
-    // The second process holds the stream too.
+    // The second process also holds the stream.
     await once(lines, 'close');
     expect(await exited).toBeNull();
     signal('SIGKILL');
   });
 
-  it('takes along what it started, when it ends by itself', async () => {
+  it('takes its child processes along when it ends by itself', async () => {
     const { stdout, exited } = await sh('sleep 1000 & exit 3');
     expect(await text(stdout)).toBe('');
     expect(await exited).toBe(3);
   });
 
-  it('is ended by a signal that comes before it has started', async () => {
+  it('is ended by a signal that arrives before the process has started', async () => {
     const { exited, signal } = await sh('sleep 1000');
     signal('SIGKILL');
     expect(await exited).toBeNull();
@@ -130,7 +130,7 @@ describe('a process started by the launcher', () => {
 });
 
 describe('the launcher', () => {
-  it('that dies takes along what it ran, and another takes its place', async () => {
+  it('takes its processes along when it dies, and is replaced by a new launcher', async () => {
     const { stdout, exited } = await sh('echo $PPID $$; exec sleep 1000');
     const [launcherPid = 0, pid = 0] = (await firstLine(stdout)).split(' ').map(Number);
     process.kill(launcherPid, 'SIGKILL');
@@ -140,7 +140,7 @@ describe('the launcher', () => {
     expect(Number(await text(next.stdout))).not.toBe(launcherPid);
   });
 
-  it('ends with what it runs when it is closed, and does not mind signals meant for the hub', async () => {
+  it('ends with its processes when it is closed, and ignores signals meant for the hub', async () => {
     const other = createLauncher(createLogger('silent'));
     const { stdout, exited } = await sh('echo $PPID $$; exec sleep 1000', { from: other });
     const [launcherPid = 0, pid = 0] = (await firstLine(stdout)).split(' ').map(Number);
@@ -152,7 +152,7 @@ describe('the launcher', () => {
     expect([isGone(pid), isGone(launcherPid)]).toEqual([true, true]);
   });
 
-  it('ends with what it runs when the hub is killed', async () => {
+  it('ends with its processes when the hub is killed', async () => {
     const hub = spawn(
       process.execPath,
       [fileURLToPath(new URL('launcher-hub.ts', import.meta.url)), 'sh', '-c', 'echo $PPID $$; exec sleep 1000'],

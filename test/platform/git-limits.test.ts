@@ -57,7 +57,7 @@ describe('a file that unpacks to more than git may hold', () => {
     expect(await bench.git.exists('limits-bundle.git')).toBe(false);
   });
 
-  it('is taken where git may hold it', async () => {
+  it('is accepted where git may hold it', async () => {
     const path = await fresh();
     const { oid, pack } = commitOfLargeDelta(32);
     const { result } = await push(path, pushOf('refs/heads/main', oid, pack));
@@ -65,7 +65,7 @@ describe('a file that unpacks to more than git may hold', () => {
     expect(await bench.git.resolve(path, 'refs/heads/main')).toBe(oid);
   });
 
-  it('is refused from the size on that the operator sets', async () => {
+  it('is refused from the size that the operator sets', async () => {
     const git = createGit({ root: join(bench.folder, 'small'), log: createLogger('silent'), memoryMiB: 64 });
     const { oid, pack } = commitOfLargeDelta(100);
     const fetched = git.fetchBundle('small.git', Readable.from([bundleOf(oid, pack)]));
@@ -90,7 +90,7 @@ describe('a commit of a million files in 550 bytes', () => {
     expect(await objects.tipBeyond([many.tree], 1_000)).toBe(many.tree);
   });
 
-  it('is refused in a bundle where so many are not allowed, which leaves no repository', async () => {
+  it('is refused in a bundle that exceeds the limit on files, which leaves no repository', async () => {
     const bundle = Readable.from([bundleOf(many.oid, many.pack)]);
     const fetched = bench.git.fetchBundle('limits-many.git', bundle, { maxFiles: 500_000 });
     await expect(fetched).rejects.toMatchObject({
@@ -100,7 +100,7 @@ describe('a commit of a million files in 550 bytes', () => {
     expect(await bench.git.exists('limits-many.git')).toBe(false);
   });
 
-  it('has the files that it changes listed as far as git gets, where it stands in a history', async () => {
+  it('lists its changed files as far as git gets, if it is part of a stored history', async () => {
     const path = await stored();
     const changed = (await bench.git.changedFiles(path, [many.oid])).get(many.oid);
     expect(changed?.added.length ?? 0).toBeLessThanOrEqual(5_000);
@@ -109,7 +109,7 @@ describe('a commit of a million files in 550 bytes', () => {
   });
 });
 
-it('the files and folders of a history are counted as they are, also when most of it was there before', async () => {
+it('the files and folders of a history are counted correctly, even if most of them existed before', async () => {
   const path = await fresh();
   const { oid, pack, tree } = commitOfManyFiles(3);
   await push(path, pushOf('refs/heads/main', oid, pack));
@@ -122,7 +122,7 @@ it('the files and folders of a history are counted as they are, also when most o
 });
 
 describe('a process of git', () => {
-  /** A git that writes down what it is started for, and when it ends. */
+  /** Creates a git that logs the start and the end of each command. */
   const counting = async () => {
     const folder = join(bench.folder, `counting-${repositories}`);
     const log = `${folder}.log`;
@@ -131,7 +131,7 @@ describe('a process of git', () => {
     const script = `#!/bin/sh\necho "+ $*" >> '${log}'\ngit "$@"\nstatus=$?\necho "- $*" >> '${log}'\nexit $status\n`;
     await writeFile(gitBinary, script, { mode: 0o755 });
     const git = createGit({ root: folder, log: createLogger('silent'), gitBinary, processes: 3 });
-    /** How many there were, and how many at most at one time. */
+    /** Returns how many processes ran the command, and how many ran at once at most. */
     const counted = async (command: string) => {
       const lines = (await readFile(log, 'utf8')).split('\n').filter((line) => line.includes(` ${command} `));
       let [running, started, most] = [0, 0, 0];
@@ -147,7 +147,7 @@ describe('a process of git', () => {
   const silent = () => new Readable({ read() {} });
   const FETCH = '0014command=ls-refs\n0000';
 
-  it('starts for a fetch once the request has come, and one for a caller at a time', async () => {
+  it('starts for a fetch only after the request has arrived, and one at a time for each caller', async () => {
     const { git, counted } = await counting();
     const path = await fresh(git);
     const bodies = Array.from({ length: 20 }, silent);
@@ -172,7 +172,7 @@ describe('a process of git', () => {
     await git.close();
   });
 
-  it('starts for a push once the pack has begun to come', async () => {
+  it('starts for a push only after the pack has begun to arrive', async () => {
     const { git, counted } = await counting();
     const path = await fresh(git);
     const { oid, pack } = commitOfManyFiles(1);

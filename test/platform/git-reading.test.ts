@@ -30,7 +30,7 @@ const commitAll = async (tree: string, message: string): Promise<string> => {
 };
 
 describe('diffs', () => {
-  it('tells of files that came, went, moved, changed their mode or kind, and of names that look like a diff', async () => {
+  it('reports files that were added, deleted, moved or changed in mode or type, and names that look like a diff', async () => {
     const tree = await workTree(bench.folder);
     const hostile = 'new\ndiff --git x x\n"quoted\\ü';
     await Promise.all([
@@ -80,7 +80,7 @@ describe('diffs', () => {
     await expect(bench.git.diff(path, '--output=/tmp/x', to)).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('leaves out what is too large, alone or as a whole, and long lines', async () => {
+  it('truncates diffs that are too large, singly or in total, and long lines', async () => {
     const tree = await workTree(bench.folder);
     const from = await runGit(tree, 'rev-parse', 'HEAD');
     await writeFile(join(tree, 'a'), 'x'.repeat(300_000));
@@ -169,7 +169,7 @@ describe('trees', () => {
     expect(await bench.git.readBytes(path, head, 10)).toBeNull();
   });
 
-  it('takes no branch for an object of that name', async () => {
+  it('does not take a branch for an object with the same name', async () => {
     const tree = await workTree(bench.folder);
     await runGit(tree, 'branch', 'abcdef1');
     expect(await bench.git.findObject(await pushed(tree), 'abcdef1')).toBeNull();
@@ -177,7 +177,7 @@ describe('trees', () => {
 });
 
 describe('blame and history', () => {
-  it('tells who last changed each line', async () => {
+  it('finds who last changed each line', async () => {
     const tree = await workTree(bench.folder);
     const first = await commitFile(tree, 'poem', 'one\ntwo\nthree\n', 'first');
     const second = await commitFile(tree, 'poem', 'one\n2\nthree\n\tfour', 'second');
@@ -199,7 +199,7 @@ describe('blame and history', () => {
     expect(await bench.git.lastCommitOf(path, second, 'absent')).toBeNull();
   });
 
-  it('finds common ancestors, what holds a commit, authors and signatures', async () => {
+  it('finds merge bases, the refs that contain a commit, authors and signatures', async () => {
     const tree = await workTree(bench.folder);
     const base = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'checkout', '-q', '-b', 'side');
@@ -229,12 +229,12 @@ describe('blame and history', () => {
 });
 
 describe('streams', () => {
-  it('keeps what a process wrote until somebody reads it, also when it has ended long before', async () => {
+  it('keeps output until somebody reads it, even long after the process has ended', async () => {
     const tree = await workTree(bench.folder);
     const path = await pushed(tree);
     const oid = await runGit(tree, 'rev-parse', 'HEAD:README.md');
     const blobs = await Promise.all(Array.from({ length: 8 }, () => bench.git.readBlob(path, oid)));
-    // The same process that others use answers later than those ended.
+    // Run another git command, so that those processes have ended before anyone reads.
     await runGit(tree, 'gc', '--quiet');
     for (const blob of blobs) expect(String(blob && (await buffer(blob.stream)))).toBe('# Hello\n');
   });
@@ -243,7 +243,7 @@ describe('streams', () => {
 describe('archives', () => {
   const run = promisify(execFile);
 
-  it('packs a commit or a folder of it, and starts nothing that a file asks for', async () => {
+  it('packs a commit or one folder of it, and runs nothing that a file asks for', async () => {
     const tree = await workTree(bench.folder);
     await mkdir(join(tree, 'docs'));
     await writeFile(join(tree, 'docs/-page'), 'x');

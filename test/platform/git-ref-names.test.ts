@@ -9,7 +9,7 @@ const gitAccepts = (name: string) =>
 
 describe('branch and tag names', () => {
   it.each(['main', 'feature/x', 'v1.0', 'ünïcode', 'a@b', 'release-2024.1', '#12', "it's", 'a{b}', 'HEAD/x'])(
-    'takes %j',
+    'accepts %j',
     (name) => {
       expect(validRefName(name)).toBe(true);
     },
@@ -54,7 +54,7 @@ describe('branch and tag names', () => {
     expect(validRefName(name)).toBe(false);
   });
 
-  it('never takes what git refuses', () => {
+  it('never accepts a name that git refuses', () => {
     const alphabet = fc.constantFrom(
       ...'ab0./-@{}~^:?*[\\ \n\u0001\u007fé',
       '.lock',
@@ -71,7 +71,7 @@ describe('branch and tag names', () => {
     );
   });
 
-  it('takes what git takes, but for what could be read as something else', () => {
+  it('accepts every name that git accepts, except ambiguous ones', () => {
     const names = fc.stringMatching(/^[a-z0-9./@{_-]{1,8}$/);
     fc.assert(
       fc.property(
@@ -95,9 +95,12 @@ describe('branch and tag names', () => {
 });
 
 describe('file paths', () => {
-  it.each(['README.md', 'a/b/c.txt', '.gitignore', 'ünï code.txt', '.github/x', 'git~x'])('takes %j', (path) => {
-    expect(validFilePath(path)).toBe(true);
-  });
+  it.each(['README.md', 'a/b/c.txt', '.gitignore', 'ünï code.txt', '.github/x', 'git~x'])(
+    'accepts the path %j',
+    (path) => {
+      expect(validFilePath(path)).toBe(true);
+    },
+  );
 
   it.each([
     '',
@@ -116,7 +119,7 @@ describe('file paths', () => {
     'a\\b',
     'a\u0000b',
     'a\nb',
-  ])('refuses %j', (path) => {
+  ])('refuses the path %j', (path) => {
     expect(validFilePath(path)).toBe(false);
   });
 });

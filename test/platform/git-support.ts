@@ -14,7 +14,7 @@ import { PATIENCE_MS } from '../support/until.ts';
 export interface GitBench {
   readonly git: Git;
   readonly root: string;
-  /** For work trees and files. */
+  /** A temporary folder for work trees and files. */
   readonly folder: string;
   close(): Promise<void>;
 }
@@ -52,7 +52,7 @@ const ENV = {
   GIT_COMMITTER_EMAIL: 'ada@example.com',
 };
 
-/** The real git, as a person at a terminal has it. */
+/** Runs the real git, as a person at a terminal would. */
 export const tryGit = (cwd: string, ...args: string[]): Promise<Ran> =>
   new Promise((resolve) => {
     execFile('git', args, { cwd, env: ENV, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
@@ -79,7 +79,7 @@ export const fastImport = (directory: string, input: string): Promise<void> =>
     child.stdin.end(input);
   });
 
-/** A work tree with one commit on `main`. */
+/** Creates a work tree with one commit on `main`. */
 export const workTree = async (folder: string): Promise<string> => {
   const tree = await mkdtemp(join(folder, 'tree-'));
   await runGit(tree, 'init', '-q', '-b', 'main');
@@ -96,13 +96,13 @@ export const commitFile = async (tree: string, name: string, content: string, me
 
 export interface GitServer {
   readonly url: (path: string) => string;
-  /** How each push ended, in order. */
+  /** The result of each push, in order. */
   readonly results: ServeResult[];
   options: ServeOptions;
   close(): Promise<void>;
 }
 
-/** The thinnest HTTP server around `advertise` and `serve`. */
+/** A minimal HTTP server around `advertise` and `serve`. */
 export const startServer = async (git: Git): Promise<GitServer> => {
   const results: ServeResult[] = [];
   const state: { options: ServeOptions } = { options: {} };

@@ -26,7 +26,7 @@ const commitOn = (path: string, parent: string | null, files: readonly FileChang
 const PATHS = ['a', 'a-b', 'a.b', 'a0', 'a/b', 'a/b/c', 'a/c', 'd/e/f/g', 'd/e/h', 'ü/ö x', 'z'];
 const isBelow = (path: string, folder: string) => path.startsWith(`${folder}/`);
 
-/** What a choice comes to on the files that are there: a change that is possible, or none. */
+/** Returns a change that is possible with the given files, or null if there is none. */
 const changeFor = (files: ReadonlyMap<string, string>, path: string, content: string): FileChange | null => {
   if (files.has(path)) {
     return content.length % 2 === 0 ? { action: 'delete', path } : { action: 'update', path, content };
@@ -36,7 +36,7 @@ const changeFor = (files: ReadonlyMap<string, string>, path: string, content: st
 };
 
 describe('commits made without git', () => {
-  it('hold the files that git finds in them, and what changed as git tells it', async () => {
+  it('contain the files that git finds in them, and report the same changes as git', async () => {
     const choice = fc.tuple(fc.constantFrom(...PATHS), fc.string({ maxLength: 3 }));
     await fc.assert(
       fc.asyncProperty(
@@ -51,7 +51,7 @@ describe('commits made without git', () => {
             const start = new Map(files);
             for (const [name, content] of choices) {
               const change = touched.has(name) ? null : changeFor(start, name, content);
-              // Folders that a commit empties still count as folders in it.
+              // A folder that this commit empties still counts as a folder during the commit.
               if (!change || [...touched].some((other) => isBelow(name, other) || isBelow(other, name))) continue;
               touched.add(name);
               changes.push(change);
@@ -91,7 +91,7 @@ describe('commits made without git', () => {
     );
   });
 
-  it('leave alone what they do not touch: names in any encoding, links, submodules, modes', async () => {
+  it('keep everything they do not change: names in any encoding, links, submodules, modes', async () => {
     const { path, directory } = await newRepository();
     await fastImport(
       directory,
@@ -113,7 +113,7 @@ describe('commits made without git', () => {
     await runGit(directory, 'fsck', '--strict');
   });
 
-  it('go into folders of more entries than are read at once', async () => {
+  it('go into folders with more entries than are read at once', async () => {
     const { path, directory } = await newRepository();
     const count = 5_000;
     const nameOf = (n: number) => `file-${'long'.repeat(50)}-${String(n).padStart(4, '0')}`;
@@ -127,7 +127,7 @@ describe('commits made without git', () => {
     expect((await runGit(directory, 'ls-tree', '--name-only', `${oid}:many`)).split('\n')).toHaveLength(count - 1);
   });
 
-  it('take one process each once the repository is in use, and branches none', async () => {
+  it('take one process each once the repository is in use, and no process for branches', async () => {
     const script = join(bench.folder, 'counting-git');
     const log = join(bench.folder, 'commands');
     await writeFile(
@@ -167,7 +167,7 @@ describe('commits made without git', () => {
 });
 
 describe('refs of a repository', () => {
-  it('are moved by one process for many, one after the other, and by another when that one has ended', async () => {
+  it('are updated by one process at a time, and by a new one when that process has ended', async () => {
     const { path, directory } = await newRepository();
     const head = await commitOn(path, null, [{ action: 'create', path: 'a', content: 'a' }]);
     const create = (name: string) =>
@@ -183,7 +183,7 @@ describe('refs of a repository', () => {
     expect(await bench.git.resolve(path, 'refs/heads/after')).toBe(head);
   });
 
-  it('are those of the repository that stands there now', async () => {
+  it('are read anew after the repository was replaced', async () => {
     const { path } = await newRepository();
     const head = await commitOn(path, null, [{ action: 'create', path: 'a', content: 'a' }]);
     await bench.git.remove(path);
@@ -197,7 +197,7 @@ describe('refs of a repository', () => {
 });
 
 describe('an empty repository', () => {
-  it('is what git makes itself', async () => {
+  it('matches one that git itself creates', async () => {
     const { path, directory } = await newRepository();
     const own = join(bench.folder, 'own.git');
     await runGit(bench.folder, 'init', '--quiet', '--bare', '--template=', '--initial-branch=main', own);

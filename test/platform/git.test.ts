@@ -33,11 +33,11 @@ type BranchCommit = FilesCommit & { readonly branch: string };
 const objectsOf = async (path: string): Promise<string[]> =>
   (await readdir(join(bench.root, path, 'objects'), { recursive: true })).sort();
 
-/** What is left of work beside the objects themselves. */
+/** Returns the temporary files that work left beside the objects. */
 const leftovers = async (path: string): Promise<string[]> =>
   (await objectsOf(path)).filter((name) => name.startsWith('tmp_'));
 
-/** A repository with the history of a work tree. */
+/** Creates a repository with the history of a work tree. */
 const pushed = async (tree: string): Promise<string> => {
   const path = newPath();
   await bench.git.init(path, 'main');
@@ -47,7 +47,7 @@ const pushed = async (tree: string): Promise<string> => {
 };
 
 describe('repositories', () => {
-  it('are created whole, once, and removed', async () => {
+  it('creates a repository completely, once, and removes it', async () => {
     const path = newPath();
     expect(await bench.git.exists(path)).toBe(false);
     await Promise.all([bench.git.init(path, 'trunk'), bench.git.init(path, 'trunk')]);
@@ -72,7 +72,7 @@ describe('repositories', () => {
     },
   );
 
-  it('says that one is missing, without telling where it would be', async () => {
+  it('reports that a repository is missing, without its path', async () => {
     const error: unknown = await bench.git
       .listRefs('no/such.git', { prefix: 'refs/heads/' })
       .catch((caught: unknown) => caught);
@@ -82,11 +82,11 @@ describe('repositories', () => {
     await expect(bench.git.resolve('no/such.git', 'refs/heads/main')).rejects.toMatchObject({ reason: 'missing' });
   });
 
-  it('knows the version of git', async () => {
+  it('reports the version of git', async () => {
     expect(await bench.git.requireVersion()).toMatch(/^\d+\.\d+/);
   });
 
-  it('stops when told', async () => {
+  it('stops on the signal', async () => {
     const path = newPath();
     await bench.git.init(path, 'main');
     const signal = AbortSignal.abort();
@@ -95,7 +95,7 @@ describe('repositories', () => {
     });
   });
 
-  it('is packed, and its size known', async () => {
+  it('packs a repository and measures its size on disk', async () => {
     const path = await pushed(await workTree(bench.folder));
     expect(await bench.git.diskSize(path)).toBeGreaterThan(0);
     await bench.git.gc(path);
@@ -104,7 +104,7 @@ describe('repositories', () => {
 });
 
 describe('refs', () => {
-  it('are found by what people type: branch, then tag, then commit id', async () => {
+  it('are resolved as users type them: branch, then tag, then commit id', async () => {
     const tree = await workTree(bench.folder);
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const second = await commitFile(tree, 'b', 'b', 'Second');
@@ -188,7 +188,7 @@ describe('refs', () => {
     expect(await git.resolve(path, 'refs/heads/a')).toBeNull();
   });
 
-  it('are listed well under a second when there are 10,000, filtered or not', async () => {
+  it('are listed in well under a second when there are 10,000, filtered or not', async () => {
     const path = newPath();
     await bench.git.init(path, 'main');
     const names = Array.from({ length: 10_000 }, (_, n) => `branch-${String(n).padStart(5, '0')}`);
@@ -209,8 +209,8 @@ describe('refs', () => {
   });
 });
 
-describe('what contains what', () => {
-  it('is told of branches that are far ahead as of others', async () => {
+describe('containment', () => {
+  it('is found for branches that are far ahead and for others', async () => {
     const path = newPath();
     await bench.git.init(path, 'main');
     const commit = (ref: string, mark: number, from: string) =>
@@ -262,7 +262,7 @@ describe('history', () => {
     expect(commit?.extended_trailers['Co-authored-by']).toEqual(['Cy <cy@example.com>', 'Bob <bob@example.com>']);
   });
 
-  it('reads commits that are not well made', async () => {
+  it('reads malformed commits', async () => {
     const tree = await workTree(bench.folder);
     await runGit(
       tree,
@@ -299,7 +299,7 @@ describe('history', () => {
     await expect(git.countCommits(path, { from: '--all' })).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('tells what a push brought', async () => {
+  it('reports the commits of a push', async () => {
     const tree = await workTree(bench.folder);
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'checkout', '-q', '-b', 'topic');
@@ -320,7 +320,7 @@ describe('history', () => {
     expect(await git.newCommits(path, third, 'e'.repeat(40))).toMatchObject({ total: 3 });
   });
 
-  it('tells which files commits touched, merges against their first parent', async () => {
+  it('reports the files each commit changed, comparing a merge with its first parent', async () => {
     const tree = await workTree(bench.folder);
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const odd = 'a'.repeat(40);
@@ -413,7 +413,7 @@ describe('files', () => {
     expect(await leftovers(path)).toEqual([]);
   });
 
-  it('give up a reader of a file who takes nothing', async () => {
+  it('time out when a reader stalls', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -428,7 +428,7 @@ describe('files', () => {
     expect(whole === null ? '' : await text(whole.stream)).toHaveLength(1_000_000);
   });
 
-  it('change nothing when the change is not possible', async () => {
+  it('stay unchanged when the change is not possible', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -450,7 +450,7 @@ describe('files', () => {
     expect(await leftovers(path)).toEqual([]);
   });
 
-  it('leave nothing when what they come to is refused, and objects when they are taken', async () => {
+  it('leave no objects when the commit is refused, and keep them when it is accepted', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -464,13 +464,13 @@ describe('files', () => {
     const before = await objectsOf(path);
     await expect(git.createCommit(path, commit, { judge: judge(true) })).rejects.toThrow('refused');
     expect(await objectsOf(path)).toEqual(before);
-    // It is new to the second as well.
+    // The commit is still new to the second check.
     const oid = await git.createCommit(path, commit, { judge: judge(false) });
     expect(seen).toEqual([oid, '8 bytes', oid, '8 bytes']);
     expect(await git.readCommits(path, [oid])).toHaveLength(1);
     expect(await leftovers(path)).toEqual([]);
     expect(await git.isEmpty(path)).toBe(true);
-    // What a process that died has left is swept away with other rests.
+    // `gc` removes the temporary folder of a process that died.
     const rest = join(bench.root, path, 'objects', 'tmp_objdir-incoming-x');
     await mkdir(rest);
     await utimes(rest, 1, 1);
@@ -478,7 +478,7 @@ describe('files', () => {
     expect(await leftovers(path)).toEqual([]);
   });
 
-  it('are changed by the change of another commit, or not where both changed the same', async () => {
+  it('take over the change of another commit, or none on a conflict or if the change is already there', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');

@@ -36,7 +36,7 @@ const listen = async (server: Pick<Server, 'listen' | 'address' | 'close' | 'clo
 };
 const serve = (handler: RequestListener) => listen(createServer(handler));
 
-/** Opens loopback connections only, whatever the guard decided. */
+/** Connects only to loopback, whatever the guard decided. */
 const loopbackOnly: Connect = (options, callback) => {
   const [first] = options.addresses;
   if (first?.address !== '127.0.0.1') return callback(new Error('test: only loopback is ever connected to'), null);
@@ -84,7 +84,7 @@ describe('request', () => {
     expect(answer.durationMs).toBeGreaterThan(0);
   });
 
-  test('streams a body, with its announced length where there is one', async () => {
+  test('streams a body, with its length if that is known', async () => {
     const port = await serve(async (request, response) => {
       const body = await buffer(request);
       response.end(`${request.headers['content-length']} ${request.headers['transfer-encoding']} ${body.length}`);
@@ -98,7 +98,7 @@ describe('request', () => {
     expect(`${chunked.body}`).toBe('undefined chunked 100000');
   });
 
-  test('a body that fails while it is sent fails the request', async () => {
+  test('fails if the body fails while it is sent', async () => {
     const port = await serve(async (request) => void (await buffer(request).catch(() => undefined)));
     const body = Readable.from(
       (async function* () {
@@ -120,11 +120,11 @@ describe('request', () => {
     for (let round = 0; round < 20; round++) {
       await http.request({ url: at(port), method: 'GET', policy: { ...open }, ...limits });
     }
-    // undici frees a connection a turn after the answer, so two may take turns.
+    // undici frees a connection just after the answer, so two connections may alternate.
     expect(seen.size).toBeLessThanOrEqual(2);
   });
 
-  test('cuts long answers, and stops endless ones', async () => {
+  test('truncates long answers, and stops endless ones', async () => {
     const port = await serve((request, response) => {
       if (request.url === '/long') return response.end('x'.repeat(10_000));
       const timer = setInterval(() => response.write('y'.repeat(60_000)), 1);
@@ -138,7 +138,7 @@ describe('request', () => {
     }
   });
 
-  test('the time limit covers silence, a dripping body and waiting for a connection', async () => {
+  test('applies the time limit to silence, a dripping body and waiting for a connection', async () => {
     const port = await serve((request, response) => {
       if (request.url === '/silent') return;
       response.writeHead(200);
@@ -167,7 +167,7 @@ describe('request', () => {
     expect((await failure(http.request({ ...base, signal: AbortSignal.timeout(50) }))).kind).toBe('aborted');
   });
 
-  test('names what went wrong', async () => {
+  test('reports what went wrong', async () => {
     const http = client({
       lookup: async (host) => {
         if (host === 'empty.example') return [];
@@ -216,7 +216,7 @@ describe('request', () => {
 
 describe('address guard', () => {
   test.each(['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', '2130706433', 'localhost', '10.0.0.1', '169.254.169.254'])(
-    'never connects to %s where local requests are off',
+    'never connects to %s when local requests are off',
     async (host) => {
       let connected = 0;
       const http = client({ connect: (_options, callback) => callback(new Error(`connect ${++connected}`), null) });
@@ -227,7 +227,7 @@ describe('address guard', () => {
     },
   );
 
-  test('refuses a name when any of its addresses is refused, at send and at save', async () => {
+  test('refuses a name if any of its addresses is refused, when sending and when saving', async () => {
     const http = client({
       lookup: async () => [
         { address: '93.184.216.34', family: 4 },
@@ -242,13 +242,13 @@ describe('address guard', () => {
     expect((await http.check(url, { allowLocal: false, allowlist: ['mixed.example'] })).url.href).toBe(url);
   });
 
-  test('metadata services stay closed when local requests are open', async () => {
+  test('blocks metadata services even when local requests are on', async () => {
     const http = client({ lookup: async () => [{ address: '169.254.169.254', family: 4 }] });
     const url = 'http://sneaky.example/';
     expect((await failure(http.request({ url, method: 'GET', policy: open, ...limits }))).kind).toBe('blocked');
   });
 
-  test('asks for the address once per connection and connects to what was checked (rebinding)', async () => {
+  test('resolves once per connection and connects to the checked address (DNS rebinding)', async () => {
     const port = await serve((_, response) => response.writeHead(200, { connection: 'close' }).end('ok'));
     const policy: AddressPolicy = { allowLocal: false, allowlist: ['127.0.0.1'] };
     let lookups = 0;
@@ -267,7 +267,7 @@ describe('address guard', () => {
     expect(seen).toEqual(['127.0.0.1']);
   });
 
-  test('the socket itself goes to the checked address, not to a second lookup', async () => {
+  test('connects the socket itself to the checked address, without a second lookup', async () => {
     const port = await serve((request, response) => response.end(request.headers.host));
     const http = createHttpClient({ lookup: async () => [{ address: '127.0.0.1', family: 4 }] });
     cleanups.push(() => http.close());
@@ -277,7 +277,7 @@ describe('address guard', () => {
     expect(answer.remoteAddress).toBe('127.0.0.1');
   });
 
-  test('a kept-alive connection is not used under a stricter policy', async () => {
+  test('does not reuse a kept-alive connection under a stricter policy', async () => {
     const port = await serve((_, response) => response.end('ok'));
     const http = client();
     const base = { url: at(port), method: 'GET', ...limits } as const;
@@ -287,12 +287,12 @@ describe('address guard', () => {
 });
 
 describe('redirects', () => {
-  test('are answers unless they are to be followed', async () => {
+  test('are returned as answers unless they are to be followed', async () => {
     const port = await serve((_, response) => response.writeHead(302, { location: 'http://10.0.0.1/' }).end());
     expect((await client().request({ url: at(port), method: 'POST', policy: open, ...limits })).status).toBe(302);
   });
 
-  test('each hop is checked, and their number is bounded', async () => {
+  test('are checked at each hop, and limited in number', async () => {
     const policy: AddressPolicy = { allowLocal: false, allowlist: ['127.0.0.1'] };
     const targets: { [path: string]: string } = { '/inner': 'http://10.0.0.1/', '/file': 'file:///etc/passwd' };
     const port = await serve((request, response) => {
@@ -307,7 +307,7 @@ describe('redirects', () => {
     expect((await get('loop')).message).toBe('There are too many redirects');
   });
 
-  test('credentials and custom headers stay with their origin; a POST becomes a GET', async () => {
+  test('drop credentials and custom headers at another origin, and turn a POST into a GET', async () => {
     const echo: RequestListener = (request, response) => {
       response.end(JSON.stringify({ method: request.method, ...request.headers }));
     };
@@ -362,7 +362,7 @@ describe('download', () => {
     expect(received).toBe(size);
   });
 
-  test('stops past its limits', async () => {
+  test('stops at its limits', async () => {
     const port = await serve((_, response) => {
       const timer = setInterval(() => response.write('z'.repeat(1_000)), 5);
       response.on('close', () => clearInterval(timer));
@@ -376,7 +376,7 @@ describe('download', () => {
     expect((await get(200, 1e9)).kind).toBe('timeout');
   });
 
-  test('a destroyed stream ends the request', async () => {
+  test('aborts the request when its stream is destroyed', async () => {
     let closedAnswers = 0;
     const port = await serve((_, response) => {
       response.write('start');
@@ -387,7 +387,7 @@ describe('download', () => {
     await expect.poll(() => closedAnswers).toBe(1);
   });
 
-  test('a connection that breaks off is an error, not an end', async () => {
+  test('fails if the connection breaks off', async () => {
     const port = await serve((_, response) => {
       response.writeHead(200, { 'content-length': 1000 });
       response.write('half');

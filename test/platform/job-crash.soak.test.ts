@@ -69,7 +69,7 @@ const runs = async (job: string) =>
 const count = (job: string, what: string) => async () => (await runs(job)).filter((run) => run.what === what).length;
 
 describe('kill -9', () => {
-  it('of a worker lets another take up its jobs, each at once and with all its attempts', async () => {
+  it('of a worker lets another worker take over its jobs at once, without the loss of an attempt', async () => {
     const first = await startWorker();
     await add('test.short', 'short', true);
     await add('test.long', 'long', true);
@@ -92,7 +92,7 @@ describe('kill -9', () => {
     expect((await pool.query('select id from hub_processes')).rows).toEqual([{ id: second.id }]);
   });
 
-  it('of the only process is mended by its restart', async () => {
+  it('of the only process is recovered when it restarts', async () => {
     const first = await startWorker();
     await add('test.long', 'alone', true);
     await until('it runs', async () => (await runs('alone')).length === 1);
@@ -106,7 +106,7 @@ describe('kill -9', () => {
     );
   });
 
-  it('costs a job no attempt at first, but one that every process dies of is given up', async () => {
+  it('costs a job no attempt at first, but a job that kills every process is given up', async () => {
     await add('test.short', 'poison', true);
     const dead = '00000000-0000-4000-8000-000000000003';
     const seen: unknown[] = [];
@@ -141,8 +141,8 @@ describe('kill -9', () => {
   });
 });
 
-describe('a process taken for dead', () => {
-  it('stops its jobs when it comes back, registers anew and works on', async () => {
+describe('a process that was declared dead', () => {
+  it('stops its jobs when it comes back, registers again and continues to work', async () => {
     const first = await startWorker();
     await add('test.long', 'paused', true);
     await until('it runs', async () => (await runs('paused')).length === 1);
@@ -165,7 +165,7 @@ describe('a process taken for dead', () => {
 });
 
 describe('the registry', () => {
-  it('calls what frees the leases of a dead process until it succeeds, then forgets the process', async () => {
+  it('retries the handler that frees the leases of a dead process, then forgets the process', async () => {
     const { services, [Symbol.asyncDispose]: dispose } = await createTestServices(database.url);
     const processes = await startProcesses({ services, heartbeatMs: 50, deadAfterMs: 1_000 });
     const dead = '00000000-0000-4000-8000-000000000001';
@@ -189,7 +189,7 @@ describe('the registry', () => {
     await dispose();
   });
 
-  it('frees jobs locked by processes that nobody knows', async () => {
+  it('frees jobs locked by unknown processes', async () => {
     await add('test.short', 'orphan', false);
     await pool.query(
       `update graphile_worker._private_jobs set locked_at = now(), locked_by = '00000000-0000-4000-8000-000000000002:short:1;'`,

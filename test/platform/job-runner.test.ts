@@ -78,7 +78,7 @@ const numbersTo = (count: number) => Array.from({ length: count }, (_, n) => n);
 const queued = async () => (await services.pool.query('select * from graphile_worker._private_jobs order by id')).rows;
 
 describe('a job', () => {
-  it('runs once it is committed, as the hub itself, and is gone', async () => {
+  it('runs once after it is committed, with the hub as its actor, and is deleted', async () => {
     const seen: { n: number; run: JobRun; admin: boolean; request: string }[] = [];
     const short = job('test.short', async (ctx, { n }, run) => {
       seen.push({ n, run, admin: ctx.actor.isSystem, request: ctx.requestId });
@@ -114,7 +114,7 @@ describe('a job', () => {
     }
   });
 
-  it('is tried again later when it fails, and given up after its last attempt', async () => {
+  it('is retried later when it fails, and given up after its last attempt', async () => {
     const runs: JobRun[] = [];
     const failing = job('test.failing', async (_ctx, _input, run) => {
       runs.push(run);
@@ -155,7 +155,7 @@ describe('a job', () => {
       expect(row).toMatchObject({ last_error: 'no use', is_available: false, locked_by: null });
   });
 
-  it('fails with an input that does not fit, others going on', async () => {
+  it('fails if its input is invalid, while others go on', async () => {
     const done: number[] = [];
     const short = job('test.short', async (_ctx, { n }) => void done.push(n));
     const runner = await start([short]);
@@ -166,7 +166,7 @@ describe('a job', () => {
     expect(await queued()).toMatchObject([{ attempts: 1, is_available: true }]);
   });
 
-  it('of an unknown name is left for those who know it', async () => {
+  it('with an unknown name is left for processes that know it', async () => {
     const done: number[] = [];
     const short = job('test.short', async (_ctx, { n }) => void done.push(n));
     const unknown = job('test.unknown', async () => {});
@@ -178,7 +178,7 @@ describe('a job', () => {
     expect(await queued()).toMatchObject([{ attempts: 0, locked_by: null }]);
   });
 
-  it('added under the key of a running one runs after it', async () => {
+  it('added under the key of a running job runs after it', async () => {
     const done: number[] = [];
     const entered = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
@@ -198,7 +198,7 @@ describe('a job', () => {
     expect(done).toContain(1);
   });
 
-  it('by the clock is given an empty input', async () => {
+  it('started by cron gets an empty input', async () => {
     const inputs: unknown[] = [];
     const ticking = defineJob({
       name: 'test.ticking',
@@ -226,7 +226,7 @@ describe('a job', () => {
 });
 
 describe('pruning', () => {
-  it('forgets jobs given up long ago and crash counts of jobs that are gone, nothing else', async () => {
+  it('deletes jobs given up long ago and crash counts of deleted jobs, and nothing else', async () => {
     const old = job('test.old', async () => {});
     await enqueue(old, [1, 2, 3]);
     const [first, second] = await queued();
@@ -245,7 +245,7 @@ describe('pruning', () => {
 });
 
 describe('runners', () => {
-  it('share the jobs, each run once', async () => {
+  it('share the jobs, and run each once', async () => {
     const held = await createTestServices(database.url);
     helds.push(held);
     const others = await startProcesses({ services: held.services });
@@ -259,7 +259,7 @@ describe('runners', () => {
     const two = await start([counted('two')], held.services, others);
     const takers = () => new Set(runs.map((run) => run.split(':')[0]));
     let enqueued = 0;
-    // On a busy machine the first may have taken all before the second has looked.
+    // On a busy machine the first runner may take all jobs before the second looks.
     await until('both have run some', async () => {
       await enqueue(counted('any'), numbersTo(200));
       enqueued += 200;
@@ -287,7 +287,7 @@ describe('runners', () => {
     expect(await queued()).toEqual([]);
   });
 
-  it('let what waits for servers elsewhere hold up nothing but each other', async () => {
+  it('run jobs that wait for other servers without delaying any other kind', async () => {
     const release = Promise.withResolvers<void>();
     const remote = job('test.remote', () => release.promise, { remote: true });
     const long = job('test.long', async () => {}, { long: true });
@@ -312,18 +312,18 @@ describe('runners', () => {
       times.push((started[n] ?? 0) - committed);
     }
     await runner.drain();
-    // Deaf ones would look for the next after nearly two seconds, each time.
+    // Without a notification, each job would wait nearly two seconds for the next poll.
     expect(times.sort((a, b) => a - b)[7]).toBeLessThan(1_000);
   });
 
-  it('when stopped, abort what runs on and return it without the loss of an attempt', async () => {
+  it('abort running jobs when stopped, and return them without the loss of an attempt', async () => {
     const entered: string[] = [];
     const waiting = (name: string, long: boolean, obeys: boolean) =>
       job(
         name,
         async (ctx) => {
           entered.push(name);
-          // One that does not obey never ends: at its end it would look for the runner that is no more.
+          // A job that ignores the signal never ends, since at its end it would look for the stopped runner.
           if (!obeys) return new Promise<void>(() => {});
           await sleep(60_000, undefined, { ref: false, signal: ctx.signal });
         },
@@ -340,7 +340,7 @@ describe('runners', () => {
     const startedAt = performance.now();
     await runner.stop();
     running.length = 0;
-    // Six seconds by its own limits; the rest is for statements on a busy machine.
+    // The runner's own limits add up to six seconds. The rest allows for slow statements on a busy machine.
     expect(performance.now() - startedAt).toBeLessThan(12_000);
     const rows = await queued();
     expect(rows).toHaveLength(3);
@@ -348,7 +348,7 @@ describe('runners', () => {
       expect(row).toMatchObject({ locked_by: null, is_available: true, attempts: 1, max_attempts: 2 });
   });
 
-  it('when stopped, hold on to nothing of what their jobs reach', async () => {
+  it('keep no reference to the jobs when stopped', async () => {
     setFlagsFromString('--expose-gc');
     const collect: () => void = runInNewContext('gc');
     const runOnce = async (): Promise<WeakRef<object>> => {
@@ -369,7 +369,7 @@ describe('runners', () => {
     });
   });
 
-  it('find jobs again whose fetching was lost on the way', async () => {
+  it('find jobs that were lost while they were fetched', async () => {
     const done: number[] = [];
     const short = job('test.short', async (_ctx, { n }) => void done.push(n));
     const runner = await start([short]);
@@ -411,7 +411,7 @@ describe('runners', () => {
     }
     await enqueue(short, [52]);
     await runner.drain();
-    // At least once: what was done while the answer was lost is done again.
+    // Jobs run at least once: a job whose result was lost runs again.
     expect([...new Set(done)].sort((a, b) => a - b)).toEqual(numbersTo(53));
     expect(await queued()).toEqual([]);
   });

@@ -7,7 +7,7 @@ const LIMITS = { values: 20_000, depth: 32 };
 
 const depthOf = (value: unknown): number =>
   typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
-/** The commas and brackets that a value takes. */
+/** Counts the commas and brackets in the JSON of a value. */
 const sizeOf = (value: unknown): number => {
   if (typeof value !== 'object' || value === null) return 0;
   const below = Object.values(value);
@@ -15,7 +15,7 @@ const sizeOf = (value: unknown): number => {
 };
 
 describe('parseJson', () => {
-  it('gives what JSON.parse does, or says that it is too much', () => {
+  it('returns the same as JSON.parse, or rejects the value as too complex', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), fc.nat(4), fc.nat(12), (value, depth, values) => {
         const text = JSON.stringify(value);
@@ -26,17 +26,17 @@ describe('parseJson', () => {
     );
   });
 
-  it('counts nothing within strings, however they are escaped', () => {
+  it('ignores commas and brackets in strings, however they are escaped', () => {
     const text = JSON.stringify({ a: '[[[[{{{{,,,,\\', 'b"]': '\\"[', c: '\\\\' });
     expect(parseJson(text, { depth: 1, values: 3 })).toEqual(JSON.parse(text));
   });
 
-  it('leaves what is no JSON to the parser', () => {
+  it('leaves invalid JSON to the parser', () => {
     for (const text of ['', '{', '"abc', '"\\', ']]]]', '{"a":1'])
       expect(() => parseJson(text, LIMITS)).toThrow(SyntaxError);
   });
 
-  it('decides about megabytes fast', () => {
+  it('checks megabytes quickly', () => {
     const keys = Array.from({ length: 600_000 }, (_, n) => `"k${n}":1`).join(',');
     for (const text of [
       `{${keys}}`,

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline';
 import { createLauncher } from '#platform/git/launcher.ts';
 import { createLogger } from '#platform/log.ts';
 
-// A process that starts another through a launcher, and prints what that one prints, until it is killed.
+// Starts another process through a launcher and prints its output, until this process is killed.
 const launcher = createLauncher(createLogger('silent'));
 const [file = '', ...args] = process.argv.slice(2);
 const { stdout } = await launcher.launch({

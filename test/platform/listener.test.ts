@@ -26,7 +26,7 @@ const terminate = () =>
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'millrace listener'`,
   );
 
-test('handlers hear their channel, until they are taken off', async () => {
+test('handlers get the notifications of their channel until they are removed', async () => {
   const listener = new Listener(database.url, log);
   const [first, second, later]: [string[], string[], string[]] = [[], [], []];
   listener.on('first', (payload) => first.push(payload));
@@ -48,7 +48,7 @@ test('handlers hear their channel, until they are taken off', async () => {
   await listener.close();
 });
 
-test('a lost connection comes back, wakes everybody, and goes on', async () => {
+test('reconnects after a lost connection, wakes all handlers, and continues', async () => {
   const listener = new Listener(database.url, log);
   const heard: string[] = [];
   let reconnects = 0;
@@ -69,7 +69,7 @@ test('a lost connection comes back, wakes everybody, and goes on', async () => {
   await listener.close();
 });
 
-test('it keeps trying while the database refuses, and close ends the tries', async () => {
+test('keeps retrying while the database refuses connections, until it is closed', async () => {
   const own = await createTestDatabase();
   const name = new URL(own.url).pathname.slice(1);
   const listener = new Listener(own.url, log);
@@ -87,6 +87,6 @@ test('it keeps trying while the database refuses, and close ends the tries', asy
   await own.drop();
 });
 
-test('start fails when there is no database', async () => {
+test('fails to start without a database', async () => {
   await expect(new Listener(`${database.url.split('?')[0]}?host=/nowhere`, log).start()).rejects.toThrow(/ENOENT/);
 });

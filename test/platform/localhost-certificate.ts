@@ -1,4 +1,4 @@
-/** A self-signed certificate for localhost and its key, made for the tests only. */
+/** A self-signed certificate for localhost and its key, made only for the tests. */
 export const localhostKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgO2UCLAjVuoYIhuiN
 obJzNAYQW8zlYc96+bf4v9oNiFChRANCAAQIIFIeTUS/4Dmbu4KsfShKUV5fZepr

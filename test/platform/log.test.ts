@@ -13,7 +13,7 @@ const logged = (write: (log: ReturnType<typeof createLogger>) => void): string =
   return text;
 };
 
-test('of an error of Postgres neither the connection nor the row is printed', () => {
+test('logs a Postgres error without its connection and its row', () => {
   const client = new pg.Client({ connectionString: 'postgresql://hub:the-password@127.0.0.1:1/hub' });
   const error = Object.assign(new Error('duplicate key value violates unique constraint'), {
     code: '23505',
@@ -51,6 +51,6 @@ test('of an error of Postgres neither the connection nor the row is printed', ()
   expect(JSON.parse(third).err.cause).toMatchObject({ code: '23505' });
 });
 
-test('what is no error is printed as it is', () => {
+test('logs a value that is not an error as it is', () => {
   expect(JSON.parse(logged((log) => log.warn({ err: 'a word' }, 'odd'))).err).toBe('a word');
 });

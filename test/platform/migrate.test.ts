@@ -20,7 +20,7 @@ const query = async <R extends pg.QueryResultRow>(url: string, text: string): Pr
   }
 };
 
-test('processes that start together apply each migration once', async () => {
+test('applies each migration once when processes start together', async () => {
   const database = await createEmptyDatabase();
   const results = await Promise.all([migrate(database.url), migrate(database.url), migrate(database.url)]);
   expect(results.map(({ length }) => length).sort((a, b) => a - b)).toEqual([0, 0, (await files()).length]);
@@ -30,7 +30,7 @@ test('processes that start together apply each migration once', async () => {
   await database.drop();
 });
 
-test('a pool may be given, and stays open', async () => {
+test('accepts a pool, and leaves it open', async () => {
   const database = await createEmptyDatabase();
   const pool = new pg.Pool({ connectionString: database.url, max: 3 });
   pool.on('error', () => {});
@@ -41,10 +41,10 @@ test('a pool may be given, and stays open', async () => {
   await database.drop();
 });
 
-test('a migration that fails is named, changes nothing, and frees the lock', async () => {
+test('names a migration that fails, changes nothing, and releases the lock', async () => {
   const database = await createEmptyDatabase();
   const [first = ''] = await files();
-  // Whatever the first migration makes is in the way.
+  // A table that the first migration creates already exists.
   const probe = await createTestDatabase();
   const tables = await query<{ tablename: string }>(
     probe.url,
@@ -59,14 +59,14 @@ test('a migration that fails is named, changes nothing, and frees the lock', asy
   await database.drop();
 });
 
-test('a database of a later version of the hub is refused', async () => {
+test('refuses a database of a later version of the hub', async () => {
   const database = await createTestDatabase();
   await query(database.url, `INSERT INTO kysely_migration (name, timestamp) VALUES ('9999_future', '2100-01-01')`);
   await expect(migrate(database.url)).rejects.toThrow(/cannot be migrated: .*9999_future/);
   await database.drop();
 });
 
-test('a database in another encoding is refused', async () => {
+test('refuses a database in another encoding', async () => {
   const database = await createEmptyDatabase(`ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc`);
   await expect(migrate(database.url)).rejects.toThrow(/SQL_ASCII; Millrace needs UTF8/);
   expect(await query(database.url, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`)).toEqual([]);

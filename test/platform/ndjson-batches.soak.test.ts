@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { writeLines } from '#platform/archive/ndjson.ts';
 
-test('a batch of lines may weigh more than one text can hold', async () => {
+test('a batch of lines may be larger than the longest string', async () => {
   const line = JSON.stringify('x'.repeat(1024 * 1024));
   const lines = Array.from({ length: 600 }, () => line);
   async function* source() {

@@ -6,7 +6,7 @@ import { parseJson } from '#platform/archive/safe-json.ts';
 
 const limits = { maxLineBytes: 1_000, maxDepth: 20 };
 
-/** Cut into pieces of this many bytes, so that lines and characters span chunks. */
+/** Yields the content in chunks of `size` bytes, so that lines and characters span chunks. */
 const chunked = async function* (content: string | Buffer, size: number) {
   const bytes = Buffer.from(content);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -18,7 +18,7 @@ const lines = async (content: string | Buffer, options: Partial<LineOptions> = {
 };
 
 describe('readLines', () => {
-  test.each([1, 2, 3, 7, 64_000])('reads lines whatever the chunks (%i bytes)', async (size) => {
+  test.each([1, 2, 3, 7, 64_000])('reads the same lines from chunks of %i bytes', async (size) => {
     const found = await lines('{"a":"é€😀"}\n\n[1]\r\n\r\n"end"', {}, size);
     expect(found).toEqual([
       { index: 0, bytes: 18, value: { a: 'é€😀' } },
@@ -27,7 +27,7 @@ describe('readLines', () => {
     ]);
   });
 
-  test('a bad line is reported and the rest goes on', async () => {
+  test('reports a bad line and continues', async () => {
     const found = await lines('{"id":1}\n{"id":\n{"id":3}\n');
     expect(found.map(({ index, error }) => [index, error])).toEqual([
       [0, undefined],
@@ -36,7 +36,7 @@ describe('readLines', () => {
     ]);
   });
 
-  test.each([10, 64_000])('a long line is skipped without being held (chunks of %i)', async (size) => {
+  test.each([10, 64_000])('skips a long line without holding it in memory (chunks of %i)', async (size) => {
     const long = `"${'x'.repeat(5_000)}"`;
     const found = await lines(`1\n${long}\n2\n${long}`, {}, size);
     expect(found).toEqual([
@@ -47,7 +47,7 @@ describe('readLines', () => {
     ]);
   });
 
-  test('a line of 100 MB costs no memory and little time', async () => {
+  test('skips a line of 100 MB quickly and without memory', async () => {
     const piece = Buffer.alloc(1_000_000, 'x');
     const source = async function* () {
       for (let sent = 0; sent < 100; sent++) yield piece;
@@ -63,7 +63,7 @@ describe('readLines', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(60_000_000);
   });
 
-  test('resumes at a line, with the same numbers', async () => {
+  test('resumes at a line, with the same line numbers', async () => {
     const found = await lines('0\n1\nbroken\n3\n4\n', { fromIndex: 3 });
     expect(found.map(({ index, value }) => [index, value])).toEqual([
       [3, 3],
@@ -82,7 +82,7 @@ describe('readLines', () => {
 describe('parseJson', () => {
   const parse = (content: string, maxDepth = 20) => parseJson(Buffer.from(content), { maxDepth });
 
-  test('bounds nesting, and tells brackets from text', () => {
+  test('limits nesting, and ignores brackets in strings', () => {
     expect(parse('['.repeat(20) + ']'.repeat(20))).toHaveProperty('value');
     expect(parse('['.repeat(21) + ']'.repeat(21))).toEqual({ error: 'is nested deeper than the limit of 20' });
     expect(parse(`${'{"a":'.repeat(21)}1${'}'.repeat(21)}`)).toHaveProperty('error');
@@ -92,12 +92,12 @@ describe('parseJson', () => {
     expect(parse(JSON.stringify(Array.from({ length: 500 }, () => [{}])))).toHaveProperty('value');
   });
 
-  test('keeps NUL and lone surrogates away from Postgres, and whole pairs as they are', () => {
+  test('removes NUL and replaces lone surrogates, which Postgres refuses, and keeps surrogate pairs', () => {
     const value = parse(String.raw`{"a\u0000b":"x\u0000y","list":["\ud800","\udc00z","\ud83d\ude00"],"c":"\\u0000"}`);
     expect(value).toEqual({ value: { ab: 'xy', list: ['\ufffd', '\ufffdz', '😀'], c: '\\u0000' } });
   });
 
-  test('drops __proto__, also in disguise', () => {
+  test('drops __proto__, even if escaped', () => {
     for (const key of [
       '__proto__',
       '\\u005f_proto__',
@@ -122,7 +122,7 @@ describe('parseJson', () => {
   });
 });
 
-test('writeLines takes objects, finished JSON and batches of both', async () => {
+test('writes objects, finished JSON and batches of both', async () => {
   const source = async function* () {
     yield { a: 1 };
     yield '{"b":"\\n"}';

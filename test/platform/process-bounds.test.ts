@@ -23,7 +23,7 @@ const TOO_MANY = { code: 'too_many_requests', details: { retryAfterSeconds: 10 }
 const BUSY = { code: 'unavailable', details: { retryAfterSeconds: 10 } };
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-it('a caller has their share at a time, and whoever else asks has theirs', async () => {
+it('limits one caller to its share, and gives other callers theirs', async () => {
   const { bound, turns, releases, ask } = setUp({ ofCaller: 2, ofAll: 4, waiting: { ofCaller: 9, ofAll: 9 } });
   const all = ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'c'].map((ip) => ask(ip));
   await settled();
@@ -45,7 +45,7 @@ it('a caller has their share at a time, and whoever else asks has theirs', async
   expect(bound.taken()).toBe(0);
 });
 
-it('turns go round the callers, however many of one wait', async () => {
+it('takes turns between callers, however many requests of one caller wait', async () => {
   const { turns, releases, ask } = setUp({ ofCaller: 1, ofAll: 1, waiting: { ofCaller: 9, ofAll: 9 } });
   for (const ip of ['a', 'a', 'a', 'a', 'b', 'c']) void ask(ip);
   for (let turn = 0; turn < 5; turn++) {
@@ -56,14 +56,14 @@ it('turns go round the callers, however many of one wait', async () => {
   expect(turns).toEqual(['a', 'a', 'b', 'c', 'a', 'a']);
 });
 
-it('a caller with too much waiting is refused, and so is everyone when too many wait', async () => {
+it('refuses a caller with too many waiting requests, and everyone when too many wait in all', async () => {
   const { ask } = setUp({ ofCaller: 1, ofAll: 2, waiting: { ofCaller: 1, ofAll: 2 } });
   for (const ip of ['a', 'a', 'b', 'b']) void ask(ip);
   await expect(ask('a')).rejects.toMatchObject(TOO_MANY);
   await expect(ask('c')).rejects.toMatchObject(BUSY);
 });
 
-it('what nobody may wait for is refused at once', () => {
+it('refuses at once a request that may not wait', () => {
   const bound = createBound({ ofCaller: 1, ofAll: 2 });
   const release = as('a', () => bound.takeNow());
   expect(() => as('a', () => bound.takeNow())).toThrow(expect.objectContaining(TOO_MANY));
@@ -73,14 +73,14 @@ it('what nobody may wait for is refused at once', () => {
   expect(as('c', () => bound.takeNow())).toBeTypeOf('function');
 });
 
-it('the addresses of one customer are one caller', () => {
+it('counts all addresses of a customer as one caller', () => {
   const bound = createBound({ ofCaller: 1, ofAll: 2 });
   as('2001:db8:1:2::1', () => bound.takeNow());
   expect(() => as('2001:db8:1:2:ffff::2', () => bound.takeNow())).toThrow(expect.objectContaining(TOO_MANY));
   expect(as('2001:db8:1:3::1', () => bound.takeNow())).toBeTypeOf('function');
 });
 
-it('whoever goes away no longer waits', async () => {
+it('removes an aborted request from the queue', async () => {
   const { turns, releases, ask } = setUp({ ofCaller: 1, ofAll: 1, waiting: { ofCaller: 9, ofAll: 9 } });
   const gone = new AbortController();
   await ask('a');
@@ -93,7 +93,7 @@ it('whoever goes away no longer waits', async () => {
   expect(turns).toEqual(['a', 'c']);
 });
 
-it('the hub itself waits for the whole alone, and is never refused', async () => {
+it('lets the hub itself exceed the share of a caller, and never refuses it', async () => {
   const bound = createBound({ ofCaller: 1, ofAll: 2 });
   const first = await bound.take();
   await bound.take();

@@ -3,15 +3,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createPool, queryTogether, type Statement } from '#platform/db/pool.ts';
 import { useApp } from '../support/app.ts';
 
-// Two statements on the way at once: nothing may be told of one where the other fails, and a connection that is in doubt
-// must not be used again.
+// Two statements are sent at once. If either fails, neither may return rows, and a connection whose state is uncertain
+// must not be reused.
 
 const app = useApp();
 let pool: Pool;
 
 beforeEach(() => {
   const { databaseUrl } = app().hub.services.config;
-  // One connection, so that what it has prepared is there again.
+  // A single connection, so that it still has its prepared statements.
   pool = createPool({ connectionString: databaseUrl ?? '', max: 1, applicationName: 'prepared' });
 });
 afterEach(() => pool.end());
@@ -26,7 +26,7 @@ const both = (first: Statement, second: Statement) =>
 const backendOf = async () => (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]?.pid;
 
 describe('two statements sent at once', () => {
-  it('give rows of each, none of the empty, nulls and long values', async () => {
+  it('return the rows of each, even if empty, null or long', async () => {
     const long = { name: 'long', text: 'select repeat($1, 5000000) as t, null::bigint as n', values: ['x'] };
     for (let i = 0; i < 3; i++) {
       expect(await both(ONE, NONE)).toEqual([[{ n: 1, t: null }], []]);
@@ -37,7 +37,7 @@ describe('two statements sent at once', () => {
     }
   });
 
-  it('all fail where one does, the first or the last, and the next find a connection', async () => {
+  it('both fail if either fails, and the next statements get a connection', async () => {
     for (let i = 0; i < 3; i++) await both(ONE, DIVIDED(2));
     await expect(both(ONE, DIVIDED(0))).rejects.toThrow('division by zero');
     await both(ONE, DIVIDED(2));
@@ -45,14 +45,14 @@ describe('two statements sent at once', () => {
     expect(await both(DIVIDED(3), ONE)).toEqual([[{ quotient: 2 }], [{ n: 1, t: null }]]);
   });
 
-  it('are prepared anew where the connection has forgotten them', async () => {
+  it('are prepared again if the connection has lost its prepared statements', async () => {
     for (let i = 0; i < 2; i++) await both(ONE, DIVIDED(2));
     await pool.query('deallocate all');
     await expect(both(ONE, DIVIDED(2))).rejects.toThrow('does not exist');
     expect(await both(ONE, DIVIDED(2))).toEqual([[{ n: 1, t: null }], [{ quotient: 3 }]]);
   });
 
-  it('never give columns of before to rows of after', async () => {
+  it('never mix old columns with new rows', async () => {
     const table = `prepared_${crypto.randomUUID().replaceAll('-', '')}`;
     const all = { name: 'all', text: `select * from ${table} where $1`, values: [true] };
     await pool.query(`create table ${table} (a int, b text)`);
@@ -67,7 +67,7 @@ describe('two statements sent at once', () => {
     }
   });
 
-  it('fail where the connection is lost between them, and the next find another', async () => {
+  it('fail if the connection is lost between them, and the next statements get another', async () => {
     const sleep = { name: 'sleep', text: 'select pg_sleep($1)::text as t', values: [0] };
     for (let i = 0; i < 2; i++) await both(ONE, sleep);
     const pid = await backendOf();

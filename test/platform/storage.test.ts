@@ -55,7 +55,7 @@ const collect = async <T>(items: AsyncIterable<T>) => {
   return all;
 };
 
-/** 20 MB, so that S3 gets it in parts. */
+/** 20 MB, which S3 receives in several parts. */
 const large = () =>
   Readable.from(
     (function* () {
@@ -133,7 +133,7 @@ describe.each(['local', 's3'] as const)('%s storage', (kind) => {
     expect(bytes[19_999_999]).toBe(199);
   });
 
-  test('keeps nothing of a file that is too large, and the old one stays', async () => {
+  test('keeps no part of a file that is too large, and keeps the old file', async () => {
     const store = storage();
     await store.write('limited', Readable.from(['old']));
     const error = await store.write('limited', large(), { maxBytes: 15_000_000 }).catch((reason) => reason);
@@ -142,7 +142,7 @@ describe.each(['local', 's3'] as const)('%s storage', (kind) => {
     expect(await store.sweepTemporary(0)).toBe(0);
   });
 
-  test('keeps nothing of a source that fails, and throws its error', async () => {
+  test('keeps no part of a file whose source fails, and throws its error', async () => {
     const store = storage();
     const failing = Readable.from(
       (async function* () {
@@ -186,8 +186,8 @@ describe.each(['local', 's3'] as const)('%s storage', (kind) => {
     expect(source.destroyed).toBe(true);
   });
 
-  // Of S3 this is its own promise, which the stand-in does not keep: it writes into the file in place.
-  test.runIf(kind === 'local')('writers of one key do not mix', async () => {
+  // S3 itself guarantees this, but the stand-in does not: it writes into the file in place.
+  test.runIf(kind === 'local')('does not mix concurrent writers of one key', async () => {
     const store = storage();
     const bodies = Array.from({ length: 8 }, (_, index) => `${index}`.repeat(200_000));
     await Promise.all(bodies.map((body) => store.write('race/key', Readable.from([body]))));
@@ -196,7 +196,7 @@ describe.each(['local', 's3'] as const)('%s storage', (kind) => {
 });
 
 describe('local storage', () => {
-  test('sweeps what a killed process left, but not what is being written', async () => {
+  test('deletes temporary files of a killed process, but none that is being written', async () => {
     const store = createStorage({ kind: 'local', directory: join(directory, 'sweep') });
     await store.ready();
     const temporary = join(directory, 'sweep', 'tmp');
@@ -208,7 +208,7 @@ describe('local storage', () => {
     expect(await readdir(temporary)).toEqual(['new']);
   });
 
-  test('removes what a dead process was writing, and nothing of others', async () => {
+  test('deletes only the temporary files of the dead process', async () => {
     const at = join(directory, 'drafts');
     const stores = ['one', 'two'].map((writer) => createStorage({ kind: 'local', directory: at, writer }));
     const sources = stores.map(() => new PassThrough());
@@ -234,14 +234,14 @@ describe('local storage', () => {
     expect(await readdir(join(directory, 'prune', 'files'))).toEqual([]);
   });
 
-  test('a full disk is no_space', () => {
+  test('reports a full disk as no_space', () => {
     const full = Object.assign(new Error('write ENOSPC'), { code: 'ENOSPC' });
     expect(toStorageError(full)).toMatchObject({ code: 'no_space', cause: full });
   });
 });
 
 describe('s3 storage', () => {
-  test('an unreachable store is unavailable', async () => {
+  test('reports an unreachable store as unavailable', async () => {
     const endpoint = process.env.AWS_ENDPOINT_URL_S3;
     Object.assign(process.env, { AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1', AWS_MAX_ATTEMPTS: '1' });
     const store = createStorage({ kind: 's3', bucket: 'hub' });
@@ -253,7 +253,7 @@ describe('s3 storage', () => {
     }
   });
 
-  test('a missing bucket is unavailable', async () => {
+  test('reports a missing bucket as unavailable', async () => {
     const store = createStorage({ kind: 's3', bucket: 'nowhere' });
     await expect(store.ready()).rejects.toMatchObject({ code: 'unavailable' });
     await store.close();

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { expect, test } from 'vitest';
 import { createTestDatabase } from '../support/database.ts';
 
-test('a test database is migrated, in UTF-8, and its own', async () => {
+test('a test database is migrated, uses UTF-8, and belongs to one test', async () => {
   const [one, two] = await Promise.all([createTestDatabase(), createTestDatabase()]);
   const client = new pg.Client({ connectionString: one.url });
   await client.connect();

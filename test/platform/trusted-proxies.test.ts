@@ -18,13 +18,13 @@ test.each([
   ['198.51.100.1', '203.0.113.9', '198.51.100.1'],
   ['10.1.2.3', '203.0.113.9', '203.0.113.9'],
   ['::ffff:10.1.2.3', '203.0.113.9', '203.0.113.9'],
-  // What the caller made up stands before what our proxies wrote.
+  // The value that the caller made up comes before the entries of our proxies.
   ['10.1.2.3', '127.0.0.1, 203.0.113.9', '203.0.113.9'],
   ['10.1.2.3', '203.0.113.9, 10.9.9.9', '203.0.113.9'],
   ['10.1.2.3', 'unknown', '10.1.2.3'],
   ['10.1.2.3', '', '10.1.2.3'],
   ['2001:db8::1', '2001:db8:1::5', '2001:db8:1::5'],
-])('of a request from %s by way of %s the caller is %s', (remote, forwarded, caller) => {
+])('a request from %s with X-Forwarded-For %s has the caller %s', (remote, forwarded, caller) => {
   expect(callerAddress(from(remote, forwarded), trustOf(['10.0.0.0/8', '2001:db8::/64']))).toBe(caller);
 });
 
@@ -32,7 +32,7 @@ describe('a hub behind a proxy', () => {
   const app = useApp({ env: { MILLRACE_TRUSTED_PROXIES: '127.0.0.1, ::1' } });
   const other = useApp();
   const addressSeen = async (hub: typeof app) => {
-    // The guard of the throttle counts by address.
+    // The rate limit counts by address.
     await hub().as(hub().root).put('/application/settings', throttled);
     await hub().anonymous.get('/projects', { 'x-forwarded-for': '203.0.113.77' });
     const found = await until('the address is counted', () =>
@@ -45,7 +45,7 @@ describe('a hub behind a proxy', () => {
     return found.key;
   };
 
-  it('takes the address of the caller from it, and one that was not told of none', async () => {
+  it('uses the address that the proxy forwards, but only if the proxy is trusted', async () => {
     expect(await addressSeen(app)).toContain('203.0.113.77');
     expect(await addressSeen(other)).not.toContain('203.0.113.77');
   });
