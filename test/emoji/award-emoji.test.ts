@@ -41,7 +41,7 @@ const eventsOf = (id: number) =>
     .execute();
 
 describe('award emoji', () => {
-  it('are given to an issue, shown and taken back', async () => {
+  it('are awarded to an issue, shown and removed', async () => {
     const { owner, issue, path, awards } = await makeIssue();
     const fan = await app().make.user();
     const given = await app().as(fan).post(awards, { name: 'tada' });
@@ -76,7 +76,7 @@ describe('award emoji', () => {
     ]);
   });
 
-  it('are given to merge requests and to comments likewise', async () => {
+  it('are awarded to merge requests and comments in the same way', async () => {
     const { awards, row } = await makeMergeRequest();
     const given = await admin().post(awards, { name: 'rocket' });
     expect(given.body).toMatchObject({ name: 'rocket', awardable_type: 'MergeRequest', awardable_id: row.id });
@@ -92,7 +92,7 @@ describe('award emoji', () => {
     expect((await app().anonymous.get(onNote)).body).toEqual([]);
   });
 
-  it('count once for each person, also when given twenty times at once', async () => {
+  it('count once per user, even after twenty concurrent requests', async () => {
     const { awards } = await makeIssue();
     const fan = await app().make.user();
     const answers = await Promise.all(Array.from({ length: 20 }, () => app().as(fan).post(awards, { name: 'heart' })));
@@ -101,7 +101,7 @@ describe('award emoji', () => {
     expect((await app().anonymous.get(awards)).body).toHaveLength(1);
   });
 
-  it('refuses what can be no name', async () => {
+  it('are refused if the name is invalid', async () => {
     const { awards, owner } = await makeIssue();
     for (const name of ['', 'Tada!', 'a b', '<b>', 'x'.repeat(101), '::', 'é']) {
       expect((await app().as(owner).post(awards, { name })).status).toBe(400);
@@ -117,7 +117,7 @@ describe('award emoji', () => {
     expect((await app().anonymous.get(awards)).body).toEqual([]);
   });
 
-  it('are nobody else’s to take back, but administrators’', async () => {
+  it('are removed only by their user or an administrator', async () => {
     const { awards, owner } = await makeIssue();
     const fan = await app().make.user();
     const { id } = (await app().as(fan).post(awards, { name: 'tada' })).body;
@@ -129,7 +129,7 @@ describe('award emoji', () => {
     expect((await admin().delete(`${awards}/${id}`)).status).toBe(204);
   });
 
-  it('are hidden with what they were given to', async () => {
+  it('are hidden with the record that they were awarded to', async () => {
     const stranger = await app().make.user();
     for (const made of [await makeIssue('private'), await makeIssue('public', { confidential: true })]) {
       const { id } = (await app().as(made.owner).post(made.awards, { name: 'tada' })).body;
@@ -145,7 +145,7 @@ describe('award emoji', () => {
     expect((await app().as(stranger, ['read_api']).post(awards, { name: 'eyes' })).status).toBe(403);
   });
 
-  it('are for members alone where the discussion is locked, and for nobody in an archived project', async () => {
+  it('are for members only if the discussion is locked, and for nobody in an archived project', async () => {
     const { awards, owner, path, project } = await makeIssue();
     const stranger = await app().make.user();
     await app().as(owner).put(path, { discussion_locked: true });
@@ -155,7 +155,7 @@ describe('award emoji', () => {
     expect((await app().as(owner).post(awards, { name: 'tada' })).status).toBe(403);
   });
 
-  it('find the issues and merge requests that one liked', async () => {
+  it('filter issues and merge requests by the reactions of the caller', async () => {
     const { project, issue, awards, owner } = await makeIssue();
     const other = (await app().as(owner).post(`/projects/${project.id}/issues`, { title: 'Other' })).body;
     await app().as(owner).post(awards, { name: 'heart' });
@@ -176,7 +176,7 @@ describe('award emoji', () => {
   });
 });
 
-describe('hooks that want emoji', () => {
+describe('hooks with emoji events', () => {
   const hooked = async (owner: TestUser, projectId: number, name: string) => {
     const made = await app()
       .as(owner)
@@ -185,7 +185,7 @@ describe('hooks that want emoji', () => {
     return () => receiver.received.filter(({ path }) => path.endsWith(`/${name}`));
   };
 
-  it('hear of them with what they were given to', async () => {
+  it('receive each award with the record that it was awarded to', async () => {
     const { owner, project, issue, awards, path } = await makeIssue();
     const received = await hooked(owner, project.id, 'heard');
     const fan = await app().make.user();
@@ -228,7 +228,7 @@ describe('hooks that want emoji', () => {
     });
   });
 
-  it('hear nothing of confidential issues', async () => {
+  it('receive nothing about confidential issues', async () => {
     const { owner, project, awards } = await makeIssue('public', { confidential: true });
     const received = await hooked(owner, project.id, 'silent');
     const { id } = (await app().as(owner).post(awards, { name: 'tada' })).body;
