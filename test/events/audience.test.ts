@@ -25,15 +25,15 @@ beforeAll(async () => {
 
 const actorOf = ({ id, username }: TestUser): Actor => ({ ...anonymous, userId: id, username });
 
-/** Those asked about so far. */
+/** The events that were checked so far. */
 const everyEvent: EventRow[] = [];
 
-/** Who of owner, member, stranger and an anonymous caller sees the event. */
+/** Returns which of owner, member, stranger and an anonymous caller see the event. */
 const seenBy = async (event: EventRow | undefined): Promise<string[]> => {
   if (!event) throw new Error('there is no such event');
   const viewers = [actorOf(owner), actorOf(member), actorOf(stranger), anonymous];
   const seeing = await audienceOf(app().context(), viewers, event);
-  // History is asked about in pages: to each the same is shown, also among events of other places.
+  // History is checked in pages. Each viewer must see the same there, even among events from elsewhere.
   const page = [...everyEvent, event];
   for (const [index, viewer] of viewers.entries()) {
     const seen = await eventsSeenBy(app().context(), viewer, page);
@@ -50,7 +50,7 @@ const lastOf = async (type: string, id: number, kind: string): Promise<EventRow 
   (await findEvents(app(), type, id)).findLast((event) => event.kind === kind);
 
 describe('the audience of an event', () => {
-  it('is everyone for what everyone may read', async () => {
+  it('is everyone for records that everyone can read', async () => {
     await app().as(owner).put(`/groups/${group.id}`, { description: 'Open to all' });
     expect(await seenBy(await lastOf('Group', group.id, 'group.updated'))).toEqual([
       'owner',
@@ -67,7 +67,7 @@ describe('the audience of an event', () => {
     expect(JSON.stringify(event)).not.toContain('127.0.0.0');
   });
 
-  it('is the owners alone for shares, which name groups that others may not know of', async () => {
+  it('is only the owners for shares, which name groups that others must not know about', async () => {
     const client = app().as(owner);
     await client.post(`/groups/${group.id}/share`, { group_id: secret.id, group_access: 10 });
     await client.delete(`/groups/${group.id}/share/${secret.id}`);
@@ -81,7 +81,7 @@ describe('the audience of an event', () => {
     expect(await seenBy(await lastOf('Project', project.id, 'project.unshared'))).toEqual(['owner']);
   });
 
-  it('is the members, and whom they are about, for memberships', async () => {
+  it('is the members and the affected user for memberships', async () => {
     const { as, hub } = app();
     await as(owner).post(`/groups/${secret.id}/members`, { user_id: stranger.id, access_level: 10 });
     const { id } = await hub.services.db
@@ -102,7 +102,7 @@ describe('the audience of an event', () => {
     expect(await seenBy(await lastOf('GroupMember', row.id, 'member.added'))).toEqual(['owner', 'member']);
   });
 
-  it('of what is gone are the members of what is left around it', async () => {
+  it('is the members of the remaining parent for deleted records', async () => {
     const child = await app().make.group({ parent_id: group.id, visibility: 'public' }, owner);
     const project = await app().make.project({ namespace_id: child.id, visibility: 'public' }, owner);
     await app().as(owner).delete(`/projects/${project.id}`);
@@ -112,7 +112,7 @@ describe('the audience of an event', () => {
     expect(await seenBy(await lastOf('Project', project.id, 'project.deleted'))).toEqual(['owner', 'member']);
   });
 
-  it('no longer holds those an event names once they may not know of its project', async () => {
+  it('excludes the users named in an event once they lose access to its project', async () => {
     const { make, as, hub } = app();
     const author = await make.user();
     const project = await make.project({ namespace_id: secret.id }, owner);
@@ -127,7 +127,7 @@ describe('the audience of an event', () => {
     expect(await sees()).toBe(0);
   });
 
-  it('about an account is its user, of following both people, and administrators', async () => {
+  it('is the user and administrators for an account, and both users for a follow', async () => {
     const admin = app().as(app().root);
     await admin.post(`/users/${member.id}/block`);
     await admin.post(`/users/${member.id}/unblock`);
@@ -143,7 +143,7 @@ describe('the audience of an event', () => {
     expect(await seenBy(await lastOf('User', owner.id, 'user.followed'))).toEqual(['owner', 'member']);
   });
 
-  it('about a runner are the owners of its group; of one of the whole hub administrators alone', async () => {
+  it('is the owners for a group runner, and only administrators for an instance runner', async () => {
     const create = async (user: TestUser, input: Record<string, unknown>) => {
       const { body } = await app().as(user).post('/user/runners', input);
       return lastOf('Runner', body.id, 'runner.created');

@@ -86,7 +86,7 @@ const ok = async (answer: Promise<{ readonly status: number; readonly body: unkn
 };
 
 describe('a project that was private', () => {
-  it('tells strangers nothing of that time, and its former members all of it', async () => {
+  it('shows strangers nothing from that time, and its former members everything', async () => {
     const [owner, reporter, guest, stranger] = [await person(), await person(), await person(), await person()];
     const { make, as } = app();
     const vault = await make.group({ visibility: 'private', path: 'vault-one', name: 'vault-one' }, owner);
@@ -122,13 +122,13 @@ describe('a project that was private', () => {
     }
     const inside = await past(reporter, project, owner);
     expect(JSON.stringify(inside)).toMatch(/vault-one\/ledger.*merger.*hush.*bribes.*gold/s);
-    // Guests of a private project read no code, also when everybody does later.
+    // Guests of a private project cannot read its code, even if everyone can read it later.
     const told = await past(guest, project, owner);
     expect(JSON.stringify(told)).toMatch(/vault-one\/ledger.*merger/s);
     expect(kinds(told)).not.toContain('push.received');
   });
 
-  it('tells the members of the group it was moved to nothing of where it was', async () => {
+  it('shows nothing of its former group to the members of its new group', async () => {
     const [owner, newcomer, direct] = [await person(), await person(), await person()];
     const { make, as } = app();
     const vault = await make.group({ visibility: 'private', path: 'vault-two', name: 'vault-two' }, owner);
@@ -145,7 +145,7 @@ describe('a project that was private', () => {
     for (const who of [owner, direct]) expect(JSON.stringify(await past(who, project, owner))).toMatch(/vault.*merger/);
   });
 
-  it('tells where it was to those who saw it there, when it moves up in its own group', async () => {
+  it('shows its former path to members who could see it there if it moves up within its group', async () => {
     const [owner, member] = [await person(), await person()];
     const { make, as } = app();
     const top = await make.group({ visibility: 'private' }, owner);
@@ -159,8 +159,8 @@ describe('a project that was private', () => {
   });
 });
 
-describe('a group that was private, or elsewhere', () => {
-  it('does not tell strangers its former name, also where both change at once', async () => {
+describe('a group that was private or had another parent', () => {
+  it('does not show strangers its former name, even if name and visibility change together', async () => {
     const [owner, member, stranger] = [await person(), await person(), await person()];
     const { make, as } = app();
     const group = await make.group({ visibility: 'private', name: 'Raid', path: 'raid-of-summer' }, owner);
@@ -177,7 +177,7 @@ describe('a group that was private, or elsewhere', () => {
     expect(JSON.stringify(await read(member, { groupPath: 'aid-of-summer' }, isEnd))).toMatch(/raid-of-summer.*take/s);
   });
 
-  it('tells nothing of its former parent to the members of the new one, nor do the projects in it', async () => {
+  it('shows nothing of its former parent to the members of the new one, and neither do its projects', async () => {
     const [owner, newcomer, direct] = [await person(), await person(), await person()];
     const { make, as } = app();
     const vault = await make.group({ visibility: 'private', path: 'vault-three', name: 'vault-three' }, owner);
@@ -198,7 +198,7 @@ describe('a group that was private, or elsewhere', () => {
     }
   });
 
-  it('shows from networks it keeps out what it does to strangers, also where a project came in later', async () => {
+  it('shows callers from excluded networks only what strangers see, even for a project that moved in later', async () => {
     const [owner, member] = [await person(), await person()];
     const { make, as } = app();
     const before = await make.group({ visibility: 'private' }, owner);
@@ -223,7 +223,7 @@ describe('an issue', () => {
     return { owner, author, planner, stranger, project, at: `/projects/${project.id}/issues` };
   };
 
-  it('that was confidential tells its former title to those alone who could read it', async () => {
+  it('shows the title it had while confidential only to those who could read it then', async () => {
     const { owner, author, planner, stranger, project, at } = await scene();
     const { body } = await app().as(author).post(at, { title: 'A hole in the wall', confidential: true });
     const client = app().as(owner);
@@ -243,7 +243,7 @@ describe('an issue', () => {
       expect(JSON.stringify(await past(who, project, owner))).toMatch(/hole in the wall.*picture.*hole in the roof/s);
   });
 
-  it('that is confidential by now tells nothing of before to those who may read it no longer', async () => {
+  it('shows none of its history to those who cannot read it once it is confidential', async () => {
     const { owner, author, planner, stranger, project, at } = await scene();
     const { body } = await app().as(author).post(at, { title: 'A hole in the wall' });
     const client = app().as(owner);
@@ -257,14 +257,14 @@ describe('an issue', () => {
     await ok(client.put(`${at}/${body.iid}`, { confidential: true }));
     expect(await kindsOf(stranger)).toEqual([]);
     for (const who of [owner, author, planner]) expect(await kindsOf(who)).toEqual([...all, 'issue.updated']);
-    // Who is assigned reads it, and reads it no longer when somebody else is.
+    // Assigning and deleting the issue reveals nothing to strangers either.
     await ok(client.put(`${at}/${body.iid}`, { assignee_ids: [planner.id] }));
     await ok(client.delete(`${at}/${body.iid}`));
     expect(await kindsOf(stranger)).toEqual([]);
     expect(await kindsOf(planner)).toEqual([...all, 'issue.updated', 'issue.updated', 'issue.deleted']);
   });
 
-  it('shows internal comments to Reporters alone, as they are now and were then', async () => {
+  it('shows internal comments only to Reporters, both live and in its history', async () => {
     const { owner, planner, project, at } = await scene();
     const reporter = await person();
     await app().make.projectMember(project, reporter, 20);
@@ -278,7 +278,7 @@ describe('an issue', () => {
   });
 });
 
-describe('a part of a project that was closed since', () => {
+describe('a project feature that was closed later', () => {
   const PARTS: readonly (readonly [string, Record<string, string>, readonly string[]])[] = [
     ['issues', { issues_access_level: 'private' }, ['issue.opened', 'note.created']],
     [
@@ -295,7 +295,7 @@ describe('a part of a project that was closed since', () => {
     ],
   ];
 
-  it.each(PARTS)('(%s) is told of to members, and to strangers no more', async (_name, levels, expected) => {
+  it.each(PARTS)('(%s) is shown to members, and no longer to strangers', async (_name, levels, expected) => {
     const [owner, member, stranger] = [await person(), await person(), await person()];
     const { make, as, hub } = app();
     const project = await make.project({ visibility: 'public' }, owner);
@@ -324,7 +324,7 @@ describe('a part of a project that was closed since', () => {
     expect(before).toEqual(expect.arrayContaining([...expected]));
     await ok(client.put(at, levels));
     const after = kinds(await past(stranger, project, owner));
-    // Comments are on issues, merge requests and commits: one part is closed, the others are still told of.
+    // Comments are on issues, merge requests and commits. Only those of the closed feature disappear.
     const notes = (all: readonly string[]) => all.filter((kind) => kind === 'note.created').length;
     expect(notes(before) - notes(after)).toBe(notes(expected));
     const closed = expected.filter((kind) => kind !== 'note.created');
@@ -338,8 +338,8 @@ describe('a part of a project that was closed since', () => {
   });
 });
 
-describe('other things that are told of', () => {
-  it('a fork that was made less visible since is named to those alone who see it', async () => {
+describe('other events', () => {
+  it('name a fork that became less visible only to those who can see it', async () => {
     const [owner, forker, stranger] = [await person(), await person(), await person()];
     const { make, as } = app();
     const project = await make.project({ visibility: 'public', initialize_with_readme: true }, owner);
@@ -351,7 +351,7 @@ describe('other things that are told of', () => {
     expect(kinds(await past(forker, project, owner))).toContain('project.forked');
   });
 
-  it('are for members alone where they are from before their visibility was recorded, without former values', async () => {
+  it('are for members only, without former values, if they have no recorded visibility', async () => {
     const [owner, member, stranger] = [await person(), await person(), await person()];
     const project = await app().make.project({ visibility: 'public' }, owner);
     await app().make.projectMember(project, member, 10);
@@ -366,7 +366,7 @@ describe('other things that are told of', () => {
     expect(told[1]?.payload.changes).toEqual({ name: { current: 'Newer' } });
   });
 
-  it('of a kind that is not defined any more are for administrators', async () => {
+  it('are for administrators only if their kind is no longer defined', async () => {
     const owner = await person();
     const project = await app().make.project({ visibility: 'public' }, owner);
     await app().settle();
