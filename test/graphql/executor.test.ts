@@ -196,10 +196,10 @@ const QUERIES: Record<string, [string, Record<string, unknown>?]> = {
 
 describe('the planned executor', () => {
   for (const [name, [source, variables = {}]] of Object.entries(QUERIES)) {
-    it(`answers as graphql does: ${name}`, async () => {
+    it(`gives the same answer as graphql-js: ${name}`, async () => {
       const [theirs, ours] = await both(source, variables);
       expect(Object.keys(ours.data ?? {})).toEqual(Object.keys(theirs.data ?? {}));
-      // The sentences on types that are no types differ.
+      // Messages about invalid types differ.
       const plain = (result: ExecutionResult) =>
         JSON.parse(
           JSON.stringify(sorted(result), (key, value) => (key === 'message' && /type/i.test(value) ? '' : value)),
@@ -208,7 +208,7 @@ describe('the planned executor', () => {
     });
   }
 
-  it('leaves to graphql what it has no plan for', () => {
+  it('leaves queries that it cannot plan to graphql-js', () => {
     for (const source of ['{ __schema { description } }', '{ text @skip(if: true) }', '{ __proto__: text }']) {
       const document = parse(source);
       const [operation] = document.definitions;

@@ -8,7 +8,7 @@ interface Row {
   readonly id: number;
 }
 const rows: Row[] = Array.from({ length: 5 }, (_, index) => ({ id: index + 1 }));
-/** Longer than a query may keep others waiting. */
+/** Longer than one query may block the others, in milliseconds. */
 const BUSY_MS = 25;
 
 let turns = 0;
@@ -66,7 +66,7 @@ const wide = (size: number, directive = '') => {
   return `{ heavyRows(first: 100) { nodes { rows(first: ${size}) { nodes { ${fields} ${directive} } } } } }`;
 };
 
-it('refuses queries that ask for too many values, before anything runs', async () => {
+it('refuses queries for too many values before anything runs', async () => {
   const { errors, data } = await ask(wide(90));
   expect(data).toBeUndefined();
   expect(errors[0].extensions.code).toBe('QUERY_LIMIT_EXCEEDED');
@@ -74,12 +74,12 @@ it('refuses queries that ask for too many values, before anything runs', async (
   expect((await ask(wide(50))).errors).toBeUndefined();
 });
 
-it('allows fewer values where they are worked out in one go', async () => {
+it('allows fewer values if they are computed in one go', async () => {
   const { errors } = await ask(wide(50, 'id @include(if: true)'));
   expect(errors[0].message).toContain(`values, more than the limit of ${LIMITS.valuesInOneGo}`);
 });
 
-it('lets others have their turn while a long list is worked out', async () => {
+it('lets other work run while it computes a long list', async () => {
   let isOver = false;
   const tick = () => {
     turns++;
@@ -92,7 +92,7 @@ it('lets others have their turn while a long list is worked out', async () => {
   expect(new Set(turnsSeen).size).toBe(rows.length);
 });
 
-it('refuses to write an answer of too long texts', async () => {
+it('refuses to write an answer that is too long', async () => {
   const { errors, data } = await ask('{ heavyRows { nodes { text } } }');
   expect(data).toBeNull();
   expect(errors).toEqual([

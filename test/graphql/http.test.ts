@@ -69,7 +69,7 @@ const post = async (body: unknown, headers: Record<string, string> = {}) => {
 const refusal = async (query: string, variables: Record<string, unknown> = {}) => {
   const started = computedMs();
   const { json } = await post({ query, variables });
-  // Refused before anything that grows faster than the query itself.
+  // The refusal comes before any work that grows faster than the query itself.
   expect(computedMs() - started).toBeLessThan(1_500);
   expect(json.data, JSON.stringify(json).slice(0, 200)).toBeUndefined();
   return json.errors[0].message;
@@ -85,7 +85,7 @@ describe('GraphQL over HTTP', () => {
     });
   }
 
-  it('takes batches in order, at most ten', async () => {
+  it('runs a batch of at most ten requests in order', async () => {
     const before = touched;
     const { status, json } = await post([
       { query: TOUCH },
@@ -147,7 +147,7 @@ describe('GraphQL over HTTP', () => {
     expect(touched).toBe(before);
   });
 
-  it('refuses a body over 1 MB, announced or not', async () => {
+  it('refuses a body over 1 MB with or without a declared length', async () => {
     const big = JSON.stringify({ query: '{ echo(text: "a") }', variables: { x: 'x'.repeat(1_000_000) } });
     expect((await post(big)).status).toBe(413);
     const stream = new ReadableStream({
@@ -162,13 +162,13 @@ describe('GraphQL over HTTP', () => {
 });
 
 describe('credentials', () => {
-  it('that are wrong give 401 in the documented form', async () => {
+  it('give 401 in the documented form if they are wrong', async () => {
     const { status, json } = await post({ query: '{ echo(text: "a") }' }, { 'private-token': 'nonsense' });
     expect(status).toBe(401);
     expect(json).toEqual({ errors: [{ message: 'Invalid token' }] });
   });
 
-  it('act with their scopes', async () => {
+  it('allow only what their scopes permit', async () => {
     const me = { query: '{ currentUserId }' };
     expect((await post(me)).json.data.currentUserId).toBeNull();
     expect((await post(me, { authorization: 'Bearer user-7' })).json.data.currentUserId).toBe(7);
@@ -182,7 +182,7 @@ describe('credentials', () => {
   });
 });
 
-describe('bodies that hold too much', () => {
+describe('bodies with too many values or levels', () => {
   const query = '{ __typename }';
   const many = JSON.stringify({
     query,
@@ -210,7 +210,7 @@ describe('bodies that hold too much', () => {
     expect(form.status).toBe(413);
   });
 
-  it('close the WebSocket they come by', async () => {
+  it('close the WebSocket that they arrive on', async () => {
     for (const payload of [many, deep]) {
       const socket = new WebSocket(server.url.replace('http', 'ws'), 'graphql-transport-ws');
       await once(socket, 'open');
@@ -234,7 +234,7 @@ describe('limits', () => {
     expect((await post({ query })).json.errors).toBeUndefined();
   });
 
-  it('stop floods before execution', async () => {
+  it('stop excessive queries before execution', async () => {
     const before = resolved;
     const nest = (depth: number): string => (depth === 0 ? 'id' : `things(first: 1) { nodes { ${nest(depth - 1)} } }`);
     expect(await refusal(`{ ${nest(13)} }`)).toMatch(/25 levels of depth/);
@@ -272,7 +272,7 @@ describe('limits', () => {
       limit: 10_000,
     });
     expect(await refusal(nested, { n: 100 })).toMatch(/10100 nodes/);
-    // Without a size a page is full, beyond it is cut.
+    // A page without a size counts as a full page. A larger size is cut to a full page.
     expect(await refusal('{ things { nodes { things { nodes { id } } } } }')).toMatch(/10100 nodes/);
     expect(
       await refusal(

@@ -181,7 +181,7 @@ describe('connections', () => {
     });
   });
 
-  it('cut pages at 100, count only when asked', async () => {
+  it('cut pages at 100 and count only on request', async () => {
     counted = 0;
     const result = await run('{ items(first: 1000000000) { nodes { id } } }');
     expect(result.data.items.nodes).toHaveLength(100);
@@ -191,7 +191,7 @@ describe('connections', () => {
     expect(counted).toBe(1);
   });
 
-  it('refuse nonsense with a sentence', async () => {
+  it('refuse invalid arguments with a clear message', async () => {
     expect(messages(await run('{ items(first: -1) { count } }'))).toEqual(['`first` must not be negative']);
     expect(messages(await run('{ items(first: 1, last: 1) { count } }'))?.[0]).toMatch(/either/);
     for (const cursor of [
@@ -206,7 +206,7 @@ describe('connections', () => {
     }
   });
 
-  it('page rows at hand the same way', async () => {
+  it('page rows in memory the same way', async () => {
     const result = await run(
       `{ item(id: "gid://gitlab/Issue/1") { items(last: 2, before: "${encodeCursor([5])}") { count nodes { name } pageInfo { hasNextPage hasPreviousPage } } } }`,
     );
@@ -219,7 +219,7 @@ describe('connections', () => {
 });
 
 describe('ids and scalars', () => {
-  it('take the global id of their model only', async () => {
+  it('accept only the global id of their model', async () => {
     expect(parseGid('gid://gitlab/Project/12', 'Project')).toBe(12);
     const item = (id: unknown) => run('query($id: IssueID!) { item(id: $id) { name } }', { id });
     expect((await item('gid://gitlab/Issue/3')).data.item.name).toBe('item 3');
@@ -278,7 +278,7 @@ describe('lookahead', () => {
     expect(seen).toEqual({ id: {}, name: {}, ownerName: {}, items: { nodes: { id: {} } } });
   });
 
-  it('is worked out once for a document without conditions', async () => {
+  it('is computed once for a document without conditions', async () => {
     const document = parse('{ items(first: 1) { nodes { id } } }');
     const selections = new Set<Selection>();
     for (let i = 0; i < 3; i++) {
@@ -290,7 +290,7 @@ describe('lookahead', () => {
 });
 
 describe('loaders', () => {
-  it('fetch what a request asks for in one call', async () => {
+  it('fetch all keys of a request in one call', async () => {
     ownerCalls = [];
     const result = await run('{ items(first: 4) { nodes { ownerName } } }');
     expect(result.data.items.nodes.map((node: { ownerName: string }) => node.ownerName)).toEqual([
@@ -309,7 +309,7 @@ describe('errors', () => {
       i: { name, clientMutationId: 'c1' },
     });
 
-  it('of validation go into the payload', async () => {
+  it('go into the payload if they concern validation', async () => {
     expect((await create('good')).data.itemCreate).toEqual({
       item: { name: 'good' },
       tags: ['a'],
@@ -325,14 +325,14 @@ describe('errors', () => {
     expect((await create('bad')).data.itemCreate).toEqual({ ...nothing, errors: ['no such thing'] });
   });
 
-  it('of rights say the same whether it exists or not', async () => {
+  it('are the same for missing and for forbidden records', async () => {
     const [secret, denied] = [await create('secret'), await create('denied')];
     expect(secret.data.itemCreate).toBeNull();
     expect(messages(secret)).toEqual(messages(denied));
     expect(messages(secret)?.[0]).toMatch(/^The resource that you are attempting to access does not exist/);
   });
 
-  it('are null on reads, masked when unexpected', async () => {
+  it('become null when a missing record is read, and are masked when unexpected', async () => {
     expect(await run('{ item(id: "gid://gitlab/Issue/999") { id } }')).toEqual({ data: { item: null } });
     const crash = await run('{ item(id: "gid://gitlab/Issue/1", failing: "crash") { id } }');
     expect(JSON.stringify(crash)).not.toContain('hunter2');
@@ -349,7 +349,7 @@ describe('errors', () => {
 });
 
 describe('the schema', () => {
-  it('has the forms of the reference', () => {
+  it('has the shapes of the reference', () => {
     const print = (name: string) => {
       const type = schema.getType(name);
       return type ? printType(type) : null;

@@ -88,10 +88,10 @@ const subscribed = (count: number) => until(() => server.feed.subscriptions.size
 const joined = (count: number) => until(() => server.mount.subscribers() === count, `${count} subscribers`);
 const settle = () => new Promise((resolve) => setTimeout(resolve, 50));
 
-describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
+describe.each(['sse', 'ws'] as const)('over %s', (transport) => {
   const follow = followBy(transport);
 
-  it('sends what is of the topic, in order, and stops when told', async () => {
+  it('sends the events of the topic in order, and stops on request', async () => {
     const follower = follow(SHARED, { p: 1 });
     await subscribed(1);
     server.feed.emit(1, 'a');
@@ -107,11 +107,11 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     await subscribed(0);
   });
 
-  it('resumes by cursor: history, then live, no gap and no double', async () => {
+  it('resumes from a cursor with history and then live events, without gaps or duplicates', async () => {
     for (let i = 0; i < 20; i++) server.feed.emit(1, `old ${i}`);
     const follower = follow(SHARED, { p: 1, after: encodeCursor([15]) });
     await subscribed(1);
-    // These come while the history is still being sent.
+    // These events arrive while the history is still being sent.
     for (let i = 0; i < 20; i++) {
       server.feed.emit(1, `new ${i}`);
       await new Promise((resolve) => setImmediate(resolve));
@@ -130,7 +130,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     expect(again.texts()).toEqual(['last']);
   });
 
-  it('tells an expired cursor so, a bad one, and a topic that may not be known', async () => {
+  it('reports an expired cursor, an invalid cursor, and a topic that the caller must not know about', async () => {
     for (let i = 0; i < 5; i++) server.feed.emit(1, i);
     server.feed.prunedPosition = 3;
     const expired = follow(SHARED, { p: 1, after: encodeCursor([1]) });
@@ -145,7 +145,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     await subscribed(0);
   });
 
-  it('checks rights for each event, and ends for those who lost the topic', async () => {
+  it('checks permissions for each event, and ends for viewers who lost the topic', async () => {
     const [one, two] = [follow(SHARED, { p: 1 }, 'user-1'), follow(SHARED, { p: 1 }, 'user-2')];
     await joined(2);
     live.blind.add(2);
@@ -164,7 +164,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     expect(one.texts()).toEqual(['hidden from two', 'for both', 'gone']);
   });
 
-  it('ends for those who could no longer come in, though the topic is open to anyone', async () => {
+  it('ends for viewers who could no longer authenticate, even if the topic is open to anyone', async () => {
     const [one, two] = [follow(SHARED, { p: 1 }, 'user-1'), follow(SHARED, { p: 1 }, 'user-2')];
     await joined(2);
     live.blind.add(2);
@@ -174,7 +174,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     expect([two.ended, two.texts()]).toEqual(['complete', []]);
   });
 
-  it('answers queries too, refuses by credentials, scope and limits', async () => {
+  it('answers queries too, and enforces credentials, scopes and limits', async () => {
     const query = follow('{ ping }', {});
     await until(() => query.ended !== null, 'the end');
     expect([query.results, query.ended]).toEqual([[{ data: { ping: 'pong' } }], 'complete']);
@@ -197,7 +197,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
 describe('sharing', () => {
   const follow = followBy('sse');
 
-  it('executes once for all who get the same', async () => {
+  it('executes once for all viewers who get the same payload', async () => {
     const followers = Array.from({ length: 12 }, (_, i) =>
       follow(SHARED, { p: 1, after: i % 2 ? encodeCursor([0]) : null }, `user-${(i % 3) + 1}`),
     );
@@ -207,12 +207,12 @@ describe('sharing', () => {
     server.feed.emit(1, 'x');
     for (const follower of followers) await until(() => follower.texts().length === 1, 'a payload');
     expect(live.executions).toBe(1);
-    // Three people: asked for once, together.
+    // The permissions of the three users are checked together in one call.
     expect(live.rightsChecks).toEqual([3]);
     expect(new Set(followers.map((follower) => JSON.stringify(follower.results))).size).toBe(1);
   });
 
-  it('holds nobody up for those who are not shown an event: they are asked about together', async () => {
+  it('does not wait for viewers who may not see an event, and re-checks them together', async () => {
     const [one] = [follow(SHARED, { p: 1 }, 'user-1')];
     const denied = Array.from({ length: 30 }, (_, i) => follow(SHARED, { p: 1 }, `user-${i + 2}`));
     await joined(31);
@@ -228,21 +228,21 @@ describe('sharing', () => {
     server.feed.emit(1, 'last');
     await until(() => denied[29]?.ended === 'complete', 'the end');
     expect(denied.filter(({ ended }) => ended !== null)).toHaveLength(1);
-    // Two rounds a second, whatever the number of events.
+    // There are two rounds of re-checks per second, however many events there are.
     const rounds = Math.ceil((performance.now() - begun) / 500) + 1;
     expect(live.validityChecks.length).toBeLessThanOrEqual(rounds);
     expect(live.opened).toBeLessThanOrEqual(30 * rounds);
     expect(denied.flatMap((each) => each.texts())).toEqual([]);
   });
 
-  it('asks for the rights to a page of history at once', async () => {
+  it('checks permissions once per page of history', async () => {
     for (let i = 0; i < 40; i++) server.feed.emit(1, i);
     live.rightsChecks.length = 0;
     live.pages.length = 0;
     const follower = follow(SHARED, { p: 1, after: encodeCursor([0]) });
     await until(() => follower.texts().length === 40, 'the history');
     expect(live.rightsChecks).toEqual([]);
-    // Once more only where a quarter of a second has gone by.
+    // A page is checked again only after a quarter of a second.
     expect(live.pages.length).toBeLessThan(10);
     live.blind.add(1);
     const blind = follow(SHARED, { p: 1, after: encodeCursor([0]) }, 'user-1');
@@ -251,7 +251,7 @@ describe('sharing', () => {
     expect(blind.texts()).toEqual([]);
   });
 
-  it('executes for each viewer where the payload may depend on it', async () => {
+  it('executes once per viewer if the payload can depend on the viewer', async () => {
     const followers = Array.from({ length: 6 }, (_, i) => follow(OWN, { p: 1 }, `user-${(i % 3) + 1}`));
     await joined(6);
     server.feed.emit(1, 'x');
@@ -268,7 +268,7 @@ describe('sharing', () => {
     ]);
   });
 
-  it('keeps apart what differs in variables', async () => {
+  it('keeps subscriptions with different variables apart', async () => {
     const followers = [follow(SHARED, { p: 1 }), follow(SHARED, { p: 2 })];
     await subscribed(2);
     server.feed.emit(2, 'x');
@@ -278,7 +278,7 @@ describe('sharing', () => {
 });
 
 describe('connections', () => {
-  it('that do not read are cut, others go on', async () => {
+  it('are cut if they do not read, while others continue', async () => {
     const follow = followBy('sse');
     const controller = new AbortController();
     cleanups.push(() => controller.abort());
@@ -302,7 +302,7 @@ describe('connections', () => {
     await until(() => other.texts().at(-1) === 'after', 'the other goes on');
   });
 
-  it('from a page of another origin with cookies are refused', async () => {
+  it('are refused with cookies from a page of another origin', async () => {
     const open = (headers: Record<string, string>) => {
       const { promise, resolve } = Promise.withResolvers<string>();
       const socket = new WebSocket(server.url.replace('http', 'ws'), 'graphql-transport-ws', { headers });

@@ -15,7 +15,7 @@ import { kitContext, userActor } from './support.ts';
 
 const PAGE = 8;
 
-/** A log in memory, with the guarantees of the real one. */
+/** An in-memory event log with the guarantees of the real one. */
 class FakeFeed implements EventFeed {
   readonly events: EventRow[] = [];
   readonly subscriptions = new Set<{ filter: LiveFilter; onEvent: (event: EventRow) => void }>();
@@ -129,7 +129,7 @@ const contextOf: ContextOf = async ({ headers, signal }) => {
 export const startServer = async () => {
   const feed = new FakeFeed();
   const settings = { graphiql: true };
-  // Otherwise a connection that a client opened ahead of need holds up the end of a test.
+  // An idle connection that a client opened in advance would otherwise delay the end of a test.
   const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
   const mount = await mountGraphql(app, {
     schema: builder.toSchema(),

@@ -16,7 +16,7 @@ const absent = (what: string): never => {
 export const logged: string[] = [];
 const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) });
 
-/** A context without database or services: the kit must not need them. */
+/** A context without a database or services, because the kit must not need them. */
 export const kitContext = (actor: Actor, signal: AbortSignal = new AbortController().signal): Context => ({
   actor,
   get db(): Database {

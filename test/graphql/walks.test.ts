@@ -19,16 +19,16 @@ import { checkShape, LIMITS } from '#graphql/limits.ts';
 import { selectedFields } from '#graphql/lookahead.ts';
 import { computedMs } from '../support/computed-ms.ts';
 
-// Threats, GraphQL: fragments that spread each other cost no more than the text they are written in.
+// Threats, GraphQL: fragments that spread each other cost no more than their own text.
 
-/** Each fragment spreads the next one twice; written out there are 2^levels of the last. */
+/** Each fragment spreads the next one twice. The last one appears 2^levels times in the expanded query. */
 const doubling = (levels: number, type: string, last: string): string =>
   [
     ...Array.from({ length: levels }, (_, i) => `fragment F${i} on ${type} { ...F${i + 1} ...F${i + 1} }`),
     `fragment F${levels} on ${type} { ${last} }`,
   ].join(' ');
 
-/** Lets every look at the selections of the document be counted. */
+/** Parses the source into a document that counts how often its selections are visited. */
 const counted = (source: string): { document: DocumentNode; visits: () => number } => {
   let visits = 0;
   const document = visit(parse(source), {
@@ -93,8 +93,8 @@ describe('fragments that spread each other twice on each level', () => {
     expect(computedMs() - started).toBeLessThan(500);
   });
 
-  it('are seen once by the walks behind the limits', () => {
-    // 2^8 spreads fit into the limits.
+  it('are visited once by the walks behind the limits', () => {
+    // 2^8 spreads are within the limits.
     const { document, visits } = counted(`{ projects { nodes { ...F0 } } } ${doubling(8, 'Project', 'id')}`);
     const size = 3 + 2 * 8 + 1;
     const visitsOf = (work: () => unknown): number => {
@@ -110,7 +110,7 @@ describe('fragments that spread each other twice on each level', () => {
     expect(plan).not.toBeNull();
   });
 
-  it('are seen once by lookahead, and once for all rows of a request that includes by variables', () => {
+  it('are visited once by lookahead, and once for all rows if the request includes fields by variables', () => {
     const { document, visits } = counted(
       `query($yes: Boolean!) { items { nodes { ...F0 @include(if: $yes) } } } ${doubling(8, 'Item', 'id')}`,
     );
@@ -138,7 +138,7 @@ const small = buildSchema(`
 
 describe('any document', () => {
   const FRAGMENTS = 8;
-  /** Of an item. A fragment spreads those after it alone, or the document would be refused as a circle. */
+  /** A selection set of an item. A fragment spreads only later fragments, because a cycle would be refused. */
   const setOf = (from: number) =>
     fc.letrec<{ set: string; node: string }>((tie) => ({
       set: fc.array(tie('node'), { minLength: 1, maxLength: 4 }).map((nodes) => `{ ${nodes.join(' ')} }`),
@@ -170,13 +170,13 @@ describe('any document', () => {
       }),
       { numRuns: 200 },
     );
-    // Otherwise the rules behind the limits were never asked.
+    // Otherwise the rules that follow the limits never ran.
     expect(accepted).toBeGreaterThan(0);
   });
 });
 
-describe('documents that are remembered', () => {
-  it('weigh so much together at most, and those refused nothing', () => {
+describe('cached documents', () => {
+  it('have a limited total weight, and do not include refused documents', () => {
     const engine = new Engine(schema);
     const ask = (query: string) => engine.prepare({ query, operationName: null });
     const small = ask('{ __typename }');
