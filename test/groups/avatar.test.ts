@@ -14,7 +14,7 @@ const fetchAs = async (user: TestUser | null, url: string) =>
   fetch(url, { headers: user ? { 'private-token': await app().tokenOf(user) } : {} });
 
 describe('the avatar of a group', () => {
-  it('is set by Owners, shown to whoever may see the group, and taken away', async () => {
+  it('is set by Owners, shown to everyone who can see the group, and removed', async () => {
     const [owner, member, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const group = await app().make.group({}, owner);
     await app().make.groupMember(group, member, 40);
@@ -50,7 +50,7 @@ describe('the avatar of a group', () => {
     },
   );
 
-  it('can come with a new group', async () => {
+  it('can be set together with a new group', async () => {
     const owner = await app().make.user();
     const body = form(png());
     body.set('name', 'Pictured');

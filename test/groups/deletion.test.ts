@@ -15,8 +15,8 @@ afterAll(async () => {
   await period(0);
 });
 
-describe('DELETE /groups/:id where there is time to restore', () => {
-  it('marks the group, which can be read and takes nothing new in', async () => {
+describe('DELETE /groups/:id with a restore period', () => {
+  it('marks the group, which stays readable and accepts nothing new', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);
@@ -33,7 +33,7 @@ describe('DELETE /groups/:id where there is time to restore', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['group.created', 'group.marked_for_deletion']);
   });
 
-  it('is for Owners, and shows nobody else a group', async () => {
+  it('is for Owners, and does not reveal the group to strangers', async () => {
     const [owner, maintainer, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const group = await app().make.group({}, owner);
     await app().make.groupMember(group, maintainer, 40);
@@ -46,7 +46,7 @@ describe('DELETE /groups/:id where there is time to restore', () => {
     expect((await app().as(owner).get(`/groups/${group.id}`)).body.marked_for_deletion_on).toBeNull();
   });
 
-  it('can be taken back', async () => {
+  it('can be undone', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);
@@ -60,7 +60,7 @@ describe('DELETE /groups/:id where there is time to restore', () => {
     expect(kinds).toEqual(['group.created', 'group.marked_for_deletion', 'group.restored']);
   });
 
-  it('removes at once what is marked, for who says its path again', async () => {
+  it('removes a marked group at once if the caller repeats its path', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);
@@ -73,7 +73,7 @@ describe('DELETE /groups/:id where there is time to restore', () => {
     expect((await client.get(`/groups/${group.id}`)).status).toBe(404);
   });
 
-  it('goes by itself when the days are over, and not before', async () => {
+  it('removes marked groups once the period is over, and not before', async () => {
     const owner = await app().make.user();
     const [due, early, restored] = [
       await app().make.group({}, owner),

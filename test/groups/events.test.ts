@@ -6,7 +6,7 @@ import { findEvents } from './find-events.ts';
 const app = useApp();
 
 describe('events of groups', () => {
-  it('tell of every change, and hooks above hear of subgroups', async () => {
+  it('record every change, and reach the hooks of parent groups for subgroups', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const client = as(owner);
@@ -53,7 +53,7 @@ describe('events of groups', () => {
     ]);
   });
 
-  it('are not written for what was refused', async () => {
+  it('are not written for refused changes', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const group = await make.group({}, owner);

@@ -1,7 +1,7 @@
 import type { EventRow } from '#platform/events.ts';
 import type { TestApp } from '../support/app.ts';
 
-/** The events about the subject, in the order of the log. */
+/** Returns the events about the subject in log order. */
 export const findEvents = async (app: TestApp, subjectType: string, subjectId: number): Promise<EventRow[]> => {
   await app.settle();
   const rows = await app.hub.services.db

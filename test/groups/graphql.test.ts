@@ -9,7 +9,7 @@ const mutate = (name: string, input: string, payload: string) =>
   `mutation($i: ${input}!) { ${name}(input: $i) { ${payload} errors } }`;
 
 describe('groups over GraphQL', () => {
-  it('are made, changed, moved, shared and removed by the same rules', async () => {
+  it('are created, changed, moved, shared and deleted by the same rules', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const client = as(owner);
@@ -72,7 +72,7 @@ describe('groups over GraphQL', () => {
       },
     );
     expect(moved.data.groupTransfer.group).toEqual({ fullPath: `graph2/${other.path}`, parent: { name: 'Graph' } });
-    // What REST tells is the same.
+    // REST returns the same values.
     expect((await client.get('/groups/graph2?with_projects=false')).body).toMatchObject({
       description: 'a <b>',
       visibility: 'internal',
@@ -86,7 +86,7 @@ describe('groups over GraphQL', () => {
     expect((await client.graphql('{ group(fullPath: "graph2") { id } }')).data.group).toBeNull();
   });
 
-  it('are listed and nested without telling of hidden ones', async () => {
+  it('are listed and nested without revealing hidden groups', async () => {
     const { make, as, anonymous } = app();
     const owner = await make.user();
     const stranger = await make.user();
@@ -128,7 +128,7 @@ describe('groups over GraphQL', () => {
     expect(none.data.groups.count).toBe(0);
   });
 
-  it('and personal namespaces are namespaces', async () => {
+  it('share the namespace query with personal namespaces', async () => {
     const { make, as } = app();
     const user = await make.user();
     const { data } = await as(user).graphql(
@@ -144,7 +144,7 @@ describe('groups over GraphQL', () => {
     });
   });
 
-  it('cost a few statements, however many there are', async () => {
+  it('need only a few statements, however many there are', async () => {
     const { make, as, hub } = app();
     const owner = await make.user();
     const tops = [];

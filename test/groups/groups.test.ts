@@ -6,7 +6,7 @@ const app = useApp();
 const encoded = (path: string) => encodeURIComponent(path);
 
 describe('POST /groups', () => {
-  it('creates a group with every field of the record, its creator the owner', async () => {
+  it('creates a group with every field of the record, and makes its creator the owner', async () => {
     const owner = await app().make.user();
     const answer = await app().as(owner).post('/groups', {
       name: 'Complete',
@@ -71,7 +71,7 @@ describe('POST /groups', () => {
     expect(members.body).toMatchObject([{ id: owner.id, access_level: 50 }]);
   });
 
-  it('makes subgroups below their parent, never more visible than it', async () => {
+  it('creates subgroups below their parent, never more visible than the parent', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const parent = await app().make.group({ visibility: 'internal', name: 'Par ent' }, owner);
@@ -123,7 +123,7 @@ describe('POST /groups', () => {
     expect([answer.status, answer.body]).toEqual([400, expected]);
   });
 
-  it('keeps what of the protection of default branches is not given', async () => {
+  it('keeps the default branch protection settings that are not given', async () => {
     const group = await app().make.group();
     const client = app().as(app().root);
     const protection = {
@@ -175,7 +175,7 @@ describe('POST /groups', () => {
     }
   });
 
-  it('asks for the right to create', async () => {
+  it('requires permission to create groups', async () => {
     const { make, as, root } = app();
     const body = { name: 'mine', path: 'mine' };
     expect((await app().anonymous.post('/groups', body)).status).toBe(401);
@@ -190,7 +190,7 @@ describe('POST /groups', () => {
 });
 
 describe('PUT /groups/:id', () => {
-  it('renames: everything below follows, and old paths lead on', async () => {
+  it('renames a group with everything below, and redirects old paths', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const client = as(owner);
@@ -217,10 +217,10 @@ describe('PUT /groups/:id', () => {
       301,
       `${app().url}/api/v4/projects/${project.id}`,
     ]);
-    // Strangers learn nothing from it, and other verbs do not follow.
+    // The redirect reveals nothing to strangers, and other methods are not redirected.
     expect((await as(await make.user()).get(`/groups/${encoded('old-top/below')}`)).status).toBe(404);
     expect((await client.put('/groups/old-top', { name: 'Again' })).status).toBe(404);
-    // What takes the old path comes first.
+    // A new group at the old path takes precedence.
     const heir = await make.group({ path: 'old-top' }, owner);
     expect((await client.get('/groups/old-top')).body.id).toBe(heir.id);
   });
@@ -235,7 +235,7 @@ describe('PUT /groups/:id', () => {
     expect(answer.body).toEqual({ ...rest, lfs_enabled: false, mentions_disabled: true });
   });
 
-  it('does not let the group be less visible than what it holds, nor more than what it lies in', async () => {
+  it('keeps the group at least as visible as its contents and at most as visible as its parent', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const client = as(owner);
@@ -260,7 +260,7 @@ describe('PUT /groups/:id', () => {
     expect((await client.get(`/groups/${parent.id}`)).body.visibility).toBe('public');
   });
 
-  it('keeps restricted visibilities to administrators', async () => {
+  it('reserves restricted visibilities for administrators', async () => {
     const { make, as, root } = app();
     const owner = await make.user();
     const group = await make.group({}, owner);
@@ -272,7 +272,7 @@ describe('PUT /groups/:id', () => {
         ['public has been restricted by your administrator'],
       ]);
       expect((await as(root).put(`/groups/${group.id}`, { visibility: 'public' })).status).toBe(200);
-      // It may stay as it is.
+      // The group may keep the visibility that it has.
       expect((await as(owner).put(`/groups/${group.id}`, { visibility: 'public', name: 'Other' })).status).toBe(200);
     } finally {
       await as(root).put('/application/settings', { restricted_visibility_levels: [] });
@@ -281,7 +281,7 @@ describe('PUT /groups/:id', () => {
 });
 
 describe('restricted visibilities', () => {
-  it('do not move with a group, whatever lies deep in it has them', async () => {
+  it('block the transfer of a group that contains them at any depth', async () => {
     const { make, as, root } = app();
     const owner = await make.user();
     const [group, target] = [
@@ -305,7 +305,7 @@ describe('restricted visibilities', () => {
     }
   });
 
-  it('are no default of a new group', async () => {
+  it('are never the default of a new group', async () => {
     const { make, as, root } = app();
     const owner = await make.user();
     const settings = { default_group_visibility: 'public', restricted_visibility_levels: ['public', 'internal'] };
@@ -323,8 +323,8 @@ describe('restricted visibilities', () => {
   });
 });
 
-describe('several who change a group at once', () => {
-  it('leave name, path and full path in agreement, here and below', async () => {
+describe('concurrent changes of a group', () => {
+  it('leave name, path and full path consistent in the group and below', async () => {
     const { make, as, root, hub } = app();
     const group = await make.group();
     const child = await make.group({ parent_id: group.id });
@@ -358,7 +358,7 @@ describe('several who change a group at once', () => {
 });
 
 describe('DELETE /groups/:id', () => {
-  it('removes all below with its repositories, and what was shared with it', async () => {
+  it('removes everything below with its repositories, and ends its shares', async () => {
     const { make, as, root, hub } = app();
     const owner = await make.user();
     const group = await make.group({}, owner);
@@ -391,7 +391,7 @@ describe('DELETE /groups/:id', () => {
 });
 
 describe('POST /groups/:id/transfer', () => {
-  it('moves a tree, with who may see it', async () => {
+  it('moves a group with its contents, and updates who can see them', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const guest = await make.user();
@@ -422,7 +422,7 @@ describe('lists', () => {
   const namesFor = async (user: TestUser, path: string): Promise<string[]> =>
     (await app().as(user).get(path)).body.map((group: { name: string }) => group.name);
 
-  it('hold the groups of the caller, or all that he may see', async () => {
+  it('hold the groups of the caller, or all groups that the caller can see', async () => {
     const { make, as, root, anonymous } = app();
     const user = await make.user();
     const mark = `mark${user.id}`;
@@ -445,7 +445,7 @@ describe('lists', () => {
     expect((await as(user).get(`/groups?search=${mark}&owned=maybe`)).status).toBe(400);
   });
 
-  it('page by keyset without an account', async () => {
+  it('page by keyset for anonymous callers', async () => {
     const { make, anonymous } = app();
     const names = ['key a', 'key b', 'key c'];
     for (const name of names) await make.group({ name, visibility: 'public' });
@@ -459,7 +459,7 @@ describe('lists', () => {
     expect(found).toEqual(names);
   });
 
-  it('of what is below a group keep to one level, or go all the way down', async () => {
+  it('hold one level below a group, or all levels', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const top = await make.group({}, owner);
@@ -468,14 +468,14 @@ describe('lists', () => {
     const ids = async (path: string) => (await as(owner).get(path)).body.map((group: { id: number }) => group.id);
     expect(await ids(`/groups/${top.id}/subgroups`)).toEqual([child.id]);
     expect(await ids(`/groups/${top.id}/descendant_groups`)).toEqual([child.id, grandchild.id]);
-    // By the short path alone.
+    // The search matches the short path only.
     expect(await ids(`/groups/${top.id}/subgroups?search=child`)).toEqual([]);
     expect(await ids(`/groups/${top.id}/subgroups?search=kid`)).toEqual([child.id]);
     const stranger = await make.user();
     expect((await as(stranger).get(`/groups/${top.id}/subgroups`)).status).toBe(404);
   });
 
-  it('show those above what one is a member of, and nothing beside it', async () => {
+  it('show the ancestors of a group that the caller is a member of, and not its siblings', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const guest = await make.user();
@@ -518,7 +518,7 @@ describe('lists', () => {
 });
 
 describe('sharing', () => {
-  it('opens a group to the members of another, until the day given', async () => {
+  it('opens a group to the members of another group until the expiry date', async () => {
     const { make, as, root } = app();
     const owner = await make.user();
     const member = await make.user();
@@ -561,7 +561,7 @@ describe('sharing', () => {
 });
 
 describe('namespaces', () => {
-  it('are those of the caller, by id or path', async () => {
+  it('are listed for the caller, and found by id or path', async () => {
     const { make, as } = app();
     const user = await make.user();
     const group = await make.group({}, user);
@@ -581,7 +581,7 @@ describe('namespaces', () => {
     expect((await app().anonymous.get('/namespaces')).status).toBe(401);
   });
 
-  it('are told to exist, with a free path beside', async () => {
+  it('are reported to exist, with a free path as a suggestion', async () => {
     const { make, as, root } = app();
     const group = await make.group({ path: 'exists' });
     await make.group({ path: 'exists1' });
@@ -593,7 +593,7 @@ describe('namespaces', () => {
     });
   });
 
-  it('are not told of below a group that the caller may not know of', async () => {
+  it('are not revealed below a group that the caller must not know about', async () => {
     const { make, as } = app();
     const secret = await make.group({ visibility: 'private' });
     await make.group({ path: 'plans', parent_id: secret.id });

@@ -9,7 +9,7 @@ const app = useApp();
 const [INSIDE, OUTSIDE] = ['127.0.0.1', '127.0.0.2'];
 const ELSEWHERE = '203.0.113.0/24, 2001:db8::/32';
 
-/** Sets networks past the rule that Owners name their own: from then on the tests come from elsewhere. */
+/** Sets networks without the rule that they must include the address of the Owner who sets them. */
 const restrict = async (id: number, ranges: string | null) => {
   await sql`update namespaces set ip_restriction_ranges = ${ranges} where id = ${id}`.execute(app().hub.services.db);
   forgetRestrictions(app().hub.services);
@@ -46,7 +46,7 @@ const follow = async (user: TestUser, localAddress: string, scope = '') => {
 
 describe('ip_restriction_ranges', () => {
   it.each([[[INSIDE, OUTSIDE]], [[OUTSIDE, INSIDE]]])(
-    'judges each address of one person for itself: subscribed from %j',
+    'checks each address of one user separately: subscribed from %j',
     async (addresses) => {
       const owner = await app().make.user();
       const [group, open] = [await app().make.group({}, owner), await app().make.group({}, owner)];
@@ -71,7 +71,7 @@ describe('ip_restriction_ranges', () => {
     },
   );
 
-  it('ends what an open stream is told once a rule keeps its address out', async () => {
+  it('stops events on an open stream once a rule excludes its address', async () => {
     const owner = await app().make.user();
     const [group, open] = [await app().make.group({}, owner), await app().make.group({}, owner)];
     const client = app().as(owner);
@@ -92,7 +92,7 @@ describe('ip_restriction_ranges', () => {
     for (const stream of [inside, outside, scoped]) stream.close();
   });
 
-  it('hides what is not public from everywhere else, over REST, GraphQL and git', async () => {
+  it('hides everything that is not public from other networks over REST, GraphQL and git', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);
@@ -132,13 +132,13 @@ describe('ip_restriction_ranges', () => {
       git: 404,
     });
     expect((await client.put(`/groups/${group.id}`, { description: 'changed' })).status).toBe(404);
-    // Administrators can always set it right.
+    // Administrators can always correct the setting.
     expect((await app().as(app().root).get(`/groups/${group.id}`)).status).toBe(200);
     await restrict(group.id, '127.0.0.0/8,::1');
     expect(await seen()).toMatchObject(open);
   });
 
-  it('leaves what is public as it is to strangers', async () => {
+  it('leaves public groups as visible as they are to strangers', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({ visibility: 'public' }, owner);
     const internal = await app().make.group({ parent_id: group.id, visibility: 'internal' }, owner);
@@ -150,7 +150,7 @@ describe('ip_restriction_ranges', () => {
     expect((await client.get(`/groups/${group.id}/subgroups?all_available=true`)).body).toEqual([]);
   });
 
-  it('is set by Owners on top-level groups, to networks that they are in', async () => {
+  it('is set by Owners on top-level groups, to networks that include their own address', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);
@@ -169,7 +169,7 @@ describe('ip_restriction_ranges', () => {
     expect((await client.get(`/groups/${group.id}`)).status).toBe(404);
   });
 
-  it('is taken away by an empty text, as forms and tools send it', async () => {
+  it('is removed by an empty text, as forms and tools send it', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);

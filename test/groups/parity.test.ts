@@ -3,8 +3,8 @@ import { useApp } from '../support/app.ts';
 
 const app = useApp();
 
-describe('what REST can do with groups and namespaces', () => {
-  it('GraphQL reads and writes too: every setting of a group', async () => {
+describe('groups and namespaces over GraphQL', () => {
+  it('offer every setting of a group that REST offers', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const reader = await make.user();
@@ -47,7 +47,7 @@ describe('what REST can do with groups and namespaces', () => {
     expect((await as(reader).graphql(query)).data.group).toEqual({ ...expected, ipRestrictionRanges: null });
   });
 
-  it('GraphQL lists too: groups and projects that are shared with a group, as far as the caller may know of them', async () => {
+  it('list the groups and projects shared with a group that the caller may know about', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const reader = await make.user();
@@ -83,7 +83,7 @@ describe('what REST can do with groups and namespaces', () => {
     expect(rest.body.map((each: { full_path: string }) => each.full_path)).toEqual([open.path]);
   });
 
-  it('GraphQL lists namespaces, and tells of their paths', async () => {
+  it('list namespaces and check their paths', async () => {
     const { make, as, anonymous } = app();
     const owner = await make.user();
     const group = await make.group({}, owner);

@@ -5,7 +5,7 @@ import { useApp } from '../support/app.ts';
 
 const app = useApp();
 
-/** The sum that the group's record gives. */
+/** Returns the total in the group's record. */
 const sizeOf = async (id: number): Promise<number> =>
   (await app().as(app().root).get(`/groups/${id}?statistics=true&with_projects=false`)).body.statistics.storage_size;
 
@@ -15,7 +15,7 @@ const setSize = (projectId: number, size: number) =>
   );
 
 describe('the statistics of groups', () => {
-  it('follow whatever becomes of the projects in them and below', async () => {
+  it('follow every change to the projects in them and below', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const [top, other] = [await app().make.group({}, owner), await app().make.group({}, owner)];
@@ -43,7 +43,7 @@ describe('the statistics of groups', () => {
     expect(await sizeOf(other.id)).toBe(0);
   });
 
-  it('are told in lists too, to administrators who ask', async () => {
+  it('are in lists too, for administrators who request them', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const child = await app().make.group({ parent_id: group.id }, owner);
@@ -60,7 +60,7 @@ describe('the statistics of groups', () => {
 });
 
 describe('moving a project into a group', () => {
-  it('takes its Owner, who may create projects there; the old path leads on', async () => {
+  it('requires an Owner who may create projects there, and redirects the old path', async () => {
     const [owner, maintainer, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const [from, to] = [await app().make.group({}, owner), await app().make.group({}, owner)];
     const project = await app().make.project({ namespace_id: from.id }, owner);
@@ -83,7 +83,7 @@ describe('moving a project into a group', () => {
     expect((await app().as(owner).post(path)).status).toBe(400);
   });
 
-  it('is refused where the group is less visible or has one of the name', async () => {
+  it('is refused if the group is less visible or has a project of the same name', async () => {
     const owner = await app().make.user();
     const [open, closed] = [await app().make.group({ visibility: 'public' }, owner), await app().make.group({}, owner)];
     const project = await app().make.project({ namespace_id: open.id, visibility: 'public' }, owner);

@@ -17,7 +17,7 @@ const make = async (name: string) => {
   return { owner, stranger, id: Number(created.body.id), seen };
 };
 
-it('tells each caller of a list what is his to see, whoever asked before', async () => {
+it('shows each caller of a list only what they may see, whoever asked before', async () => {
   const { owner, stranger, id, seen } = await make('written-for-each');
   await app().as(owner).put(`/groups/${id}`, { ip_restriction_ranges: '127.0.0.0/8' });
   for (let round = 0; round < 2; round++) {
@@ -34,7 +34,7 @@ it('tells each caller of a list what is his to see, whoever asked before', async
   expect(alone.body).toMatchObject(await seen(app().as(owner)));
 });
 
-it('never tells of a group in a list as it was', async () => {
+it('never shows a stale group in a list', async () => {
   const { owner, stranger, id, seen } = await make('written-anew');
   for (const description of ['first', 'second "quoted"', 'third ü']) {
     await app().as(owner).put(`/groups/${id}`, { description });
@@ -49,7 +49,7 @@ it('never tells of a group in a list as it was', async () => {
   expect(await below()).toMatchObject({ full_path: 'written-moved/below', full_name: 'Moved / Below' });
 });
 
-it('writes a record again when the protection that groups inherit has changed', async () => {
+it('writes a record again after the inherited branch protection changed', async () => {
   const { owner, id } = await make('written-by-settings');
   const ctx = app().context(owner);
   const row = await ctx.db.selectFrom('namespaces').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
@@ -69,7 +69,7 @@ it('writes a record again when the protection that groups inherit has changed', 
   }
 });
 
-it('has tags, and headers alone, of lists as of all else', async () => {
+it('supports ETags and HEAD requests for lists', async () => {
   const { owner } = await make('written-tagged');
   const path = '/groups?search=written-tagged';
   const answer = await app().as(owner).get(path);
