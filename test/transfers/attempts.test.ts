@@ -44,7 +44,7 @@ describe('who imports', () => {
     await runImport(app().context(), (await importOf(body.id)).id, run);
     expect(await importOf(body.id)).toMatchObject({
       status: 'failed',
-      import_error: 'The user who imported is no longer here.',
+      import_error: 'The account of the user who started the import is no longer active.',
     });
     expect(await count('issues', body.id)).toBe(0);
   });
@@ -131,7 +131,7 @@ describe('work that nobody does any more', () => {
     const record = (await app().as(owner).get(`/projects/${body.id}/import`)).body;
     expect(record).toMatchObject({
       import_status: 'failed',
-      import_error: 'The work was given up after several attempts.',
+      import_error: 'The job failed after several attempts.',
     });
     expect((await app().as(owner).get(`/projects/${project.id}/export`)).body.export_status).toBe('none');
     expect((await importOf(waiting.body.id)).status).toBe('scheduled');
@@ -214,6 +214,6 @@ describe('an exported file', () => {
       .selectAll()
       .where('id', '=', id)
       .executeTakeFirstOrThrow();
-    expect(row).toMatchObject({ status: 'failed', error: 'The export is larger than is allowed.' });
+    expect(row).toMatchObject({ status: 'failed', error: 'The export is larger than allowed.' });
   });
 });

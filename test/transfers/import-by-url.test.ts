@@ -314,7 +314,7 @@ describe('a server that', () => {
       () => serve((_, response) => response.writeHead(401).end()),
       'does not let these credentials',
     ],
-    ['knows no repository', () => serve((_, response) => response.writeHead(404).end()), 'knows no repository'],
+    ['has no repository', () => serve((_, response) => response.writeHead(404).end()), 'has no repository'],
     ['is no git server', () => serve((_, response) => response.end('<html>')), "does not speak git's smart HTTP"],
     ['breaks down', () => serve((_, response) => response.writeHead(500).end()), 'answered 500'],
     ['hangs up', () => serve((request) => request.socket.destroy()), 'could not be fetched'],
@@ -335,12 +335,12 @@ describe('a server that', () => {
     [
       'redirects to another scheme',
       () => serve((request, response) => response.writeHead(302, { location: `file://${request.url}` }).end()),
-      'redirects to something else',
+      'redirects to something other than',
     ],
     [
-      'redirects to something else',
+      'redirects to something other than',
       () => serve((_, response) => response.writeHead(302, { location: '/admin' }).end()),
-      'redirects to something else',
+      'redirects to something other than',
     ],
     [
       'redirects in a circle',

@@ -9,7 +9,7 @@ import { importByUrl, importKey, importProject } from './jobs.ts';
 import { GIT_TYPE } from './model.ts';
 import { emitImport } from './telling.ts';
 
-/** What sets one import apart from another. */
+/** The attributes that differ between kinds of imports. */
 export type Beginning = Pick<
   Insertable<ProjectImports>,
   | 'import_type'
@@ -22,9 +22,9 @@ export type Beginning = Pick<
 >;
 
 /**
- * Has the project that this transaction makes filled by a job.
+ * Schedules the job that fills the project which this transaction creates.
  *
- * @throws DomainError `conflict` while another import replaces the same
+ * @throws DomainError `conflict` while another import replaces the same project
  */
 export const beginImport = async (tx: Tx, project: ProjectRow, beginning: Beginning): Promise<void> => {
   const row = await tx.db

@@ -24,17 +24,17 @@ import { IMPORT_TYPE, REPLACEMENT_MARK } from './model.ts';
 import { emitExport } from './telling.ts';
 
 export interface ExportOptions {
-  /** Stands in the archive in place of the project's own. */
+  /** Replaces the project's own description in the archive. */
   readonly description?: string | null | undefined;
   readonly upload?: { readonly url: string; readonly http_method?: 'PUT' | 'POST' | undefined } | null | undefined;
 }
 
 /**
- * Has the project exported (specification 1 §4.1). While an export is running, asking for the same again changes
- * nothing: that one goes on.
+ * Schedules an export of the project (specification 1 §4.1). Repeating the request while that export is running changes
+ * nothing.
  *
- * @throws DomainError `not_found` when exports are turned off, `forbidden`, `invalid` for an upload URL that cannot be,
- * `conflict` where the one that is running goes elsewhere
+ * @throws DomainError `not_found` while exports are turned off, `forbidden`, `invalid` for a bad upload URL, `conflict`
+ * if an export with another upload or description is running
  */
 export const scheduleExport = async (ctx: Context, project: ProjectRow, options: ExportOptions = {}): Promise<void> => {
   requireAbility(ctx, project, 'export');
@@ -62,7 +62,7 @@ export const scheduleExport = async (ctx: Context, project: ProjectRow, options:
   });
 };
 
-/** An upload or a description that was asked for must not be dropped without a word. */
+/** Refuses another upload or description, because the running export would silently drop it. */
 const requireSame = async (tx: Tx, projectId: number, { description, upload }: ExportOptions): Promise<void> => {
   if (!upload && !description) return;
   const running = await tx.db
@@ -81,19 +81,20 @@ const requireSame = async (tx: Tx, projectId: number, { description, upload }: E
 export interface ImportOptions {
   readonly path: string;
   readonly name?: string | null | undefined;
-  /** The caller's own when absent. */
+  /** Defaults to the caller's own namespace. */
   readonly namespace?: IdOrPath | null | undefined;
   readonly override_params?: Readonly<Record<string, unknown>> | null | undefined;
   readonly overwrite?: boolean | undefined;
-  /** Where the uploaded archive lies in storage; it belongs to the import from here on. */
+  /** The storage key of the uploaded archive. From now on the import owns that file. */
   readonly storageKey: string;
 }
 
 /**
- * Creates the project and has the archive imported into it (specification 1 §4.1). With `overwrite` the project that
- * stands at the path stays until the new one is complete.
+ * Creates the project and schedules the import of the archive (specification 1 §4.1). With `overwrite` the existing
+ * project at the path stays until the new one is complete.
  *
- * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid`, `conflict` while another import replaces the same
+ * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid`, `conflict` while another import replaces the
+ * same project
  */
 export const scheduleImport = async (ctx: Context, options: ImportOptions): Promise<ProjectRow> => {
   const { userId } = ctx.actor;
@@ -117,7 +118,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
       creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
       name: name.slice(0, 255 - suffix.length) + suffix,
       path: path.slice(0, 255 - suffix.length) + suffix,
-      // It opens when it is complete.
+      // The project stays private until the import is complete.
       visibility_level: 0,
       default_branch,
       attributes: {},
@@ -144,7 +145,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
   });
 };
 
-/** Maintainers of a group may import into it; people into their own namespace. */
+/** Maintainers may import into a group, people into their own namespace. */
 const requireTarget = (ctx: Context, namespace: NamespaceRow): void => {
   requireGroupAbility(ctx, namespace, 'import_projects');
   if (namespace.kind === 'user' && namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();
@@ -152,7 +153,7 @@ const requireTarget = (ctx: Context, namespace: NamespaceRow): void => {
 
 const VISIBILITY_LEVELS: Readonly<Record<string, number>> = { private: 0, internal: 10, public: 20 };
 
-/** Settings alone, and what the project record has beside them; everything else is dropped without a word. */
+/** Returns the settings, visibility and archived state. Ignores all other parameters. */
 const readImportOverrides = (params: Readonly<Record<string, unknown>>): Record<string, unknown> => {
   const found: Record<string, unknown> = { ...readOverrides(params) };
   const level = VISIBILITY_LEVELS[String(params.visibility)] ?? Number(params.visibility_level ?? Number.NaN);
@@ -171,7 +172,7 @@ const findReplaced = async (tx: Tx, namespace: NamespaceRow, path: string): Prom
   return found;
 };
 
-/** Whoever imports becomes a member, with no more than he may do in the group (reference: export-archive §5). */
+/** Makes the importer a member, with a role no higher than in the group (reference: export-archive §5). */
 const addImporter = async (tx: Tx, projectId: number, namespace: NamespaceRow): Promise<void> => {
   const access_level = tx.actor.isAdmin ? MAINTAINER : Math.min(MAINTAINER, namespace.access_level);
   await tx.db

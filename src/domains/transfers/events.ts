@@ -3,7 +3,7 @@ import { defineEvent } from '#platform/events.ts';
 
 const counts = z.record(z.string(), z.object({ done: z.number(), total: z.number() }));
 
-/** How far it is: whole in each event, so that a reader who comes back late sees what was then. */
+/** The complete progress is in each event, so that late readers see the state of that time. */
 const progress = {
   percentage: z.number(),
   relations: counts,
@@ -40,7 +40,7 @@ export const importProgressed = defineEvent('import.progressed', importProgress)
 export const importFinished = defineEvent('import.finished', importProgress);
 export const importFailed = defineEvent('import.failed', importProgress);
 
-/** A branch of a fork could not be brought up to date; why, is a sentence for people. */
+/** A branch of a fork could not be updated. `error` is a sentence for people. */
 export const forkSyncFailed = defineEvent(
   'fork.sync_failed',
   z.object({ branch: z.string(), error: z.string(), user_id: z.number().nullable() }),

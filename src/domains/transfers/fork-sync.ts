@@ -15,7 +15,7 @@ import type { PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { forkSyncFailed } from './events.ts';
 
-/** How a branch of a fork stands to the default branch of what the fork was made of. */
+/** Compares a branch of a fork with the default branch of its source. */
 export interface ForkDetails {
   readonly ahead: number;
   readonly behind: number;
@@ -26,7 +26,9 @@ export interface ForkDetails {
   readonly theirs: PlacedCommit;
 }
 
-/** The default branch when none is named. Null where one of the branches is not there, or not for the caller. */
+/**
+ * Compares the given branch, or the default branch. Returns null if a branch is missing or the caller may not read one.
+ */
 export const findForkDetails = async (
   ctx: Context,
   fork: ProjectRow,
@@ -47,15 +49,15 @@ const tipOf = async ({ services }: Context, project: ProjectRow, name: string | 
   return oid === null ? null : { path, oid };
 };
 
-/** Whether the two can only be brought together by a person. */
+/** Returns whether the branches cannot be merged automatically. */
 export const hasConflicts = async ({ services }: Context, details: ForkDetails): Promise<boolean> =>
   details.ahead > 0 && details.behind > 0 && !(await services.git.mergesCleanly(details.own, details.theirs));
 
-/** Names the work on a branch, and its job. */
+/** Returns the job key for a branch. */
 export const forkSyncKey = ({ fork, branch }: Pick<ForkDetails, 'fork' | 'branch'>): string =>
   `transfers.sync_fork:${fork.id}:${createHash('sha256').update(branch).digest('base64url')}`;
 
-/** Which of these (`forkSyncKey`) wait or are under way. */
+/** Returns which of the keys (`forkSyncKey`) have a waiting or running job. */
 export const forkSyncsUnderWay = async (
   ctx: Context,
   keys: readonly string[],
@@ -67,12 +69,12 @@ export const forkSyncsUnderWay = async (
 };
 
 /**
- * Has a branch of a fork brought up to date, in the background: it gets what the default branch of the source has, by
- * moving forward where it has nothing of its own, else by a merge. For those who may push to it. What a push is held
- * against holds here too; a failure later on is told by `fork.sync_failed`.
+ * Schedules an update of a fork's branch from the default branch of the source. The job fast-forwards the branch if it
+ * has no commits of its own, else it merges. Requires push access, and the checks for pushes apply. If the job fails,
+ * it emits `fork.sync_failed`.
  *
- * @throws DomainError `forbidden`, `bad_request` where there is nothing to update from, for conflicts, and while it is
- * under way
+ * @throws DomainError `forbidden`, `bad_request` if there is nothing to update from, for conflicts, and while a sync is
+ * in progress
  */
 export const scheduleForkSync = async (ctx: Context, fork: ProjectRow, branch: string): Promise<ForkDetails> => {
   requireAbility(ctx, fork, 'push_code');
@@ -103,11 +105,11 @@ export const syncFork = defineJob({
   name: 'transfers.sync_fork',
   input: z.object({ project_id: z.number(), user_id: z.number(), branch: z.string() }),
   maxAttempts: 3,
-  // As many commits may come as the source has.
+  // The number of commits is only limited by the source.
   long: true,
   run: async ({ services, signal, requestId }, { project_id, user_id, branch }, { lastAttempt }) => {
     const actor = await actorFor(services, user_id);
-    if (!actor) return; // the account has been closed meanwhile
+    if (!actor) return; // the account was closed meanwhile
     const ctx = createContextFactory(services)({ actor, requestId, signal });
     const fork = await findProject(ctx, { id: project_id });
     if (!fork) return;
@@ -115,13 +117,13 @@ export const syncFork = defineJob({
       await update(ctx, fork, branch);
     } catch (error) {
       const isRefused = error instanceof DomainError;
-      if (isRefused || lastAttempt) await tell(ctx, fork, branch, isRefused ? error.message : 'It did not succeed');
+      if (isRefused || lastAttempt) await tell(ctx, fork, branch, isRefused ? error.message : 'The sync failed');
       if (!isRefused) throw error;
     }
   },
 });
 
-/** Rights are looked at again, as the branches are: much may have happened since it was asked for. */
+/** Checks permissions and branches again, because they may have changed since the request. */
 const update = (ctx: Context, given: ProjectRow, branch: string): Promise<unknown> =>
   writeRef(ctx, given, async (fork) => {
     requireAbility(ctx, fork, 'push_code');

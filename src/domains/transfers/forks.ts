@@ -28,20 +28,20 @@ import { beginImport } from './beginning.ts';
 import { FORK_TYPE } from './model.ts';
 
 export interface ForkOptions {
-  /** The caller's own when absent. */
+  /** Defaults to the caller's own namespace. */
   readonly namespace?: IdOrPath | undefined;
-  /** Those of the project that is forked when absent. */
+  /** Default to the name and path of the source. */
   readonly name?: string | undefined;
   readonly path?: string | undefined;
   readonly description?: string | null | undefined;
-  /** At most as open as the project that is forked, and as the namespace allows. */
+  /** At most as visible as the source and as the namespace allows. */
   readonly visibility?: Visibility | undefined;
   /** Only this branch. */
   readonly branch?: string | undefined;
   readonly mr_default_target_self?: boolean | undefined;
 }
 
-/** What a fork has from the project it is made of: how it is worked with. What it tells of itself is its own. */
+/** The attributes that a fork takes from its source. */
 const INHERITED: ReadonlySet<string> = new Set(
   attributeNames.filter(
     (name) =>
@@ -65,10 +65,10 @@ const INHERITED: ReadonlySet<string> = new Set(
 );
 
 /**
- * Makes a fork: the project at once, its repository by a job.
+ * Creates a fork. The project exists at once; a job copies the repository.
  *
- * @throws DomainError `not_found` where the project cannot be forked by the caller, or for a Namespace; `forbidden` where
- * he may not create projects; `conflict` when the name or path is taken there; `invalid`, `bad_request`
+ * @throws DomainError `not_found` if the caller may not fork the project, or for a Namespace; `forbidden` if they may
+ * not create projects there; `conflict` if the name or path is taken; `invalid`, `bad_request`
  */
 export const forkProject = async (ctx: Context, given: ProjectRow, options: ForkOptions): Promise<ProjectRow> => {
   const { userId } = ctx.actor;
@@ -81,7 +81,7 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
   const { branch = null } = options;
   if (branch !== null) await requireBranch(ctx, given, branch);
   return withNewRepository(ctx, async (tx, init) => {
-    // The network it joins must not be split meanwhile.
+    // The fork network must not be split meanwhile.
     await lockForks(tx, 'shared');
     const source = await lockProject(tx, given.id);
     requireAbility(tx, source, 'fork_project');
@@ -109,11 +109,11 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
 };
 
 /**
- * Says that a project is a fork of another, both of which are there.
+ * Records that an existing project is a fork of another.
  *
- * @throws DomainError `forbidden`, `not_found` where the other cannot be forked by the caller, `conflict` when it is a
- * fork already, `bad_request` when that would make it a fork of its own forks, `invalid` when it is more visible than the
- * caller may make a fork of the other
+ * @throws DomainError `forbidden`; `not_found` if the caller may not fork the other project; `conflict` if the project
+ * is a fork already; `bad_request` if that would make it a fork of its own fork; `invalid` if it is more visible than
+ * the caller may make a fork of the other
  */
 export const linkFork = async (ctx: Context, given: ProjectRow, from: ProjectRow): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'admin_fork_relation');
@@ -132,7 +132,7 @@ export const linkFork = async (ctx: Context, given: ProjectRow, from: ProjectRow
     await moveTree(tx, project, network);
     const ceiling = Math.max(await ceilingBelow(tx, source), project.visibility_level);
     await relate(tx, project.id, source, network, ceiling);
-    // They may take over what it takes over.
+    // Visibility limits pass on to the project's own forks.
     await closeForks(tx, project, ceiling);
     const fork = await changed(tx, project, source.id);
     await tellOfFork(tx, source, fork);
@@ -140,7 +140,11 @@ export const linkFork = async (ctx: Context, given: ProjectRow, from: ProjectRow
   });
 };
 
-/** The project is a fork no more; what was forked from it stays with it. `changed` is false when it was none. @throws DomainError `forbidden` */
+/**
+ * Ends the project's relation to its source. Its own forks stay related to it. `changed` is false if it was not a fork.
+ *
+ * @throws DomainError `forbidden`
+ */
 export const unlinkFork = async (
   ctx: Context,
   given: ProjectRow,
@@ -151,7 +155,7 @@ export const unlinkFork = async (
     const project = await lockProject(tx, given.id);
     requireAbility(tx, project, 'admin_fork_relation');
     if (project.forked_from_id === null) return { project, changed: false };
-    // It holds the same as before: it may be opened as far as the caller might have opened the fork.
+    // The content stays the same, so the caller may make the project as visible as they could have made the fork.
     const visibility_ceiling = await visibilityLimit(tx, project);
     await tx.db
       .updateTable('projects')
@@ -180,7 +184,7 @@ const requireBranch = async (ctx: Context, source: ProjectRow, branch: string): 
   if (!isThere) throw invalid({ branches: ['must be a branch of the project'] });
 };
 
-/** @throws DomainError `invalid` for a visibility that was asked for and cannot be */
+/** @throws DomainError `invalid` for a requested visibility that is not allowed */
 const visibilityOf = async (
   tx: Tx,
   ceiling: number,
@@ -203,7 +207,7 @@ const inherited = (source: ProjectRow, options: ForkOptions): ProjectAttributes 
   };
 };
 
-/** Clients take a name that is taken, of a fork, for a conflict. */
+/** Turns the error about a taken name into a conflict, which clients of forks expect. */
 const asConflict = (error: unknown): never => {
   if (error instanceof DomainError && error.code === 'invalid' && error.details.fields) {
     const isTaken = Object.values(error.details.fields).flat().includes('has already been taken');
@@ -220,7 +224,7 @@ const networkOf = async (tx: Tx, source: ProjectRow): Promise<number> => {
 };
 
 const addNetwork = async (tx: Tx, root_project_id: number): Promise<number> => {
-  // It may have been the root of one that it has left.
+  // The project may have been the root of a network that it has left.
   await tx.db
     .updateTable('fork_networks')
     .set({ root_project_id: null })
@@ -263,7 +267,7 @@ const descendsFrom = async (tx: Tx, id: number, ancestor: number): Promise<boole
   return rows.length > 0;
 };
 
-/** The project and all that was forked from it go over into the network; the one they leave goes when it is empty. */
+/** Moves the project and all its descendants to the network. Deletes the old network if it is empty. */
 const moveTree = async (tx: Tx, project: ProjectRow, fork_network_id: number | null): Promise<void> => {
   await sql`update projects set fork_network_id = ${fork_network_id} where id in (${descendants(project.id)})`.execute(
     tx.db,
@@ -276,13 +280,13 @@ const moveTree = async (tx: Tx, project: ProjectRow, fork_network_id: number | n
 const changed = async (tx: Tx, before: ProjectRow, forked_from_id: number | null): Promise<ProjectRow> => {
   await tx.db.updateTable('projects').set({ updated_at: sql`now()` }).where('id', '=', before.id).execute();
   const after = await getProject(tx, { id: before.id });
-  // Not the ids themselves: who sees the one need not see the other.
+  // The event leaves out the ids, because people who can see one project may not see the other.
   const changes = { forked: { previous: before.forked_from_id !== null, current: forked_from_id !== null } };
   tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes } });
   return after;
 };
 
-/** A fork that is less open than what it was made of does not show itself to those who see that. */
+/** The event names the fork only if it is as visible as its source. */
 const tellOfFork = async (tx: Tx, source: ProjectRow, fork: ProjectRow): Promise<void> => {
   const { forks_count } = await getProject(tx, { id: source.id });
   const shows = fork.visibility_level > PRIVATE && fork.visibility_level >= source.visibility_level;

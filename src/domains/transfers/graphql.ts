@@ -34,7 +34,7 @@ const loadExportState = loader(exportStatesByProjects);
 const failuresOf = batchedConnection((ctx) => importFailuresBelow(ctx));
 
 const ExportStatusEnum = builder.enumType('ProjectExportStatus', {
-  description: 'How an export stands.',
+  description: 'The status of an export.',
   values: {
     NONE: { value: 'none' },
     QUEUED: { value: 'queued' },
@@ -46,7 +46,7 @@ const ExportStatusEnum = builder.enumType('ProjectExportStatus', {
 
 const IMPORT_STATUSES = ['none', 'scheduled', 'started', 'finished', 'failed'] as const;
 const ImportStatusEnum = builder.enumType('ImportStatus', {
-  description: 'How an import stands.',
+  description: 'The status of an import.',
   values: {
     NONE: { value: 'none' },
     SCHEDULED: { value: 'scheduled' },
@@ -63,7 +63,7 @@ interface RelationProgress {
 }
 
 const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelationProgress').implement({
-  description: 'Of one relation, such as `issues`: how many items are done.',
+  description: 'The progress of one relation, such as `issues`, in items.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
     name: t.exposeString('name', { nullable: false }),
@@ -83,13 +83,13 @@ interface ProjectWithExport extends ExportState {
 }
 
 const ProjectExportRef = builder.objectRef<ProjectWithExport>('ProjectExport').implement({
-  description: 'The export of a project: the one asked for last, and the file that can be downloaded.',
+  description: 'The latest export of a project, and the file that can be downloaded.',
   fields: (t) => ({
     status: t.field({ type: ExportStatusEnum, nullable: false, resolve: ({ status }) => status }),
     startedAt: t.field({ type: 'Time', resolve: ({ latest }) => latest?.started_at }),
     finishedAt: t.field({ type: 'Time', resolve: ({ latest }) => latest?.finished_at }),
     progress: t.float({
-      description: 'Of the export asked for last, in percent.',
+      description: 'Progress of the latest export, in percent.',
       resolve: ({ latest }) => latest?.percentage,
     }),
     relations: t.field({
@@ -97,20 +97,20 @@ const ProjectExportRef = builder.objectRef<ProjectWithExport>('ProjectExport').i
       nullable: { list: false, items: false },
       resolve: ({ latest }) => relationsOf(readCounts(latest?.relations)),
     }),
-    size: t.field({ type: 'BigInt', description: 'Of the file, in bytes.', resolve: ({ file }) => file?.size }),
+    size: t.field({ type: 'BigInt', description: 'Size of the file in bytes.', resolve: ({ file }) => file?.size }),
     filename: t.string({ resolve: ({ file }) => file?.filename }),
     downloadUrl: t.string({ resolve: ({ file, project }, _args, ctx) => (file ? downloadUrl(ctx, project) : null) }),
     apiUrl: t.string({ resolve: ({ file, project }, _args, ctx) => (file ? downloadUrl(ctx, project) : null) }),
     expiresAt: t.field({ type: 'Time', resolve: ({ file }) => file?.expires_at }),
     error: t.string({
-      description: 'Why the export asked for last failed.',
+      description: 'Why the latest export failed.',
       resolve: ({ latest }) => latest?.error,
     }),
   }),
 });
 
 const ImportFailureRef = builder.objectRef<ImportFailureRow>('ImportFailure').implement({
-  description: 'Something of an archive that could not be imported.',
+  description: 'An item of an archive that could not be imported.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => String(id) }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
@@ -118,7 +118,7 @@ const ImportFailureRef = builder.objectRef<ImportFailureRow>('ImportFailure').im
     exceptionMessage: t.exposeString('exception_message', { nullable: false }),
     source: t.exposeString('source', { nullable: false }),
     relationName: t.exposeString('relation_name', { nullable: false }),
-    lineNumber: t.exposeInt('line_number', { nullable: false, description: 'From zero.' }),
+    lineNumber: t.exposeInt('line_number', { nullable: false, description: 'Counts from zero.' }),
   }),
 });
 const ImportFailureConnection = builder.connectionObject(
@@ -131,7 +131,7 @@ interface SeenImport extends ImportRow {
 }
 
 const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implement({
-  description: 'The import a project came from.',
+  description: 'The import that created a project.',
   fields: (t) => ({
     status: t.field({
       type: ImportStatusEnum,
@@ -140,7 +140,7 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
     }),
     type: t.string({ resolve: importTypeOf }),
     error: t.string({
-      description: 'For Maintainers and above.',
+      description: 'Only for Maintainers and above.',
       resolve: ({ tells, import_error }) => (tells ? import_error : null),
     }),
     correlationId: t.exposeString('correlation_id'),
@@ -159,7 +159,7 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
       {
         type: ImportFailureRef,
         nullable: true,
-        description: 'Newest first. For Maintainers and above.',
+        description: 'Newest first. Only for Maintainers and above.',
         resolve: (row, args, ctx, info) => (row.tells ? failuresOf(row.project_id, args, ctx, info) : null),
       },
       ImportFailureConnection,
@@ -171,7 +171,7 @@ readsOfProject('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level'])
 builder.objectField(ProjectRef, 'export', (t) =>
   t.field({
     type: ProjectExportRef,
-    description: 'For Maintainers and above.',
+    description: 'Only for Maintainers and above.',
     resolve: async (project, _args, ctx) => {
       const state = can(ctx, project, 'export') ? await loadExportState(ctx, project.id) : null;
       return state && { project, ...state };
@@ -193,15 +193,15 @@ builder.objectField(ProjectRef, 'import', (t) =>
 
 const HttpMethodEnum = builder.enumType('ProjectExportUploadMethod', { values: ['PUT', 'POST'] as const });
 const UploadInput = builder.inputType('ProjectExportUploadInput', {
-  description: 'Where the finished archive is sent.',
+  description: 'The address that the finished archive is uploaded to.',
   fields: (t) => ({ url: t.string({ required: true }), httpMethod: t.field({ type: HttpMethodEnum }) }),
 });
 
 mutationField('projectExport', {
-  description: 'Has a project exported. While an export of it is running, that one goes on.',
+  description: 'Schedules an export of a project. Repeating the request while that export is running changes nothing.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
-    description: t.string({ description: "Stands in the archive in place of the project's own." }),
+    description: t.string({ description: "Replaces the project's own description in the archive." }),
     upload: t.field({ type: UploadInput }),
   }),
   payload: { project: ProjectRef, export: ProjectExportRef },
@@ -222,10 +222,13 @@ interface Update<P> {
 }
 
 const ExportUpdateRef = builder.objectRef<Update<ExportProgress>>('ProjectExportUpdate').implement({
-  description: 'How an export stood at one moment.',
+  description: 'The state of an export at one moment.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
-    cursor: t.exposeString('cursor', { nullable: false, description: 'Pass it as `after` to go on behind this one.' }),
+    cursor: t.exposeString('cursor', {
+      nullable: false,
+      description: 'Pass it as `after` to continue after this update.',
+    }),
     at: t.expose('at', { type: 'Time', nullable: false }),
     exportId: t.id({ nullable: false, resolve: ({ payload }) => String(payload.id) }),
     status: t.field({ type: ExportStatusEnum, nullable: false, resolve: ({ payload }) => payload.status }),
@@ -243,7 +246,7 @@ const ExportUpdateRef = builder.objectRef<Update<ExportProgress>>('ProjectExport
 });
 
 subscriptionField('projectExportUpdated', {
-  description: 'Follows the exports of a project, for its Maintainers.',
+  description: 'Follows the exports of a project. Only for its Maintainers.',
   type: ExportUpdateRef,
   args: (t) => ({ fullPath: t.id({ required: true }) }),
   open: async (ctx, { fullPath }) => {
@@ -259,10 +262,13 @@ subscriptionField('projectExportUpdated', {
 });
 
 const ImportUpdateRef = builder.objectRef<Update<ImportProgress>>('ProjectImportUpdate').implement({
-  description: 'How an import stood at one moment.',
+  description: 'The state of an import at one moment.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
-    cursor: t.exposeString('cursor', { nullable: false, description: 'Pass it as `after` to go on behind this one.' }),
+    cursor: t.exposeString('cursor', {
+      nullable: false,
+      description: 'Pass it as `after` to continue after this update.',
+    }),
     at: t.expose('at', { type: 'Time', nullable: false }),
     importId: t.id({ nullable: false, resolve: ({ payload }) => String(payload.id) }),
     status: t.field({ type: ImportStatusEnum, nullable: false, resolve: ({ payload }) => payload.status }),
@@ -281,7 +287,7 @@ const ImportUpdateRef = builder.objectRef<Update<ImportProgress>>('ProjectImport
 
 subscriptionField('projectImportUpdated', {
   description:
-    'Follows the import of a project, for its Maintainers and whoever started it. At the path of a project that an import is about to replace, it follows that import.',
+    'Follows the import of a project. Only for its Maintainers and the user who started it. For a project that an import is about to replace, it follows that import.',
   type: ImportUpdateRef,
   args: (t) => ({ fullPath: t.id({ required: true }) }),
   open: async (ctx, { fullPath }) => {

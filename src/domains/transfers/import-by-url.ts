@@ -11,11 +11,10 @@ import { GIT_TYPE } from './model.ts';
 import { outboundPolicy } from './outbound.ts';
 
 /**
- * Looks at the address that a new project's repository is to be cloned from; the clone itself is a job. Its credentials
- * are kept sealed until that has ended, and never shown.
+ * Checks the address to clone a new project's repository from. A job does the clone. The credentials stay encrypted
+ * until then and are never shown.
  *
- * @throws DomainError `forbidden` where imports by URL are turned off, `invalid` for an address that cannot be,
- * `too_many_requests`
+ * @throws DomainError `forbidden` while imports by URL are turned off, `invalid` for a bad address, `too_many_requests`
  */
 export const checkImportUrl = async (ctx: Context, address: string): Promise<CheckedSource> => {
   if (!(await getSettings(ctx)).import_sources.includes('git'))
@@ -23,7 +22,7 @@ export const checkImportUrl = async (ctx: Context, address: string): Promise<Che
   await limitAction(ctx, 'project_import_limit');
   try {
     const { url } = await ctx.services.http.check(address, await outboundPolicy(ctx));
-    // A question mark in it would end the path that is asked, and be told to whoever sees the project.
+    // A query would cut off the path that git appends, and everyone who sees the project would see it.
     if (url.search !== '') throw invalid({ import_url: ['must have no query'] });
     return {
       import_type: GIT_TYPE,

@@ -4,12 +4,12 @@ import type { Tx } from '#platform/context.ts';
 import { tooManyRequests } from '#platform/errors.ts';
 import { GIT_TYPE } from './model.ts';
 
-/** By then one of them may have ended. */
+/** By then another import may have ended. */
 const RETRY_AFTER_SECONDS = 60;
 
 /**
- * Keeps one user from taking all workers of imports by URL: those that wait or run are counted. Of two that begin at the
- * same time the second waits here for the first.
+ * Limits how many imports by URL one user may have waiting or running, so that they cannot occupy all workers.
+ * Concurrent requests of one user wait for each other here.
  *
  * @throws DomainError `too_many_requests` at the setting `concurrent_url_imports_limit`
  */

@@ -25,7 +25,7 @@ export const importProject = defineJob({
   run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
 });
 
-/** The same for what is cloned from elsewhere: servers that are slow or play dead do not hold up the others. */
+/** Does the same for clones by URL, in a separate lane, so that slow or hanging servers do not delay other work. */
 export const importByUrl = defineJob({
   name: 'transfers.import_by_url',
   input: z.object({ import_id: z.number() }),
@@ -34,14 +34,14 @@ export const importByUrl = defineJob({
   run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
 });
 
-/** Under these keys the jobs are found again. */
+/** The keys that identify the jobs. */
 export const exportKey = (id: number): string => `transfers.export:${id}`;
 export const importKey = (id: number): string => `transfers.import:${id}`;
 
-const GIVEN_UP = 'The work was given up after several attempts.';
+const GIVEN_UP = 'The job failed after several attempts.';
 const MIN_AGE_SECONDS = 30;
 
-/** Ends what nobody works on any more: the job was given up, as its workers kept dying, or is gone. */
+/** Fails exports and imports whose job is gone or has used up its attempts because its workers died. */
 export const endAbandoned = defineJob({
   name: 'transfers.end_abandoned',
   input: z.object({}),
@@ -64,7 +64,7 @@ export const endAbandoned = defineJob({
 
 const EXPIRED_AT_ONCE = 500;
 
-/** Removes exported files whose time is over. */
+/** Removes exported files that have expired. */
 export const removeExpired = defineJob({
   name: 'transfers.remove_expired',
   input: z.object({}),
@@ -83,7 +83,7 @@ export const removeExpired = defineJob({
   },
 });
 
-/** Removes projects that were to take the place of another and could not. */
+/** Removes projects of failed imports that were to replace another project. */
 export const removeFailedReplacements = defineJob({
   name: 'transfers.remove_failed_replacements',
   input: z.object({}),

@@ -1,31 +1,31 @@
 import type { Selectable } from 'kysely';
 import type { ProjectExports, ProjectImports } from '#platform/db/tables.ts';
 
-/** The format this hub writes, and the newest it reads (reference: export-archive §1). */
+/** The format version that this hub writes, and the newest that it reads (reference: export-archive §1). */
 export const ARCHIVE_VERSION = '0.2.4';
 export const ARCHIVE_TYPE = 'application/gzip';
 export const IMPORT_TYPE = 'gitlab_project';
-/** Of a repository that is cloned by URL. */
+/** The type of an import that clones a repository by URL. */
 export const GIT_TYPE = 'git';
-/** A fork runs as an import does, but to others it is none: nothing came from elsewhere. */
+/** Forks run as imports internally. The API does not show them as imports. */
 export const FORK_TYPE = 'fork';
-/** In the path of a project that is to take the place of another, until it does. */
+/** Part of the path of an imported project until it replaces another one. */
 export const REPLACEMENT_MARK = '-import-';
 
-/** What is told of where an import comes from. */
+/** Returns the import type for the API. Null for forks. */
 export const importTypeOf = ({ import_type }: Pick<ImportRow, 'import_type'>): string | null =>
   import_type === FORK_TYPE ? null : import_type;
 
 export type ExportRow = Selectable<ProjectExports>;
 export type ImportRow = Selectable<ProjectImports>;
 
-/** Specification 1 §3: there is no failed export, only none, or the one that was there before. */
+/** Specification 1 §3: a failed export shows as `none`, or as the earlier export that is still available. */
 export type ExportStatus = 'none' | 'queued' | 'started' | 'finished' | 'regeneration_in_progress';
 
-/** Items of each relation: how many are done, of how many. */
+/** By relation: the number of finished items and the total. */
 export type RelationCounts = Readonly<Record<string, { readonly done: number; readonly total: number }>>;
 
-/** The exports of a project that matter: the newest asked for, and the one whose file can be downloaded. */
+/** The exports of a project that matter: the latest, and the newest with a file to download. */
 export interface ExportState {
   readonly status: ExportStatus;
   readonly latest: ExportRow | null;
@@ -40,19 +40,19 @@ export const exportStatus = (latest: ExportRow | null, file: ExportRow | null): 
 
 const MAX_NAME = 51;
 
-/** `2026-11-21_01-42-330_group_project_export.tar.gz` */
+/** Returns a file name such as `2026-11-21_01-42-330_group_project_export.tar.gz`. */
 export const downloadName = (at: Date, fullPath: string): string => {
   const iso = at.toISOString();
   const stamp = `${iso.slice(0, 10)}_${iso.slice(11, 13)}-${iso.slice(14, 16)}-${iso.slice(20, 23)}`;
   return `${`${stamp}_${fullPath.replaceAll('/', '_')}`.slice(0, MAX_NAME)}_export.tar.gz`;
 };
 
-/** A plain reason for which an export or import ends, and trying again would not help. */
+/** An export or import fails for a reason that users may see and that a retry would not change. */
 export class TransferError extends Error {
   override readonly name = 'TransferError';
 }
 
-/** Somebody else has taken up the work, or it has been ended: what this run does counts no more. */
+/** Another attempt has taken over, or the work has ended. This attempt must not write any more. */
 export class Superseded extends Error {
   override readonly name = 'Superseded';
 }

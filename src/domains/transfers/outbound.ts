@@ -2,7 +2,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { AddressPolicy } from '#platform/http-client/http-client.ts';
 
-/** Where exports are uploaded to, and repositories cloned from. */
+/** Returns the policy for addresses that exports are uploaded to and repositories are cloned from. */
 export const outboundPolicy = async (ctx: Context): Promise<AddressPolicy> => {
   const settings = await getSettings(ctx);
   return {

@@ -3,12 +3,12 @@ import type { RelationCounts } from './model.ts';
 
 const counts = z.record(z.string(), z.object({ done: z.number(), total: z.number() }));
 
-/** As it stands in the row. */
+/** Parses the counts in a row. Returns no counts if they are invalid. */
 export const readCounts = (stored: unknown): RelationCounts => counts.safeParse(stored).data ?? {};
 
 const EVENT_EVERY_MS = 300;
 
-/** At most a few events a second tell how far it is; rows are brought up to date more often. */
+/** Limits progress events to a few per second. Rows are updated more often. */
 export class Pace {
   #last = Number.NEGATIVE_INFINITY;
 
@@ -21,6 +21,6 @@ export class Pace {
   }
 }
 
-/** Of the work, up to 99: the rest is its end. */
+/** Returns the progress in percent, at most 99. The last percent stands for finishing. */
 export const percentageOf = (done: number, total: number): number =>
   total <= 0 ? 0 : Math.min(99, Math.round((done / total) * 9_900) / 100);

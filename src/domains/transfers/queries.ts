@@ -11,18 +11,18 @@ import { type ExportRow, type ExportState, exportStatus, type ImportRow } from '
 
 export type ImportFailureRow = Selectable<ImportFailures>;
 
-/** @throws DomainError `forbidden` for those who may not export, `not_found` while exports are turned off */
+/** @throws DomainError `forbidden` if the caller may not export, `not_found` while exports are turned off */
 export const getExportState = async (ctx: Context, project: ProjectRow): Promise<ExportState> => {
   requireAbility(ctx, project, 'export');
   if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
   return readExportState(ctx, project.id);
 };
 
-/** Rights are the caller's to check. */
+/** Does not check permissions. */
 export const readExportState = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ExportState> =>
   (await exportStatesByProjects(ctx, [projectId])).get(projectId) ?? stateOf([]);
 
-/** The same of many projects at once; each of them is there. */
+/** Returns the export state of each project. Does not check permissions. */
 export const exportStatesByProjects = async (
   ctx: Pick<Context, 'db'>,
   projectIds: readonly number[],
@@ -52,9 +52,9 @@ export interface ExportFile {
 }
 
 /**
- * The finished archive, to be downloaded.
+ * Returns the finished archive for download.
  *
- * @throws DomainError `not_found` without one, `forbidden`
+ * @throws DomainError `not_found` if there is none, `forbidden`
  */
 export const getExportFile = async (ctx: Context, project: ProjectRow): Promise<ExportFile> => {
   const { file } = await getExportState(ctx, project);
@@ -64,12 +64,14 @@ export const getExportFile = async (ctx: Context, project: ProjectRow): Promise<
   return { key: file.storage_key, filename: file.filename, size: found.size };
 };
 
-/** The import the project came from, or null. Who may see the project may see it, but for its problems. */
+/**
+ * Returns the import that created the project, or null. Everyone who sees the project may see it, except its problems.
+ */
 export const findImport = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>
   (await ctx.db.selectFrom('project_imports').selectAll().where('project_id', '=', projectId).executeTakeFirst()) ??
   null;
 
-/** The same of many projects at once. */
+/** Returns the imports of many projects by project id. */
 export const importsByProjects = async (
   ctx: Pick<Context, 'db'>,
   projectIds: readonly number[],
@@ -80,12 +82,12 @@ export const importsByProjects = async (
 };
 
 /**
- * Whether the caller is told what went wrong in the import of the project, as its record and the events have it: that tells
- * of other servers, and of what the archive held.
+ * Returns whether the caller may see what went wrong in the project's import. The messages can reveal other servers and
+ * the content of the archive.
  */
 export const tellsProblems = (ctx: Context, project: JudgedProject): boolean => can(ctx, project, 'export');
 
-/** The import that is going to take the project's place, or null. */
+/** Returns the running import that will replace the project, or null. */
 export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>
   (await ctx.db
     .selectFrom('project_imports')
@@ -94,11 +96,11 @@ export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: numbe
     .where('status', 'in', ['scheduled', 'started'])
     .executeTakeFirst()) ?? null;
 
-/** What could not be imported, newest first. */
+/** Returns the items that could not be imported, newest first. */
 export const listImportFailures = (ctx: Context, projectId: number): List<ImportFailureRow> =>
   listOf(ctx.db, failuresOf(ctx, sql`${projectId}`), FAILURES_BY_ID, 'desc');
 
-/** The same of many projects at once. */
+/** Returns the same for many projects. */
 export const importFailuresBelow = (ctx: Context): BatchedList<ImportFailureRow> =>
   batchedListOf(ctx.db, (projectId) => failuresOf(ctx, projectId), FAILURES_BY_ID, 'desc');
 

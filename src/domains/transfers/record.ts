@@ -26,7 +26,7 @@ const toHead = (project: ProjectRow) => ({
   created_at: isoTime(project.created_at),
 });
 
-/** Specification 1 §2.1. */
+/** The export status (specification 1 §2.1). */
 export const exportRecord = z
   .object({
     ...head,
@@ -46,7 +46,7 @@ export const toExportRecord = (
     ? {
         _links: {
           api_url: exportApiUrl(ctx, project),
-          // The hub has no pages: the address that a browser may open is the same.
+          // The hub has no page for it, so browsers get the same address.
           web_url: exportApiUrl(ctx, project),
         },
       }
@@ -56,7 +56,7 @@ export const toExportRecord = (
 const exportApiUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
   apiUrl(ctx, `projects/${project.id}/export/download`);
 
-/** Specification 1 §2.2. */
+/** The import status (specification 1 §2.2). */
 export const importRecord = z
   .object({
     ...head,
@@ -78,7 +78,7 @@ export const importRecord = z
   })
   .meta({ id: 'ProjectImportStatus' });
 
-/** `problems`: null for who is not told any. */
+/** `problems` is null for callers who may not see them. */
 export const toImportRecord = (
   project: ProjectRow,
   row: ImportRow | null,

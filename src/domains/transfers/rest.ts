@@ -30,7 +30,7 @@ export const routes = [
     tag,
     summary: 'Export a project',
     description:
-      'While an export of the project is running, asking again leaves that one as it is; another upload or description is refused (409).',
+      'Repeating the request while that export is running changes nothing. Returns 409 for another upload or description.',
     input: {
       id: idOrPath(),
       description: text({ max: 2_000 }).nullish(),
@@ -47,7 +47,7 @@ export const routes = [
     method: 'GET',
     path: '/projects/:id/export',
     tag,
-    summary: 'See how the export of a project stands',
+    summary: 'Get the export status of a project',
     input: { id: idOrPath() },
     response: exportRecord,
     run: async (ctx, { id }) => {
@@ -60,8 +60,7 @@ export const routes = [
     path: '/projects/:id/export/download',
     tag,
     summary: 'Download the exported archive',
-    description:
-      'Goes on where a download broke off: `Range`, with the `ETag` in `If-Range`. Each part counts as a download.',
+    description: 'To resume a download, send `Range` with the `ETag` in `If-Range`. Each part counts as a download.',
     input: { id: idOrPath() },
     run: async (ctx, { id }) => {
       const project = await getProject(ctx, id);
@@ -95,15 +94,15 @@ export const routes = [
     method: 'GET',
     path: '/projects/:id/import',
     tag,
-    summary: 'See how the import of a project stands',
-    description: 'What went wrong is told to Maintainers and above.',
+    summary: 'Get the import status of a project',
+    description: 'Only Maintainers and above see errors.',
     input: { id: idOrPath() },
     response: importRecord,
     run: async (ctx, { id }) => importStatus(ctx, await getProject(ctx, id)),
   }),
 ];
 
-/** What is written under a key never changes. */
+/** The content of a key never changes. */
 const etagOf = (key: string): string => `"${createHash('sha256').update(key).digest('base64url')}"`;
 
 const importStatus = async (ctx: Context, project: ProjectRow) => {

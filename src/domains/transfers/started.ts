@@ -3,7 +3,11 @@ import type { Tx } from '#platform/context.ts';
 import type { DB } from '#platform/db/tables.ts';
 import { type ImportRow, Superseded } from './model.ts';
 
-/** Changes an import that is running, for the attempt that runs it. @throws Superseded when it has ended, or another attempt took it */
+/**
+ * Changes a running import on behalf of its current attempt.
+ *
+ * @throws Superseded if it has ended or another attempt runs it
+ */
 export const updateStartedImport = async (
   tx: Tx,
   { id, attempt }: Pick<ImportRow, 'id' | 'attempt'>,

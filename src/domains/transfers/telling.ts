@@ -10,7 +10,7 @@ import { readExportState } from './queries.ts';
 
 type Project = Pick<ProjectRow, 'id' | 'namespace' | 'visibility_level'>;
 
-/** Tells of the export as it stands in this transaction. */
+/** Emits an event with the state of the export in this transaction. */
 export const emitExport = async (
   tx: Tx,
   given: Project | null,
@@ -38,7 +38,7 @@ export const emitExport = async (
   });
 };
 
-/** Tells of the import as it stands in this transaction. */
+/** Emits an event with the state of the import in this transaction. */
 export const emitImport = async (
   tx: Tx,
   given: Project | null,

@@ -17,7 +17,7 @@ import { openRemote } from './remote.ts';
 const MIB = 1024 * 1024;
 const TIMEOUT_MS = 2 * 60 * 60_000;
 
-/** Clones the repository that `import_url` named. It is fetched as a whole, so after a crash it is fetched anew. */
+/** Clones the repository from the import's `source_url`. It has no checkpoint, so after a crash it starts over. */
 export const cloneRepository = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
   if (row.source_url === null) throw new TransferError('The address of the repository is gone.');
   const settings = await getSettings(ctx);
@@ -47,7 +47,10 @@ export const cloneRepository = async (ctx: Context, row: ImportRow, project: Pro
   }
 };
 
-/** What others did wrong; null for what may be ours. Neither kind of message holds a secret, or an address of ours. */
+/**
+ * Returns the reason if the remote is at fault, or null if the hub may be. Reasons hold neither secrets nor our
+ * addresses.
+ */
 const reasonOf = (error: unknown): string | null => {
   if (error instanceof OutboundError) return `The repository could not be fetched: ${sentence(error.message)}`;
   const ofTheirs = error instanceof GitError && ['invalid', 'too_large', 'timeout'].includes(error.reason);
@@ -56,7 +59,7 @@ const reasonOf = (error: unknown): string | null => {
 
 const sentence = (text: string): string => (text.endsWith('.') ? text : `${text}.`);
 
-/** Tells at a gentle pace how many bytes have come. */
+/** Emits progress events with the received bytes, at a limited rate. */
 class Progress {
   readonly #ctx: Context;
   readonly #row: ImportRow;
@@ -74,7 +77,7 @@ class Progress {
     if (!this.#pace.isDue()) return;
     this.#pace.told();
     this.#telling = this.#telling.then(() => this.#tell(bytes));
-    // It is awaited at the end.
+    // Errors surface in `settled`.
     this.#telling.catch(() => undefined);
   }
 

@@ -11,11 +11,11 @@ import { emitImport } from '../telling.ts';
 
 interface Copied {
   readonly branches: number;
-  /** The branch that is to be the default one. */
+  /** The wanted default branch. */
   readonly defaultBranch: string | null;
 }
 
-/** Ends what brought a repository and nothing else. Its default branch is protected as in a new project. */
+/** Finishes an import that copied only a repository. Protects the default branch as in a new project. */
 export const finishCopy = async (ctx: Context, row: ImportRow, project: ProjectRow, copied: Copied): Promise<void> => {
   const settled = await settleHead(ctx, project.disk_path, copied.defaultBranch, project.default_branch);
   await ctx.transaction(async (tx) => {

@@ -6,10 +6,10 @@ import { GitError } from '#platform/git/git-error.ts';
 import { type ImportRow, TransferError } from '../model.ts';
 import { finishCopy } from './finish.ts';
 
-/** What a fork's row keeps in `override_params`. */
+/** The `override_params` of a fork's row. */
 const forkOptions = z.object({ branch: z.string().nullable().default(null) });
 
-/** Copies the repository of the project that this one was forked from, as it is now and as far as the forker may read it. */
+/** Copies the source project's repository in its current state, if the importer may still fork it. */
 export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, project: ProjectRow): Promise<void> => {
   const source =
     project.forked_from_id === null
@@ -17,7 +17,7 @@ export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, pr
       : await findProject({ ...ctx, actor: importer }, { id: project.forked_from_id });
   if (!source) throw new TransferError('The project that was forked is gone.');
   if (!can({ actor: importer }, source, 'fork_project'))
-    throw new TransferError('The project can no longer be forked by whoever asked for it.');
+    throw new TransferError('The user who forked the project may no longer fork it.');
   const { branch } = forkOptions.parse(row.override_params);
   const defaultBranch = branch ?? source.default_branch ?? project.default_branch ?? 'main';
   try {
@@ -29,8 +29,8 @@ export const copyFork = async (ctx: Context, importer: Actor, row: ImportRow, pr
     await finishCopy(ctx, row, project, { branches, defaultBranch });
   } catch (error) {
     if (error instanceof GitError && error.reason === 'missing')
-      throw new TransferError(`The ${branch === null ? 'repository' : 'branch'} that was to be forked is gone.`);
-    // Its objects were taken before git found fault with them: it will find the same again.
+      throw new TransferError(`The ${branch === null ? 'repository' : 'branch'} to fork is gone.`);
+    // Git rejected objects that it had accepted in the source. A retry would fail in the same way.
     if (error instanceof GitError && error.reason === 'invalid')
       throw new TransferError(`The repository could not be forked: ${error.message}.`);
     throw error;

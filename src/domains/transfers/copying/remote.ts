@@ -7,23 +7,23 @@ import { TransferError } from '../model.ts';
 const SERVICE = 'git-upload-pack';
 const MAX_HOPS = 3;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-/** Some hosts tell tools by it. */
+/** Some hosts recognise git clients by it. */
 const USER_AGENT = 'git/2.43.0 (Millrace)';
-/** Packs end where the limit on them says; what frames them adds a little. */
+/** The pack has its own limit; the framing around it adds a little. */
 const FRAMING = 1.01;
 const MAX_ADVERTISED_BYTES = 80 * 1024 * 1024;
 
 interface Options {
   readonly policy: AddressPolicy;
-  /** In bytes; 0 is unlimited. */
+  /** In bytes. 0 means unlimited. */
   readonly maxBytes: number;
   readonly timeoutMs: number;
 }
 
 /**
- * A repository behind an http(s) address that somebody entered. Each request goes through the guard of outgoing ones, and
- * so does each hop of a redirect, which only the first request may take (as with git itself). Credentials stay with the
- * server they were meant for.
+ * Opens a repository behind an http(s) address that a user entered. Each request passes the guard for outgoing
+ * requests, and so does each hop of a redirect. As in git, only the first request may be redirected. Credentials are
+ * only sent to the server they were given for.
  */
 export const openRemote = async (ctx: Context, address: string, options: Options): Promise<Remote> => {
   const { http } = ctx.services;
@@ -79,14 +79,14 @@ export const openRemote = async (ctx: Context, address: string, options: Options
   };
 };
 
-/** Where the repository is that `location` leads to. Its address is checked when it is asked. */
+/** Returns the repository URL that `location` points to. Its address is checked when it is requested. */
 const followed = (base: string, location: string): string => {
   const url = URL.parse(location, `${base}/info/refs`);
   const suffix = '/info/refs';
   const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
   const leadsOn = isHttp && url.pathname.endsWith(suffix) && url.search === `?service=${SERVICE}`;
   if (!url || !leadsOn || url.username !== '' || url.password !== '')
-    throw new TransferError('The server redirects to something else than a repository.');
+    throw new TransferError('The server redirects to something other than a repository.');
   if (base.startsWith('https:') && url.protocol !== 'https:')
     throw new TransferError('The server redirects from https to http.');
   return url.origin + url.pathname.slice(0, -suffix.length);
@@ -94,10 +94,10 @@ const followed = (base: string, location: string): string => {
 
 const problemOf = (status: number): string => {
   if (status === 401 || status === 403)
-    return 'The server does not let these credentials (or none) read the repository.';
-  if (status === 404 || status === 410) return 'The server knows no repository at this address.';
+    return 'The server does not let these credentials read the repository, or requires some.';
+  if (status === 404 || status === 410) return 'The server has no repository at this address.';
   if (status === 200) return "The server does not speak git's smart HTTP protocol at this address.";
   return REDIRECTS.has(status)
-    ? 'The server redirects in the middle of the exchange.'
+    ? 'The server redirects in the middle of the transfer.'
     : `The server answered ${status}.`;
 };

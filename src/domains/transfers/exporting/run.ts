@@ -23,8 +23,8 @@ import { upload } from './upload.ts';
 import { atOneMoment, countRelations, writeProject } from './write.ts';
 
 /**
- * Runs an export from the beginning: nothing of an earlier attempt is of use, and what it left is removed. Only the
- * attempt that the row counts can write to it.
+ * Runs an export from the start, because an earlier attempt leaves nothing to reuse. Removes its leftover files. Only
+ * the attempt recorded in the row may write to it.
  */
 export const runExport = async (ctx: Context, exportId: number, run: JobRun): Promise<void> => {
   const row = await claim(ctx, exportId);
@@ -36,7 +36,7 @@ export const runExport = async (ctx: Context, exportId: number, run: JobRun): Pr
     await produce(ctx, row, project);
   } catch (error) {
     if (error instanceof Superseded) {
-      ctx.log.warn({ export_id: exportId }, 'an export was taken up elsewhere');
+      ctx.log.warn({ export_id: exportId }, 'another attempt took over the export');
       return;
     }
     if (ctx.signal.aborted) throw error;
@@ -65,7 +65,7 @@ const claim = async (ctx: Context, id: number): Promise<ExportRow | null> =>
 
 const folderOf = (projectId: number): string => `exports/${projectId}/`;
 
-/** Files of this project that no row knows of: attempts that were written and died before they could say so. */
+/** Removes files of this project that no row refers to. They come from attempts that died after writing the file. */
 const removeLeftovers = async (ctx: Context, { project_id }: ExportRow): Promise<void> => {
   const { storage } = ctx.services;
   const known = new Set(
@@ -86,7 +86,7 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
     signal: ctx.signal,
     ...(settings.max_export_size > 0 ? { maxBytes: settings.max_export_size * MIB } : {}),
   });
-  // It is awaited below, or has failed with what the writing failed of.
+  // The promise is awaited below, or its error is reported in the catch block.
   stored.catch(() => undefined);
   try {
     await atOneMoment(ctx, async (db) => {
@@ -105,7 +105,7 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
     await finish(ctx, row, project, { key, size, lifetimeHours: settings.export_file_lifetime_hours });
   } catch (error) {
     archive.abort(error instanceof Error ? error : new Error(String(error)));
-    // The size limit ends the writing of the file, and with it that of the archive: its reason is the true one.
+    // If the size limit stops the file, writing the archive fails too. The limit is the true reason.
     const cause = await stored.then(
       () => error,
       (failure: unknown) => (failure instanceof DomainError ? failure : error),
@@ -117,7 +117,7 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
 
 const MIB = 1024 * 1024;
 
-/** Keeps the row up to date with what has been written, and tells of it now and then. */
+/** Updates the row with the progress and emits events at a limited rate. */
 class Tracker {
   readonly #ctx: Context;
   readonly #row: ExportRow;
@@ -132,7 +132,7 @@ class Tracker {
     this.#row = row;
     this.#project = project;
     this.#counts = { ...counts };
-    // The repository weighs as much as a twentieth of the lines: nobody knows its size beforehand.
+    // The repository counts for a tenth of the work, because its size is not known beforehand.
     this.#total = Object.values(counts).reduce((sum, { total }) => sum + total, 0);
   }
 
@@ -140,7 +140,7 @@ class Tracker {
     return this.#write();
   }
 
-  /** The last word on what was written, whenever the one before was. */
+  /** Always writes the final progress, regardless of the rate limit. */
   end(): Promise<void> {
     return this.#write();
   }
@@ -222,7 +222,7 @@ const finish = async (
   });
 };
 
-/** Ends an export that cannot be. With an attempt, only if that is still the one that counts. */
+/** Marks an export as failed. If `attempt` is given, only while that attempt is the current one. */
 export const failExport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
   await ctx.transaction(async (tx) => {
     let update = tx.db
@@ -236,9 +236,9 @@ export const failExport = async (ctx: Context, id: number, error: string, attemp
   });
 };
 
-/** What may be told of a failure that trying again would not mend; null for one it may. */
+/** Returns the message if a retry would not help, or null if it might. */
 const reasonOf = (error: unknown): string | null => {
   if (error instanceof TransferError) return error.message;
-  if (error instanceof DomainError && error.code === 'too_large') return 'The export is larger than is allowed.';
+  if (error instanceof DomainError && error.code === 'too_large') return 'The export is larger than allowed.';
   return null;
 };

@@ -7,7 +7,7 @@ import { decrypt } from '#platform/secrets.ts';
 import { ARCHIVE_TYPE, type ExportRow, TransferError } from '../model.ts';
 import { outboundPolicy } from '../outbound.ts';
 
-/** @throws DomainError `invalid` for an address that uploads may not go to */
+/** @throws DomainError `invalid` if uploads may not go to the address */
 export const checkUploadUrl = async (ctx: Context, url: string): Promise<void> => {
   try {
     await ctx.services.http.check(url, await outboundPolicy(ctx));
@@ -20,12 +20,12 @@ export const checkUploadUrl = async (ctx: Context, url: string): Promise<void> =
 const UPLOAD_TIMEOUT_MS = 60 * 60_000;
 const UPLOAD_TRIES = 3;
 
-/** Sends the archive where it was asked to go. */
+/** Uploads the archive to the requested address. */
 export const upload = async (ctx: Context, row: ExportRow, key: string, size: number): Promise<void> => {
   if (!row.upload_url) return;
   const { storage, http, secretKey } = ctx.services;
   if ((await getSettings(ctx)).silent_mode_enabled)
-    throw new TransferError('The upload was not sent: silent mode is on.');
+    throw new TransferError('The upload was not sent because silent mode is on.');
   const url = decrypt(secretKey, row.upload_url);
   for (let attempt = 1; ; attempt++) {
     const { stream } = await storage.read(key);

@@ -10,20 +10,20 @@ import { ARCHIVE_VERSION, type RelationCounts } from '../model.ts';
 import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
 import type { ChildReading, Relation } from '../relations/relation.ts';
 
-/** Lines read at once: few to begin with, then as many as weigh so much. */
+/** Lines per query. Starts small, then adapts so that a page has about `PAGE_CHARACTERS`. */
 const FIRST_PAGE = 100;
 const MAX_PAGE = 1_000;
 const PAGE_CHARACTERS = 8 * 1024 * 1024;
 
 export interface WriteOptions {
-  /** In place of the project's own. */
+  /** Replaces the project's own description. */
   readonly description: string | null;
-  /** Told of each page: relation and lines so far. */
+  /** Called after each page, with the relation and its lines so far. */
   readonly onLines: (relation: string, done: number) => Promise<void>;
   readonly onBundle: (bytes: number) => Promise<void>;
 }
 
-/** How many lines each relation will have. */
+/** Returns the number of lines of each relation. */
 export const countRelations = async (db: Database, projectId: number): Promise<RelationCounts> => {
   const counts: Record<string, { done: number; total: number }> = {};
   for (const { name, reading } of RELATIONS) {
@@ -34,8 +34,8 @@ export const countRelations = async (db: Database, projectId: number): Promise<R
 };
 
 /**
- * Writes the project into the archive: what the database holds as of one moment, then the repository. `db` is a
- * transaction that sees that moment.
+ * Writes the project into the archive: first the database content, then the repository. `db` is a transaction with a
+ * snapshot of one moment.
  */
 export const writeProject = async (
   ctx: Context,
@@ -63,7 +63,9 @@ export const writeProject = async (
   if (bundle) await archive.entry('project.bundle', counted(bundle, options.onBundle));
 };
 
-/** The lines of a relation, a page at a time: the parents' own JSON as Postgres wrote it, with that of their children let in. */
+/**
+ * Yields the lines of a relation page by page: the JSON that Postgres built for each row, with its children inserted.
+ */
 async function* readLines(
   ctx: Context,
   db: Database,
@@ -83,7 +85,7 @@ async function* readLines(
     const lines = page.map(({ id, line }) => withChildren(line, id, found));
     const isLast = page.length < limit;
     limit = nextLimit(limit, lines);
-    // The database reads on while this page is written.
+    // Read the next page while this one is written.
     const next = isLast ? Promise.resolve([]) : readPage(last);
     next.catch(() => undefined);
     yield lines;
@@ -159,7 +161,7 @@ async function* counted(
   }
 }
 
-/** Everything read in `run` is of one moment. */
+/** Runs `run` in a read-only transaction with a snapshot of one moment. */
 export const atOneMoment = <T>(ctx: Context, run: (db: Database) => Promise<T>): Promise<T> =>
   ctx.db
     .transaction()

@@ -25,7 +25,7 @@ readsOfProject('isForked', ['id', 'forked_from_id']);
 builder.objectField(ProjectRef, 'isForked', (t) =>
   t.boolean({
     nullable: false,
-    description: 'Whether it is a fork of a project that the caller may see.',
+    description: 'Whether the project is a fork of a project that the caller may see.',
     resolve: async ({ forked_from_id }, _args, ctx) => (await load(ctx, forked_from_id)) !== null,
   }),
 );
@@ -34,7 +34,7 @@ readsOfProject('forkedFrom', ['id', 'forked_from_id']);
 builder.objectField(ProjectRef, 'forkedFrom', (t) =>
   t.field({
     type: ProjectRef,
-    description: 'Null for what is no fork, and where the caller may not see what it was made of.',
+    description: 'The source of the fork. Null if the project is not a fork or the caller may not see the source.',
     resolve: ({ forked_from_id }, _args, ctx) => load(ctx, forked_from_id),
   }),
 );
@@ -55,7 +55,7 @@ builder.objectField(ProjectRef, 'forks', (t) =>
     {
       type: ProjectRef,
       nullable: false,
-      description: 'Those made of it itself that the caller may see, the newest first.',
+      description: 'The direct forks that the caller may see, newest first.',
       args: { search: t.arg.string() },
       resolve: ({ id }, args, ctx, info) => forksOf(id, args, ctx, info),
     },
@@ -66,20 +66,19 @@ builder.objectField(ProjectRef, 'forks', (t) =>
 const loadUnderWay = loader(forkSyncsUnderWay);
 
 const ForkDetailsRef = builder.objectRef<ForkDetails>('ForkDetails').implement({
-  description: 'How far a branch of a fork and the default branch of its source have come apart, in commits.',
+  description: 'Compares a branch of a fork with the default branch of its source, in commits.',
   fields: (t) => ({
     ahead: t.exposeInt('ahead', { nullable: false }),
     behind: t.exposeInt('behind', { nullable: false }),
     hasConflicts: t.boolean({
       nullable: true,
       extensions: { cost: 20 },
-      description:
-        'Whether a person has to bring them together: both changed the same, or they have no beginning in common.',
+      description: 'Whether the branches cannot be merged automatically, because of conflicts or unrelated histories.',
       resolve: (details, _args, ctx) => hasConflicts(ctx, details),
     }),
     isSyncing: t.boolean({
       nullable: true,
-      description: 'Whether `projectSyncFork` is at work on the branch, or about to be.',
+      description: 'Whether a `projectSyncFork` of the branch is waiting or running.',
       resolve: async (details, _args, ctx) => (await loadUnderWay(ctx, forkSyncKey(details))) ?? false,
     }),
   }),
@@ -97,23 +96,24 @@ builder.objectField(ProjectRef, 'forkDetails', (t) =>
   t.field({
     type: ForkDetailsRef,
     extensions: { cost: 20 },
-    description: 'For who may read the code of both.',
-    args: { ref: t.arg.string({ description: 'A branch; the default one when absent.' }) },
+    description: 'Only for callers who may read the code of both projects.',
+    args: { ref: t.arg.string({ description: 'A branch. Defaults to the default branch.' }) },
     resolve: async (project, { ref }, ctx) =>
       findForkDetails(ctx, project, await load(ctx, project.forked_from_id), ref ?? undefined),
   }),
 );
 
 mutationField('projectFork', {
-  description: 'Forks a project. The fork is there at once, its repository follows: see `import`.',
+  description:
+    'Forks a project. The project exists at once; a job copies its repository. See `import` for the progress.',
   input: (t) => ({
     fullPath: t.id({ required: true }),
-    namespacePath: t.id({ description: "The caller's own namespace when absent." }),
+    namespacePath: t.id({ description: "Defaults to the caller's own namespace." }),
     name: t.string(),
     path: t.string(),
     description: t.string(),
     visibility: t.field({ type: VisibilityLevelsEnum }),
-    branch: t.string({ description: 'The one branch to fork; all of them, and tags, when absent.' }),
+    branch: t.string({ description: 'The only branch to copy. If absent, all branches and tags.' }),
     mrDefaultTargetSelf: t.boolean(),
   }),
   payload: { project: ProjectRef },
@@ -131,7 +131,7 @@ mutationField('projectFork', {
 });
 
 mutationField('projectForkLink', {
-  description: 'Makes a project a fork of another; both are there already, and nothing is copied.',
+  description: 'Makes an existing project a fork of another. Copies nothing.',
   input: (t) => ({ fullPath: t.id({ required: true }), forkedFromPath: t.id({ required: true }) }),
   payload: { project: ProjectRef },
   run: async (ctx, { fullPath, forkedFromPath }) => {
@@ -141,7 +141,7 @@ mutationField('projectForkLink', {
 });
 
 mutationField('projectForkUnlink', {
-  description: 'Makes a fork a project of its own; what was forked from it stays with it.',
+  description: 'Ends the fork relation of a project. Its own forks stay related to it.',
   input: (t) => ({ fullPath: t.id({ required: true }) }),
   payload: { project: ProjectRef },
   run: async (ctx, { fullPath }) => {
@@ -152,7 +152,7 @@ mutationField('projectForkUnlink', {
 
 mutationField('projectSyncFork', {
   description:
-    'Has a branch of a fork get what the default branch of its source has, in the background: by moving forward, or by a merge.',
+    'Updates a branch of a fork from the default branch of its source, in the background, by a fast-forward or a merge.',
   input: (t) => ({ projectPath: t.id({ required: true }), targetBranch: t.string({ required: true }) }),
   payload: { details: ForkDetailsRef },
   run: async (ctx, { projectPath, targetBranch }) => {

@@ -13,12 +13,12 @@ interface ImportState extends Pick<ImportRow, 'id' | 'status' | 'started_at' | '
 }
 
 const DetailedImportStatusRef = builder.objectRef<ImportState>('DetailedImportStatus').implement({
-  description: 'How the import of a project stands, as frontends know it; `Project.import` tells more.',
+  description: 'The import state in the form that frontends expect. `Project.import` has more details.',
   fields: (t) => ({
     id: t.id({ resolve: ({ id }) => gid('ProjectImportState', id) }),
     status: t.exposeString('status'),
-    url: t.exposeString('url', { description: 'For Maintainers and above, without credentials.' }),
-    lastError: t.exposeString('error', { description: 'For Maintainers and above.' }),
+    url: t.exposeString('url', { description: 'Without credentials. Only for Maintainers and above.' }),
+    lastError: t.exposeString('error', { description: 'Only for Maintainers and above.' }),
     lastUpdateAt: t.expose('finished_at', { type: 'Time' }),
     lastUpdateStartedAt: t.expose('started_at', { type: 'Time' }),
     lastSuccessfulUpdateAt: t.field({

@@ -8,7 +8,7 @@ import type { ImportPeople } from './people.ts';
 export interface ImportPlace {
   readonly project_id: number;
   readonly creator_id: number | null;
-  /** The groups above the project, whose labels and milestones it may use. */
+  /** The groups that contain the project. It may use their labels and milestones. */
   readonly namespace_ids: readonly number[];
 }
 
@@ -19,11 +19,11 @@ export interface Failure {
   readonly line_number: number;
 }
 
-/** `failed_relations` name where it went wrong by these (reference: export-archive §7). */
+/** The `source` values of `failed_relations` (reference: export-archive §7). */
 export const ITEM = 'process_relation_item!';
 export const CHILD = 'RelationTreeRestorer#save_relation_object';
 
-/** Some lines on their way into the database, in one transaction. A new one is made when they are tried again. */
+/** Lines that are written in one transaction. A retry uses a new batch. */
 export class ImportBatch {
   readonly db: Database;
   readonly place: ImportPlace;
@@ -49,7 +49,7 @@ export class ImportBatch {
     return takeIds(this.db, table, count);
   }
 
-  /** The item is left out. */
+  /** Records the failure of an item, which is then left out. @throws errors other than `Refused` */
   fail(line: ImportLine, error: unknown, source: string = ITEM): void {
     if (!(error instanceof Refused)) throw error;
     this.failures.push({
@@ -60,7 +60,7 @@ export class ImportBatch {
     });
   }
 
-  /** Reads each line by the declared columns; what cannot be read has failed. */
+  /** Reads each line by the declared columns. Lines that cannot be read are recorded as failures. */
   read(lines: readonly ImportLine[], columns: readonly Column[]): { readonly line: ImportLine; readonly row: Row }[] {
     const found: { line: ImportLine; row: Row }[] = [];
     for (const line of lines) {
@@ -73,7 +73,7 @@ export class ImportBatch {
     return found;
   }
 
-  /** Reads the list below `key`, or the given objects, each by `read`; an item that cannot be read is left out alone. */
+  /** Calls `read` for each object of the list below `key`. An item that cannot be read is left out; the others stay. */
   children(line: ImportLine, parent: Json, key: string, read: (child: Json) => void): void {
     for (const child of objectsIn(parent, key)) {
       try {
@@ -89,7 +89,7 @@ export class ImportBatch {
     return (await query.execute(this.db)).rows;
   }
 
-  /** Leaves out lines whose number is taken, in the project or by a line before. */
+  /** Drops lines whose number is taken, in the project or by an earlier line, and records them as failures. */
   async withoutTaken(
     table: string,
     read: readonly { readonly line: ImportLine; readonly row: Row }[],

@@ -11,17 +11,18 @@ import { emitImport } from '../telling.ts';
 import type { Unpacked } from './unpack.ts';
 
 const stored = z.object({
-  /** Lines of each relation that are done: the next one to read. */
+  /** By relation: the number of finished lines, which is the index of the next one. */
   lines: z.record(z.string(), z.number()).default({}),
-  /** Bytes of them. */
+  /** By relation: the bytes of the finished lines. */
   bytes: z.record(z.string(), z.number()).default({}),
   repository: z.boolean().default(false),
 });
 type Stored = z.output<typeof stored>;
 
 /**
- * How far the import is. What is written is written in one transaction with it, and only by the attempt that the row
- * counts: after a crash the next one goes on behind it, and one that only seemed dead can no longer write.
+ * The progress of an import. Data is written in the same transaction as its checkpoint, and only by the attempt
+ * recorded in the row. After a crash the next attempt continues from there, and an attempt that only seemed dead cannot
+ * write any more.
  */
 export class Checkpoint {
   readonly #ctx: Context;
@@ -49,7 +50,7 @@ export class Checkpoint {
     return this.#state.lines[relation] ?? 0;
   }
 
-  /** Writes, and with it that so many lines of the relation are done. */
+  /** Runs `write` and records in the same transaction that `done` lines of the relation are finished. */
   async lines(relation: string, done: number, bytes: number, write: (tx: Tx) => Promise<void>): Promise<void> {
     const { lines, bytes: known } = this.#state;
     await this.#save(
@@ -67,13 +68,13 @@ export class Checkpoint {
     await this.#save({ ...this.#state, repository: true }, write);
   }
 
-  /** Tells how much of the bundle has been read; nothing depends on it. */
+  /** Reports how much of the bundle has been read. For progress only. */
   async bundle(bytes: number): Promise<void> {
     this.#bundleBytes = Math.max(bytes, this.#bundleBytes);
     if (this.#pace.isDue()) await this.#save(this.#state, async () => {});
   }
 
-  /** Tells of the beginning: all counts, nothing done. */
+  /** Reports the start, with all totals. */
   begin(): Promise<void> {
     return this.#save(this.#state, async () => {});
   }
@@ -83,7 +84,7 @@ export class Checkpoint {
     const { total } = this.#amounts(next);
     const { bytes } = this.#amounts(next);
     await this.#ctx.transaction(async (tx) => {
-      // First: it holds the row against a newer attempt until all is committed.
+      // This update comes first, because it locks the row against a newer attempt until the commit.
       const row = await updateStartedImport(tx, this.#row, {
         checkpoint: toJsonb(next),
         relations: toJsonb(this.#counts(next)),

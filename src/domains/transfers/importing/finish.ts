@@ -31,8 +31,8 @@ const COUNTERS = [
 const LEVELS = new Set<unknown>([0, 10, 20]);
 
 /**
- * Ends the import: settings, numbers and counts, and where it replaces a project, the exchange, all in one transaction.
- * Until then the project is private, and the one it replaces stands as it was.
+ * Finishes the import in one transaction: settings, counters and, if it replaces a project, the exchange. Until then
+ * the project is private and the one it replaces is unchanged.
  */
 export const finishImport = async (
   ctx: Context,
@@ -65,14 +65,14 @@ export const finishImport = async (
       await emitImport(tx, await getProject(tx, { id: project.id }), done, importFinished);
     });
   } catch (error) {
-    // Somebody took the name meanwhile, or the importer may no longer replace what stands there.
+    // The name was taken meanwhile, or the importer may no longer replace the existing project.
     if (error instanceof DomainError && ['invalid', 'forbidden', 'conflict'].includes(error.code))
-      throw new TransferError(`The project could not take its place: ${error.message}.`);
+      throw new TransferError(`The project could not be moved to its path: ${error.message}.`);
     throw error;
   }
 };
 
-/** The files of settings are applied at the end, all at once. */
+/** Setting files are applied at the end, all at once, so all their lines are done. */
 const settingsCounts = ({ relations }: Unpacked): RelationCounts =>
   Object.fromEntries(
     SETTING_FILES.flatMap((name) => {
@@ -91,10 +91,10 @@ const readSettings = async (archive: Unpacked) => {
 };
 
 interface Applied {
-  /** The line of the archive that tells of the project. */
+  /** The line of the archive that describes the project. */
   readonly archive: Json;
   readonly settings: Awaited<ReturnType<typeof readSettings>>;
-  /** How visible the project may be. */
+  /** The highest visibility that the project may have. */
   readonly ceiling: number;
 }
 
@@ -127,7 +127,7 @@ const applySettings = async (
     .execute();
 };
 
-/** Items came with their numbers: the next ones follow on, and the counts are those of what is there. */
+/** Raises the counters above the imported numbers and recounts the open issues. */
 const countUp = async (tx: Tx, projectId: number): Promise<void> => {
   for (const [kind, table] of COUNTERS) {
     const { rows } = await sql<{ last: number }>`
@@ -137,11 +137,11 @@ const countUp = async (tx: Tx, projectId: number): Promise<void> => {
   await recountOpenIssues(tx, projectId);
 };
 
-/** The project that the import replaces, as far as the importer may know of it. */
+/** Returns the project to replace, if the importer may see it. */
 const findReplaced = async (tx: Tx, { replaces_project_id: id }: ImportRow): Promise<ProjectRow | null> =>
   id === null ? null : findProject(tx, { id });
 
-/** The project it replaces goes, and it takes that one's name and path. */
+/** Removes the replaced project and gives its name and path to the imported one. */
 const takePlace = async (
   tx: Tx,
   row: ImportRow,
@@ -157,7 +157,7 @@ const takePlace = async (
   await tx.db.updateTable('projects').set({ name, path, full_path }).where('id', '=', project.id).execute();
 };
 
-/** Ends an import that cannot be. With an attempt, only if that is still the one that counts. */
+/** Marks an import as failed. If `attempt` is given, only while that attempt is the current one. */
 export const failImport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
   await ctx.transaction(async (tx) => {
     const before = await tx.db

@@ -4,13 +4,13 @@ import { findProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { REPLACEMENT_MARK } from '../model.ts';
 
-/** So long one can read why it failed. */
+/** How long people can read why the import failed. */
 const KEPT = '1 day';
 const REMOVED_AT_ONCE = 500;
 
 /**
- * Removes the projects of imports that were to replace another and failed, a day later: they hold at most a part of what
- * was to come. One that somebody has renamed is taken for his own by now. For the job.
+ * Removes the projects of failed imports that were to replace another project, a day after the failure. They hold at
+ * most a part of the data. Keeps projects that someone has renamed. For the job.
  */
 export const removeFailedProjects = async (ctx: Context): Promise<void> => {
   const { rows } = await sql<{ project_id: number }>`

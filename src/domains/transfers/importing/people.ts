@@ -9,12 +9,13 @@ export interface Importer {
 }
 
 /**
- * Whom the ids of the archive mean (reference: export-archive §5). Only an administrator's import looks at member
- * lines, and only by confirmed e-mail address: an archive must not speak for somebody by his name.
+ * Maps the user ids of the archive to users here (reference: export-archive §5). Only an administrator's import
+ * considers member lines, and matches them only by confirmed e-mail address. Otherwise an archive could speak for other
+ * people.
  */
 export class ImportPeople implements People {
   readonly importer: Importer;
-  /** Whether member lines count: only when an administrator imports. */
+  /** Whether member lines count. Only true if an administrator imports. */
   readonly considersMembers: boolean;
   readonly #known: ReadonlyMap<number, number>;
 
@@ -32,7 +33,7 @@ export class ImportPeople implements People {
     return this.known(sourceId) ?? this.importer.id;
   }
 
-  /** The line that names who wrote a text, where somebody else has to stand in for him; empty otherwise. */
+  /** Returns a line that credits the original author if another user stands in for them, else an empty text. */
   credit(line: Json, writtenAt: unknown): string {
     if (this.known(line.author_id) !== null) return '';
     const name = isObject(line.author) && typeof line.author.name === 'string' ? line.author.name.trim() : '';
@@ -45,7 +46,7 @@ export class ImportPeople implements People {
 const escapeMarkdown = (name: string): string =>
   name.replace(/[\\`*_{}[\]()#+\-.!|<>~@\r\n]/g, (c) => (c < ' ' ? ' ' : `\\${c}`));
 
-/** Of the users named by member lines, those who are here. */
+/** Adds to `known` the users here who match the member lines. */
 export const findPeople = async (ctx: Context, lines: readonly Json[], known: Map<number, number>): Promise<void> => {
   const byEmail = new Map<string, number[]>();
   for (const { user } of lines) {
@@ -62,6 +63,6 @@ export const findPeople = async (ctx: Context, lines: readonly Json[], known: Ma
   for (const { id, email } of rows) for (const sourceId of byEmail.get(email) ?? []) known.set(sourceId, id);
 };
 
-/** The role an imported member gets: never more than Maintainer. */
+/** Returns the role of an imported member, at most Maintainer. Null for an unknown role. */
 export const importedLevel = (level: unknown): number | null =>
   typeof level === 'number' && ROLES.some((role) => role === level) ? Math.min(level, MAINTAINER) : null;

@@ -17,9 +17,9 @@ import {
 } from '../relations/columns.ts';
 import type { ImportBatch } from './batch.ts';
 
-// Labels and milestones stand in the archive in full wherever they are used, and are found again by their title
-// (reference: export-archive §4): those of groups in the groups above the project, otherwise in the project itself,
-// where they are made when they are missing.
+// The archive repeats the full label or milestone wherever it is used. The import finds it by title (reference:
+// export-archive §4). It looks for group labels and milestones in the groups that contain the project, and for others
+// in the project. It creates missing ones in the project.
 
 export const labelColumns: readonly Column[] = [
   title('title'),
@@ -53,11 +53,11 @@ function color(): Column {
   };
 }
 
-/** Reads the label a line or link holds. @throws Refused */
+/** Reads the label in a line or link. @throws Refused */
 export const readLabel = (batch: ImportBatch, value: unknown): Reference =>
   reference(batch, value, 'label', labelColumns, isGroupLabel);
 
-/** Reads the milestone a line or item holds. @throws Refused */
+/** Reads the milestone in a line or item. @throws Refused */
 export const readMilestone = (batch: ImportBatch, value: unknown): Reference => {
   const found = reference(batch, value, 'milestone', milestoneColumns, isGroupMilestone);
   const iid = isObject(value) ? readInteger(value.iid) : null;
@@ -86,7 +86,7 @@ const reference = (
 const isGroupLabel = (line: Json) => line.type === 'GroupLabel';
 const isGroupMilestone = (line: Json) => typeof line.group_id === 'number' && typeof line.project_id !== 'number';
 
-/** The id of each label by its reference; missing ones are made. */
+/** Returns a function from references to label ids. Creates missing labels. */
 export const resolveLabels = async (
   batch: ImportBatch,
   wanted: readonly Reference[],
@@ -106,7 +106,9 @@ export const resolveLabels = async (
   return found.idOf;
 };
 
-/** The id of each milestone by its reference; missing ones are made, with their number where it is free. */
+/**
+ * Returns a function from references to milestone ids. Creates missing milestones, with their own number if it is free.
+ */
 export const resolveMilestones = async (
   batch: ImportBatch,
   wanted: readonly Reference[],
@@ -153,7 +155,7 @@ const findTitles = async (
   const ofProject = new Map<string, number>();
   const ofGroups = new Map<string, number>();
   if (titles.length > 0) {
-    // Of several groups the nearest comes last, and stays.
+    // The nearest group comes last and wins.
     const rows = await batch.query(sql<{ id: number; title: string; of_group: boolean }>`
       select id, title, namespace_id is not null as of_group from ${sql.table(table)}
       where title = any (${titles}::text[])

@@ -15,7 +15,7 @@ const MAX_LINE_BYTES = 32 * 1024 * 1024;
 const BATCH = 1_000;
 const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
 
-/** Writes every relation of the archive, each from where an earlier attempt stopped. */
+/** Imports every relation of the archive, each from where an earlier attempt stopped. */
 export const importRelations = async (
   ctx: Context,
   archive: Unpacked,
@@ -51,7 +51,7 @@ const importRelation = async (
     } catch (error) {
       if (!isOfTheData(error)) throw error;
       if (lines.length > 1) {
-        // One of them cannot be saved: each half is tried alone, until the one is found.
+        // At least one line cannot be saved. Split the batch to find it.
         const middle = lines.length >> 1;
         await write(lines.slice(0, middle));
         await write(lines.slice(middle));
@@ -75,17 +75,17 @@ const importRelation = async (
     ctx.signal.throwIfAborted();
     await write(batch);
   }
-  // Blank lines at the end are none to be saved, and yet they are done.
+  // Blank lines at the end are never written, but they count as done.
   if (checkpoint.doneLines(name) < file.lines) await checkpoint.lines(name, file.lines, 0, async () => {});
 };
 
-/** Reads and parses the next batch while the database is busy with this one. */
+/** Reads and parses the next batch while the database writes this one. */
 async function* oneAhead<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
   let next = source.next();
   try {
     for (let step = await next; !step.done; step = await next) {
       next = source.next();
-      // Where writing fails nobody waits for it any more.
+      // If the write fails, nothing awaits this promise any more.
       next.catch(() => undefined);
       yield step.value;
     }
@@ -129,24 +129,24 @@ export const recordFailures = (
     failures.map((failure) => ({ ...failure, project_id: projectId, relation_name: relation })),
   );
 
-/** Whether a failure is about what was to be saved, not about the database or us. */
+/** Returns whether the data caused the failure, not the database or the hub. */
 const isOfTheData = (error: unknown): boolean => {
   if (error instanceof Refused || error instanceof TypeError || error instanceof RangeError) return true;
   const code = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
   return /^(?:22|23|54)/.test(code);
 };
 
-/** Without the statement, and without what it held. */
+/** Describes the error without the statement and its values. */
 const describe = (error: unknown): string => {
   if (error instanceof Refused) return error.message.slice(0, 1_000);
   const code = error instanceof pg.DatabaseError ? error.code : '';
-  if (code === '23505') return 'The item is there already';
-  if (code?.startsWith('23')) return 'The item refers to something that is not there, or lacks something it needs';
+  if (code === '23505') return 'The item already exists';
+  if (code?.startsWith('23')) return 'The item refers to something that does not exist, or lacks a required value';
   if (code?.startsWith('54')) return 'The item is too large';
-  return 'The item holds a value that cannot be saved';
+  return 'The item has a value that cannot be saved';
 };
 
-/** Reads the member lines for whom they name; whether those become members is another matter. */
+/** Matches the people in the member lines with users here. Does not make them members. */
 export const readPeople = async (ctx: Context, archive: Unpacked): Promise<ReadonlyMap<number, number>> => {
   const known = new Map<number, number>();
   const file = archive.relations.get('project_members');
@@ -159,7 +159,7 @@ export const readPeople = async (ctx: Context, archive: Unpacked): Promise<Reado
   return known;
 };
 
-/** The one line of a file of settings; null when it is not there or cannot be read. */
+/** Returns the only line of a setting file, or null if it is missing or cannot be read. */
 export const readSettingsLine = async (file: RelationFile | undefined): Promise<Json | null> => {
   if (!file) return null;
   for await (const [line] of readLineBatches(file.spool.chunks(), { ...LINES, batchSize: 1 })) {

@@ -12,12 +12,12 @@ import type { Checkpoint } from './checkpoint.ts';
 import { recordFailures } from './relations.ts';
 import type { Unpacked } from './unpack.ts';
 
-/** Beside branches and tags: the heads of merge requests, and commits that are kept for what refers to them. */
+/** The refs to keep besides branches and tags: heads of merge requests, and commits that other records refer to. */
 const KEPT = /^refs\/(?:merge-requests\/[1-9]\d{0,9}\/head|keep-around\/[0-9a-f]{40})$/;
 const REFS_AT_ONCE = 1_000;
 const MAX_LISTED = 100;
 
-/** Makes the project's repository from the bundle; it is made anew as a whole, so it may run again. */
+/** Creates the repository from the bundle. Replaces it as a whole, so it can run again. */
 export const importRepository = async (
   ctx: Context,
   project: ProjectRow,
@@ -30,7 +30,7 @@ export const importRepository = async (
   let told: Promise<unknown> = Promise.resolve();
   const onProgress = (bytes: number) => {
     told = told.then(() => checkpoint.bundle(bytes));
-    // It is awaited below.
+    // The promise is awaited below.
     told.catch(() => undefined);
   };
   const fetched = await fetch(ctx, path, archive, onProgress);
@@ -82,7 +82,7 @@ const keepOtherRefs = async (ctx: Context, path: string, fetched: FetchedBundle)
   const { git } = ctx.services;
   const failures = fetched.skipped
     .slice(0, MAX_LISTED)
-    .map((name, index) => failure(`${name.slice(0, 300)} is not a name that a branch or tag can have here`, index));
+    .map((name, index) => failure(`${name.slice(0, 300)} is not a valid name for a branch or tag here`, index));
   const kept = fetched.others.filter(({ name }) => KEPT.test(name));
   for (let at = 0; at < kept.length; at += REFS_AT_ONCE) {
     const refs = kept.slice(at, at + REFS_AT_ONCE);
@@ -100,8 +100,8 @@ const keepOtherRefs = async (ctx: Context, path: string, fetched: FetchedBundle)
 };
 
 /**
- * Has HEAD name the wanted branch where it is there, else the first one, else (with none) the one that `unborn` says. What
- * follows from it is told, for the project's row.
+ * Points HEAD to the wanted branch if it exists, else to the first branch, else to `unborn`. Returns the values that
+ * follow for the project's row.
  */
 export const settleHead = async (
   ctx: Context,

@@ -19,7 +19,7 @@ import { unpack } from './unpack.ts';
 
 const KNOWN: ReadonlySet<string> = new Set<string>([...RELATIONS.map(({ name }) => name), ...SETTING_FILES]);
 
-/** Runs an import, or goes on with one whose worker died. Only the attempt that the row counts can write. */
+/** Runs an import, or continues one whose worker died. Only the attempt recorded in the row can write. */
 export const runImport = async (ctx: Context, importId: number, run: JobRun): Promise<void> => {
   const row = await claim(ctx, importId);
   if (!row) return;
@@ -28,10 +28,10 @@ export const runImport = async (ctx: Context, importId: number, run: JobRun): Pr
   try {
     await carryOut(ctx, row, project);
   } catch (error) {
-    // Deleted meanwhile, perhaps before the repository came to its place.
+    // The project was deleted meanwhile, perhaps before the repository was in place.
     if (!(await findProject(ctx, { id: project.id }))) await ctx.services.git.remove(project.disk_path);
     if (error instanceof Superseded) {
-      ctx.log.warn({ import_id: importId }, 'an import was taken up elsewhere');
+      ctx.log.warn({ import_id: importId }, 'another attempt took over the import');
       return;
     }
     if (ctx.signal.aborted) throw error;
@@ -52,11 +52,12 @@ const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
     .returningAll()
     .executeTakeFirst()) ?? null;
 
-/** What each kind of import does once it is claimed. */
+/** Runs the steps of the import's type. */
 const carryOut = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
   const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
-  if (user?.state !== 'active') throw new TransferError('The user who imported is no longer here.');
-  // Of a job that waited: who is no administrator any more speaks for nobody else.
+  if (user?.state !== 'active')
+    throw new TransferError('The account of the user who started the import is no longer active.');
+  // The job may have waited. A user who has lost administrator rights must not use them here.
   const isAdmin = row.by_administrator && user.is_admin;
   const isExternal = user.external;
   const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin, isExternal };
@@ -93,7 +94,7 @@ const importArchive = async (
   }
 };
 
-/** What may be told of a failure that trying again would not mend; null for one it may. */
+/** Returns the message if a retry would not help, or null if it might. */
 const reasonOf = (error: unknown): string | null => {
   if (error instanceof ArchiveError || error instanceof TransferError) return error.message;
   if (error instanceof DomainError && error.code === 'not_found') return 'The archive is gone.';

@@ -10,18 +10,21 @@ import { isObject, type Json } from '../relations/columns.ts';
 
 export interface RelationFile {
   readonly spool: Spool;
-  /** Counted as the reader counts: the last one may end without a line break. */
+  /** The last line counts even without a line break, as in the reader. */
   readonly lines: number;
 }
 
-/** An archive laid out to be read in whatever order is needed. Its files have no names on the disk: nothing is left of them. */
+/**
+ * An unpacked archive whose files can be read in any order. They have no names on the disk, so a crash leaves none
+ * behind.
+ */
 export interface Unpacked {
   readonly project: Json;
   readonly relations: ReadonlyMap<string, RelationFile>;
   readonly bundle: Spool | null;
-  /** Of the files that are read. */
+  /** The total size of the files that are read. */
   readonly bytes: number;
-  /** Relations nobody here knows. */
+  /** Relations that this hub does not know. */
   readonly unknown: readonly string[];
   close(): Promise<void>;
 }
@@ -33,9 +36,9 @@ const RELATION = /^tree\/project\/([a-z_]{1,64})\.ndjson$/;
 export const MAX_DEPTH = 64;
 
 /**
- * Reads the archive once, from its beginning to its end, so that a damaged one is refused before anything is written.
+ * Reads the whole archive once, so that a damaged one is refused before anything is written.
  *
- * @throws ArchiveError, TransferError for one that is not an export this hub can read
+ * @throws ArchiveError, TransferError if it is not an export that this hub can read
  */
 export const unpack = async (
   ctx: Context,
@@ -84,7 +87,7 @@ export const unpack = async (
       throw new TransferError(
         isOld
           ? 'The archive has the layout of releases before 13.0 (one project.json), which cannot be imported.'
-          : 'The archive holds no project: tree/project.json is missing.',
+          : 'The archive has no project: tree/project.json is missing.',
       );
     }
     const bytes = opened.reduce((sum, { size }) => sum + size, 0);
@@ -98,7 +101,7 @@ export const unpack = async (
 const unlimited = (limit: number): number => (limit === 0 ? Number.POSITIVE_INFINITY : limit);
 
 const small = async (stream: AsyncIterable<Buffer>, size: number, max: number): Promise<Buffer> => {
-  if (size > max) throw new TransferError('The archive is not an export: a file of its head is too large.');
+  if (size > max) throw new TransferError('The archive is not an export: one of its header files is too large.');
   return buffer(stream);
 };
 
@@ -109,7 +112,7 @@ const readProject = (bytes: Buffer): Json => {
   return parsed.value;
 };
 
-/** Archives of this format's patch releases, up to the one written here. */
+/** Accepts the patch releases of this format, up to the one that this hub writes. */
 const checkVersion = (version: string | null): void => {
   if (version === null) throw new TransferError('The archive is not an export: VERSION is missing.');
   const parts = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/.exec(version);

@@ -10,7 +10,7 @@ import { releases } from './releases.ts';
 import { pipelineSchedules } from './schedules.ts';
 import { snippets } from './snippets.ts';
 
-/** Every relation, in the order in which they are written on import: what others name comes before them. */
+/** All relations, in the order of the import: a relation comes after those it refers to. */
 export const RELATIONS: readonly Relation[] = [
   labels,
   milestones,
@@ -26,7 +26,7 @@ export const RELATIONS: readonly Relation[] = [
   protectedTags,
 ];
 
-/** Files of one line that hold settings of the project. */
+/** Files with one line of project settings. */
 export const SETTING_FILES = [
   'project_feature',
   'ci_cd_settings',

@@ -9,6 +9,6 @@ export const readAward = (award: Json, people: People): AwardRow => readRow(colu
 
 export const awardTypes = { name: 'text', user_id: 'bigint', created_at: 'timestamptz', updated_at: 'timestamptz' };
 
-/** What export selects of an award, of the alias given. */
+/** Returns the SQL columns of an exported award, for the given alias. */
 export const awardColumns = (alias: string, awardable: string): string =>
   `${columns.map(({ key }) => `${alias}.${key} as "${key}"`).join(', ')}, '${awardable}' as "awardable_type"`;

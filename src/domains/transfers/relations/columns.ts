@@ -1,31 +1,31 @@
 /**
- * The columns that an archive carries: each is declared once, with its name in the archive, its column, and how a value
- * from a stranger is read. Export selects them, import reads them; what is not declared is not taken.
+ * A column of the archive. Each is declared once, with its name in the archive, its column here, and how to read an
+ * untrusted value. Export selects the declared columns and import reads them. Import ignores everything else.
  */
 export interface Column {
-  /** In the archive. */
+  /** The name in the archive. */
   readonly key: string;
-  /** In the table. */
+  /** The column in the table. */
   readonly column: string;
-  /** Of the column, as Postgres names it. */
+  /** The Postgres type of the column. */
   readonly type: string;
-  /** What export selects, of the table's alias `t`. Null: it is only read. */
+  /** The SQL that export selects, with `t` as the alias of the table. Null if the column is only read. */
   readonly select: string | null;
   read(value: unknown, people: People): unknown;
 }
 
-/** Whom the ids of the archive mean here. */
+/** Maps the user ids of the archive to users here. */
 export interface People {
-  /** The user, or who imports when nobody is known by that id. */
+  /** Returns the user, or the importer if the id is unknown. */
   author(sourceId: unknown): number;
-  /** The user, or null. */
+  /** Returns the user, or null if the id is unknown. */
   known(sourceId: unknown): number | null;
 }
 
 export type Row = Record<string, unknown>;
 export type Json = Readonly<Record<string, unknown>>;
 
-/** A value cannot be taken. The message completes the name of the attribute: `title is missing`. */
+/** A value is not acceptable. The message follows the name of the attribute, as in `title is missing`. */
 export class Refused extends Error {
   override readonly name = 'RecordInvalid';
 }
@@ -60,7 +60,7 @@ const MAX_TEXT = 4 * 1024 * 1024;
 export const text = (key: string, { max = MAX_TEXT, ...options }: Options & { readonly max?: number } = {}): Column =>
   define(key, 'text', options, (value) => readText(value, max));
 
-/** Text that must be there. */
+/** Text that is required. */
 export const title = (key: string, { max = 255, ...options }: Options & { readonly max?: number } = {}): Column =>
   define(key, 'text', options, (value) => {
     const found = readText(value, max);
@@ -68,7 +68,7 @@ export const title = (key: string, { max = 255, ...options }: Options & { readon
     return found;
   });
 
-/** Text with something in its place when it is absent. */
+/** Text with a default. */
 export const textOr = (key: string, otherwise: string, options: Options & { readonly max?: number } = {}): Column =>
   define(key, 'text', options, (value) => readText(value, options.max ?? MAX_TEXT) ?? otherwise);
 
@@ -79,13 +79,13 @@ const readText = (value: unknown, max: number): string | null => {
   return value;
 };
 
-/** An object id of git; anything else counts as absent. */
+/** A git object id. Any other value counts as absent. */
 export const sha = (key: string, options: Options = {}): Column =>
   define(key, 'text', options, (value) =>
     typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value) ? value : null,
   );
 
-/** One of the words; what is none of them becomes `otherwise`, or is refused where that is absent. */
+/** One of the words. Other values become `otherwise`, or are refused if there is no `otherwise`. */
 export const word = (
   key: string,
   words: readonly string[],
@@ -129,7 +129,7 @@ export const decimal = (key: string, options: Options = {}): Column =>
     return number;
   });
 
-/** Null and absent are `otherwise`. */
+/** A boolean. Null and absent become `otherwise`. */
 export const flag = (
   key: string,
   { otherwise = false, ...options }: Options & { readonly otherwise?: boolean | null } = {},
@@ -146,7 +146,7 @@ const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?: ?(?:Z|
 export const readTime = (value: unknown): string | null => {
   if (value === null || value === undefined) return null;
   if (typeof value !== 'string' || !TIME.test(value) || value.startsWith('0000')) throw new Refused('is not a time');
-  // Postgres takes the text as it is; Date only tells whether there is such a moment.
+  // Postgres parses the text itself. `Date` only checks that the time exists.
   if (Number.isNaN(Date.parse(value.replace(/(:\d\d.*[+-]\d\d)$/, '$1:00')))) throw new Refused('is not a time');
   return value;
 };
@@ -154,18 +154,18 @@ export const readTime = (value: unknown): string | null => {
 export const time = (key: string, options: Options = {}): Column =>
   define(key, 'timestamptz', options, (value) => readTime(value));
 
-/** A time that has to be there: of the import when the archive knows none. */
+/** A required time. Defaults to the time of the import. */
 export const moment = (key: string, options: Options = {}): Column =>
   define(key, 'timestamptz', options, (value) => readTime(value) ?? new Date().toISOString());
 
 export const day = (key: string, options: Options = {}): Column =>
   define(key, 'date', options, (value) => readTime(value)?.slice(0, 10) ?? null);
 
-/** Somebody who acted: who imports stands in for those who are not known. */
+/** A required user. The importer stands in for unknown users. */
 export const author = (key: string, options: Options = {}): Column =>
   define(key, 'bigint', options, (value, people) => people.author(value));
 
-/** Somebody who may have acted. */
+/** An optional user. The importer stands in for unknown users. */
 export const actor = (key: string, options: Options = {}): Column =>
   define(key, 'bigint', options, (value, people) =>
     value === null || value === undefined ? null : people.author(value),
@@ -173,7 +173,7 @@ export const actor = (key: string, options: Options = {}): Column =>
 
 const MAX_JSON = 1024 * 1024;
 
-/** An object, which stands in the archive as such. */
+/** An object that is stored as JSON in the archive. */
 export const object = (key: string, otherwise: string, options: Options = {}): Column =>
   define(key, 'jsonb', options, (value) => {
     if (typeof value !== 'object' || value === null) return otherwise;
@@ -182,7 +182,7 @@ export const object = (key: string, otherwise: string, options: Options = {}): C
     return json;
   });
 
-/** An object, which stands in the archive as a text of JSON. */
+/** An object that is stored as a string of JSON in the archive. */
 export const jsonText = (key: string, options: Options = {}): Column =>
   define(key, 'jsonb', { select: `t.${options.column ?? key}::text`, ...options }, (value) => {
     if (value === null || value === undefined || value === '') return null;
@@ -192,16 +192,16 @@ export const jsonText = (key: string, options: Options = {}): Column =>
     try {
       parsed = JSON.parse(json);
     } catch {
-      // Older archives hold YAML here, which nothing reads any more.
+      // Older archives have YAML here, which is not supported.
       return null;
     }
     return typeof parsed === 'object' && parsed !== null ? storableJson(JSON.stringify(parsed)) : null;
   });
 
-/** What jsonb does not take out of a text within a text: NUL and half a surrogate pair. */
+/** Returns null for JSON that jsonb rejects: NUL characters and unpaired surrogates in strings. */
 const storableJson = (json: string): string | null => (/\\u0000|\\ud[89a-f]/i.test(json) ? null : json);
 
-/** What was exported as it is, and is read into the row by the relation itself. */
+/** A column that is only exported. The relation reads it itself, if at all. */
 export const exported = (key: string, select: string): Column => ({
   key,
   column: '',
@@ -217,11 +217,11 @@ export const readRow = (columns: readonly Column[], line: Json, people: People):
   return row;
 };
 
-/** `t.iid as "iid", ...`, for export. */
+/** Returns the columns for a select: `t.iid as "iid", ...`. */
 export const selectColumns = (columns: readonly Column[]): string =>
   columns.flatMap(({ key, select }) => (select === null ? [] : [`${select} as "${key}"`])).join(', ');
 
-/** Column and type of each, for `insertRows`. */
+/** Returns the type of each column, for `insertRows`. */
 export const typesOf = (
   columns: readonly Column[],
   more: Readonly<Record<string, string>> = {},
@@ -233,7 +233,7 @@ export const typesOf = (
 export const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The objects below a key; anything else that stands there is none. */
+/** Returns the items of the list at a key, or no items if it is not a list. */
 export const objectsIn = (line: Json, key: string): readonly unknown[] => {
   const found = line[key];
   return Array.isArray(found) ? found : [];

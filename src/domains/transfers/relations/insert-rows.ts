@@ -3,8 +3,8 @@ import type { Database } from '#platform/db/pool.ts';
 import type { Row } from './columns.ts';
 
 /**
- * Inserts rows by one statement with an array for each column: the statement stays the same whatever the number of
- * rows, and is planned once. Values are text, numbers, booleans or null; JSON comes as text.
+ * Inserts rows with one array parameter per column. The statement does not depend on the number of rows, so it is
+ * planned once. Values are strings, numbers, booleans or null; JSON is passed as a string.
  */
 export const insertRows = async (
   db: Database,
@@ -21,7 +21,7 @@ export const insertRows = async (
     ${sql.raw(unlessThere ? 'on conflict do nothing' : '')}`.execute(db);
 };
 
-/** An array in Postgres' own notation: pg would escape every element, though hardly one needs it. */
+/** Returns an array in Postgres notation. Unlike pg, it escapes only the elements that need it. */
 const arrayLiteral = (rows: readonly Row[], column: string): string => {
   let literal = '';
   for (const row of rows) {
@@ -36,7 +36,7 @@ const arrayLiteral = (rows: readonly Row[], column: string): string => {
 
 const SPECIAL = /["\\]/;
 
-/** Ids for so many rows of the table, so that rows that hang on them can be written along with them. */
+/** Reserves ids for new rows of the table, so that rows that refer to them can be written together with them. */
 export const takeIds = async (db: Database, table: string, count: number): Promise<number[]> => {
   if (count === 0) return [];
   const { rows } = await sql<{ id: number }>`

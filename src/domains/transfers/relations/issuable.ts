@@ -19,7 +19,7 @@ import { NoteWriter, notesOf } from './notes.ts';
 import { childList, childObject, nestedObject } from './reading.ts';
 import type { ChildReading, ImportLine } from './relation.ts';
 
-// What hangs on issues and merge requests alike.
+// The child data that issues and merge requests share.
 
 type Owner = 'issue' | 'merge_request';
 const TYPES = { issue: 'Issue', merge_request: 'MergeRequest' } as const;
@@ -48,7 +48,7 @@ const RESOURCE_EVENTS = [
   { key: 'resource_state_events', kind: 'state' },
 ] as const;
 
-/** How export reads what hangs on issues or merge requests. */
+/** Returns the child lists that export reads for issues or merge requests. */
 export const issuableChildren = (owner: Owner): readonly ChildReading[] => {
   const parent = `t.${owner}_id`;
   const table = TABLES[owner];
@@ -129,7 +129,7 @@ interface Linked<T> {
   readonly value: T;
 }
 
-/** Gathers what hangs on the issues or merge requests of a batch, and writes it at once. */
+/** Gathers the child data of a batch of issues or merge requests and writes it at once. */
 export class IssuableWriter {
   readonly #batch: ImportBatch;
   readonly #owner: Owner;
@@ -147,7 +147,7 @@ export class IssuableWriter {
     this.#notes = new NoteWriter(batch);
   }
 
-  /** Everything below the item but its own kind's children. Its row gets `milestone_id` when `resolve` is called. */
+  /** Adds the shared child data of an item. `resolve` later sets `milestone_id` in its row. */
   add(line: ImportLine, row: Row, ownerId: number): void {
     const batch = this.#batch;
     const { people } = batch;
@@ -190,7 +190,7 @@ export class IssuableWriter {
             action: kind === 'state' ? null : action,
             created_at: readTime(event.created_at) ?? new Date().toISOString(),
           },
-          // Of labels and milestones since removed only the event is left.
+          // The label or milestone of an event may have been deleted.
           label: hasLabel && event.label ? readLabel(batch, event.label) : null,
           milestone: kind === 'milestone' && event.milestone ? readMilestone(batch, event.milestone) : null,
         });
@@ -198,7 +198,7 @@ export class IssuableWriter {
     }
   }
 
-  /** Adds somebody to a table of people of the item, such as its assignees, once. */
+  /** Adds a user to a table of people of the item, such as its assignees. Duplicates are ignored. */
   person(table: string, ownerId: number, userId: number | null, more: Row = {}): void {
     if (userId === null) return;
     const rows = this.#users.get(table) ?? [];
@@ -206,7 +206,7 @@ export class IssuableWriter {
     rows.push({ [`${this.#owner}_id`]: ownerId, user_id: userId, ...more });
   }
 
-  /** Finds or makes the milestones, whose ids the items' rows need. */
+  /** Finds or creates the milestones and sets their ids in the rows of the items. */
   async resolve(): Promise<void> {
     const milestones = [
       ...this.#milestones.map(({ milestone }) => milestone),
@@ -217,7 +217,7 @@ export class IssuableWriter {
     for (const { row, milestone } of this.#events) row.milestone_id = milestone ? milestoneId(milestone) : null;
   }
 
-  /** Writes all of it; the items themselves are there. */
+  /** Writes the child data. The items must be written before. */
   async write(userColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {}): Promise<void> {
     const batch = this.#batch;
     const key = `${this.#owner}_id`;

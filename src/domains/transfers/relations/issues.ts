@@ -90,7 +90,7 @@ export const issues: Relation = {
       batch.children(line, line.value, 'issue_assignees', ({ user_id }) =>
         writer.person('issue_assignees', id, batch.people.known(user_id)),
       );
-      // Older archives know one.
+      // Older archives have a single assignee.
       if (line.value.assignee_id !== undefined)
         writer.person('issue_assignees', id, batch.people.known(readInteger(line.value.assignee_id)));
       return row;
@@ -101,7 +101,7 @@ export const issues: Relation = {
   },
 };
 
-/** The name of who wrote it, for importers who do not know him. */
+/** SQL: the author's name, for importers that do not know the author. */
 export function authorName(): string {
   return `(select json_build_object('name', u.name) from users u where u.id = t.author_id)`;
 }

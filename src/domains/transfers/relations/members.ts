@@ -16,7 +16,7 @@ const types = {
   updated_at: 'timestamptz',
 };
 
-/** Who has a role in the project itself (reference: export-archive §5). */
+/** The direct members of the project (reference: export-archive §5). */
 export const projectMembers: Relation = {
   name: 'project_members',
   reading: readTable('members', [
@@ -26,7 +26,7 @@ export const projectMembers: Relation = {
     exported('created_by_id', 't.created_by_id'),
     exported('invite_email', 't.invite_email'),
     ...columns,
-    // The private address stays here: whoever has set no public one is not found elsewhere.
+    // The private address is not exported. Users without a public address are not matched on import.
     exported(
       'user',
       `(select json_build_object('id', u.id, 'public_email', nullif(u.public_email, ''), 'username', u.username)
@@ -35,7 +35,7 @@ export const projectMembers: Relation = {
   ]),
   async write(batch, lines) {
     const { people, place } = batch;
-    // An archive gives no rights, unless an administrator says so by importing it.
+    // Only an administrator's import grants roles, because anyone can edit an archive.
     if (!people.considersMembers) return;
     const rows: Row[] = [];
     for (const line of lines) {

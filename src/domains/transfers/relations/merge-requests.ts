@@ -228,10 +228,10 @@ const complete = (batch: ImportBatch, { value }: ImportLine, row: Row, id: numbe
   Object.assign(row, {
     id,
     project_id: batch.place.project_id,
-    // Of a fork's, the branch is in the archive: the project itself becomes its source.
+    // The archive contains the branches of forks too, so the project itself becomes the source.
     source_project_id: batch.place.project_id,
     description: credited(batch.people.credit(value, row.created_at), row.description),
-    // Nobody is about to merge it here.
+    // An imported merge request is not being merged.
     state: row.state === 'locked' ? 'opened' : row.state,
     draft:
       row.draft === true || (value.draft === undefined && /^\s*(?:\[?(?:draft|wip)\]?:?\s)/i.test(String(row.title))),
@@ -281,7 +281,7 @@ const addPeople = (batch: ImportBatch, writer: IssuableWriter, line: ImportLine,
   );
 };
 
-/** The newest diff of each merge request, with its commits and files. */
+/** Writes the latest diff of each merge request, with its commits and files. */
 class DiffWriter {
   readonly #batch: ImportBatch;
   readonly #diffs: Row[] = [];
@@ -348,7 +348,7 @@ class DiffWriter {
   }
 }
 
-/** Who wrote or committed; older archives have name and address in the commit itself. */
+/** Returns the columns of the author or committer. Older archives have the name and address in the commit itself. */
 const signature = (role: 'author' | 'committer', nested: unknown, commit: Json): Row => {
   const from = isObject(nested) ? nested : { name: commit[`${role}_name`], email: commit[`${role}_email`] };
   const part = (value: unknown) => (typeof value === 'string' ? value.slice(0, 1_024) : null);

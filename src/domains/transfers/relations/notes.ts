@@ -21,7 +21,7 @@ import {
 import { childList, nestedList } from './reading.ts';
 import type { ChildReading, ImportLine } from './relation.ts';
 
-/** Notes of issues, merge requests, commits and snippets alike. */
+/** The columns of notes on issues, merge requests, commits and snippets. */
 const noteColumns: readonly Column[] = [
   text('note'),
   word('noteable_type', ['Issue', 'MergeRequest', 'Commit', 'Snippet'], { otherwise: null }),
@@ -47,7 +47,7 @@ const AUTHOR = `(select json_build_object('name', u.name) from users u where u.i
 const SYSTEM = `case when t.system_note_action is not null then json_build_object('action', t.system_note_action) end`;
 const AWARDS = nestedList('award_emoji n', awardColumns('n', 'Note'), 'n.note_id = t.id');
 
-/** What export selects of a note. */
+/** The columns of an exported note. */
 export const exportedNote: readonly Column[] = [
   ...noteColumns,
   exported('project_id', 't.project_id'),
@@ -56,7 +56,7 @@ export const exportedNote: readonly Column[] = [
   exported('award_emoji', AWARDS),
 ];
 
-/** The notes of parents whose id stands in `parent`. */
+/** Reads the notes of parents whose id is in the column `parent`. */
 export const notesOf = (parent: string, owner: string): ChildReading =>
   childList('notes', { from: 'notes t', parent: `t.${parent}`, owner, columns: exportedNote });
 
@@ -77,7 +77,7 @@ export interface NoteOwner {
   readonly snippet_id?: number | undefined;
 }
 
-/** Gathers notes and what hangs on them, to be written at once. */
+/** Gathers notes with their awards and writes them at once. */
 export class NoteWriter {
   readonly #batch: ImportBatch;
   readonly #rows: Row[] = [];

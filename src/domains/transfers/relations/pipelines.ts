@@ -26,7 +26,7 @@ import { exportedNote, NoteWriter } from './notes.ts';
 import { childList, childObject, nestedList, readTable } from './reading.ts';
 import type { ImportLine, Relation } from './relation.ts';
 
-/** In the archive a stage's status is its place here (reference: export-archive §3). */
+/** The archive stores a stage's status as an index into this list (reference: export-archive §3). */
 const STATUSES = [
   'created',
   'pending',
@@ -44,7 +44,7 @@ const STATUSES = [
 ];
 const FINISHED = new Set(['success', 'failed', 'canceled', 'skipped', 'manual']);
 
-/** Imported pipelines are history: what was under way elsewhere goes on nowhere. */
+/** Returns a final status, because an imported pipeline cannot continue. */
 const settled = (status: unknown): string => {
   const name = typeof status === 'number' ? STATUSES[status] : status;
   return typeof name === 'string' && FINISHED.has(name) ? name : 'canceled';
@@ -122,7 +122,7 @@ const jobTypes = typesOf(jobColumns, {
   status: 'text',
 });
 
-/** The lists of jobs in a stage; `statuses` is the one list of older archives. */
+/** The lists of jobs in a stage. Older archives have one list, `statuses`. */
 const JOB_LISTS = [
   { key: 'builds', kind: 'build', type: 'Ci::Build' },
   { key: 'bridges', kind: 'bridge', type: 'Ci::Bridge' },
@@ -213,7 +213,7 @@ const numberOf = (line: Json): number | null => {
   return iid !== null && iid > 0 ? iid : null;
 };
 
-/** Older archives have no numbers: those pipelines get the next ones. */
+/** Numbers the pipelines of older archives, which have no numbers. */
 const number = async (batch: ImportBatch, read: { readonly line: ImportLine; readonly row: Row }[]) => {
   if (read.every(({ row }) => row.iid !== null)) return read;
   const [found] = await batch.query(
@@ -226,7 +226,7 @@ const number = async (batch: ImportBatch, read: { readonly line: ImportLine; rea
   return read;
 };
 
-/** Merge requests are named by their number; ids mean nothing here. */
+/** Returns a function from lines to merge request ids. Looks them up by number, because ids differ between hubs. */
 const findMergeRequests = async (
   batch: ImportBatch,
   lines: readonly Json[],
@@ -243,7 +243,7 @@ const findMergeRequests = async (
   return (line) => ids.get(iidOf(line) ?? 0) ?? null;
 };
 
-/** Stages, jobs and (of old archives) notes of a batch of pipelines. */
+/** Writes the stages, jobs and, for old archives, notes of a batch of pipelines. */
 class PipelineContents {
   readonly #batch: ImportBatch;
   readonly #notes: NoteWriter;

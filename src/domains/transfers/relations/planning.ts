@@ -12,7 +12,7 @@ import { exported, isObject, objectsIn, readInteger } from './columns.ts';
 import { readTable } from './reading.ts';
 import type { ImportLine, Relation } from './relation.ts';
 
-/** Reads what each line stands for; lines that cannot be read have failed. */
+/** Reads each line. Lines that cannot be read are recorded as failures. */
 const readEach = <T>(
   batch: ImportBatch,
   lines: readonly ImportLine[],
@@ -54,7 +54,7 @@ export const labels: Relation = {
     if (prioritised.length === 0) return;
     const ids = prioritised.map(({ value }) => idOf(value.label));
     const priorities = prioritised.map(({ value }) => value.priority);
-    // Those of groups keep the order they have here.
+    // Group labels keep their priority here.
     await batch.query(sql`
       update labels set priority = given.priority
       from unnest(${ids}::bigint[], ${priorities}::int[]) as given (id, priority)

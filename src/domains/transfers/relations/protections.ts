@@ -60,7 +60,10 @@ const relation = (kind: Kind, name: 'protected_branches' | 'protected_tags', col
   },
 });
 
-/** People are taken where they are known; groups of the other side never. What nobody is left for falls to Maintainers. */
+/**
+ * Returns the access levels of a line. Keeps known users and drops groups of the other hub. Actions that nobody is left
+ * for fall to Maintainers.
+ */
 const readLevels = (batch: ImportBatch, kind: Kind, line: ImportLine): Row[] => {
   const levels: Row[] = [];
   for (const [key, action] of Object.entries(ACTIONS[kind])) {

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { type Column, selectColumns } from './columns.ts';
 import type { ChildReading, RelationReading } from './relation.ts';
 
-/** Reads a table whose rows belong to the project: `t` is its alias. */
+/** Reads a table of rows that belong to the project, with the alias `t`. */
 export const readTable = (
   table: string,
   columns: readonly Column[],
@@ -20,8 +20,8 @@ export const readTable = (
 });
 
 /**
- * Children of a page, as a list. `from` is the table with its alias `t`, and joins; `parent` the column that names the
- * parent; `owner` the table of the parents.
+ * Reads the children of a page of parents as lists. `from` is the table with the alias `t`, plus joins. `parent` is the
+ * column with the parent's id. `owner` is the table of the parents.
  */
 export const childList = (
   key: string,
@@ -50,7 +50,7 @@ export const childList = (
   };
 };
 
-/** A child of which there is at most one: an object, not a list. */
+/** Reads a child that occurs at most once, as an object. */
 export const childObject = (
   key: string,
   options: {
@@ -72,11 +72,11 @@ export const childObject = (
   };
 };
 
-/** SQL for a nested list within a child: `(select ... )` over the alias `n`, whose columns are given as `n.x as "x"`. */
+/** SQL: a nested list within a child, over the alias `n`. Columns are given as `n.x as "x"`. */
 export const nestedList = (from: string, columns: string, where: string, orderBy = 'n.id'): string =>
   `coalesce((select '[' || string_agg(row_to_json(item)::text, ',' order by ${orderBy}) || ']' from ${from}, lateral (select ${columns}) item where ${where}), '[]')::json`;
 
-/** SQL for a nested object over the alias `n`. */
+/** SQL: a nested object over the alias `n`. */
 export const nestedObject = (from: string, columns: string, where: string): string =>
   `(select row_to_json(item) from ${from}, lateral (select ${columns}) item where ${where})`;
 

@@ -36,7 +36,7 @@ const linkColumns: readonly Column[] = [
   moment('created_at'),
 ];
 
-/** Links are shown to people: only what a browser may follow. */
+/** People follow these links, so only schemes for browsers are allowed. */
 function url(): Column {
   const column = title('url', { max: 4_096 });
   return {

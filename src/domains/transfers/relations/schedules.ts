@@ -18,7 +18,7 @@ export const pipelineSchedules: Relation = {
   name: 'pipeline_schedules',
   reading: readTable('pipeline_schedules', columns),
   async write(batch, lines) {
-    // Nothing runs because an archive says so.
+    // Schedules are inactive after an import, because an archive must not start pipelines.
     const rows = batch.read(lines, columns).map(({ row }) => ({
       ...row,
       project_id: batch.place.project_id,

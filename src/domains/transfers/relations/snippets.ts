@@ -14,7 +14,7 @@ const columns: readonly Column[] = [
   moment('updated_at'),
 ];
 
-/** A snippet is never more open than a private one until somebody says so here, unless the level is one there is. */
+/** The visibility of a snippet. Unknown levels become private. */
 function visibility(): Column {
   const column = integerOr('visibility_level', 0);
   return {

@@ -19,17 +19,17 @@ export const forkRoutes = [
     tag,
     summary: 'Fork a project',
     description:
-      'The project is there at once, its repository follows: see `import_status`. A name or path that is taken in the namespace is answered 409.',
+      'The project exists at once; a job copies its repository. See `import_status` for the progress. Returns 409 if the name or path is taken in the namespace.',
     input: {
       id: idOrPath(),
-      namespace: idOrPath().optional().describe('Instead of `namespace_id` and `namespace_path`.'),
+      namespace: idOrPath().optional().describe('Replaces `namespace_id` and `namespace_path`.'),
       namespace_id: integer({ min: 1 }).optional(),
       namespace_path: text({ max: 1_024 }).optional(),
       name: text({ max: 255 }).optional(),
       path: text({ max: 255 }).optional(),
       description: text({ max: 2_000 }).nullish(),
       visibility: oneOf(VISIBILITIES).optional(),
-      branches: text({ max: 255 }).optional().describe('The one branch to fork; all of them, and tags, when absent.'),
+      branches: text({ max: 255 }).optional().describe('The only branch to copy. If absent, all branches and tags.'),
       mr_default_target_self: boolean().optional(),
     },
     rules: [exclusive('namespace', 'namespace_id', 'namespace_path')],
@@ -40,7 +40,7 @@ export const forkRoutes = [
         (namespace_id !== undefined ? { id: namespace_id } : namespace_path ? { path: namespace_path } : undefined);
       const source = await getProject(ctx, id);
       const fork = await forkProject(ctx, source, { ...options, namespace: target, branch: branches || undefined });
-      // As it was made: the job may be quicker than this answer.
+      // Return the initial status, because the job may already be further.
       return { ...(await fullRecord(ctx, fork)), import_status: fork.import_status };
     },
   }),
@@ -49,7 +49,7 @@ export const forkRoutes = [
     path: '/projects/:id/fork/:forked_from_id',
     tag,
     summary: 'Make a project a fork of another',
-    description: 'Both are there already; nothing is copied. Owners of the project.',
+    description: 'Both must exist; nothing is copied. Requires the Owner role in the project.',
     input: { id: idOrPath(), forked_from_id: idOrPath() },
     response: projectRecord,
     run: async (ctx, { id, forked_from_id }) => {
@@ -61,8 +61,8 @@ export const forkRoutes = [
     method: 'DELETE',
     path: '/projects/:id/fork',
     tag,
-    summary: 'Make a fork a project of its own',
-    description: '304 when it is no fork.',
+    summary: 'End the fork relation of a project',
+    description: 'Returns 304 if the project is not a fork.',
     input: { id: idOrPath() },
     response: null,
     run: async (ctx, { id }, http) => {
