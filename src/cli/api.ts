@@ -5,7 +5,7 @@ import type { TypedDocumentNode } from '@graphql-typed-document-node/core';
 import { print } from 'graphql';
 import { z } from 'zod';
 
-/** What the hub refused, in its own words. */
+/** An error reported by the hub, with the hub's message. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
 }
@@ -18,7 +18,7 @@ const graphqlAnswer = z.object({
 
 type Parameters = Readonly<Record<string, unknown>>;
 
-/** A client of a hub's public interfaces: what any tool could do, nothing more. */
+/** A client of a hub's public interfaces, which are open to any tool. */
 export class Api {
   readonly url: string;
   readonly #token: string;
@@ -28,7 +28,10 @@ export class Api {
     this.#token = token;
   }
 
-  /** A REST call below `/api/v4`; the answer is parsed by `schema`. @throws ApiError */
+  /**
+   * Makes a REST call below `/api/v4` and parses the response with `schema`.
+   * @throws ApiError
+   */
   async rest<T extends z.ZodType>(
     schema: T,
     method: string,
@@ -46,7 +49,10 @@ export class Api {
     return schema.parse(text === '' ? null : JSON.parse(text));
   }
 
-  /** Runs a query or mutation. @throws ApiError for errors at the top and in a mutation's payload */
+  /**
+   * Runs a query or mutation.
+   * @throws ApiError for top-level errors and for errors in a mutation's payload
+   */
   async graphql<Data, Variables>(document: TypedDocumentNode<Data, Variables>, variables: Variables): Promise<Data> {
     const response = await this.#fetch('/api/graphql', {
       method: 'POST',
@@ -57,8 +63,9 @@ export class Api {
   }
 
   /**
-   * Follows a subscription by server-sent events until the hub completes it or `signal` aborts. Resolves once the hub
-   * listens: what happens from then on is in the stream. @throws ApiError
+   * Follows a subscription over server-sent events until the hub completes it or `signal` aborts. Resolves once the hub
+   * has accepted it: the stream contains every later event.
+   * @throws ApiError
    */
   async subscribe<Data, Variables>(
     document: TypedDocumentNode<Data, Variables>,
@@ -82,7 +89,10 @@ export class Api {
     })();
   }
 
-  /** Writes what the path answers into the file. @throws ApiError */
+  /**
+   * Downloads the path to a file.
+   * @throws ApiError
+   */
   async download(path: string, file: string): Promise<void> {
     const response = await this.#fetch(`/api/v4${path}`, {});
     if (!response.ok || !response.body)
@@ -90,7 +100,10 @@ export class Api {
     await pipeline(response.body, createWriteStream(file));
   }
 
-  /** Sends the file as the part `file` of a form, after the other fields. @throws ApiError */
+  /**
+   * Uploads a file as the form part `file`, after the other fields.
+   * @throws ApiError
+   */
   async upload<T extends z.ZodType>(
     schema: T,
     path: string,
@@ -108,7 +121,7 @@ export class Api {
       ...init,
       headers: { ...init.headers, authorization: `Bearer ${this.#token}` },
     }).catch((error: unknown) => {
-      if (error instanceof TypeError) throw new ApiError(`${this.url} does not answer`, { cause: error });
+      if (error instanceof TypeError) throw new ApiError(`${this.url} is not reachable`, { cause: error });
       throw error;
     });
   }
@@ -123,7 +136,7 @@ const dataOf = <Data>(answer: unknown): Data => {
     const refused = z.object({ errors: z.array(z.string()).min(1) }).safeParse(payload);
     if (refused.success) throw new ApiError(refused.data.errors.join('; '));
   }
-  // The documents are generated from the schema that the hub answers by.
+  // The document types are generated from the hub's own schema.
   return data as Data;
 };
 

@@ -19,18 +19,19 @@ interface Options {
   readonly keep: boolean;
 }
 
-/** `npm run demo`: a real project travels through a hub of its own. Exits non-zero when anything differs from what it should be. */
+/** `npm run demo`: moves a real project through a fresh hub. Exits with 1 when any check fails. */
 const main = async (): Promise<void> => {
   const options = new Command('demo')
     .description('Push a real project to a fresh hub, export it, import it elsewhere, and check that nothing was lost.')
     .option('--repo <path>', 'the git repository to push', ROOT)
     .option('--archive <file>', 'import this export archive as well')
-    .option('--keep', 'go on serving at the end, until interrupted', false)
+    .option('--keep', 'keep serving at the end, until interrupted', false)
     .parse()
     .opts<Options>();
 
   const steps = new Steps();
-  // Passable for others: where root runs the demo, the embedded Postgres has an account of its own.
+  // The directory must be accessible to other users: when root runs the demo, the embedded Postgres has its own
+  // account.
   const directory = await mkdtemp(join(tmpdir(), 'millrace-demo-'));
   const dataDir = join(directory, 'data');
   const receiver = new Receiver();
@@ -70,7 +71,7 @@ const main = async (): Promise<void> => {
     steps.say();
     for (const [label, url] of journey.links()) steps.say(`  ${label.padEnd(18)} ${url}`);
     steps.say();
-    steps.say(styleText('green', 'Everything arrived as it was sent.'));
+    steps.say(styleText('green', 'Everything arrived unchanged.'));
     if (options.keep) {
       steps.say(
         `Serving at ${hub.url} until you press Ctrl-C. Sign in to the API as root with the token ${adminToken}`,

@@ -13,7 +13,10 @@ export interface HubProcess {
   stop(): Promise<void>;
 }
 
-/** Starts a hub as a process of its own, with `npm start`'s entry and the given environment; resolves once it serves. */
+/**
+ * Starts a hub in its own process, with the entry point of `npm start` and the given environment. Resolves once it
+ * serves.
+ */
 export const startHubProcess = async (env: Readonly<Record<string, string>>): Promise<HubProcess> => {
   const child = spawn(process.execPath, [MAIN], {
     env: { ...process.env, ...env },
@@ -34,7 +37,7 @@ export const startHubProcess = async (env: Readonly<Record<string, string>>): Pr
 const servingUrl = (child: ChildProcess): Promise<string> =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(new Error(`the hub did not serve within ${START_TIMEOUT_MS} ms`)),
+      () => reject(new Error(`the hub did not start to serve within ${START_TIMEOUT_MS} ms`)),
       START_TIMEOUT_MS,
     );
     const settle = (act: () => void) => {
@@ -42,7 +45,7 @@ const servingUrl = (child: ChildProcess): Promise<string> =>
       act();
     };
     child.once('error', (error) => settle(() => reject(error)));
-    child.once('exit', (code) => settle(() => reject(new Error(`the hub ended with code ${code}`))));
+    child.once('exit', (code) => settle(() => reject(new Error(`the hub exited with code ${code}`))));
     if (!child.stdout) return;
     createInterface({ input: child.stdout }).on('line', (line) => {
       const serving = /^Millrace serves at (\S+)$/.exec(line);

@@ -48,7 +48,7 @@ const restProject = z.object({
 });
 const titled = z.array(z.object({ title: z.string() }));
 
-/** The way of one project through a hub, by its public interfaces alone; each step checks what it sees. */
+/** Moves one project through a hub, using only public interfaces. Each step checks its result. */
 export class Journey {
   readonly #options: JourneyOptions;
   readonly #admin: Api;
@@ -103,11 +103,11 @@ export class Journey {
       },
       ({ items }) => `${items} items`,
     );
-    await steps.run('Compare both projects: refs, and what GraphQL and REST say', () => this.#compare());
+    await steps.run('Compare both projects: refs, and the answers of GraphQL and REST', () => this.#compare());
     if (archive !== undefined) await this.#importGiven(archive);
   }
 
-  /** Where to look afterwards. */
+  /** Returns links to look at afterwards. */
   links(): [label: string, url: string][] {
     const { url } = this.#options;
     return [
@@ -121,7 +121,7 @@ export class Journey {
   async #settle(): Promise<void> {
     const { receiver, url } = this.#options;
     const hookUrl = await receiver.start();
-    // The receiver lies on loopback, which hooks may reach only where an administrator allows it.
+    // The receiver is on loopback, which hooks may reach only if an administrator allows it.
     await this.#admin.rest(z.unknown(), 'PUT', '/application/settings', {
       allow_local_requests_from_web_hooks_and_services: true,
     });
@@ -163,13 +163,10 @@ export class Journey {
     for (const deadline = performance.now() + HOOK_TIMEOUT_MS; performance.now() < deadline; ) {
       const received = receiver.hooks.find(({ headers }) => headers['x-gitlab-event'] === 'Push Hook');
       if (received) {
-        must(received.problem === null, `the delivery cannot be believed: ${received.problem}`);
+        must(received.problem === null, `the delivery is not authentic: ${received.problem}`);
         const body = pushHook.parse(received.body);
-        must(body.ref === `refs/heads/${BRANCH}`, `the hook tells of ${body.ref}`);
-        must(
-          body.project.path_with_namespace === this.#source,
-          `the hook tells of ${body.project.path_with_namespace}`,
-        );
+        must(body.ref === `refs/heads/${BRANCH}`, `the hook names ${body.ref}`);
+        must(body.project.path_with_namespace === this.#source, `the hook names ${body.project.path_with_namespace}`);
         return received;
       }
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -194,7 +191,7 @@ export class Journey {
       if (number % 2 === 0) {
         await this.#ada.rest(z.unknown(), 'POST', `${project}/issues`, {
           title: `Issue ${number}`,
-          description: `Made over REST.\n\n- [x] travelled\n- [ ] arrived`,
+          description: `Created over REST.\n\n- [x] travelled\n- [ ] arrived`,
           labels: number % 4 === 0 ? 'bug,docs' : 'feature',
           milestone_id: milestone.id,
         });
@@ -203,7 +200,7 @@ export class Journey {
           input: {
             projectPath: this.#source,
             title: `Issue ${number}`,
-            description: 'Made over GraphQL.',
+            description: 'Created over GraphQL.',
             labels: ['feature'],
           },
         });

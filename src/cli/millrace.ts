@@ -14,7 +14,7 @@ import { exportProject, importProject } from './transfers.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
-/** The command line of a hub: `npm run millrace -- COMMAND`. It speaks to the hub as any other tool does. */
+/** The command line client: `npm run millrace -- COMMAND`. It uses only public interfaces, like any other tool. */
 const program = new Command('millrace')
   .description('Talk to a Millrace hub. The URL and token come from the options or their environment variables.')
   .version(VERSION)
@@ -24,16 +24,16 @@ const program = new Command('millrace')
 
 const api = (): Api => {
   const { url, token } = program.opts<{ url: string; token?: string }>();
-  if (!token) program.error('A token is needed: set MILLRACE_TOKEN or give --token.');
+  if (!token) program.error('A token is required: set MILLRACE_TOKEN or pass --token.');
   return new Api(url, token ?? '');
 };
 
 program
   .command('whoami')
-  .description('show whose token it is')
+  .description('show the owner of the token')
   .action(async () => {
     const { currentUser } = await api().graphql(CurrentUserDocument, {});
-    console.log(currentUser ? `${currentUser.username} (${currentUser.name})` : 'nobody: the token is not known');
+    console.log(currentUser ? `${currentUser.username} (${currentUser.name})` : 'nobody: the token is unknown');
   });
 
 program
@@ -70,8 +70,8 @@ program
 
 program
   .command('create-project')
-  .description('create an empty project and show where to push to')
-  .argument('<path>', 'its full path, such as tools/forge; a bare name lands in your own namespace')
+  .description('create an empty project and show the URL to push to')
+  .argument('<path>', 'its full path, such as tools/forge; a bare name creates it in your own namespace')
   .action(async (path: string) => {
     const { parent, name } = splitPath(path);
     const { projectCreate } = await api().graphql(CreateProjectDocument, {
@@ -111,11 +111,11 @@ program
 
 program
   .command('events')
-  .description('follow what happens, one JSON object a line, until interrupted')
-  .option('--project <path>', 'only what concerns this project')
-  .option('--group <path>', 'only what concerns this group and everything below it')
+  .description('follow events, one JSON object per line, until interrupted')
+  .option('--project <path>', 'only events of this project')
+  .option('--group <path>', 'only events of this group and everything below it')
   .option('--kind <kind...>', 'only these kinds, such as push.received')
-  .option('--after <cursor>', 'continue behind this cursor')
+  .option('--after <cursor>', 'continue after this cursor')
   .action(async (options: { project?: string; group?: string; kind?: string[]; after?: string }) => {
     const abort = new AbortController();
     process.once('SIGINT', () => abort.abort());
@@ -132,7 +132,7 @@ program
     }
   });
 
-/** `a/b/c` into `a/b` and `c`; without a slash the parent is null. */
+/** Splits `a/b/c` into `a/b` and `c`. The parent is null without a slash. */
 const splitPath = (path: string): { readonly parent: string | null; readonly name: string } => {
   const slash = path.lastIndexOf('/');
   return slash < 0 ? { parent: null, name: path } : { parent: path.slice(0, slash), name: path.slice(slash + 1) };

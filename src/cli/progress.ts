@@ -5,7 +5,7 @@ const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '
 const FRAME_MS = 80;
 
 export interface Step {
-  /** Says how far it is: a part between 0 and 100, and what is being done. */
+  /** Reports progress: a percentage between 0 and 100, and the current activity. */
   progress(percentage: number | null, detail: string): void;
 }
 
@@ -15,8 +15,8 @@ export interface StepTime {
 }
 
 /**
- * Shows steps as they run: a live line with a bar in a terminal, plain lines elsewhere. Keeps the time of each for the
- * summary.
+ * Shows steps as they run: a live line with a bar in a terminal, plain lines elsewhere. Keeps the duration of each step
+ * for the summary.
  */
 export class Steps {
   readonly times: StepTime[] = [];
@@ -28,7 +28,7 @@ export class Steps {
     this.#live = out.isTTY === true && process.env.TERM !== 'dumb' && !process.env.CI;
   }
 
-  /** Runs a step; `said` makes the closing remark out of its result. */
+  /** Runs a step. `said` builds the closing remark from its result. */
   async run<T>(name: string, work: (step: Step) => Promise<T>, said: (result: T) => string = () => ''): Promise<T> {
     const startedAt = performance.now();
     const line = this.#live ? new LiveLine(this.#out, name) : new PlainLine(this.#out, name);
@@ -103,7 +103,7 @@ class LiveLine implements Line {
   }
 }
 
-/** For logs: when a step begins, a line per quarter of the way, and when it ends. */
+/** Output for logs: a line per quarter of the progress, and one at the end. */
 class PlainLine implements Line {
   readonly #out: NodeJS.WriteStream;
   readonly #name: string;

@@ -5,14 +5,14 @@ import type { AddressInfo } from 'node:net';
 export interface ReceivedHook {
   readonly headers: IncomingHttpHeaders;
   readonly body: unknown;
-  /** Why the delivery must not be believed; null when token and signature are right. */
+  /** Why the delivery is not authentic. Null when token and signature are correct. */
   readonly problem: string | null;
 }
 
 const MAX_BODY_BYTES = 25 * 1024 * 1024;
 const MAX_AGE_SECONDS = 300;
 
-/** Plays the service that receives webhooks: a server on a loopback port that checks every delivery. */
+/** A webhook receiver for the demo: a server on a loopback port that verifies every delivery. */
 export class Receiver {
   readonly hooks: ReceivedHook[] = [];
   readonly #server: Server;
@@ -36,7 +36,7 @@ export class Receiver {
     });
   }
 
-  /** Listens; returns its URL. */
+  /** Starts to listen. Returns the receiver's URL. */
   async start(): Promise<string> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject).listen(0, '127.0.0.1', resolve);
@@ -46,7 +46,7 @@ export class Receiver {
     return `http://127.0.0.1:${address.port}/hooks`;
   }
 
-  /** What deliveries are checked against. */
+  /** Sets the secrets that deliveries are verified against. */
   expect(secrets: { token: string; signingToken: string }): void {
     this.#secrets = secrets;
   }
@@ -57,7 +57,7 @@ export class Receiver {
   }
 }
 
-/** Checks the secret token and the Standard Webhooks signature. Null when both are right. */
+/** Verifies the secret token and the Standard Webhooks signature. Returns the problem, or null. */
 const verify = (
   headers: IncomingHttpHeaders,
   body: Buffer,
@@ -68,7 +68,7 @@ const verify = (
   const timestamp = headers['webhook-timestamp'];
   const signature = headers['webhook-signature'];
   if (typeof id !== 'string' || typeof timestamp !== 'string' || typeof signature !== 'string')
-    return 'there is no signature';
+    return 'the signature is missing';
   if (Math.abs(Date.now() / 1_000 - Number(timestamp)) > MAX_AGE_SECONDS) return 'the timestamp is too far off';
   const key = Buffer.from(signingToken.replace(/^whsec_/, ''), 'base64');
   const wanted = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest();

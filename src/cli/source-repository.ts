@@ -16,15 +16,15 @@ const git = async (
   return stdout.trim();
 };
 
-/** A repository whose history can be pushed, and how many commits it has. */
+/** A repository that can be pushed, and its number of commits. */
 export interface SourceRepository {
   readonly directory: string;
   readonly commits: number;
 }
 
 /**
- * Finds a whole history to push: the repository at `directory` as it is; of a shallow clone (whose history no server
- * takes) one that begins where it was cut; of a folder without a repository, its files as one commit.
+ * Prepares a complete history to push. A repository at `directory` is used as it is. A shallow clone, which servers
+ * refuse, gets a rewritten history that starts at the cut. A folder without a repository becomes one commit.
  */
 export const prepareRepository = async (directory: string, scratch: string): Promise<SourceRepository> => {
   const isRepository = await git(directory, ['rev-parse', '--verify', '--quiet', 'HEAD']).then(Boolean, () => false);
@@ -36,7 +36,9 @@ export const prepareRepository = async (directory: string, scratch: string): Pro
   return { directory: usable, commits: Number(await git(usable, ['rev-list', '--count', 'HEAD'])) };
 };
 
-/** Pushes HEAD as `branch`, and all tags. The token goes by the environment: arguments are seen by other users. */
+/**
+ * Pushes HEAD as `branch`, and all tags. The token is passed in the environment, because other users can see arguments.
+ */
 export const push = async (
   { directory }: SourceRepository,
   url: string,
@@ -51,7 +53,7 @@ export const push = async (
   });
 };
 
-/** What a repository on the hub holds: each ref with its object id, sorted. */
+/** Returns the refs of a repository on the hub with their object ids, sorted, one per line. */
 export const listRefs = async (url: string, token: string): Promise<string> => {
   const credentials = Buffer.from(`oauth2:${token}`).toString('base64');
   const refs = await git('.', ['ls-remote', '--heads', '--tags', url], {
@@ -94,7 +96,7 @@ const rewriteHistory = async (directory: string, target: string): Promise<string
   });
   if (code !== 0) throw new Error(`the history of ${directory} could not be read`);
   const [ref] = (await git(target, ['for-each-ref', '--format=%(refname)'])).split('\n');
-  // A detached HEAD exports under the name HEAD, a branch under its own.
+  // A detached HEAD is exported under the name HEAD, a branch under its own name.
   const tip = await git(target, ['rev-parse', ref || 'HEAD']);
   await git(target, ['update-ref', 'refs/heads/main', tip]);
   await git(target, ['symbolic-ref', 'HEAD', 'refs/heads/main']);

@@ -10,7 +10,10 @@ import {
 } from './operations/generated.ts';
 import type { Step } from './progress.ts';
 
-/** Exports the project, shows the progress as the hub tells it, and saves the archive. @throws ApiError when the export failed */
+/**
+ * Exports the project, shows its progress, and saves the archive.
+ * @throws ApiError when the export failed
+ */
 export const exportProject = async (
   api: Api,
   fullPath: string,
@@ -32,10 +35,10 @@ export const exportProject = async (
   }
   const { project } = await api.graphql(ExportStatusDocument, { fullPath });
   if (project?.export?.status !== 'FINISHED')
-    throw new ApiError(`the export is ${project?.export?.status ?? 'not there'}`);
+    throw new ApiError(`the export is ${project?.export?.status ?? 'missing'}`);
   await api.download(`/projects/${encodeURIComponent(fullPath)}/export/download`, file);
   const { size } = await stat(file);
-  if (String(size) !== project.export.size) throw new ApiError(`${size} bytes arrived of ${project.export.size}`);
+  if (String(size) !== project.export.size) throw new ApiError(`received ${size} of ${project.export.size} bytes`);
   return { size };
 };
 
@@ -48,7 +51,10 @@ export interface ImportResult {
 
 const importRecord = z.object({ path_with_namespace: z.string(), import_status: z.string() });
 
-/** Imports the archive as a new project and shows the progress as the hub tells it. @throws ApiError when the import failed */
+/**
+ * Imports the archive as a new project and shows its progress.
+ * @throws ApiError when the import failed
+ */
 export const importProject = async (
   api: Api,
   file: string,
@@ -63,7 +69,7 @@ export const importProject = async (
   const abort = new AbortController();
   try {
     const updates = await api.subscribe(FollowImportDocument, { fullPath }, abort.signal);
-    // It may have ended before we listened.
+    // The import may have ended before the subscription started.
     if (!hasEnded((await readImport(api, fullPath)).status)) {
       for await (const { projectImportUpdated: update } of updates) {
         if (!update) continue;
