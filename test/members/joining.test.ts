@@ -12,39 +12,36 @@ const db = () => app().hub.services.db;
 const kindsOf = async (type: string, id: number) => (await findEvents(app(), type, id)).map(({ kind }) => kind);
 
 describe('access requests', () => {
-  it.each(['groups', 'projects'] as const)(
-    'to %s are granted or turned down by those who manage members',
-    async (kind) => {
-      const [owner, asking, other] = [await app().make.user(), await app().make.user(), await app().make.user()];
-      const place =
-        kind === 'groups'
-          ? await app().make.group({ visibility: 'public' }, owner)
-          : await app().make.project({ visibility: 'public' }, owner);
-      const path = `/${kind}/${place.id}/access_requests`;
-      const asked = await app().as(asking).post(path);
-      expect(asked.status).toBe(201);
-      expect(asked.body).toMatchObject({ id: asking.id, username: asking.username, requested_at: expect.any(String) });
-      expect((await app().as(asking).post(path)).status).toBe(400);
-      expect((await app().as(owner).post(path)).status).toBe(400);
-      expect((await app().anonymous.post(path)).status).toBe(401);
-      expect((await app().as(asking).get(path)).status).toBe(403);
-      expect((await app().as(other).put(`${path}/${asking.id}/approve`)).status).toBe(403);
-      expect((await app().as(other).delete(`${path}/${asking.id}`)).status).toBe(403);
-      const listed = await app().as(owner).get(path);
-      expect(listed.body.map(({ id }: { id: number }) => id)).toEqual([asking.id]);
-      expect((await app().as(owner).put(`${path}/${asking.id}/approve`, { access_level: 60 })).status).toBe(400);
-      const granted = await app().as(owner).put(`${path}/${asking.id}/approve`);
-      expect(granted.status).toBe(201);
-      expect(granted.body).toMatchObject({ id: asking.id, access_level: 30 });
-      expect((await app().as(owner).put(`${path}/${asking.id}/approve`)).status).toBe(404);
-      expect((await app().as(owner).get(path)).body).toEqual([]);
-      await app().as(other).post(path);
-      expect((await app().as(owner).delete(`${path}/${other.id}`)).status).toBe(204);
-      expect((await app().as(owner).get(`/${kind}/${place.id}/members/${other.id}`)).status).toBe(404);
-    },
-  );
+  it.each(['groups', 'projects'] as const)('to %s are approved or denied by those who manage members', async (kind) => {
+    const [owner, asking, other] = [await app().make.user(), await app().make.user(), await app().make.user()];
+    const place =
+      kind === 'groups'
+        ? await app().make.group({ visibility: 'public' }, owner)
+        : await app().make.project({ visibility: 'public' }, owner);
+    const path = `/${kind}/${place.id}/access_requests`;
+    const asked = await app().as(asking).post(path);
+    expect(asked.status).toBe(201);
+    expect(asked.body).toMatchObject({ id: asking.id, username: asking.username, requested_at: expect.any(String) });
+    expect((await app().as(asking).post(path)).status).toBe(400);
+    expect((await app().as(owner).post(path)).status).toBe(400);
+    expect((await app().anonymous.post(path)).status).toBe(401);
+    expect((await app().as(asking).get(path)).status).toBe(403);
+    expect((await app().as(other).put(`${path}/${asking.id}/approve`)).status).toBe(403);
+    expect((await app().as(other).delete(`${path}/${asking.id}`)).status).toBe(403);
+    const listed = await app().as(owner).get(path);
+    expect(listed.body.map(({ id }: { id: number }) => id)).toEqual([asking.id]);
+    expect((await app().as(owner).put(`${path}/${asking.id}/approve`, { access_level: 60 })).status).toBe(400);
+    const granted = await app().as(owner).put(`${path}/${asking.id}/approve`);
+    expect(granted.status).toBe(201);
+    expect(granted.body).toMatchObject({ id: asking.id, access_level: 30 });
+    expect((await app().as(owner).put(`${path}/${asking.id}/approve`)).status).toBe(404);
+    expect((await app().as(owner).get(path)).body).toEqual([]);
+    await app().as(other).post(path);
+    expect((await app().as(owner).delete(`${path}/${other.id}`)).status).toBe(204);
+    expect((await app().as(owner).get(`/${kind}/${place.id}/members/${other.id}`)).status).toBe(404);
+  });
 
-  it('are taken only where they are enabled, and of what one may know', async () => {
+  it('are accepted only if they are enabled and the caller can see the group', async () => {
     const [owner, asking] = [await app().make.user(), await app().make.user()];
     const closed = await app().make.group({ visibility: 'public', request_access_enabled: false }, owner);
     const hidden = await app().make.group({}, owner);
@@ -52,7 +49,7 @@ describe('access requests', () => {
     expect((await app().as(asking).post(`/groups/${hidden.id}/access_requests`)).status).toBe(404);
   });
 
-  it('can be taken back, and are told to those who decide alone', async () => {
+  it('can be withdrawn, and are visible only to those who decide on them', async () => {
     const [owner, asking] = [await app().make.user(), await app().make.user()];
     const group = await app().make.group({ visibility: 'public' }, owner);
     await app().as(asking).post(`/groups/${group.id}/access_requests`);
@@ -68,7 +65,7 @@ describe('access requests', () => {
     expect(await mailsTo(app(), `${owner.username}@example.com`)).toHaveLength(1);
   });
 
-  it('sends no mail for a group that wants none', async () => {
+  it('send no mail for a group with emails disabled', async () => {
     const [owner, asking] = [await app().make.user(), await app().make.user()];
     const group = await app().make.group({ visibility: 'public', emails_enabled: false }, owner);
     const child = await app().make.group({ parent_id: group.id, visibility: 'public' }, owner);
@@ -101,7 +98,7 @@ describe('access requests', () => {
 });
 
 describe('invitations', () => {
-  it('are listed, changed and taken back by those who manage members', async () => {
+  it('are listed, changed and revoked by those who manage members', async () => {
     const [owner, maintainer, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const group = await app().make.group({}, owner);
     await app().make.groupMember(group, maintainer, 40);
@@ -137,7 +134,7 @@ describe('invitations', () => {
     expect((await app().as(owner).delete(one)).status).toBe(404);
   });
 
-  it('give no more than the one who invites has', async () => {
+  it('grant no higher role than the inviting user has', async () => {
     const [owner, maintainer] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({}, owner);
     await app().make.projectMember(project, maintainer, 40);
@@ -149,7 +146,7 @@ describe('invitations', () => {
     expect((await invite(40)).body).toEqual({ status: 'success' });
   });
 
-  it('are accepted by the link in the mail, once', async () => {
+  it('are accepted through the link in the mail, and only once', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     await app().as(owner).post(`/groups/${group.id}/invitations`, { email: 'linked@example.net', access_level: 20 });
@@ -167,7 +164,7 @@ describe('invitations', () => {
     expect((await app().as(owner).get(`/groups/${group.id}/invitations`)).body).toEqual([]);
   });
 
-  it('to an address that is not shown do not tell whose it is, over REST, GraphQL and events', async () => {
+  it('do not reveal the owner of a hidden email address over REST, GraphQL and events', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const addresses = ['Shown@example.net', 'private@example.net', 'second@example.net', 'never-confirmed@example.net'];
@@ -220,8 +217,8 @@ describe('invitations', () => {
   });
 });
 
-describe('what has expired', () => {
-  it('is removed with an event for each, and nothing else is', async () => {
+describe('expired members and shares', () => {
+  it('are removed with an event for each, and nothing else is removed', async () => {
     const [owner, past, future] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const [group, invited] = [await app().make.group({}, owner), await app().make.group({}, owner)];
     await app().make.groupMember(group, past, 30);

@@ -65,7 +65,7 @@ describe('members of groups', () => {
     ],
     ['there is no such user', { access_level: 30, user_id: 999_999 }, 404, { message: '404 User Not Found' }],
     ['the id is none', { access_level: 30, user_id: '1,x' }, 400, { error: 'user_id is invalid' }],
-  ])('are not when %s', async (_why, input, status, body) => {
+  ])('are not added when %s', async (_why, input, status, body) => {
     const user = await app().make.user();
     const answer = await app()
       .as(owner)
@@ -74,7 +74,7 @@ describe('members of groups', () => {
     expect(Object.keys(await levels(`/groups/${group.id}/members`))).toEqual([owner.username]);
   });
 
-  it('are added by name, and several at once with what failed', async () => {
+  it('are added by username, or several at once with a report of what failed', async () => {
     const [a, b, c] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const client = app().as(owner);
     const path = `/groups/${group.id}/members`;
@@ -101,7 +101,7 @@ describe('members of groups', () => {
       access_level: 40,
       expires_at: TOMORROW,
     });
-    // Without a day it stays, with none it goes.
+    // The expiry date stays if it is not given. An empty text removes it.
     expect((await client.put(path, { access_level: 30 })).body.expires_at).toBe(TOMORROW);
     expect((await client.put(path, { access_level: 30, expires_at: '' })).body.expires_at).toBeNull();
     expect((await app().as(user).get(`/projects/${project.id}`)).body.permissions.group_access.access_level).toBe(30);
@@ -112,7 +112,7 @@ describe('members of groups', () => {
     expect((await app().as(user).put(path, { access_level: 50 })).status).toBe(403);
   });
 
-  it('leave, and are removed with what they hold below', async () => {
+  it('leave, and are removed together with their memberships below', async () => {
     const { make, as } = app();
     const [user, leaver] = [await make.user(), await make.user()];
     const below = await make.group({ parent_id: group.id }, owner);
@@ -154,12 +154,12 @@ describe('members of groups', () => {
     ]);
   });
 
-  it('leave what they were assigned only if asked to, on both faces', async () => {
+  it('lose their assignments only on request, over REST and GraphQL', async () => {
     const { make, as, root } = app();
     const client = as(owner);
     const elsewhere = await make.project({}, owner);
     const inside = await make.project({ namespace_id: group.id }, owner);
-    /** Assigns the user an issue and a merge request of both projects. */
+    /** Creates a member who is assigned an issue and a merge request in each project. */
     const assigned = async (): Promise<TestUser> => {
       const user = await make.user();
       await make.projectMember(elsewhere, user, 30);
@@ -217,7 +217,7 @@ describe('members of groups', () => {
     expect(await left(owner)).toEqual({ inside: [2, 2], elsewhere: [2, 2] });
   });
 
-  it('always have an owner among them', async () => {
+  it('always include an owner', async () => {
     const { make, as } = app();
     const client = as(owner);
     const path = `/groups/${group.id}/members/${owner.id}`;
@@ -226,13 +226,13 @@ describe('members of groups', () => {
     expect((await as(app().root).delete(path)).status).toBe(403);
     const second = await make.user();
     await make.groupMember(group, second, 50);
-    // Both leave at once: one stays.
+    // If both leave at the same time, one stays.
     const both = await Promise.all([
       client.delete(path),
       as(second).delete(`/groups/${group.id}/members/${second.id}`),
     ]);
     expect(both.map((answer) => answer.status).toSorted()).toEqual([204, 403]);
-    // An owner of the group above is one too.
+    // An owner of the parent group counts as an owner too.
     const top = await make.user();
     const parent = await make.group({}, top);
     const child = await make.group({ parent_id: parent.id }, top);
@@ -240,7 +240,7 @@ describe('members of groups', () => {
     expect((await as(top).put(`/groups/${child.id}`, { description: 'still mine' })).status).toBe(200);
   });
 
-  it('hold no less than what they inherit', async () => {
+  it('cannot have a lower role than they inherit', async () => {
     const { make, as } = app();
     const user = await make.user();
     const below = await make.group({ parent_id: group.id }, owner);
@@ -259,7 +259,7 @@ describe('members of groups', () => {
     }
   });
 
-  it('are none once their day has come, and can be added anew', async () => {
+  it('lose access on their expiry date, and can be added again', async () => {
     const { make, as } = app();
     const user = await make.user();
     await make.groupMember(group, user, 40, new Date().toISOString().slice(0, 10));
@@ -273,7 +273,7 @@ describe('members of groups', () => {
 });
 
 describe('lists of members', () => {
-  it('tell who is one here, by inheritance, and by invitation', async () => {
+  it('show direct, inherited and invited members', async () => {
     const { make, as, root } = app();
     const [above, direct, invited, hidden] = [
       await make.user(),
@@ -308,7 +308,7 @@ describe('lists of members', () => {
       [hidden.username]: 40,
     };
     expect(await levels(`${members}/all`)).toEqual(all);
-    // Who does not manage members is not told who is in a group he may not know of.
+    // Callers who do not manage members do not see the members of a group that they must not know about.
     const { [hidden.username]: _hidden, ...known } = all;
     expect(await levels(`${members}/all`, direct)).toEqual({ ...known, root: 30 });
     expect(await levels(`/projects/${inner.id}/members/all`)).toEqual(all);
@@ -325,7 +325,7 @@ describe('lists of members', () => {
     expect([page.body.length, page.headers.get('x-total')]).toEqual([2, '6']);
   });
 
-  it('of a personal project name its owner', async () => {
+  it('include the owner of a personal project', async () => {
     const { make } = app();
     const own = await make.project({}, owner);
     expect(await levels(`/projects/${own.id}/members`)).toEqual({ [owner.username]: 50 });
@@ -345,14 +345,14 @@ describe('members of projects', () => {
     expect((await client.post(path, { user_id: user.id, access_level: 40 })).status).toBe(201);
     expect((await client.put(`${path}/${user.id}`, { access_level: 50 })).status).toBe(403);
     expect((await as(owner).put(`${path}/${user.id}`, { access_level: 50 })).status).toBe(200);
-    // Now above him.
+    // The member now outranks the Maintainer.
     expect((await client.put(`${path}/${user.id}`, { access_level: 10 })).status).toBe(403);
     expect((await client.delete(`${path}/${user.id}`)).status).toBe(403);
     expect((await client.delete(`${path}/${maintainer.id}`)).status).toBe(204);
     expect((await client.get(`/projects/${project.id}`)).status).toBe(404);
   });
 
-  it('come by invitation of groups too', async () => {
+  it('can come from an invited group', async () => {
     const { make, as } = app();
     const [maintainer, member] = [await make.user(), await make.user()];
     await make.projectMember(project, maintainer, 40);
@@ -383,7 +383,7 @@ describe('members of projects', () => {
 });
 
 describe('events of members', () => {
-  it('tell of groups to hooks, of projects to nobody', async () => {
+  it('trigger hooks for groups, but not for projects', async () => {
     const { make, as, hub } = app();
     const user = await make.user({ public_email: 'open@example.com' });
     const client = as(owner);

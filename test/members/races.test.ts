@@ -6,7 +6,7 @@ import { until } from '../support/until.ts';
 
 const app = useApp();
 
-/** Asks while a transaction holds the rows, takes the role away in it, and gives what was answered once it has committed. */
+/** Sends the request while a transaction holds the rows and removes the role. Returns the answer after the commit. */
 const whileLosing = async (
   tables: Readonly<Record<'namespaces' | 'projects', number | null>>,
   loser: TestUser,
