@@ -6,7 +6,7 @@ import { useApp } from '../support/app.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** A project with `v1.0.0` and, since, some commits with trailers and some without. */
+/** Creates a project with `v1.0.0` and later commits with and without trailers. */
 const scene = async () => {
   const filled = await filledProject(app(), folder(), { a: '1' });
   const { tree, remote, commit } = filled;
@@ -25,7 +25,7 @@ const scene = async () => {
 };
 
 describe('changelogs', () => {
-  it('tell by category what came since the last release, but for what was taken back', async () => {
+  it('list the changes since the last release by category, without reverted changes', async () => {
     const { owner, project, changelog, one, two, fixed } = await scene();
     const client = app().as(owner);
     const { db } = app().hub.services;
@@ -61,7 +61,7 @@ describe('changelogs', () => {
     expect(part.body.notes).not.toContain('Add');
     const none = await client.get(`${changelog}?version=1.5.0&from=main&to=main&trailer=constructor&date=2026-03-04`);
     expect(none.body.notes).toBe('## 1.5.0 (2026-03-04)\n\nNo changes.\n');
-    // From the release before it, which is none for the first.
+    // The range starts at the previous release. The first release has none.
     const second = (await client.get(`${changelog}?version=1.0.0&to=v1.0.0&from=v0.9.0`)).body.notes;
     expect(second).toContain('No changes.');
     const first = await client.get(`${changelog}?version=0.9.0`);
@@ -102,7 +102,7 @@ describe('changelogs', () => {
     expect((await client.get(path('/files/CHANGELOG.md/raw'))).body).toBe(text);
   });
 
-  it('are read by who reads the code and written by who pushes', async () => {
+  it('are read by those who can read the code and written by those who can push', async () => {
     const { owner, project, changelog, path } = await scene();
     const [guest, reporter, developer, stranger] = await Promise.all([1, 2, 3, 4].map(() => app().make.user()));
     if (!guest || !reporter || !developer || !stranger) throw new Error('no users');

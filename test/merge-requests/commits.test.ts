@@ -5,7 +5,7 @@ import { insertDiff, insertMergeRequest } from './support.ts';
 const app = useApp();
 
 describe('the merge requests of a commit', () => {
-  it('are those that bring it or became it, for those who may see them', async () => {
+  it('are those that contain it or were merged as it, for callers who may see them', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true, visibility: 'private' }, owner);
     const client = app().as(owner);

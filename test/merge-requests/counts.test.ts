@@ -5,7 +5,7 @@ import { insertMergeRequest } from './support.ts';
 
 const app = useApp();
 
-it('tells how many merge requests are open, to those who may read them, of many projects in one statement', async () => {
+it('counts the open merge requests of many projects in one statement, for those who may read them', async () => {
   const { project, group, owner, reporter, guest, people } = await makeScene(app());
   const other = await app().make.project({ namespace_id: group.id }, people.owner);
   const { db } = app().hub.services;

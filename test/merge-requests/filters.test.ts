@@ -3,8 +3,8 @@ import { makeScene } from '../planning/scene.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { insertMergeRequest } from './support.ts';
 
-// Every filter of merge requests in every list that takes it: with a value that fits one merge request, and with one that
-// does not.
+// Tests every merge request filter in every list that accepts it: with a value that matches one merge request, and with
+// a value that does not.
 
 const app = useApp();
 let user: TestUser;
@@ -90,7 +90,7 @@ describe('merge requests', () => {
       ['draft', false, true],
       ['search', 'match', 'nothing'],
       ['search=match&in', 'title', 'description'],
-      // There are no deployments and no approvers by rule: these find nothing.
+      // There are no deployments and no approval rules, so these filters find nothing.
       ['approver_ids', 'None', me.id],
       ['environment', '', 'production'],
       ['deployed_after', '', BEFORE],

@@ -88,7 +88,7 @@ describe('MergeRequest', () => {
     expect(none).toEqual({ data: { project: { a: null, b: null } } });
   });
 
-  it('is listed with filters and pages, below projects, groups and people', async () => {
+  it('is listed with filters and pages below projects, groups and users', async () => {
     const { project, group, people, owner, reporter, guest } = await makeScene(app());
     const project_id = project.id;
     const author_id = people.reporter.id;
@@ -135,7 +135,7 @@ describe('MergeRequest', () => {
     expect(unseen.data.user.authoredMergeRequests).toEqual({ count: 0, nodes: [] });
   });
 
-  it('comes with its author below projects of groups in as few statements for many as for one', async () => {
+  it('is loaded with its author below groups and projects with no more statements for many than for one', async () => {
     const { make } = app();
     const owner = await make.user();
     const parent = await make.group({}, owner);

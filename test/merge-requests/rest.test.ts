@@ -11,7 +11,7 @@ const SHA = 'a1'.repeat(20);
 
 const titles = ({ body }: { body: { title: string }[] }) => body.map((each) => each.title);
 
-/** A merge request of which every part is filled. */
+/** Creates a merge request with data in every part. */
 const fullMergeRequest = async (projectId: number, authorId: number, mergerId: number) => {
   const milestone = await db()
     .insertInto('milestones')
@@ -67,7 +67,7 @@ const fullMergeRequest = async (projectId: number, authorId: number, mergerId: n
 };
 
 describe('a merge request', () => {
-  it('tells all that is stored of it', async () => {
+  it('shows everything that is stored about it', async () => {
     const { project, path, owner, people } = await makeScene(app());
     const mr = await fullMergeRequest(project.id, people.reporter.id, people.maintainer.id);
     const pipeline = await insertPipeline(db(), {
@@ -133,7 +133,7 @@ describe('a merge request', () => {
     expect((await app().as(people.reporter).get(`${path}/merge_requests/1`)).body.user).toEqual({ can_merge: false });
   });
 
-  it('gives its diffs, changes, commits and pipelines', async () => {
+  it('returns its diffs, changes, commits and pipelines', async () => {
     const { project, path, reporter, people } = await makeScene(app());
     await fullMergeRequest(project.id, people.reporter.id, people.maintainer.id);
     const own = await insertPipeline(db(), { project_id: project.id, ref: 'feature-1', sha: SHA });
@@ -177,7 +177,7 @@ describe('a merge request', () => {
     expect((await reporter.get(`${path}/merge_requests/x`)).status).toBe(400);
   });
 
-  it('counts how far the target has gone ahead', async () => {
+  it('counts the commits that the target branch is ahead', async () => {
     const { project, path, owner, people } = await makeScene(app());
     const tree = await workTree(folder());
     await runGit(tree, 'checkout', '-q', '-b', 'topic');
@@ -194,7 +194,7 @@ describe('a merge request', () => {
     expect(body.diverged_commits_count).toBe(2);
   });
 
-  it('says why it cannot be merged', async () => {
+  it('reports why it cannot be merged', async () => {
     const { project, path, owner } = await makeScene(app());
     const statusOf = async (attributes: Parameters<typeof insertMergeRequest>[1]) => {
       const { iid } = await insertMergeRequest(db(), attributes);
@@ -269,7 +269,7 @@ describe('lists', () => {
     expect(await list('approver_ids=Any')).toEqual([]);
     expect(await list('approver_ids=None')).toEqual(all);
     expect(await list('not[labels]=bug')).toEqual(['Zeta', 'Draft: beta']);
-    // What has no author is not by him either.
+    // A merge request without an author is not by this user either.
     expect(await list(`not[author_id]=${people.guest.id}`)).toEqual(['Zeta', 'Add <b>all</b>']);
     const simple = await owner.get(`${path}/merge_requests?view=simple&state=merged`);
     expect(Object.keys(simple.body[0]).sort()).toEqual(
@@ -285,7 +285,7 @@ describe('lists', () => {
     }
   });
 
-  it('over all projects and below a group hold what the caller may see', async () => {
+  it('hold what the caller may see, over all projects and below a group', async () => {
     const { project, group, owner, people, stranger, guest, reporter } = await makeScene(app());
     const open = await app().make.project({ namespace_id: group.id, visibility: 'public' }, people.owner);
     const archived = await app().make.project({ namespace_id: group.id, visibility: 'public' }, people.owner);
@@ -312,8 +312,8 @@ describe('lists', () => {
   });
 });
 
-describe('who may see them', () => {
-  it('in a private project begins at Reporter', async () => {
+describe('access to merge requests', () => {
+  it('requires the Reporter role in a private project', async () => {
     const { project, path, owner, maintainer, reporter, planner, guest, stranger } = await makeScene(app());
     await insertMergeRequest(db(), { project_id: project.id });
     for (const suffix of ['', '/1', '/1/diffs', '/1/commits', '/1/changes', '/1/pipelines']) {
@@ -326,7 +326,7 @@ describe('who may see them', () => {
     }
   });
 
-  it('in a public project is everyone, unless that part of it is for members or off', async () => {
+  it('is open to everyone in a public project, unless the feature is for members only or disabled', async () => {
     const { project, group, path, owner, reporter, planner, guest, stranger } = await makeScene(app(), {
       visibility: 'public',
     });

@@ -2,7 +2,7 @@ import type { Insertable } from 'kysely';
 import type { Database } from '#platform/db/pool.ts';
 import type { Jobs, MergeRequestDiffFiles, MergeRequests, Pipelines, Releases } from '#platform/db/tables.ts';
 
-/** A merge request as an import leaves it: written directly. Its number is the next of the project. */
+/** Inserts a merge request directly, as an import does. It gets the next number in the project. */
 export const insertMergeRequest = async (
   db: Database,
   { project_id, ...attributes }: Partial<Insertable<MergeRequests>> & { readonly project_id: number },
@@ -28,7 +28,7 @@ export const insertMergeRequest = async (
     .executeTakeFirstOrThrow();
 };
 
-/** The newest diff of the merge request, with its files and commits. */
+/** Inserts the newest diff of the merge request with its files and commits. */
 export const insertDiff = async (
   db: Database,
   merge_request_id: number,
@@ -79,7 +79,7 @@ export const insertDiff = async (
   }
 };
 
-/** A pipeline with its jobs, each in the stage that bears its `stage`. */
+/** Inserts a pipeline with its jobs. Each job is in the stage that its `stage` names. */
 export const insertPipeline = async (
   db: Database,
   { project_id, ...attributes }: Partial<Insertable<Pipelines>> & { readonly project_id: number },
