@@ -1,4 +1,7 @@
-/** Who may import whom: see docs/architecture.md. `npm run check:imports` runs it, test/architecture.test.ts plants violations. */
+/**
+ * The import rules: see docs/architecture.md. `npm run check:imports` applies them, and test/architecture.test.ts
+ * plants violations.
+ */
 const CORE = '^src/domains/[^/]+/(model|policy|queries|commands|events|webhook|jobs|[a-z-]+)\\.ts$';
 const FACES = '(^|/)(rest|graphql|record|pages|endpoints|git-http)\\.ts$';
 
@@ -6,14 +9,14 @@ module.exports = {
   forbidden: [
     {
       name: 'no-cycles',
-      comment: 'Modules form a directed graph. Types alone may refer back inside platform.',
+      comment: 'Imports between modules have no cycles. Only type imports may refer back.',
       severity: 'error',
       from: {},
       to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
     },
     {
       name: 'no-cycles-between-domains',
-      comment: 'Domains form a directed graph, types included.',
+      comment: 'Imports between domains have no cycles, type imports included.',
       severity: 'error',
       scope: 'folder',
       from: { path: '^src/domains/[^/]+$' },
@@ -33,7 +36,7 @@ module.exports = {
     },
     {
       name: 'core-knows-no-face',
-      comment: 'What decides does not know how it is asked.',
+      comment: 'Domain logic does not depend on its interfaces.',
       severity: 'error',
       from: { path: CORE, pathNot: FACES },
       to: {
@@ -64,7 +67,7 @@ module.exports = {
     },
     {
       name: 'front-doors',
-      comment: "Another domain's subfolders are closed.",
+      comment: 'A domain does not import from subfolders of another domain.',
       severity: 'error',
       from: { path: '^src/domains/([^/]+)/' },
       to: { path: '^src/domains/[^/]+/[^/]+/', pathNot: '^src/domains/$1/' },
@@ -77,7 +80,7 @@ module.exports = {
     },
     {
       name: 'resolvable',
-      comment: 'The one exception holds types alone, which have no file to run.',
+      comment: 'The exception is a package that contains only types.',
       severity: 'error',
       from: {},
       to: { couldNotResolve: true, pathNot: '^@graphql-typed-document-node/core$' },

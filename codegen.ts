@@ -1,7 +1,7 @@
 /**
- * Writes all that is generated: the Kysely types from a migrated database, the printed GraphQL schema, the OpenAPI
- * document, the typed documents of the product's own GraphQL operations, and the tables of settings in the docs. With --check it writes nothing and fails
- * when a file differs from what it would write.
+ * Writes all generated files: the Kysely types from a migrated database, the printed GraphQL schema, the OpenAPI
+ * document, the typed documents of the product's own GraphQL operations, and the tables of settings in the docs. With
+ * --check it writes nothing, and fails when a file is out of date.
  */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ const main = async (): Promise<void> => {
   const checking = process.argv.includes('--check');
   const files = new Map<string, string>([[TABLES, await tables()]]);
   if (!checking) await writeFile(TABLES, files.get(TABLES) ?? '');
-  // Imported only now: they do not load while the table types are badly out of date.
+  // Imported late, because these modules do not load while the table types are badly out of date.
   const { schema } = await import('#app/schema.ts');
   const { openApiDocument } = await import('#app/openapi.ts');
   const { settingsTable } = await import('#domains/settings/table.ts');
@@ -102,7 +102,10 @@ const operations = async (schema: GraphQLSchema): Promise<string> => {
   });
 };
 
-/** The README lists the settings of a process from the one table that parses them. */
+/**
+ * Returns the README with the current table of process settings. The table comes from the code that parses the
+ * settings.
+ */
 const readmeWithSettings = (readme: string): string => {
   const rows = settingInfos().map(
     ({ variable, flag, description, defaultText }) =>
@@ -115,7 +118,7 @@ const readmeWithSettings = (readme: string): string => {
   );
 };
 
-/** The first line that differs, in the manner of a diff: enough to see what changed. */
+/** Returns the first line that differs, in the style of a diff. */
 const firstDifference = (path: string, present: string, wanted: string): string => {
   const before = present.split('\n');
   const after = wanted.split('\n');

@@ -1,5 +1,5 @@
-// Prints the twenty slowest test files, and as the last line what passed, failed and was skipped: `summary.mjs <results.json>`.
-// Steps beside the tests come from the environment. Exits with 1 when anything failed.
+// Prints the twenty slowest test files and, in the last line, the numbers of passed, failed and skipped tests:
+// `summary.mjs <results.json>`. Steps beside the tests come from the environment. Exits with 1 when anything failed.
 import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
@@ -14,10 +14,10 @@ try {
   }
   totals.passed += results.numPassedTests;
   totals.skipped += results.numPendingTests + results.numTodoTests;
-  // A file that cannot be loaded, or an error outside of all tests, fails the run but is no failed test.
+  // A file that cannot be loaded, or an error outside of all tests, fails the run but is not a failed test.
   totals.failed += results.numFailedTests || Number(TESTS_STATUS !== '0');
 } catch (error) {
-  console.log(`\nThe results of the tests cannot be read: ${error.message}`);
+  console.log(`\nThe test results cannot be read: ${error.message}`);
   totals.failed += 1;
 }
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);

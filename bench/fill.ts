@@ -5,15 +5,15 @@ import { PEOPLE, WATCHED } from './lib/fill/watched.ts';
 
 const HELP = `npm run bench:fill -- [--projects N] [--data DIR]
 
-Fills an empty database with N projects past the API: in N/10 groups, with N/20 users, their memberships, shares and
-stars, and one repository with 10,000 branches. For benches; the tokens it makes are known to everybody.
+Fills an empty database with N projects, bypassing the API: in N/10 groups, with N/20 users, their memberships, shares
+and stars, and one repository with 10,000 branches. For benches only: its tokens are public.
 
-  --projects N   a multiple of ${LEAST_PROJECTS}; 1000000 by default, which takes some minutes and 6 GB of disk
-  --data DIR     where the hub has its files (MILLRACE_DATA_DIR): the repository goes there, and without DATABASE_URL
-                 the embedded Postgres too, which stays. Start a hub on it: MILLRACE_DATA_DIR=DIR npm start
-  DATABASE_URL   another Postgres to fill; without --data there is no repository
+  --projects N   a multiple of ${LEAST_PROJECTS}; 1000000 by default, which takes a few minutes and 6 GB of disk
+  --data DIR     the hub's data directory (MILLRACE_DATA_DIR) for the repository and, without DATABASE_URL, the
+                 embedded Postgres, which is kept. Start a hub on it: MILLRACE_DATA_DIR=DIR npm start
+  DATABASE_URL   another Postgres to fill. Without --data no repository is created
 
-A database that is filled already is only brought up to date: migrated, and given what later migrations brought.`;
+A database that is already filled is only updated: migrated, and filled with the data of later migrations.`;
 
 const main = async (): Promise<void> => {
   const { values } = parseArgs({
@@ -26,7 +26,7 @@ const main = async (): Promise<void> => {
   if (values.help) return console.log(HELP);
   const projects = Number(values.projects);
   if (!Number.isInteger(projects) || projects < LEAST_PROJECTS || projects % LEAST_PROJECTS !== 0)
-    throw new Error(`--projects takes a multiple of ${LEAST_PROJECTS}.`);
+    throw new Error(`--projects must be a multiple of ${LEAST_PROJECTS}.`);
   const start = performance.now();
   const place = { databaseUrl: process.env.DATABASE_URL ?? null, dataDir: values.data ?? null };
   const filled = await openFilled(place, projects, (line) => console.log(line));

@@ -15,7 +15,7 @@ import { type Options, readOptions } from './lib/options.ts';
 import { describe, type Outcome, saveResult } from './lib/report.ts';
 import { openWorld, type World } from './lib/world.ts';
 
-/** `npm run bench` runs all of them, `npm run bench -- NAME...` some; lib/options.ts has what else may be given. */
+/** `npm run bench` runs all benches, `npm run bench -- NAME...` runs some. See lib/options.ts for the options. */
 const benches: Readonly<Record<string, (world: World, options: Options) => Promise<Outcome>>> = {
   'rest-projects': restProjects,
   'projects-at-scale': projectsAtScale,
@@ -37,7 +37,7 @@ const main = async (): Promise<void> => {
   const { names, options } = readOptions(process.argv.slice(2));
   const unknown = names.filter((name) => !Object.hasOwn(benches, name));
   if (unknown.length > 0) {
-    console.error(`There is no bench ${unknown.join(', ')}. There are: ${Object.keys(benches).join(', ')}.`);
+    console.error(`Unknown bench: ${unknown.join(', ')}. Allowed: ${Object.keys(benches).join(', ')}.`);
     process.exitCode = 2;
     return;
   }
@@ -50,10 +50,10 @@ const main = async (): Promise<void> => {
       try {
         const outcome = await bench(world, options);
         console.log(describe(name, outcome));
-        // A run of some lists, or of plans, is no result of the whole bench.
+        // A run of only some lists, or of plans, is not a result of the whole bench.
         if (options.only === undefined && !options.plans) await saveResult(name, outcome);
       } catch (error) {
-        // The others may still tell something.
+        // Continue: the other benches may still succeed.
         console.error(`FAILED  ${name}:`, error);
         process.exitCode = 1;
       }
@@ -64,5 +64,5 @@ const main = async (): Promise<void> => {
 };
 
 await main();
-// A bench that failed may have left something open.
+// A failed bench may have left handles open.
 process.exit();

@@ -1,5 +1,5 @@
-// Runs a TypeScript entry: `node bin/run.mjs src/main.ts [arguments]`. On Linux npm brings the Node that it needs; this
-// tells everybody else, in words an older Node can read.
+// Runs a TypeScript entry point: `node bin/run.mjs src/main.ts [arguments]`. On Linux, npm installs the required Node.
+// This file tells everyone else, in syntax that an older Node can parse.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 
-/** Listens on a free loopback port and says so, as lib/processes.ts expects. */
+/** Listens on a free loopback port and prints the URL, as lib/processes.ts expects. */
 export const announce = (server: Server): void => {
   server.listen(0, '127.0.0.1', () => {
     const address = server.address();

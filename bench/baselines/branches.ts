@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { announce } from './announce.ts';
 
-// The least a server can do for a list of branches: git tells all of them, and the first twenty are sent. It reads no
-// commits, and knows neither callers nor rights nor which are merged or protected.
+// The minimum for a list of branches: run git to list all of them and send the first twenty. Reads no commits, and does
+// not check callers, permissions, or whether branches are merged or protected.
 const ARGS = ['-C', process.env.REPOSITORY ?? '', 'for-each-ref', '--format=%(objectname) %(refname)', 'refs/heads/'];
 
 const server = createServer((_request, response) => {

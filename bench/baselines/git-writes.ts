@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { announce } from './announce.ts';
 
-// The bare git commands that make a change, and those that tell what the hub's answer tells of it, run by a shell one after
-// the other, as durable as the hub's. It knows neither callers nor rights and keeps no events. What else is in the folder
-// it knows beforehand.
+// The minimum for a write: a shell runs the git commands that make the change and read the data of the hub's response,
+// one after the other and as durably as the hub. No callers, no permissions, no events. The other files in the folder
+// are prepared in advance.
 const SCRIPTS: Readonly<Record<string, string>> = {
   file: `
     blob=$(echo "$N" | git hash-object -w --stdin)

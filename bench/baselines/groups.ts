@@ -2,8 +2,8 @@ import { createServer } from 'node:http';
 import { createPool } from '../../src/platform/db/pool.ts';
 import { announce } from './announce.ts';
 
-// The least a server can do for a list of groups: one named prepared statement, its rows as JSON. It knows neither
-// callers nor parameters, counts nothing, and sends the columns as they are.
+// The minimum for a list of groups: one named prepared statement and its rows as JSON. No callers, no parameters, no
+// total count, and the columns are sent unchanged.
 const pool = createPool({ connectionString: process.env.DATABASE_URL ?? '', max: 20, applicationName: 'baseline' });
 
 const statement = {

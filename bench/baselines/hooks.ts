@@ -5,10 +5,10 @@ import pg from 'pg';
 import { Agent, request } from 'undici';
 import { announce } from './announce.ts';
 
-// The ceiling of deliveries, and the floor of jobs.
-// POST /deliver?count=N&to=URL  sends the body N times, signed, 64 at a time, and writes a log row for each in groups;
-//                               answers when all are written.
-// POST /job                     adds a job to graphile-worker; answers with the milliseconds until its handler ran.
+// The maximum rate of deliveries, and the minimum latency of jobs.
+//     POST /deliver?count=N&to=URL  sends the body N times, signed, 64 at a time, and writes log rows in batches.
+//                                   Answers when all rows are written.
+//     POST /job                     adds a job to graphile-worker. Answers with the milliseconds until its handler ran.
 const connectionString = process.env.DATABASE_URL ?? '';
 const pool = new pg.Pool({ connectionString, max: 4 });
 await pool.query('create table if not exists bare_attempts (like webhook_attempts including all)');
@@ -49,7 +49,7 @@ const deliver = async (count: number, url: string, body: Buffer): Promise<void> 
     });
   };
   await Promise.all(
-    // More than are in flight: those that wait for their log row leave room for others.
+    // More senders than requests in flight, because senders also wait for their log row.
     Array.from({ length: CONCURRENCY * 4 }, async () => {
       while (sent < count) {
         sent++;

@@ -4,7 +4,7 @@ import { makePgService } from 'postgraphile/adaptors/pg';
 import { grafserv } from 'postgraphile/grafserv/node';
 import { PostGraphileAmberPreset } from 'postgraphile/presets/amber';
 
-// PostGraphile 5 as its documentation has it, over the hub's tables, in production mode and without its explorer.
+// PostGraphile 5 as documented, over the hub's tables, in production mode and without its explorer.
 const instance = postgraphile({
   extends: [PostGraphileAmberPreset],
   pgServices: [

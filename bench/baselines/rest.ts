@@ -2,8 +2,8 @@ import { createServer } from 'node:http';
 import { createPool } from '../../src/platform/db/pool.ts';
 import { announce } from './announce.ts';
 
-// The least a server can do for the list of projects: one named prepared statement, its rows as JSON. It knows neither
-// callers nor rights nor parameters, and sends the columns as they are.
+// The minimum for the list of projects: one named prepared statement and its rows as JSON. No callers, no permissions,
+// no parameters, and the columns are sent unchanged.
 const pool = createPool({ connectionString: process.env.DATABASE_URL ?? '', max: 20, applicationName: 'baseline' });
 
 const statement = {

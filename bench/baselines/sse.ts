@@ -1,8 +1,8 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { announce } from './announce.ts';
 
-// The least a server can do for many event streams: keep the responses, and on POST /send write one prepared frame to
-// each. POST /frame says which.
+// The minimum for many event streams: keep the responses, and on POST /send write one prepared frame to each. POST
+// /frame sets the frame.
 const responses = new Set<ServerResponse>();
 let frame = Buffer.alloc(0);
 

@@ -9,9 +9,9 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { extract, pack } from 'tar-stream';
 import { announce } from './announce.ts';
 
-// The least that moving issues takes.
-// POST /import?file=F&project=N  gunzip, untar, split into lines, parse, COPY into the same table with its indexes.
-// POST /export?file=F&project=N  a cursor of 1,000 rows, a line of JSON each, tar, gzip at level 6 in one stream.
+// The minimum for moving issues.
+//     POST /import?file=F&project=N  gunzip, untar, split into lines, parse, COPY into the same table with its indexes.
+//     POST /export?file=F&project=N  a cursor of 1,000 rows, a line of JSON each, tar, gzip at level 6 in one stream.
 const client = new pg.Client({ connectionString: process.env.DATABASE_URL });
 await client.connect();
 
@@ -73,7 +73,7 @@ const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '
 const escaped = (value: unknown): string => String(value).replace(/[\\\n\r\t]/g, (c) => ESCAPES[c] ?? c);
 
 const exportTo = async (file: string, project: string): Promise<void> => {
-  // tar wants to know the size beforehand.
+  // A tar header needs the size in advance.
   const lines = createWriteStream(`${file}.ndjson`);
   await client.query('begin');
   await client.query(

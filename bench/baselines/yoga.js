@@ -4,8 +4,8 @@ import { createYoga } from 'graphql-yoga';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 
-// The same libraries with one type: what a server of this kind takes up before it does anything of its own. In plain
-// JavaScript: the compiler that strips types would otherwise count for it.
+// The same libraries with one type: the memory of such a server before it does any work of its own. Plain JavaScript,
+// because the compiler that strips types would count too.
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 20 });
 const db = new Kysely({ dialect: new PostgresDialect({ pool }) });
 const builder = new SchemaBuilder({});

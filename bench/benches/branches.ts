@@ -17,7 +17,7 @@ const LISTS = {
   'a hundred a page': '?per_page=100',
 };
 
-/** Branches of a repository with 10,000 of them, against a server that has git tell all of them and does no more. */
+/** Branch lists of a repository with 10,000 branches, against a server that only has git list them all. */
 export const branches = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   const dataDir = join(world.directory, 'branches');

@@ -18,7 +18,10 @@ const run = promisify(execFile);
 const nameOf = (n: number) => `file-${n}.txt`;
 const headers = { 'private-token': ADMIN_TOKEN };
 
-/** What bots do all day over the API, against the bare git commands it takes: one at a time and eight at once, each in a repository of its own. */
+/**
+ * Typical work of bots over the API, against the bare git commands for it: one at a time and eight at once, each in its
+ * own repository.
+ */
 export const gitWrites = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   const hub = await database.startHub();
@@ -74,7 +77,7 @@ export const gitWrites = async (world: World): Promise<Outcome> => {
     let reached = true;
     for (const [name, { kind, hub: atHub }] of Object.entries(operations)) {
       for (const concurrency of [1, AT_ONCE]) {
-        // Each in a repository of its own: those that wait take turns.
+        // Each request uses its own repository. Waiting requests take turns.
         const free = (count: number) => {
           const workers = Array.from({ length: count }, (_, n) => n);
           return async (use: (worker: number) => Promise<void>) => {
@@ -137,7 +140,10 @@ const stalled = async (): Promise<{ p50: number; p99: number }> => {
   return JSON.parse(stdout);
 };
 
-/** The same files in a bare repository, and beside it the lines of `git ls-tree` for those that a commit leaves alone. */
+/**
+ * Creates a bare repository with the same files, and beside it the lines of `git ls-tree` for the files that a commit
+ * does not change.
+ */
 const fillBare = async (directory: string): Promise<void> => {
   await mkdir(directory, { recursive: true });
   const git = async (...args: string[]) => (await run('git', [`--git-dir=${directory}`, ...args])).stdout.trim();

@@ -11,8 +11,8 @@ const POSTGRAPHILE_QUERY = `query Flat($n: Int) { allProjects(first: $n, orderBy
   nodes { id name fullPath starCount namespaceByNamespaceId { fullName } } } }`;
 
 /**
- * A page of public projects with their namespaces, without a credential on either side: PostGraphile knows no caller.
- * Beside it the same with a token, which the hub looks up and judges by, and PostGraphile still does not.
+ * A page of public projects with their namespaces, without a credential on either side, because PostGraphile does not
+ * authenticate. Then the same with a token, which only the hub looks up and checks.
  */
 export const graphqlFlat = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();

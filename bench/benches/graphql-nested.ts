@@ -11,7 +11,9 @@ const POSTGRAPHILE_QUERY = `query Nested($parent: BigInt) { allNamespaces(first:
   projectsByNamespaceId(first: 10) { nodes { fullPath
   mergeRequestsByProjectId(first: 20) { nodes { iid title state userByAuthorId { username name } } } } } } } }`;
 
-/** Five groups, five public projects in each, ten merge requests in each, with their authors: four levels. */
+/**
+ * Five groups with five public projects each and ten merge requests in each project, with their authors: four levels.
+ */
 export const graphqlNested = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   const hub = await database.startHub();
@@ -29,7 +31,7 @@ export const graphqlNested = async (world: World): Promise<Outcome> => {
       http: toPostgraphile,
       path: '/graphql',
       query: POSTGRAPHILE_QUERY,
-      // The hub lists the common group as well.
+      // The hub lists the top-level group as well.
       variables: { parent: String(rows[0]?.id) },
     });
     const titles = (data: unknown) => valuesOf(data, 'title').toSorted().join();

@@ -9,7 +9,10 @@ const [FEW, MANY] = [1_000, 100_000];
 const AGAINST_FLOOR = 0.75;
 const MOST_GROWTH = 1.3;
 
-/** Judged to the floor is the one that does what the floor does: it counts nothing and looks up no caller. */
+/**
+ * The lists to measure. Only the judged one must reach the share of the bare server, because it does the same work: no
+ * total count, no authentication.
+ */
 const LISTS = [
   {
     name: 'of everyone by keyset',
@@ -29,8 +32,8 @@ const LISTS = [
 ] as const;
 
 /**
- * `GET /groups`, 20 full records, in several ways: each against a bare server, and in a hub of a hundred times as many
- * groups against a small one.
+ * Several forms of `GET /groups` with 20 full records. Compares each with a bare server, and a hub with a hundred times
+ * as many groups with a small one.
  */
 export const groups = async (world: World): Promise<Outcome> => {
   const [few, many] = [await fill(world, FEW), await fill(world, MANY)];
@@ -46,7 +49,7 @@ export const groups = async (world: World): Promise<Outcome> => {
   try {
     const floor = await sideOf('bare node:http', await few.database.startBaseline('groups.ts'), '/', null);
     const [hubOfFew, hubOfMany] = [await few.database.startHub(), await many.database.startHub()];
-    // Both are in one server.
+    // Both databases are in one Postgres server.
     const databaseMs = few.database.cpuMs;
     const lines: string[] = [];
     let reached = true;
@@ -58,7 +61,7 @@ export const groups = async (world: World): Promise<Outcome> => {
       reached &&= growth.reached && (toFloor.reached || !judged);
       lines.push(`${name}, to the floor:`, ...toFloor.lines, `${name}, to the hub of ${FEW}:`, ...growth.lines);
     }
-    const target = `at least ${AGAINST_FLOOR} of bare node:http by keyset; ${MANY} groups at most ${MOST_GROWTH} times as dear as ${FEW}`;
+    const target = `at least ${AGAINST_FLOOR} of bare node:http by keyset; ${MANY} groups at most ${MOST_GROWTH} times the cost of ${FEW}`;
     return { target, reached, lines };
   } finally {
     await Promise.all(open.map((close) => close()));
@@ -67,7 +70,7 @@ export const groups = async (world: World): Promise<Outcome> => {
   }
 };
 
-/** So many groups, one in ten private and one in ten internal; a user who is a member of 100 of them. */
+/** Creates `count` groups, one in ten private and one in ten internal, and a user who is a member of 100 of them. */
 const fill = async (world: World, count: number): Promise<{ database: Database; token: string }> => {
   const database = await world.createDatabase();
   await database.pool.query(`

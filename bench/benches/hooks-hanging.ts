@@ -7,7 +7,7 @@ import type { World } from '../lib/world.ts';
 
 const HOOKS = 40;
 const HANGING = HOOKS / 4;
-/** 30 hooks that are well get 150 deliveries a second: well below what one hub delivers, also on two busy cores. */
+/** 30 healthy hooks get 150 deliveries a second: well below the capacity of one hub, even on two busy cores. */
 const EVENTS = 30;
 const EVERY_MS = 200;
 const ROUNDS = 3;
@@ -19,12 +19,13 @@ interface Round {
 }
 
 /**
- * What the others notice of a quarter of receivers that never answer: a steady flow of events to 40 hooks, from each
- * commit to each arrival; once with all receivers well, once with ten that hang.
+ * The effect on healthy receivers when a quarter of the receivers never answer. A steady flow of events goes to 40
+ * hooks. Measures the time from each commit to each arrival, once with all receivers healthy and once with ten that
+ * hang.
  */
 export const hooksHanging = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
-  /** When something came, by hook. */
+  /** Arrival times by hook. */
   let arrivals = new Map<string, number[]>();
   const server = createServer((request, response) => {
     request.resume().on('end', () => {
@@ -61,7 +62,7 @@ export const hooksHanging = async (world: World): Promise<Outcome> => {
         await scene.commit(1);
       }
       await scene.untilRecorded(wanted, since);
-      // The nth that came to a hook is held against the nth commit: no earlier one is missing then.
+      // Matches the nth arrival at a hook with the nth commit. None is missing by then.
       const found = [...arrivals.values()];
       const waits = found.flatMap((times) => times.map((at, n) => at - (commits[n] ?? at))).sort((a, b) => a - b);
       return {

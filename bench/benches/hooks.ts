@@ -23,9 +23,9 @@ interface Rates {
 }
 
 /**
- * Throughput: push events committed at once, until all answers of their hooks are recorded; against undici alone with
- * signing and grouped log rows. Latency: one event, from before its commit to the receiver; against graphile-worker's own
- * way from adding a job to its handler.
+ * Throughput: the time from committing push events until all responses of their hooks are recorded, against bare undici
+ * with signing and batched log rows. Latency: the time from before the commit of one event until it reaches the
+ * receiver, against graphile-worker's time from adding a job to running its handler.
  */
 export const hooks = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
@@ -77,7 +77,7 @@ export const hooks = async (world: World): Promise<Outcome> => {
       for (let round = -1; round < rounds; round++) {
         const rates = await measure(events, events * hooks);
         if (round >= 0) found.push(rates);
-        // As autovacuum does within a minute: until then plans are those of empty tables.
+        // Autovacuum does this within a minute. Until then, plans are made for empty tables.
         else await database.pool.query('analyze');
       }
       const ratios = found.map(({ ratio }) => ratio);

@@ -14,7 +14,7 @@ import { type Database, openDatabase, type World } from '../lib/world.ts';
 
 const [SMALL, LARGE] = [20_000, 1_000_000];
 const MOST_GROWTH = 1.3;
-/** Slower than this once, it is asked for by one at a time. */
+/** Lists slower than this are requested one at a time. */
 const SLOW_MS = 250;
 
 interface Hub {
@@ -27,10 +27,10 @@ interface Hub {
 }
 
 /**
- * Each common list of projects in a hub of a million of them against one of 20,000. The databases are those of
- * `npm run bench:fill`, in directories that stay: `--small DIR`, `--large DIR`; what is missing is filled. `--only TEXT`
- * takes the lists whose names contain it. `--plans` measures nothing: it prints how Postgres finds the lists in the large
- * database, and without `--only` writes `docs/performance/plans.md`.
+ * Each common list of projects in a hub of a million projects, against a hub of 20,000. The databases come from `npm
+ * run bench:fill`, in directories that are kept: `--small DIR`, `--large DIR`. Missing ones are filled. `--only TEXT`
+ * selects the lists whose names contain it. `--plans` measures nothing: it prints how Postgres finds the lists in the
+ * large database, and without `--only` writes `docs/performance/plans.md`.
  */
 export const projectsAtScale = async (_world: World, options: Options): Promise<Outcome> => {
   const lists = commonLists(0).filter(({ name }) => name.includes(options.only ?? ''));
@@ -56,7 +56,7 @@ export const projectsAtScale = async (_world: World, options: Options): Promise<
           baseline: few,
           databaseMs,
           concurrency: slow ? 1 : 4,
-          // Many short ones, as whatever else the machine does comes and goes.
+          // Many short rounds, because other load on the machine comes and goes.
           rounds: slow ? 3 : 9,
           windowMs: 300,
           leastRequests: slow ? 1 : 20,
@@ -71,9 +71,9 @@ export const projectsAtScale = async (_world: World, options: Options): Promise<
       console.log(lines.at(-1));
     }
     return {
-      target: `among ${LARGE} at most ${MOST_GROWTH} times as dear as among ${SMALL}, each of ${lists.length}`,
+      target: `among ${LARGE} at most ${MOST_GROWTH} times the cost among ${SMALL}, for each of ${lists.length} lists`,
       reached: over.length === 0,
-      lines: [...lines, over.length === 0 ? 'none is over' : `over: ${over.join('; ')}`],
+      lines: [...lines, over.length === 0 ? 'none over the limit' : `over: ${over.join('; ')}`],
     };
   } finally {
     await small.close();
@@ -96,7 +96,7 @@ const openHub = async (directory: string, projects: number): Promise<Hub> => {
   return { database, server, http, projects, directory, close };
 };
 
-/** The list of this name, its middle being that of the hub's own projects. */
+/** Returns the list of this name, with the middle of the hub's own projects. */
 const requestOf = (hub: Hub, name: string): ListRequest => {
   const found = commonLists(hub.projects / 2).find((each) => each.name === name);
   if (!found) throw new Error(`there is no list ${name}`);
@@ -140,7 +140,9 @@ const sideOf = async (
   };
 };
 
-/** By the median of windows: what else the two databases and the machine do meanwhile makes single ones many times as dear. */
+/**
+ * The median of windows, because other work of the databases and the machine can multiply the cost of a single window.
+ */
 const growthOf = (rounds: readonly Round[]): number =>
   median(rounds.map(({ hub, baseline }) => cpuOf(hub) / cpuOf(baseline)));
 
@@ -165,7 +167,7 @@ const row = (name: string, rounds: readonly Round[]): string => {
 };
 
 /**
- * Asks for each list a few times in a hub of its own whose statements Postgres explains. Prints and returns the last
+ * Requests each list a few times in a separate hub whose statements Postgres explains. Prints and returns the last
  * plans.
  */
 const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<string[]> => {

@@ -7,9 +7,9 @@ import type { World } from '../lib/world.ts';
 const AT_LEAST = 0.75;
 
 /**
- * `GET /projects`, 20 full records, as a user who sees 1,000 by his membership, with total. Beside it the same by keyset,
- * which counts nothing, as the baseline does not either, and both for anonymous callers where all 1,000 are public: they
- * get the simple form, shorter than what the baseline sends.
+ * `GET /projects` with 20 full records and a total, as a user who sees 1,000 projects by membership. Then the same by
+ * keyset, which counts nothing, like the baseline. Then both for anonymous callers when all 1,000 are public: they get
+ * the simple record, which is shorter than the baseline's.
  */
 export const restProjects = async (world: World): Promise<Outcome> => {
   const member = await against(world, 'private');
@@ -17,7 +17,7 @@ export const restProjects = async (world: World): Promise<Outcome> => {
   return { ...member, lines: [...member.lines, 'anonymous:', ...anonymous.lines] };
 };
 
-/** The verdict is by pages. */
+/** Offset pagination decides the verdict. */
 const against = async (world: World, visibility: 'private' | 'public'): Promise<Outcome> => {
   const database = await world.createDatabase();
   await liftLimits(database.pool);

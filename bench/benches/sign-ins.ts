@@ -13,9 +13,10 @@ const ROUNDS = 8;
 const PASSWORD = 'correct-horse-battery';
 
 /**
- * What others notice of people who sign in: `GET /projects`, 20 full records, alone; while the hub exchanges passwords for
- * tokens at a steady rate; and while this process checks as many passwords, which takes the same from the machine and
- * nothing from the hub. In turn: the last two differ by what signing in holds up within the hub.
+ * The effect of sign-ins on other requests. Measures `GET /projects` with 20 full records in three modes: alone, while
+ * the hub exchanges passwords for tokens at a steady rate, and while this process verifies as many passwords, which
+ * loads the machine equally but not the hub. The modes alternate. The last two differ by the delay that sign-ins cause
+ * within the hub.
  */
 export const signIns = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
@@ -43,7 +44,7 @@ export const signIns = async (world: World): Promise<Outcome> => {
     elsewhere: () => verifyPassword(digest, PASSWORD),
     beside: signIn,
   };
-  /** Begins one every so often, whether or not those before are done. */
+  /** Starts `work` at a steady rate, whether or not earlier calls are done. */
   const steadily = async (until: number, work: () => Promise<unknown>): Promise<void> => {
     const begun: Promise<unknown>[] = [];
     while (performance.now() < until) {
@@ -83,7 +84,7 @@ export const signIns = async (world: World): Promise<Outcome> => {
     const rounds: Readonly<Record<Mode, Window>>[] = [];
     for (let round = 0; round < ROUNDS; round++) {
       const found = new Map<Mode, Window>();
-      // Whoever comes second finds warmer caches: take turns.
+      // Later modes find warmer caches, so the order rotates.
       for (const index of MODES.keys()) {
         const mode = MODES[(index + round) % MODES.length] ?? 'alone';
         found.set(mode, await window(mode));

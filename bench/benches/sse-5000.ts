@@ -14,8 +14,8 @@ const QUERY = `subscription ($path: ID!) { events(scope: { projectPath: $path })
   cursor kind createdAt actorId subjectType subjectId projectId namespaceIds payload } }`;
 
 /**
- * One event of a private project to 5,000 subscribers, from its commit (sequencing, reading, the rights of 500 users)
- * to the last one's socket, against a server that writes the same frame to as many.
+ * One event of a private project to 5,000 subscribers, from its commit (sequencing, reading, the permissions of 500
+ * users) to the last socket, against a server that writes the same frame to as many sockets.
  */
 export const sse5000 = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
@@ -46,7 +46,7 @@ export const sse5000 = async (world: World): Promise<Outcome> => {
   const toBare = openHttp(bare.url);
   const ofBare = await openStreams(bare.url, SUBSCRIBERS, () => 'GET / HTTP/1.1\r\nhost: bare\r\n\r\n');
   try {
-    // The last subscriptions are still being opened behind their first byte.
+    // The last subscriptions are still being opened after their first byte.
     await sleep(2_000);
     const perSubscriberKiB = ((rssMiB(hub.pid) - idleMiB) * 1_024) / SUBSCRIBERS;
     const commit = () =>

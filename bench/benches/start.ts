@@ -11,7 +11,10 @@ const IDLE_MS = 4_000;
 const QUERY = JSON.stringify({ query: '{ projects { id name } }' });
 const HUB_QUERY = JSON.stringify({ query: '{ projects { nodes { id name } } }' });
 
-/** From spawning the hub, with its embedded database, on a data directory it knows, to its first answer; and what it takes up. */
+/**
+ * The time from spawning the hub, with its embedded database, on an existing data directory to its first response, and
+ * its idle memory.
+ */
 export const start = async (world: World): Promise<Outcome> => {
   const dataDir = join(world.directory, 'start');
   const startHub = async (): Promise<{ hub: Server; ms: number }> => {

@@ -23,7 +23,9 @@ interface Round {
   readonly overIdleMiB: number;
 }
 
-/** From sending the archive to `finished`, against gunzip, parse and COPY into the same table with its indexes. */
+/**
+ * The time from sending the archive to `finished`, against gunzip, parse and COPY into the same table with its indexes.
+ */
 export const importIssues = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   try {
@@ -53,7 +55,7 @@ export const importIssues = async (world: World): Promise<Outcome> => {
   }
 };
 
-/** From asking for the export to `finished`, against a cursor, tar and one gzip stream. */
+/** The time from requesting the export to `finished`, against a cursor, tar and one gzip stream. */
 export const exportIssues = async (world: World): Promise<Outcome> => {
   const database = await world.createDatabase();
   try {
@@ -91,7 +93,7 @@ const measure = async (
   bare: Server,
   { byHub, byBare }: { byHub: () => Promise<unknown>; byBare: () => Promise<unknown> },
 ): Promise<Round> => {
-  // Both write to the same tables: neither is to pay for what the other left to be written out.
+  // Both sides write to the same tables. The checkpoint prevents either from paying for the other's writes.
   await settle(database);
   const idleMiB = rssMiB(hub.pid);
   await writeFile(`/proc/${hub.pid}/clear_refs`, '5');

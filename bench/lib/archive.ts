@@ -6,7 +6,10 @@ import { pack } from 'tar-stream';
 export const ISSUES = 50_000;
 const DESCRIPTION_CHARS = 1_750;
 
-/** Writes an export archive of 50,000 issues, about 100 MB of lines, packed as any tool packs it. Returns the bytes of lines. */
+/**
+ * Writes an export archive of 50,000 issues with about 100 MB of lines, packed as any tool would pack it. Returns the
+ * size of the lines in bytes.
+ */
 export const writeIssueArchive = async (file: string): Promise<number> => {
   const lines: string[] = [];
   for (let iid = 1; iid <= ISSUES; iid++) lines.push(JSON.stringify(issue(iid)));
@@ -44,7 +47,7 @@ const WORDS =
     ' ',
   );
 
-/** Words in an order that does not repeat: it compresses as prose does, not as copies do. */
+/** Returns words in an order that does not repeat, so that the text compresses like prose. */
 const text = (seed: number): string => {
   let state = seed;
   let written = '';

@@ -1,20 +1,20 @@
 import { cpuMs, treeCpuMs } from './processes.ts';
 import { type Outcome, ratioText } from './report.ts';
 
-/** One side of a comparison: something that can be asked for again and again. */
+/** One side of a comparison: a request that can be repeated. */
 export interface Side {
   readonly name: string;
-  /** Asks once and reads the answer to its end; throws when it is not what it should be. */
+  /** Sends one request and reads the whole response. Throws when the response is not as expected. */
   send(): Promise<void>;
   readonly pid: number;
-  /** What it starts counts for it. */
+  /** Whether the CPU time of child processes counts too. */
   readonly children?: boolean;
 }
 
 export interface Comparison {
   readonly hub: Side;
   readonly baseline: Side;
-  /** CPU time of the database so far: it counts for the side that is asked. */
+  /** CPU time of the database so far. It counts for the side that is being measured. */
   readonly databaseMs: () => number;
   /** The hub must reach this share of the baseline. */
   readonly atLeast: number;
@@ -22,7 +22,7 @@ export interface Comparison {
   readonly rounds?: number;
   readonly windowMs?: number;
   readonly warmUpMs?: number;
-  /** A window goes on until so many have been answered, on machines where others are busy. */
+  /** A window continues until it has this many responses, for machines under other load. */
   readonly leastRequests?: number;
 }
 
@@ -33,15 +33,15 @@ export interface Window {
   readonly postgresUs: number;
 }
 
-/** What the two were in one round. */
+/** The results of both sides in one round. */
 export interface Round {
   readonly hub: Window;
   readonly baseline: Window;
 }
 
 /**
- * Loads both sides in turn, in short windows, and compares window by window: what else the machine does meanwhile hits
- * both. The verdict is by CPU time per request, which other work disturbs least; the rates are told beside it.
+ * Loads both sides alternately in short windows and compares window by window, so that other load on the machine
+ * affects both. The verdict is by CPU time per request, which other load disturbs least. The rates are reported too.
  */
 export const compare = async (comparison: Comparison): Promise<Outcome> => {
   const { hub, baseline, atLeast } = comparison;
@@ -63,7 +63,7 @@ export const compare = async (comparison: Comparison): Promise<Outcome> => {
   };
 };
 
-/** Warms both up, then measures them in alternating windows. */
+/** Warms up both sides, then measures them in alternating windows. */
 export const takeTurns = async ({
   hub,
   baseline,
@@ -77,7 +77,7 @@ export const takeTurns = async ({
   for (const side of [hub, baseline]) await load(side, databaseMs, concurrency, warmUpMs, 0);
   const windows: Round[] = [];
   for (let round = 0; round < rounds; round++) {
-    // Whoever comes second finds warmer caches: take turns.
+    // The second side finds warmer caches, so the order alternates.
     const first = round % 2 === 0;
     const a = await load(first ? hub : baseline, databaseMs, concurrency, windowMs, leastRequests);
     const b = await load(first ? baseline : hub, databaseMs, concurrency, windowMs, leastRequests);

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { digestToken, randomToken } from '../../src/platform/secrets.ts';
 
 export interface Seeded {
-  /** A user who is a developer of the top group, and his token. */
+  /** The token of a user who is a developer of the top-level group. */
   readonly token: string;
   readonly userId: number;
 }
@@ -15,7 +15,7 @@ export interface SeedOptions {
 }
 
 /**
- * Fills a database past the API: groups below a common one, projects in them, users who are developers of the
+ * Fills a database, bypassing the API: groups below a common one, projects in them, and users who are developers of the
  * common group.
  */
 export const seed = async (
@@ -53,13 +53,13 @@ export const seed = async (
   return { token, userId };
 };
 
-/** Limits of requests would answer in place of lists. For hubs that start after. */
+/** Lifts the rate limit that would refuse list requests. Affects hubs that start afterwards. */
 export const liftLimits = (pool: pg.Pool): Promise<unknown> =>
   pool.query(
     `update application_settings set attributes = attributes || '{"projects_api_rate_limit_unauthenticated": 0}'`,
   );
 
-/** A fresh token with scope `api` for each of the users. */
+/** Creates a token with scope `api` for each of the users. */
 export const tokensOf = async (pool: pg.Pool, userIds: readonly number[]): Promise<string[]> => {
   const tokens = userIds.map(() => `glpat-${randomToken()}`);
   await pool.query(
@@ -70,7 +70,7 @@ export const tokensOf = async (pool: pg.Pool, userIds: readonly number[]): Promi
   return tokens;
 };
 
-/** So many merge requests in every project, each by another of the users. */
+/** Creates this many merge requests in every project, with rotating authors. */
 export const seedMergeRequests = async (pool: pg.Pool, perProject: number): Promise<void> => {
   await pool.query(`
     insert into merge_requests (project_id, source_project_id, iid, title, description, source_branch, target_branch, author_id)

@@ -1,8 +1,8 @@
 import { createLauncher } from '../../src/platform/git/launcher.ts';
 import { createLogger } from '../../src/platform/log.ts';
 
-// How long the event loop of a process with 200 MiB stands still while it starts git, in milliseconds:
-// `node git-stall.ts` prints the 50th and 99th percentile of 1,000 starts.
+// Measures how long starting git blocks the event loop of a process with 200 MiB, in milliseconds. `node git-stall.ts`
+// prints the 50th and 99th percentile of 1,000 starts.
 const STARTS = 1_000;
 const RESIDENT = 200 * 1024 * 1024;
 
@@ -14,7 +14,7 @@ const launcher = createLauncher(createLogger('warn'));
 const command = { file: 'git', args: ['version'], cwd: '/', env: { PATH: process.env.PATH ?? '' }, channel: false };
 const start = async (): Promise<number> => {
   const before = performance.now();
-  // Nothing else gets a turn until this has resolved, once the launcher is there.
+  // Once the launcher is running, this resolves before anything else gets a turn.
   const { stdin, stdout, stderr, exited } = await launcher.launch(command);
   const stalled = performance.now() - before;
   stdin.end();

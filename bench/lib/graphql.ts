@@ -1,7 +1,7 @@
 import type { Side } from './compare.ts';
 import type { Http } from './http.ts';
 
-/** Asks a GraphQL server the same over and over. */
+/** Returns a side that sends the same GraphQL query repeatedly. */
 export const graphqlSide = async (
   name: string,
   { pid, http, path, query, variables = {}, token }: GraphqlServer,
@@ -29,7 +29,7 @@ interface GraphqlServer {
   readonly token?: string;
 }
 
-/** All values of a name anywhere in an answer, in their order. */
+/** Returns all values of a field anywhere in a response, in order. */
 export const valuesOf = (data: unknown, name: string): unknown[] => {
   const found: unknown[] = [];
   JSON.stringify(data, (key, value: unknown) => {

@@ -7,16 +7,16 @@ import { ADMIN_TOKEN, type Database } from './world.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** A hub with one project, whose hooks may call loopback, and pushes to it that are committed as a push commits them. */
+/** A hub with one project whose hooks may call loopback. Push events are committed as a real push commits them. */
 export interface HookScene {
   readonly hub: Server;
-  /** In place of all before: a hook of the project for each address. */
+  /** Replaces all hooks of the project with one for each URL. */
   setHooks(urls: readonly string[]): Promise<void>;
-  /** Commits so many push events at once. */
+  /** Commits this many push events at once. */
   commit(count: number): Promise<unknown>;
-  /** Where the log of attempts stands: what `untilRecorded` counts from. */
+  /** Returns the current position in the log of attempts, from which `untilRecorded` counts. */
   mark(): Promise<number>;
-  /** Waits until so many attempts have been recorded since, all answered with 200. */
+  /** Waits until this many attempts have been recorded since the mark, all answered with 200. */
   untilRecorded(wanted: number, since: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export const openHooks = async (database: Database): Promise<HookScene> => {
   if (!project) throw new Error('there is no project');
   const as = { 'private-token': ADMIN_TOKEN, 'content-type': 'application/json' };
 
-  // Counting rows costs more than delivering: the sequence tells how many may be there, and rows are counted at the end.
+  // Counting rows costs more than delivering. The sequence gives an upper bound, and rows are counted only at the end.
   const mark = async (): Promise<number> => {
     const { rows } = await database.pool.query<{ last: number }>(
       `select coalesce(last_value, 0) as last from pg_sequences where sequencename = 'webhook_attempts_id_seq'`,

@@ -1,11 +1,11 @@
 import { Pool } from 'undici';
 
-/** A client with connections kept alive, for one server. */
+/** An HTTP client for one server, with keep-alive connections. */
 export interface Http {
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   post(path: string, body: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   put(path: string, body: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
-  /** Reads the answer away without looking at it, but for its status and least length. */
+  /** Reads and discards the response. Checks only its status and minimum length. */
   drain(request: Prepared): Promise<void>;
   close(): Promise<void>;
 }

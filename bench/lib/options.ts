@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
 
-/** What may be given beside the names of benches. */
+/** The options beside the names of benches. */
 export interface Options {
-  /** Directories of databases filled by `bench:fill`. */
+  /** Directories of databases that `bench:fill` has filled. */
   readonly small: string | undefined;
   readonly large: string | undefined;
-  /** Part of the names of the lists that are measured. */
+  /** Part of the names of the lists to measure. */
   readonly only: string | undefined;
   readonly plans: boolean;
 }

@@ -5,14 +5,14 @@ import { createInterface } from 'node:readline';
 export interface Server {
   readonly pid: number;
   readonly url: string;
-  /** SIGTERM; SIGKILL after five seconds. Resolves once it is gone. */
+  /** Sends SIGTERM, and SIGKILL after 15 seconds. Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
 export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
-  /** The line on standard output that says where it serves; its last word is the URL. */
+  /** Matches the line on standard output that announces the URL, which is its last word. */
   readonly ready: RegExp;
 }
 
@@ -20,15 +20,18 @@ const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 15_000;
 
 const children = new Set<ChildProcess>();
-// Whatever ends the run, nothing it started is left.
+// Kills all child processes, however the run ends.
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
 });
 
-/** Starts a node program and waits until it serves. Its standard error is shown when it fails. */
+/**
+ * Starts a Node program and waits until it serves.
+ * @throws Error with its standard error when it does not start
+ */
 export const startServer = async (file: string, { env = {}, nodeArgs = [], ready }: ServerOptions): Promise<Server> => {
   const child = spawn(process.execPath, [...nodeArgs, file], {
-    // Production, or PostGraphile watches and explains.
+    // Without production mode, PostGraphile watches the schema and explains queries.
     env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', GRAPHILE_ENV: 'production', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -67,7 +70,10 @@ const stopChild = async (child: ChildProcess, ended: Promise<void>): Promise<voi
 
 const TICK_MS = 10;
 
-/** CPU time that the processes have used so far. The kernel counts in ticks of 10 ms: measure half a second or more. */
+/**
+ * Returns the CPU time of the processes so far, in milliseconds. The kernel counts in ticks of 10 ms, so measure half a
+ * second or more.
+ */
 export const cpuMs = (pids: readonly number[]): number => {
   let ticks = 0;
   for (const pid of pids) {
@@ -77,14 +83,14 @@ export const cpuMs = (pids: readonly number[]): number => {
   return ticks * TICK_MS;
 };
 
-/** CPU time of a process and all below it, those that have ended included. */
+/** Returns the CPU time of a process and its children, including children that have ended, in milliseconds. */
 export const treeCpuMs = (parent: number): number => {
   const fields = statOf(parent);
   const ended = fields ? (Number(fields[13]) + Number(fields[14])) * TICK_MS : 0;
   return ended + cpuMs([parent, ...childrenOf(parent)]);
 };
 
-/** The processes below one: a Postgres server's backends. */
+/** Returns the children of a process, such as the backends of a Postgres server. */
 export const childrenOf = (parent: number): number[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && statOf(Number(name))?.[1] === String(parent))
@@ -92,7 +98,10 @@ export const childrenOf = (parent: number): number[] =>
 
 export const parentOf = (pid: number): number => Number(statOf(pid)?.[1]);
 
-/** From the state on, which is field 0: the name before it may hold anything. Null when the process is gone. */
+/**
+ * Returns the fields of `/proc/PID/stat` from the state on, because the name before it may contain anything. Null when
+ * the process is gone.
+ */
 const statOf = (pid: number): string[] | null => {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -107,7 +116,7 @@ export const rssMiB = (pid: number): number => {
   return Number(kib) / 1024;
 };
 
-/** The highest resident memory so far. */
+/** Returns the peak resident memory so far. */
 export const peakRssMiB = (pid: number): number => {
   const kib = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kib) / 1024;

@@ -1,4 +1,4 @@
-/** A push of three commits, as `push.received` has it: about 3.4 KB when it is sent. */
+/** Returns the payload of `push.received` for a push of three commits: about 3.4 KB on the wire. */
 export const pushPayload = (userId: number) => ({
   ref: 'refs/heads/main',
   before: '1'.repeat(40),

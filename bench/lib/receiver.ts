@@ -1,11 +1,11 @@
 import { createServer } from 'node:http';
 
-/** The customer's endpoint: takes what comes and answers 200. */
+/** A webhook endpoint that accepts every request with 200. */
 export interface Receiver {
   readonly url: string;
   /** The size of the last body. */
   readonly lastBytes: () => number;
-  /** Resolves with the time when the next request has come. */
+  /** Resolves with the arrival time of the next request. */
   next(): Promise<number>;
   close(): void;
 }

@@ -8,22 +8,22 @@ import { median } from './compare.ts';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PERFORMANCE = `${ROOT}docs/performance/`;
 
-/** What a bench has found. */
+/** The outcome of a bench. */
 export interface Outcome {
-  /** What issue 2 section 9 asks of it. */
+  /** The required result (issue 2, section 9). */
   readonly target: string;
   readonly reached: boolean;
   readonly lines: readonly string[];
 }
 
-/** Ratios of interleaved windows. */
+/** Formats the ratios of interleaved windows. */
 export const ratioText = (ratios: readonly number[]): string =>
   `${median(ratios).toFixed(2)} (median; min ${Math.min(...ratios).toFixed(2)}, max ${Math.max(...ratios).toFixed(2)})`;
 
 export const describe = (name: string, { target, reached, lines }: Outcome): string =>
   [`${reached ? 'reached' : 'MISSED '} ${name}: ${target}`, ...lines.map((line) => `          ${line}`)].join('\n');
 
-/** Writes the outcome to `docs/performance/results/<name>.json`: what was measured, when, at which commit and load. */
+/** Writes the outcome to `docs/performance/results/<name>.json`, with date, commit and load. */
 export const saveResult = async (name: string, outcome: Outcome): Promise<void> => {
   const date = new Date().toISOString();
   const load = loadavg().map((each) => Number(each.toFixed(1)));
@@ -32,16 +32,16 @@ export const saveResult = async (name: string, outcome: Outcome): Promise<void> 
   await writeFile(`${PERFORMANCE}results/${name}.json`, `${JSON.stringify(result, null, 2)}\n`);
 };
 
-/** Writes `docs/performance/plans.md`. A plan is Markdown, under the name of its list. */
+/** Writes `docs/performance/plans.md`. Each plan is a Markdown section under the name of its list. */
 export const savePlans = (plans: readonly string[]): Promise<void> =>
   writeFile(`${PERFORMANCE}plans.md`, [PLANS_TITLE, ...plans].join('\n\n'));
 
 const PLANS_TITLE = `# Plans of the lists of projects
 
 Written by \`npm run bench -- projects-at-scale --plans\` at 1,000,000 projects: each statement of a list with its time
-and the pages it read, and below it its scans and sorts. Compare the pages: times vary with what else the machine does.`;
+and the pages it read, and below it its scans and sorts. Compare the pages: times vary with other load on the machine.`;
 
-/** The commit that is checked out, with `-dirty` if what is measured has been changed since. Null outside of git. */
+/** Returns the checked-out commit, with `-dirty` if measured files have changed since. Null outside of git. */
 const commit = async (): Promise<string | null> => {
   const git = async (...args: string[]) => (await promisify(execFile)('git', args, { cwd: ROOT })).stdout.trim();
   try {

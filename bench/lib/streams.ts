@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net';
 
-/** Many open event streams to one server, as cheap for this process as they can be. */
+/** Many open event streams to one server, at minimal cost for this process. */
 export interface Streams {
-  /** Runs `trigger` and waits until each stream has got one more event; the milliseconds from before the trigger. */
+  /** Runs `trigger` and waits until each stream has received one more event. Returns the elapsed milliseconds. */
   nextEvent(trigger: () => Promise<unknown>): Promise<number>;
-  /** The last event's text. */
+  /** Returns the text of the last event. */
   readonly lastEvent: () => string;
   close(): void;
 }
@@ -13,7 +13,9 @@ const EVENT = Buffer.from('event: next');
 const OPENING_AT_ONCE = 100;
 const TIMEOUT_MS = 30_000;
 
-/** `requestOf` gives the HTTP request of each stream, head and body. Resolves when every server answer has begun. */
+/**
+ * Opens the streams. `requestOf` returns the raw HTTP request of each stream. Resolves when every response has started.
+ */
 export const openStreams = async (
   url: string,
   count: number,

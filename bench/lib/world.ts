@@ -11,10 +11,10 @@ import { childrenOf, parentOf, type Server, startServer, treeCpuMs } from './pro
 
 export const ADMIN_TOKEN = 'administrator-token-of-the-bench';
 
-/** One Postgres for the run, with durable settings as the hub has them, and a temporary directory. */
+/** A Postgres server for the run, as durable as the hub's, and a temporary directory. */
 export interface World {
   readonly directory: string;
-  /** A migrated database of its own. */
+  /** Creates a new migrated database. */
   createDatabase(): Promise<Database>;
   close(): Promise<void>;
 }
@@ -22,13 +22,16 @@ export interface World {
 export interface Database {
   readonly url: string;
   readonly pool: pg.Pool;
-  /** The server's processes: what their CPU time says is split by who asked only if the asking takes turns. */
+  /**
+   * Returns the process ids of the Postgres server. Their CPU time can be attributed to one side only while the other
+   * is idle.
+   */
   backends(): number[];
-  /** CPU time of the whole server so far, also of backends that have ended. */
+  /** Returns the CPU time of the whole server so far, including backends that have ended. */
   cpuMs(): number;
-  /** A hub on this database. It ends with the database. */
+  /** Starts a hub on this database. It stops when the database is closed. */
   startHub(options?: HubOptions): Promise<Server>;
-  /** A server of baselines/, which gets the database by DATABASE_URL. It ends with the database. */
+  /** Starts a server from baselines/ with the database in DATABASE_URL. It stops when the database is closed. */
   startBaseline(name: string, env?: Readonly<Record<string, string>>): Promise<Server>;
   close(): Promise<void>;
 }
@@ -68,7 +71,7 @@ export const openWorld = async (): Promise<World> => {
   };
 };
 
-/** A database that is there already, and the directory of the hubs on it. `onClose` is called before they end. */
+/** Opens an existing database. `dataDir` is the data directory of its hubs. `onClose` is called before they stop. */
 export const openDatabase = async (url: string, dataDir: string, onClose = () => {}): Promise<Database> => {
   const pool = createPool({ connectionString: url, max: 4, applicationName: 'millrace bench' });
   const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');

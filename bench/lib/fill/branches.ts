@@ -5,15 +5,15 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BRANCHES } from './watched.ts';
 
-/** Commits of the default branch. */
+/** Number of commits on the default branch. */
 const HISTORY = 500;
 const FILES = 50;
 const KINDS = ['feature', 'fix', 'chore', 'release'];
 const START = 1_700_000_000;
 
 /**
- * Makes a bare repository of 500 commits with 10,000 branches, 3,000 of them merged, unless it is there. References are
- * packed, as upkeep leaves them.
+ * Creates a bare repository of 500 commits with 10,000 branches, 3,000 of them merged, unless it exists. References are
+ * packed, as repository maintenance leaves them.
  */
 export const fillBranches = async (repository: string): Promise<void> => {
   if (existsSync(repository)) return;
@@ -29,7 +29,7 @@ export const fillBranches = async (repository: string): Promise<void> => {
 
 export const repositoryIn = (dataDir: string, diskPath: string): string => join(dataDir, 'repositories', diskPath);
 
-/** The stream that `git fast-import` reads. */
+/** Yields the input of `git fast-import`. */
 function* history(): Generator<string> {
   for (let commit = 1; commit <= HISTORY; commit++) {
     yield `${commitOf('main', commit, commit, `Change number ${commit}`)}${commit > 1 ? `from :${commit - 1}\n` : ''}`;
@@ -59,7 +59,7 @@ const git = async (args: readonly string[], input: Iterable<string> = []): Promi
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-4_000);
   });
-  // What it says when it ends early is told below.
+  // If git ends early, its error output is reported below.
   child.stdin.on('error', () => {});
   const closed = once(child, 'close');
   for (const part of input) if (!child.stdin.write(part)) await Promise.race([once(child.stdin, 'drain'), closed]);

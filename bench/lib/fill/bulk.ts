@@ -20,8 +20,9 @@ interface Definition {
 }
 
 /**
- * Takes the indexes, foreign keys and triggers of the large tables away, and gives what puts them back as they were. Keys stay, and
- * so do the unique indexes that are constraints. To be used in one transaction, so that nothing is lost on the way.
+ * Drops the indexes and foreign keys of the large tables and disables their triggers. Keeps primary keys and the unique
+ * indexes of constraints. Returns a function that restores a table. Use both in one transaction, so that nothing is
+ * lost on failure.
  */
 export const withoutIndexes = async (client: PoolClient): Promise<(table: BulkyTable) => Promise<void>> => {
   const { rows: keys } = await client.query<Definition>(
@@ -38,7 +39,7 @@ export const withoutIndexes = async (client: PoolClient): Promise<(table: BulkyT
   );
   for (const { name, owner } of keys) await client.query(`alter table ${owner} drop constraint ${name}`);
   for (const { name } of indexes) await client.query(`drop index ${name}`);
-  // What triggers keep is summed up at the end: one for each row would take longer than all the rest.
+  // The data that triggers maintain is computed at the end: row by row, it would take longer than everything else.
   for (const table of BULKY) await client.query(`alter table ${table} disable trigger user`);
   return async (table) => {
     await client.query(`alter table ${table} enable trigger user`);

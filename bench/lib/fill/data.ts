@@ -5,15 +5,15 @@ import { withoutIndexes } from './bulk.ts';
 import { PEOPLE, WATCHED } from './watched.ts';
 
 const SLICE = 100_000;
-/** Trees of groups of which the access is worked out at a time. */
+/** Number of group trees whose access is computed at a time. */
 const TREES = 2_000;
 export const LEAST_PROJECTS = 20_000;
 
 export type Tell = (line: string) => void;
 
 /**
- * Fills an empty, migrated database with so many projects, a multiple of 20,000: a tenth as many groups, a twentieth as
- * many users. Always the same for the same number: whatever varies is hashed from the row's number.
+ * Fills an empty, migrated database with this many projects, a multiple of 20,000, a tenth as many groups and a
+ * twentieth as many users. Deterministic: all variation is hashed from the row's number.
  */
 export const fillProjects = async (pool: pg.Pool, projects: number, tell: Tell): Promise<void> => {
   const client = await pool.connect();
@@ -73,14 +73,14 @@ export const fillProjects = async (pool: pg.Pool, projects: number, tell: Tell):
   }
 };
 
-/** How many projects the database was filled with; null when it was not. */
+/** Returns the number of projects that the database was filled with, or null when it was not filled. */
 export const filledWith = async (pool: pg.Pool): Promise<number | null> => {
   const { rows } = await pool.query<{ there: boolean }>(`select to_regclass('bench.fill') is not null as there`);
   if (!rows[0]?.there) return null;
   return (await pool.query<{ projects: number }>('select projects from bench.fill')).rows[0]?.projects ?? null;
 };
 
-/** Fills what later migrations brought, where it is there and empty. */
+/** Fills the table of languages, which a later migration added, if it exists and is empty. */
 export const fillLanguages = async (pool: pg.Pool, tell: Tell): Promise<void> => {
   const { rows } = await pool.query<{ there: boolean }>(`select to_regclass('project_languages') is not null as there`);
   if (!rows[0]?.there) return;
@@ -99,8 +99,8 @@ export const fillLanguages = async (pool: pg.Pool, tell: Tell): Promise<void> =>
 };
 
 /**
- * `h(i, salt, n)`: a number below n, spread by the row's number; `n_projects` and so on: how many there are;
- * `every()`: each so-many-th project belongs to the watched, and likewise of groups.
+ * SQL functions. `h(i, salt, n)` hashes the row's number to a number below n. `n_projects()` and so on return the
+ * counts. `every()` is the interval of watched projects, and likewise of watched groups.
  */
 const functions = (projects: number): string => `
   create or replace function pg_temp.h(i bigint, salt int, n bigint) returns int immutable language sql
@@ -115,7 +115,7 @@ const ADJECTIVES = `array['amber','brisk','calm','daring','eager','fancy','gentl
   'noble','olive','proud','quiet','rapid','solid','tidy','urban','vivid','warm','young','zesty','bold','clever','dusty','early','fresh']`;
 const NOUNS = `array['${WATCHED.commonTerm}','gateway','console','library','toolkit','website','backend','frontend','worker','pipeline']`;
 
-// The first users are those who look; whoever comes after is one of the crowd. Ids begin after what is there.
+// The first users are PEOPLE, and all others are the crowd. Ids start after the existing ones.
 const USERS = `
   create temporary table base on commit drop as
     select (select coalesce(max(id), 0) from users) as users, (select coalesce(max(id), 0) from namespaces) as namespaces;
@@ -128,8 +128,9 @@ const USERS = `
         .map(({ username }) => username)
         .join(`','`)}'])[u], 'person-' || u) as username) named`;
 
-// Ten groups make a tree: the first at the top, three below it, and so on, four levels at most. The last of some trees
-// belongs to the watched instead, whose tree has fans of ten. Visibility is that of the whole tree.
+// Ten groups make a tree: the first at the top, three below it, and so on, at most four levels. The last group of some
+// trees belongs to the watched tree instead, in which every group has up to ten children. A whole tree has the same
+// visibility.
 const NAMESPACES = `
   create temporary table groups on commit drop as
     with recursive plan as (
@@ -181,7 +182,10 @@ const STARS = `
   create unique index on star_counts (project_id);
   analyze star_counts`;
 
-/** Of those that are not watched 15 in 100 are personal, 5 are in one of a few large groups of 250, the rest anywhere. */
+/**
+ * Returns the SQL for a range of projects. Of the unwatched projects, 15 in 100 are personal, 5 are in one of a few
+ * large groups of 250, and the rest are anywhere.
+ */
 const projectsOf = (from: number, to: number): string => `
   with placed as (
     select p, k,
@@ -206,7 +210,7 @@ const projectsOf = (from: number, to: number): string => `
         else (array[10, 0])[1 + dice % 2] end) as visibility,
       adjective, noun, dice, base.users, seed
     from base, placed join places n on n.n = place
-      -- the watched are alike in every database
+      -- watched projects are the same in every database
       cross join lateral (select coalesce(-k, p) as seed) seeds
       cross join lateral (select (${ADJECTIVES})[1 + pg_temp.h(seed, 9, 30)] as adjective,
         (${NOUNS})[1 + pg_temp.h(seed, 10, 10)] as noun, pg_temp.h(seed, 11, 1000) as dice) words
@@ -232,8 +236,8 @@ const projectsOf = (from: number, to: number): string => `
     select p, dice, pg_temp.h(seed, 15, 50000000), pg_temp.h(seed, 16, 100000), pg_temp.h(seed, 17, 1000000), pg_temp.h(seed, 18, 10000)
     from made order by p`;
 
-// Each of the crowd is in one to ten groups: in one in fifty of the groups twenty times as often as in others, and one
-// in twenty of the people in a large one. The watched tree has 200 members of the crowd at its top.
+// Users of the crowd are in one to ten groups. One in fifty groups is chosen twenty times as often as the others, and
+// one in twenty users is in a large group. The top of the watched tree has 200 members from the crowd.
 const MEMBERS = `
   insert into members (user_id, namespace_id, access_level, created_at, updated_at)
     select distinct on (u, g) base.users + u, base.namespaces + g, level, timestamptz '2025-01-01Z', timestamptz '2025-01-01Z' from base, (
@@ -272,14 +276,15 @@ const SHARES = `
         cross join lateral (select 1 + pg_temp.h(i, 33, pg_temp.n_groups())::bigint as friend) at
       where (1 + pg_temp.h(i, 32, pg_temp.n_projects())) % pg_temp.every() <> 0
     ) given order by p, w;
-  -- Of the watched projects two are shared with a group of theirs, and twenty with the first of all, which are alike everywhere.
+  -- Two watched projects are shared with a group of the watched tree, and twenty with the first groups of all, which
+  -- are the same in every database.
   insert into project_shares (project_id, shared_with_id, access_level, created_at)
     select k * pg_temp.every(), base.namespaces + w, 20, timestamptz '2025-01-01Z' from base, (
       select k, 50 * pg_temp.every() as w from generate_series(301, 302) k
       union all select k, k from generate_series(7, 990, 50) k
     ) given`;
 
-/** By the hub's own function, some trees at a time. */
+/** Computes access with the hub's own function, some trees at a time. */
 const fillAccess = async (client: PoolClient): Promise<void> => {
   const { rows } = await client.query<{ ids: number[] }>(
     `select array_agg(id) as ids from (

@@ -1,13 +1,13 @@
 import { PEOPLE, WATCHED } from './watched.ts';
 
-/** A list of projects that tooling asks for. */
+/** A list of projects that tools request. */
 export interface ListRequest {
   readonly name: string;
-  /** Whose token; nobody's when absent. */
+  /** The owner of the token. Anonymous when absent. */
   readonly as?: keyof typeof PEOPLE;
   /** A path below /api/v4, or a GraphQL query. */
   readonly path: string | { readonly query: string };
-  /** The answer has as many projects in every filled database: what is compared is then the same work. */
+  /** The number of matches is the same in every filled database, so the compared work is the same. */
   readonly sameMatches?: boolean;
 }
 
@@ -44,7 +44,7 @@ const GRAPHQL = {
   'group with subgroups': `{ group(fullPath: "${group}") { projects(first: 20, includeSubgroups: true) { ${FIELDS} } } }`,
 };
 
-/** `middle` is an id in the middle of all. */
+/** Returns the common lists. `middle` is an id in the middle of all project ids. */
 export const commonLists = (middle: number): ListRequest[] => [
   ...of(undefined, {
     'first page': PAGE,

@@ -12,20 +12,21 @@ export interface Filled {
   readonly url: string;
   readonly pool: pg.Pool;
   readonly projects: number;
-  /** Leaves the database as it is; an embedded server that nobody else uses is stopped. */
+  /** Keeps the database. Stops an embedded server that nobody else uses. */
   close(): Promise<void>;
 }
 
 export interface FillPlace {
-  /** Null: the embedded Postgres in `dataDir`. */
+  /** Null means the embedded Postgres in `dataDir`. */
   readonly databaseUrl: string | null;
-  /** Where the hub that will serve it has its files; null makes no repository. */
+  /** The data directory of the hub that will serve the database. Null creates no repository. */
   readonly dataDir: string | null;
 }
 
 /**
- * Opens a database filled with so many projects: migrates it, fills it when it is empty, and adds what later migrations
- * brought. Throws for one that was filled with another number or holds anything else.
+ * Opens a database filled with this many projects. Migrates it, fills it when it is empty, and adds the data of later
+ * migrations.
+ * @throws Error when it was filled with another number of projects, or holds other data
  */
 export const openFilled = async (place: FillPlace, projects: number, tell: Tell): Promise<Filled> => {
   const { url, stop } = await server(place);
@@ -36,7 +37,7 @@ export const openFilled = async (place: FillPlace, projects: number, tell: Tell)
   };
   try {
     await migrate(url);
-    // There are no repositories to read languages from.
+    // There are no repositories from which to detect languages.
     await pool.query("select graphile_worker.remove_job('repositories.detect_missing_languages')");
     const there = await filledWith(pool);
     if (there === null) {
@@ -44,7 +45,7 @@ export const openFilled = async (place: FillPlace, projects: number, tell: Tell)
         'select exists (select 1 from namespaces where kind = $1) as used',
         ['group'],
       );
-      if (rows[0]?.used) throw new Error('There are groups in the database: only an empty one is filled.');
+      if (rows[0]?.used) throw new Error('The database contains groups. Only an empty database can be filled.');
       await fillProjects(pool, projects, tell);
     } else if (there !== projects) {
       throw new Error(`The database was filled with ${there} projects, not ${projects}.`);
@@ -65,7 +66,7 @@ export const openFilled = async (place: FillPlace, projects: number, tell: Tell)
 
 const server = async ({ databaseUrl, dataDir }: FillPlace): Promise<{ url: string; stop(): Promise<void> }> => {
   if (databaseUrl !== null) return { url: databaseUrl, stop: async () => {} };
-  if (dataDir === null) throw new Error('Where to? Give --data DIR or DATABASE_URL.');
+  if (dataDir === null) throw new Error('Pass --data DIR or set DATABASE_URL.');
   const embedded = await startEmbeddedPostgres({ dataDir: resolve(dataDir), log: createLogger('warn') });
   return { url: embedded.connectionString, stop: embedded.stop };
 };

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 
-/** What Postgres writes of each statement it has run. */
+/** Reads the plans that Postgres logs for each statement. */
 export interface Plans {
-  /** From here on. */
+  /** Marks the current end of the log. */
   mark(): Promise<void>;
-  /** The statements since the mark, each as a tree of a line a node. */
+  /** Returns the statements since the mark, each as a tree with one line per node. */
   since(): Promise<string>;
   close(): Promise<void>;
 }
@@ -19,11 +19,13 @@ const SETTINGS = {
   'auto_explain.log_buffers': 'on',
   'auto_explain.log_format': 'json',
 };
-/** What else runs meanwhile; and who asks is found in the same way for every list. */
+/** Statements that run in the background, and the authentication, which is the same for every list. */
 const NOT_OF_THE_LIST =
   /personal_access_tokens|application_settings|hub_processes|graphile_worker|event|webhook|pushes|bench\.fill/;
 
-/** Has the embedded Postgres of a data directory explain what it runs in sessions that begin from now on, until it is closed. */
+/**
+ * Makes the embedded Postgres of a data directory log the plans of all sessions that start from now on, until closed.
+ */
 export const openPlans = async (pool: pg.Pool, dataDir: string): Promise<Plans> => {
   const log = join(dataDir, 'postgres', 'postgres.log');
   const each = async (statement: (name: string, value: string) => string) => {
@@ -80,7 +82,7 @@ const explained = (log: string): string[] => {
   return told;
 };
 
-/** Null for an entry that another backend has written into. */
+/** Returns null for an entry that another backend has written into. */
 const parsed = (text: string): { 'Query Text': string; Plan: Node } | null => {
   try {
     return JSON.parse(text);
@@ -93,11 +95,11 @@ const summary = (query: string): string => query.replace(/\s+/g, ' ').slice(0, 4
 
 const blocks = (node: Node): number => node['Shared Hit Blocks'] + node['Shared Read Blocks'];
 
-/** What is fetched for each row of a page by its key: the same for every list. */
+/** Returns whether a node fetches rows of a page by their key, which is the same for every list. */
 const isLookup = (node: Node): boolean =>
   node['Actual Loops'] > 1 && node['Actual Loops'] <= 100 && node['Actual Rows'] <= 1 && !node.Plans;
 
-/** What only hands on what the nodes below it read. */
+/** Nodes that only pass on the rows of the nodes below. */
 const BETWEEN = /^(Nested Loop|Hash Join|Merge Join|Hash|Result|Subquery Scan|Materialize|Memoize)$/;
 
 const tree = (node: Node, depth: number): string[] => {

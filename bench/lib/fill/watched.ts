@@ -1,36 +1,41 @@
 /**
- * What is the same in every filled database, however large it is: one tree of groups with 1,000 projects in it and around
- * it, spread evenly over all ids and times, and the people who look at it. Searches for the rare term, the rare topic and
- * the rare language find these alone, so that lists of them have as many matches among 20,000 projects as among a million.
+ * The data that is the same in every filled database, whatever its size: one tree of groups with 1,000 projects in and
+ * around it, spread evenly over all ids and times, and the users who list them. The rare term, topic and language match
+ * only these projects, so such lists have as many matches among 20,000 projects as among a million.
  */
 export const WATCHED = {
   projects: 1_000,
   groups: 100,
-  /** The topmost of the tree; 990 of the projects are in it. */
+  /** The top-level group of the tree. It contains 990 of the projects. */
   group: 'atlas',
-  /** A project in it with 10,000 branches, when there is a directory for repositories. */
+  /** A project in the tree with 10,000 branches, if there is a directory for repositories. */
   branches: 'atlas/many-branches',
-  /** In the names of 24 projects. */
+  /** Part of the names of 24 projects. */
   rareTerm: 'quokka',
-  /** Two letters of it that stand together nowhere else. */
+  /** Two adjacent letters of it that occur nowhere else. */
   rarePair: 'kk',
-  /** In the names of every tenth project. */
+  /** Part of the name of every tenth project. */
   commonTerm: 'service',
-  /** Of 25 projects. */
+  /** The topic of 25 projects. */
   rareTopic: 'zeppelin',
-  /** Of a third of all. */
+  /** The topic of a third of all projects. */
   commonTopic: 'graphql',
   rareLanguage: 'Zig',
   commonLanguage: 'TypeScript',
 } as const;
 
-/** Who looks, with a token of scope `api` each. The plain text is known to everybody: such a database is for benches alone. */
+/**
+ * The users who list projects, each with a token of scope `api`. The tokens are public, so use such a database only for
+ * benches.
+ */
 export const PEOPLE = {
   /** An administrator. */
   administrator: { username: 'fill-administrator', token: 'glpat-fill-administrator-00000000000000' },
-  /** Sees 22 projects by membership: of a group 10, 5 as their member, 2 as shared with his group, 5 of his own. */
+  /**
+   * Sees 22 projects by membership: 10 of a group, 5 as a project member, 2 shared with the group, and 5 personal ones.
+   */
   few: { username: 'fill-few', token: 'glpat-fill-few-000000000000000000000000' },
-  /** A developer of the whole tree: 990 projects, and 5 of his own. */
+  /** A developer of the whole tree: 990 projects, and 5 personal ones. */
   large: { username: 'fill-large', token: 'glpat-fill-large-0000000000000000000000' },
 } as const;
 
