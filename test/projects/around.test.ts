@@ -4,8 +4,8 @@ import { type TestUser, useApp } from '../support/app.ts';
 const app = useApp();
 const namesOf = (body: readonly { readonly full_path: string }[]) => body.map((each) => each.full_path);
 
-describe('the groups around a project', () => {
-  it('are those it lies in, and those it is shared with, as far as the caller may know of them', async () => {
+describe('groups of a project', () => {
+  it('list the parent groups and the invited groups that the caller may see', async () => {
     const { make } = app();
     const [owner, member] = [await make.user(), await make.user()];
     const top = await make.group({}, owner);
@@ -55,7 +55,7 @@ describe('the groups around a project', () => {
     });
   });
 
-  it('are invited to the project, or to a group that it lies in', async () => {
+  it('list the groups invited to the project or to a parent group', async () => {
     const { make } = app();
     const [owner, stranger] = [await make.user(), await make.user()];
     const group = await make.group({ visibility: 'public' }, owner);
@@ -73,7 +73,7 @@ describe('the groups around a project', () => {
     expect((await app().as(owner).get(`/projects/${project.id}/invited_groups?relation=other`)).status).toBe(400);
   });
 
-  it('can take the project in', async () => {
+  it('list the groups it can be transferred to', async () => {
     const { make } = app();
     const [owner, other] = [await make.user(), await make.user()];
     const from = await make.group({}, owner);
@@ -97,8 +97,8 @@ describe('the groups around a project', () => {
   });
 });
 
-describe('the people of a project', () => {
-  it('are its members in any way', async () => {
+describe('people of a project', () => {
+  it('include direct, inherited and invited members', async () => {
     const { make } = app();
     const [owner, direct, shared, stranger] = [
       await make.user(),
@@ -125,7 +125,7 @@ describe('the people of a project', () => {
     expect((await app().anonymous.get(`/projects/${project.id}/users`)).status).toBe(401);
   });
 
-  it('can be made members of another project', async () => {
+  it('can be imported as members of another project', async () => {
     const { make } = app();
     const [owner, maintainer, guest, known] = [
       await make.user(),
@@ -160,7 +160,7 @@ describe('the people of a project', () => {
         [known.id, 20, null],
       ].toSorted(([a], [b]) => Number(a) - Number(b)),
     );
-    // Nobody gives more than he has.
+    // Nobody can grant a role above their own.
     const third = await make.project({}, owner);
     await make.projectMember(third, maintainer, 40);
     expect((await copy(maintainer, third)).status).toBe(200);
@@ -173,7 +173,7 @@ describe('the people of a project', () => {
           sourceProjectPath: "${from.path_with_namespace}" }) { errors addedCount } }`,
       );
     expect(data.projectMembersImport).toEqual({ errors: [], addedCount: 3 });
-    // Of the other project too he has to be a Maintainer.
+    // The caller also has to be a Maintainer of the source project.
     const foreign = await make.project({ visibility: 'internal' }, known);
     expect((await copy(owner, to, foreign)).status).toBe(403);
   });

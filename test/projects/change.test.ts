@@ -16,7 +16,7 @@ const kindsOf = async (projectId: number) =>
   ).map((each) => each.kind);
 
 describe('GET /projects/:id', () => {
-  it('finds by number and by path, whatever its case', async () => {
+  it('finds a project by number and by path in any case', async () => {
     const user = await app().make.user();
     const project = await app().make.project({ path: 'Found.It' }, user);
     const client = app().as(user);
@@ -40,7 +40,7 @@ describe('GET /projects/:id', () => {
     expect(await client.get('/projects/99999999999999')).toMatchObject(unknown);
   });
 
-  it('tells the permissions by where they come from', async () => {
+  it('shows permissions by project and by group', async () => {
     const { make } = app();
     const [owner, member] = [await make.user(), await make.user()];
     const group = await make.group({}, owner);
@@ -58,7 +58,7 @@ describe('GET /projects/:id', () => {
 });
 
 describe('PUT /projects/:id', () => {
-  it('changes settings and says what changed', async () => {
+  it('changes settings and reports the changes', async () => {
     const user = await app().make.user();
     const project = await app().make.project({}, user);
     const { status, body } = await app()
@@ -95,7 +95,7 @@ describe('PUT /projects/:id', () => {
     expect((await app().as(user).put(`/projects/${project.id}`, { description: null })).body.description).toBeNull();
   });
 
-  it('renames, and GET of the old path leads on', async () => {
+  it('renames the project, and redirects from the old path', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     const project = await app().make.project({ path: 'before' }, user);
@@ -127,7 +127,7 @@ describe('PUT /projects/:id', () => {
     expect(body.path).toBe('after');
   });
 
-  it('changes the default branch to one that is there', async () => {
+  it('changes the default branch only to an existing branch', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     const empty = await app().make.project({}, user);
@@ -140,7 +140,7 @@ describe('PUT /projects/:id', () => {
     expect((await client.get(`/projects/${full.id}`)).body.default_branch).toBe('main');
   });
 
-  it('asks for the role', async () => {
+  it('requires the role', async () => {
     const { make } = app();
     const owner = await make.user();
     const project = await make.project({ visibility: 'internal' }, owner);
@@ -165,8 +165,8 @@ describe('PUT /projects/:id', () => {
   });
 });
 
-describe('archive, star, delete', () => {
-  it('archives and takes out again', async () => {
+describe('archive, star and delete', () => {
+  it('archives and unarchives', async () => {
     const { make } = app();
     const [owner, maintainer] = [await make.user(), await make.user()];
     const project = await make.project({}, owner);
@@ -179,7 +179,7 @@ describe('archive, star, delete', () => {
     expect(await kindsOf(project.id)).toEqual(['project.created', 'project.archived', 'project.unarchived']);
   });
 
-  it('stars once', async () => {
+  it('counts each star once', async () => {
     const { make } = app();
     const [owner, fan] = [await make.user(), await make.user()];
     const project = await make.project({ visibility: 'internal' }, owner);
@@ -192,7 +192,7 @@ describe('archive, star, delete', () => {
     expect((await client.post(`/projects/${project.id}/unstar`)).status).toBe(304);
   });
 
-  it('deletes with repository and files', async () => {
+  it('deletes the repository and the files too', async () => {
     const { make } = app();
     const [owner, maintainer] = [await make.user(), await make.user()];
     const { services } = app().hub;
@@ -217,7 +217,7 @@ describe('archive, star, delete', () => {
   });
 });
 
-it('moves last_activity_at with what happens', async () => {
+it('updates last_activity_at on activity, but not on a star', async () => {
   const user = await app().make.user();
   const project = await app().make.project({}, user);
   const { db } = app().hub.services;

@@ -49,7 +49,7 @@ describe('POST /projects', () => {
     ]);
   });
 
-  it('takes all settings, old switches, and begins with a readme', async () => {
+  it('accepts all settings and their older names, and adds a readme', async () => {
     const user = await app().make.user();
     const { status, body } = await app()
       .as(user)
@@ -95,14 +95,14 @@ describe('POST /projects', () => {
     expect(read.statistics.repository_size).toBeGreaterThan(0);
   });
 
-  it('signs the readme with the address that its author lets commits tell', async () => {
+  it('writes the readme with the commit email of its author', async () => {
     const user = await app().make.user({ commit_email: '_private' });
     const project = await app().make.project({ initialize_with_readme: true }, user);
     const { body } = await app().as(user).get(`/projects/${project.id}/repository/branches/main`);
     expect(body.commit.author_email).toBe(`${user.id}-${user.username}@users.noreply.127.0.0.1`);
   });
 
-  it('refuses taken names and paths, without leaving anything', async () => {
+  it('refuses taken names and paths, and changes nothing', async () => {
     const user = await app().make.user();
     await app().make.project({ name: 'Taken', path: 'taken' }, user);
     const again = await app().as(user).post('/projects', { name: 'TAKEN', path: 'Taken' });
@@ -137,7 +137,7 @@ describe('POST /projects', () => {
     expect((await app().as(user).get('/projects?owned=true')).body).toEqual([]);
   });
 
-  it('asks who it is, and for the scope', async () => {
+  it('requires authentication and the scope', async () => {
     const user = await app().make.user();
     expect((await app().anonymous.post('/projects', { path: 'x' })).status).toBe(401);
     expect((await app().as(user, ['read_api']).post('/projects', { path: 'x' })).status).toBe(403);
@@ -169,7 +169,7 @@ describe('POST /projects', () => {
     });
   });
 
-  it('keeps the visibility within that of the group', async () => {
+  it('refuses a visibility above that of the group', async () => {
     const group = await app().make.group({ visibility: 'internal' });
     const root = app().as(app().root);
     expect(await root.post('/projects', { path: 'p', namespace_id: group.id, visibility: 'public' })).toMatchObject({
@@ -190,7 +190,7 @@ describe('POST /projects', () => {
     });
   });
 
-  it('lets administrators create for others', async () => {
+  it('lets administrators create projects for other users', async () => {
     const user = await app().make.user();
     const made = await app().as(app().root).post(`/projects/user/${user.id}`, { name: 'gift' });
     expect(made).toMatchObject({
@@ -200,7 +200,7 @@ describe('POST /projects', () => {
     expect((await app().as(user).post(`/projects/user/${user.id}`, { name: 'gift2' })).status).toBe(403);
   });
 
-  it('tells of it by an event whose hook body is right', async () => {
+  it('emits an event with the documented payload', async () => {
     const user = await app().make.user();
     const project = await app().make.project({ name: 'Evented' }, user);
     const event = await app()
@@ -213,7 +213,7 @@ describe('POST /projects', () => {
     expect(event.payload).toMatchObject({ name: 'Evented', hook_only: { owners: [{ email: '[REDACTED]' }] } });
   });
 
-  it('gives one of two who are quick the path', async () => {
+  it('gives a path to only one of several concurrent requests', async () => {
     const user = await app().make.user();
     const answers = await Promise.all([1, 2, 3, 4].map(() => app().as(user).post('/projects', { path: 'race' })));
     expect(answers.map((each) => each.status).sort()).toEqual([201, 400, 400, 400]);

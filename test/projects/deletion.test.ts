@@ -17,8 +17,8 @@ afterAll(async () => {
   await period(0);
 });
 
-describe('DELETE /projects/:id where there is time to restore', () => {
-  it('marks the project, which can be read, and not be written to', async () => {
+describe('DELETE /projects/:id with delayed deletion', () => {
+  it('marks the project, which stays readable but not writable', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({ initialize_with_readme: true }, owner);
@@ -45,13 +45,13 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect([push.status, await push.text()]).toEqual([403, expect.stringContaining('marked for deletion')]);
     const again = await client.delete(`/projects/${project.id}`);
     expect(again).toMatchObject({ status: 400, body: { message: expect.stringContaining('already marked') } });
-    // It keeps its path.
+    // The project keeps its path.
     const taken = await client.post('/projects', { name: 'another', path: project.path });
     expect(taken).toMatchObject({ status: 400, body: { message: { path: ['has already been taken'] } } });
     expect(await kindsOf(project.id)).toContain('project.marked_for_deletion');
   });
 
-  it('is for Owners, and shows nobody else a project', async () => {
+  it('requires an Owner, and hides the project from others', async () => {
     const { make } = app();
     const [owner, maintainer, stranger] = [await make.user(), await make.user(), await make.user()];
     const project = await make.project({}, owner);
@@ -66,7 +66,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect(await kindsOf(project.id)).toEqual(['project.created']);
   });
 
-  it('can be taken back', async () => {
+  it('can be undone', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -79,7 +79,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect(await kindsOf(project.id)).toEqual(kinds);
   });
 
-  it('removes at once what is marked, for who says its path again', async () => {
+  it('removes a marked project at once if the caller repeats its path', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -97,7 +97,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect((await kindsOf(project.id)).at(-1)).toBe('project.deleted');
   });
 
-  it('goes by itself when the days are over, and not before', async () => {
+  it('removes a project automatically when the delay is over, and not before', async () => {
     const owner = await app().make.user();
     const made = [];
     for (let n = 0; n < 4; n++) made.push((await app().make.project({}, owner)).id);
@@ -115,7 +115,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect((await kindsOf(due)).filter((kind) => kind === 'project.deleted')).toHaveLength(1);
   });
 
-  it('goes even where another one cannot, which is tried again', async () => {
+  it('removes other projects when one fails, and retries that one', async () => {
     const owner = await app().make.user();
     const [stuck, due] = [(await app().make.project({}, owner)).id, (await app().make.project({}, owner)).id];
     await sql`update projects set marked_for_deletion_on = current_date - 7 where id in (${stuck}, ${due})`.execute(
@@ -131,7 +131,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect(await left()).toEqual([]);
   });
 
-  it('stays when it is restored while the job is about to remove it', async () => {
+  it('keeps a project that is restored while the job waits to remove it', async () => {
     const owner = await app().make.user();
     const { id } = await app().make.project({}, owner);
     await sql`update projects set marked_for_deletion_on = current_date - 7 where id = ${id}`.execute(db());
@@ -154,7 +154,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect((await app().as(owner).get(`/projects/${id}`)).body).toMatchObject({ id, marked_for_deletion_on: null });
   });
 
-  it('shows what goes with its group', async () => {
+  it('shows the deletion date of its group', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({}, owner);
@@ -163,7 +163,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     const day = async () => (await client.get(`/projects/${project.id}`)).body.marked_for_deletion_on;
     await client.delete(`/groups/${group.id}`);
     expect(await day()).toBe((await client.get(`/groups/${group.id}`)).body.marked_for_deletion_on);
-    // Of itself it is not marked: it goes on as everything in the group does.
+    // The project itself is not marked, so it stays writable like everything in the group.
     expect((await client.post(`/projects/${project.id}/restore`)).status).toBe(400);
     expect((await client.post(`/projects/${project.id}/issues`, { title: 'x' })).status).toBe(201);
     const away = await app().make.group({}, owner);
@@ -175,7 +175,7 @@ describe('DELETE /projects/:id where there is time to restore', () => {
     expect(await day()).toBeNull();
   });
 
-  it('does the same over GraphQL', async () => {
+  it('follows the same rules over GraphQL', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -197,14 +197,14 @@ describe('DELETE /projects/:id where there is time to restore', () => {
   });
 });
 
-it('deletes at once where there is no time to restore, so that the path is free again', async () => {
+it('deletes at once if the delay is off, and frees the path', async () => {
   const owner = await app().make.user();
   const client = app().as(owner);
   const marked = await app().make.project({}, owner);
   await client.delete(`/projects/${marked.id}`);
   await period(0);
   try {
-    // What was marked before can be deleted too.
+    // A project that was marked earlier can be deleted too.
     expect((await client.delete(`/projects/${marked.id}`)).status).toBe(202);
     expect((await client.get(`/projects/${marked.id}`)).status).toBe(404);
     const project = await app().make.project({ path: 'back-again' }, owner);

@@ -6,7 +6,7 @@ import { png } from '../support/pictures.ts';
 
 const app = useApp();
 
-/** Another value for each setting than a new project has. */
+/** For each setting, a value that differs from the default of a new project. */
 const others: Record<string, unknown> = {
   description: 'another',
   topics: ['one', 'two'],
@@ -70,7 +70,7 @@ const others: Record<string, unknown> = {
 };
 
 describe('PUT /projects/:id', () => {
-  it('writes every setting, and reads it back, as JSON and as a form', async () => {
+  it('writes every setting, as JSON and as a form, and reads it back', async () => {
     const missing = attributeNames.filter((name) => !(name in others) && name !== 'container_expiration_policy');
     expect(missing).toEqual([]);
     const owner = await app().make.user();
@@ -89,7 +89,7 @@ describe('PUT /projects/:id', () => {
     expect((await client.get(`/projects/${two.id}`)).body).toMatchObject(others);
   });
 
-  it('takes the older names; the proper one wins', async () => {
+  it('accepts older names, and prefers the current name', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const put = async (body: Record<string, unknown>) =>
@@ -109,7 +109,7 @@ describe('PUT /projects/:id', () => {
     expect(await put({ public_builds: false })).toMatchObject({ public_jobs: false });
   });
 
-  it('changes parts of the policy of expiration, and says when it runs next', async () => {
+  it('changes parts of the expiration policy, and shows its next run', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const put = (policy: Record<string, unknown>) =>
@@ -143,7 +143,7 @@ describe('PUT /projects/:id', () => {
     expect((await put({ enabled: false })).body.container_expiration_policy.next_run_at).toBeNull();
   });
 
-  it('refuses what changes nothing, what is not built, and what cannot be', async () => {
+  it('refuses an empty change, unsupported features and invalid values', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -170,7 +170,7 @@ describe('PUT /projects/:id', () => {
     expect((await client.get(`/projects/${encodeURIComponent(`${owner.username}/from-template`)}`)).status).toBe(404);
   });
 
-  it('leaves the place of the repository to administrators', async () => {
+  it('lets only administrators change the repository storage', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const put = (user: TestUser, repository_storage: string) =>
@@ -192,7 +192,7 @@ describe('PUT /projects/:id', () => {
     expect((await put('internal')).body.visibility).toBe('internal');
   });
 
-  it('changes settings of an archived project too, and none of what is in it', async () => {
+  it('changes the settings of an archived project, but not its contents', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -211,7 +211,7 @@ const fetchAs = async (user: TestUser | null, url: string) =>
   fetch(url, { headers: user ? { 'private-token': await app().tokenOf(user) } : {} });
 
 describe('the avatar of a project', () => {
-  it('is set by Maintainers, shown to whoever may see the project, and taken away', async () => {
+  it('is set and removed by Maintainers, and shown to everyone who may see the project', async () => {
     const { make } = app();
     const [owner, developer, stranger] = [await make.user(), await make.user(), await make.user()];
     const project = await make.project({}, owner);
@@ -240,7 +240,7 @@ describe('the avatar of a project', () => {
       .select('avatar_key')
       .where('id', '=', project.id)
       .executeTakeFirstOrThrow();
-    // The job that looks for pictures nobody has leaves it.
+    // The job that deletes unclaimed avatars keeps this one.
     await dropUnclaimedAvatar.run(app().context(), { key: avatar_key ?? '' }, { attempt: 1, lastAttempt: false });
     expect((await fetchAs(owner, body.avatar_url)).status).toBe(200);
     const changed = await put(owner, form(png({ width: 9, height: 9 })));
@@ -253,7 +253,7 @@ describe('the avatar of a project', () => {
   });
 
   it.each(['<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', 'x'.repeat(300 * 1024)])(
-    'is a picture of at most 200 KiB',
+    'must be an image of at most 200 KiB',
     async (content) => {
       const owner = await app().make.user();
       const project = await app().make.project({}, owner);
@@ -262,7 +262,7 @@ describe('the avatar of a project', () => {
     },
   );
 
-  it('can come with a new project, and is everywhere', async () => {
+  it('can be uploaded with a new project, and appears in REST and GraphQL', async () => {
     const owner = await app().make.user();
     const body = form(png());
     body.set('path', 'pictured');

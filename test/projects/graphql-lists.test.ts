@@ -6,7 +6,7 @@ import type { Client } from '../support/client.ts';
 const app = useApp();
 const db = () => app().hub.services.db;
 
-/** Asks for a list of projects and gives their names. */
+/** Requests a list of projects and returns their names. */
 const names = async (client: Client, field: string, of = 'projects') => {
   const { data, errors } = await client.graphql(`{ ${field} }`);
   expect(errors, field).toBeUndefined();
@@ -16,7 +16,7 @@ const names = async (client: Client, field: string, of = 'projects') => {
 const list = (client: Client, args: string) => names(client, `projects(${args}) { nodes { name } }`);
 
 describe('projects', () => {
-  it('takes the filters that REST takes', async () => {
+  it('accepts the same filters as REST', async () => {
     const { make, as, root, anonymous } = app();
     const [owner, other] = [await make.user(), await make.user()];
     const group = await make.group({}, owner);
@@ -89,7 +89,7 @@ describe('projects', () => {
     expect(await mine(', includeHidden: true')).not.toContain('beta');
   });
 
-  it('is sorted by each column, both ways, in either spelling; refuses what is none', async () => {
+  it('sorts by each column, both ways and in either case, and refuses an unknown order', async () => {
     const owner = await app().make.user();
     for (const [name, path] of [
       ['b', 'z'],
@@ -117,14 +117,14 @@ describe('projects', () => {
     }
   });
 
-  it('goes on where it was, whatever is added and however many are equal', async () => {
+  it('continues after the cursor despite new rows and equal values', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const made: string[] = [];
     const add = async (namespace_id?: number) => {
       const path = `same${made.length}`;
       const { id } = await app().make.project({ name: path, path, ...(namespace_id ? { namespace_id } : {}) }, owner);
-      // So late that the activity of having been created, which is told later, moves it no more.
+      // Set a date in the future, because the event of the creation still updates `last_activity_at` later.
       await db()
         .updateTable('projects')
         .set({ star_count: 3, last_activity_at: '2100-01-01T00:00:00Z' })
@@ -159,7 +159,7 @@ describe('projects', () => {
     }
   });
 
-  it('refuses a cursor that is none', async () => {
+  it('refuses an invalid cursor', async () => {
     const client = app().as(await app().make.user());
     for (const after of ['x', btoa('["a"]'), btoa('{}')]) {
       const { errors } = await client.graphql('query ($after: String) { projects(after: $after) { nodes { id } } }', {
@@ -192,7 +192,7 @@ describe('project', () => {
 });
 
 describe('projects of namespaces', () => {
-  it('are filtered and sorted, of groups and of people', async () => {
+  it('are filtered and sorted, for groups and for users', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const sub = await app().make.group({ parent_id: group.id }, owner);
@@ -225,7 +225,7 @@ describe('projects of namespaces', () => {
   });
 });
 
-describe('what people have to do with', () => {
+describe('the projects and groups of a user', () => {
   const contributed = (client: Client, username: string, args = '') =>
     names(
       client,
@@ -233,7 +233,7 @@ describe('what people have to do with', () => {
       'user.contributedProjects',
     );
 
-  it('tells the projects that they contributed to, to those who may see these', async () => {
+  it('include contributions, for callers who may see the projects', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const [open, closed, confidential, none] = [
       await app().make.project({ name: 'open work', visibility: 'public' }, owner),
@@ -264,21 +264,21 @@ describe('what people have to do with', () => {
     expect(await rest(app().as(user), '?order_by=name&sort=desc&simple=true')).toEqual(['open work', 'closed work']);
     expect(await rest(app().anonymous)).toEqual(['open work']);
     expect((await app().anonymous.get('/users/999999999/contributed_projects')).status).toBe(404);
-    // After a year it is no longer told.
+    // Contributions older than a year are not shown.
     await db()
       .updateTable('project_contributions')
       .set({ last_at: new Date(Date.now() - 366 * 86_400_000).toISOString() })
       .where('project_id', '=', open.id)
       .execute();
     expect(await rest(app().as(user))).toEqual(['closed work']);
-    // Nor of a private profile, but to themselves.
+    // A private profile shows contributions only to its owner.
     await db().updateTable('users').set({ private_profile: true }).where('id', '=', user.id).execute();
     expect(await rest(app().as(owner))).toEqual([]);
     expect(await contributed(app().as(owner), user.username)).toEqual([]);
     expect(await rest(app().as(user))).toEqual(['closed work']);
   });
 
-  it('counts work on the code of private projects among their members, and of open ones as far as all may read it', async () => {
+  it('counts commits in a private project for its members, and in a public one only if everyone may read the code', async () => {
     const [owner, user, guest] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const closed = await app().make.project({ name: 'closed code' }, owner);
     const membersOnly = await app().make.project({ name: 'code for members', visibility: 'public' }, owner);
@@ -303,7 +303,7 @@ describe('what people have to do with', () => {
     expect(await seenBy(app().anonymous)).toEqual([]);
   });
 
-  it('tells the groups that they are members of, to those who may know of these', async () => {
+  it('include memberships, for callers who may see the groups', async () => {
     const [owner, user, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const open = await app().make.group({ name: 'Open group', visibility: 'public' }, owner);
     const closed = await app().make.group({ name: 'Closed group' }, owner);
@@ -324,7 +324,7 @@ describe('what people have to do with', () => {
     expect(await groups(app().as(user))).toHaveLength(2);
   });
 
-  it('tells what they have starred, sorted and filtered', async () => {
+  it('include starred projects, sorted and filtered', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     for (const name of ['star b', 'star a']) {
       const { id } = await app().make.project({ name, visibility: 'public' }, owner);
@@ -343,9 +343,9 @@ describe('what people have to do with', () => {
   });
 });
 
-describe('of many at once', () => {
-  it('costs as much for three people and sources of forks as for two, each with its own', async () => {
-    // One after the other: they are listed in the order in which they came.
+describe('queries for many users', () => {
+  it('run as many statements for three users and sources of forks as for two, with the right result for each', async () => {
+    // Create these in sequence, because they are listed by creation.
     const [owner, a] = [await app().make.user(), await app().make.user()];
     const [b, c] = [await app().make.user(), await app().make.user()];
     const source = async (name: string, by: number) => {
@@ -390,7 +390,7 @@ describe('of many at once', () => {
       },
     ]);
     for (const [i, all] of queries([one.id, two.id, three.id], [a.username, b.username, c.username]).entries()) {
-      // What is read of a row once is remembered.
+      // Run the query once, so that row caches are warm.
       await tell(all);
       const least = await countStatements(app(), () => stranger.graphql(both[i] ?? ''));
       expect(await countStatements(app(), () => stranger.graphql(all))).toBe(least);

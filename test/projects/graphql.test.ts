@@ -8,7 +8,7 @@ const NODES =
   '{ count nodes { id name fullPath starCount namespace { fullName } } pageInfo { endCursor hasNextPage } }';
 
 describe('Project', () => {
-  it('is read by its path, or is null', async () => {
+  it('is read by its path, and is null if the caller cannot see it', async () => {
     const user = await app().make.user();
     const project = await app().make.project({ name: 'Seen', description: 'd', initialize_with_readme: true }, user);
     const query = `query ($path: ID!) { project(fullPath: $path) {
@@ -68,7 +68,7 @@ describe('Project', () => {
     expect(errors?.[0]?.message).toContain('cursor');
   });
 
-  it('comes below groups in one statement for all of them', async () => {
+  it('is read for several groups in one statement', async () => {
     const { make } = app();
     const user = await make.user();
     const parent = await make.group({}, user);
@@ -118,7 +118,7 @@ describe('Project', () => {
       [groups[1]?.full_path ?? '']: [2, 'p10', 'p11'],
       [groups[2]?.full_path ?? '']: [3, 'p20', 'p21'],
     });
-    // A group alone is a list as any other.
+    // A single group uses the same list query.
     const rows = statements.filter((text) => /cross join lateral \(select "projects"/.test(text));
     expect(rows).toHaveLength(1);
   });
@@ -128,7 +128,7 @@ describe('mutations', () => {
   const create = `mutation ($input: ProjectCreateInput!) { projectCreate(input: $input) {
     project { id fullPath visibility settings userPermissions { adminProject } } errors } }`;
 
-  it('create, change, archive, star and delete as REST does', async () => {
+  it('create, change, archive, star and delete under the same rules as REST', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     const made = await client.graphql(create, {

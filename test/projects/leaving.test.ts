@@ -13,7 +13,7 @@ const deletionsOf = async (projectId: number) =>
 const bodyOf = (event: EventRow | undefined) =>
   event && eventDefinitions.find(({ kind }) => kind === event.kind)?.body(app().context(), event);
 
-it('tells of each project that goes with its group, once, and hooks above hear of it', async () => {
+it('emits one event for each project deleted with its group, and triggers the hooks of parent groups', async () => {
   const { make, as, root } = app();
   const owner = await make.user({ name: 'Olga' });
   const top = await make.group({}, owner);
@@ -26,7 +26,7 @@ it('tells of each project that goes with its group, once, and hooks above hear o
   const url = `${app().url}/-/liveness`;
   await as(root).put('/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
   expect(await as(owner).post(`/groups/${top.id}/hooks`, { url, project_events: true })).toMatchObject({ status: 201 });
-  // One goes by itself at the same moment: it is told of once all the same.
+  // Delete one project at the same time. It must still be reported only once.
   await Promise.all([as(owner).delete(`/projects/${projects[0]?.id}`), as(owner).delete(`/groups/${child.id}`)]);
   for (const [n, project] of projects.entries()) {
     const events = await deletionsOf(project.id);
@@ -59,7 +59,7 @@ it('tells of each project that goes with its group, once, and hooks above hear o
   expect(ids.toSorted((a, b) => a - b)).toEqual(projects.map(({ id }) => id));
 });
 
-it('tells of each project that goes with its user, to administrators alone', async () => {
+it('emits an event for each project deleted with its user, visible only to administrators', async () => {
   const { make, as, root } = app();
   const user = await make.user({ name: 'Uwe' });
   const project = await make.project({}, user);
@@ -75,7 +75,7 @@ it('tells of each project that goes with its user, to administrators alone', asy
   expect((await as(root).get(`/projects/${project.id}`)).status).toBe(404);
 });
 
-it('keeps the owners, who are for hooks, out of what `events` shows', async () => {
+it('omits the owners, which only hooks get, from `events`', async () => {
   const { make, as, url } = app();
   const owner = await make.user({ name: 'Secret Owner' });
   const project = await make.project({ visibility: 'public' }, owner);

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 
-// Each parameter of `GET /projects` and `GET /users/:user_id/projects` (specification 1 §4.5) that list.test.ts leaves out.
+// Covers the parameters of `GET /projects` and `GET /users/:user_id/projects` (specification 1 §4.5) that
+// list.test.ts leaves out.
 
 const app = useApp();
 const root = () => app().as(app().root);
@@ -19,7 +20,7 @@ const setProject = async (id: number, values: Record<string, unknown>) => {
 };
 
 describe('GET /projects', () => {
-  it('finds by the language of code that the caller may read', async () => {
+  it('finds projects by language if the caller may read the code', async () => {
     const [owner, guest, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const open = await app().make.project({ visibility: 'public' }, owner);
     const membersOnly = await app().make.project({ visibility: 'public', repository_access_level: 'private' }, owner);
@@ -73,7 +74,7 @@ describe('GET /projects', () => {
     expect(await list(app().anonymous, 'include_hidden=true')).toEqual([plain.id]);
   });
 
-  it('heeds what is for administrators of them alone', async () => {
+  it('ignores parameters for administrators from other callers', async () => {
     const owner = await app().make.user();
     const [near, far] = [
       await app().make.project({ topics: 'for-admins' }, owner),
@@ -88,7 +89,7 @@ describe('GET /projects', () => {
     expect(await list(root(), 'custom_attributes[team]=blue')).toEqual([near.id]);
     expect(await list(root(), 'custom_attributes[team]=red')).toEqual([]);
     expect(await list(app().as(owner), 'custom_attributes[team]=red')).toEqual([far.id, near.id]);
-    // A size orders as the creation does.
+    // For other callers, ordering by a size falls back to the date of creation.
     expect(await list(root(), 'order_by=wiki_size')).toEqual([near.id, far.id]);
     expect(await list(app().as(owner), 'order_by=wiki_size')).toEqual([far.id, near.id]);
     expect(await list(app().as(owner), 'order_by=wiki_size&sort=asc')).toEqual([near.id, far.id]);
@@ -99,7 +100,7 @@ describe('GET /projects', () => {
     expect(await told(app().as(owner))).toBeUndefined();
   });
 
-  it('finds nothing that failed a checksum: there are none', async () => {
+  it('finds nothing for failed checksums, because none are computed', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     for (const name of ['repository_checksum_failed', 'wiki_checksum_failed']) {
@@ -108,7 +109,7 @@ describe('GET /projects', () => {
     }
   });
 
-  it('finds what was marked for deletion on a day, itself or with a group above', async () => {
+  it('filters by deletion date, whether the project or a group above was marked', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const [own, inherited, both, free] = [
@@ -136,7 +137,7 @@ describe('GET /projects', () => {
       '2020-01-01',
       null,
     ]);
-    // Deleted groups take their projects along.
+    // Unmark the group, since a deleted group takes its projects along.
     await db()
       .updateTable('namespaces')
       .set({ marked_for_deletion_on: null, deletion_marked_on: null })
@@ -144,7 +145,7 @@ describe('GET /projects', () => {
       .execute();
   });
 
-  it('finds by role at the least, membership, ownership and stars; nothing of it for anonymous callers', async () => {
+  it('filters by minimum role, membership, ownership and stars, and finds nothing for anonymous callers', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const group = await app().make.group({}, owner);
     const [direct, byGroup, open, closed] = [
@@ -184,7 +185,7 @@ describe('GET /projects', () => {
     expect(await list(app().anonymous, 'membership=false&owned=no')).toEqual([open.id]);
   });
 
-  it('orders by similarity only what the caller belongs to, and only with a search', async () => {
+  it('orders by similarity only with a search, and then lists only projects of the caller', async () => {
     const [owner, other] = [await app().make.user(), await app().make.user()];
     const mine = [
       await app().make.project({ name: 'quokka lists of many things' }, owner),
@@ -201,10 +202,10 @@ describe('GET /projects', () => {
     );
   });
 
-  it('compares times, and changes of the record only in their order', async () => {
+  it('filters by time, but by `updated_at` only if it is also the order', async () => {
     const owner = await app().make.user();
     const [old, young] = [await app().make.project({}, owner), await app().make.project({}, owner)];
-    await app().settle(); // That they were made moves last_activity_at too.
+    await app().settle(); // Creating a project also updates `last_activity_at`.
     await setProject(old.id, { updated_at: '2020-01-01T00:00:00Z', last_activity_at: '2020-01-02T00:00:00Z' });
     const list = (query: string) => ids(app().as(owner), `/projects?owned=1&${query}`);
     expect(await list('last_activity_before=2020-01-03')).toEqual([old.id]);
@@ -219,7 +220,7 @@ describe('GET /projects', () => {
     expect(await personal('updated_before=2020-01-03')).toEqual([young.id, old.id]);
   });
 
-  it('lists what the caller imported, not what others did', async () => {
+  it('lists projects imported by the caller, not by others', async () => {
     const [owner, other] = [await app().make.user(), await app().make.user()];
     const imported = await app().make.project({ visibility: 'public' }, owner);
     await app().make.project({ visibility: 'public' }, owner);
@@ -274,7 +275,7 @@ describe('GET /projects', () => {
       'sort=up&owned=x',
       'owned is invalid (allowed: true, false), sort does not have a valid value (allowed: asc, desc)',
     ],
-  ])('refuses %s, telling what is allowed', async (query, error) => {
+  ])('refuses %s and lists the allowed values', async (query, error) => {
     const user = await app().make.user();
     for (const client of [app().as(user), app().anonymous]) {
       const { status, body } = await client.get(`/projects?${query}`);
@@ -282,7 +283,7 @@ describe('GET /projects', () => {
     }
   });
 
-  it('ignores empty values and parameters that it does not know', async () => {
+  it('ignores empty values and unknown parameters', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const query = 'owned=true&archived=&min_access_level=&order_by=&visibility=&search=&nonsense=1&topic_id=&topic=';
@@ -290,7 +291,7 @@ describe('GET /projects', () => {
   });
 
   it.each(['search', 'with_programming_language', 'repository_storage'])(
-    'lists all for a blank %s, whatever was asked before, and less for one that is not',
+    'lists all for a blank %s, even after a query with a value',
     async (name) => {
       const project = await app().make.project({}, await app().make.user());
       const path = `/projects?id_after=${project.id - 1}&id_before=${project.id + 1}&${name}=`;
@@ -302,7 +303,7 @@ describe('GET /projects', () => {
 });
 
 describe('pages of projects', () => {
-  it('are cut to a hundred, and empty past the end', async () => {
+  it('have at most a hundred records, and are empty past the end', async () => {
     const owner = await app().make.user();
     await app().make.project({}, owner);
     const clamped = await app().as(owner).get('/projects?owned=1&per_page=1000');
@@ -320,7 +321,7 @@ describe('pages of projects', () => {
     expect([none.body, none.headers.get('x-total'), none.headers.get('x-total-pages')]).toEqual([[], '0', '1']);
   });
 
-  it('hold the first 50,000 records; further on by key', async () => {
+  it('cover the first 50,000 records by offset, and further records only by keyset', async () => {
     const owner = app().as(await app().make.user());
     expect((await owner.get('/projects?per_page=100&page=500')).status).toBe(200);
     expect((await owner.get('/projects?page=2500')).status).toBe(200);
@@ -331,7 +332,7 @@ describe('pages of projects', () => {
     }
   });
 
-  it('go by key in the order of ids alone', async () => {
+  it('support keyset pagination only in the order of ids', async () => {
     const client = app().as(await app().make.user());
     for (const order of [
       'name',
@@ -352,7 +353,7 @@ describe('pages of projects', () => {
     expect((await client.get('/projects?pagination=keyset')).status).toBe(200);
   });
 
-  it('are linked with all parameters, by offset and by key', async () => {
+  it('keep all parameters in their links, by offset and by keyset', async () => {
     const owner = await app().make.user();
     const made = [
       await app().make.project({}, owner),
@@ -396,7 +397,7 @@ describe('pages of projects', () => {
 });
 
 describe('GET /users/:user_id/projects', () => {
-  it('lists what lies in the own namespace alone, by id or user name', async () => {
+  it('lists only the projects in the personal namespace, by id or user name', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({ visibility: 'public' }, owner);
     await app().make.project({ visibility: 'public', namespace_id: group.id }, owner);
@@ -427,7 +428,7 @@ describe('GET /users/:user_id/projects', () => {
     }
   });
 
-  it('knows no user that is not there', async () => {
+  it('returns 404 for an unknown user', async () => {
     for (const id of ['999999999', 'nobody-of-this-name', '%00']) {
       const { status } = await app().anonymous.get(`/users/${id}/projects`);
       expect([404, 400]).toContain(status);

@@ -7,7 +7,7 @@ const app = useApp();
 const ids = (answer: { readonly body: readonly { readonly id: number }[] }) => answer.body.map((each) => each.id);
 const names = (answer: { readonly body: readonly { readonly name: string }[] }) => answer.body.map((each) => each.name);
 
-/** Follows `Link: rel="next"` to the end. */
+/** Returns the ids of all pages, following `Link: rel="next"`. */
 const walk = async (client: Client, path: string): Promise<number[]> => {
   const found: number[] = [];
   for (let next: string | undefined = path; next; ) {
@@ -21,7 +21,7 @@ const walk = async (client: Client, path: string): Promise<number[]> => {
 };
 
 describe('GET /projects', () => {
-  it('shows to each what he may see', async () => {
+  it('shows each caller only the projects they may see', async () => {
     const { make } = app();
     const [owner, member, stranger, external] = [
       await make.user(),
@@ -50,7 +50,7 @@ describe('GET /projects', () => {
     expect(Object.keys(asked)).not.toContain('visibility');
   });
 
-  it('finds terms that have no three letters or digits in a row, whoever asks', async () => {
+  it('finds terms without three letters or digits in a row, for every caller', async () => {
     const { make } = app();
     const user = await make.user();
     const texts = ['龘靐 and more', 'of the 麤龘靐', 'Щёголь', "it's ⁂'\\⁂", 'ends with ⁑'];
@@ -135,7 +135,7 @@ describe('GET /projects', () => {
     }
   });
 
-  it('pages by offset and by id', async () => {
+  it('paginates by offset and by id', async () => {
     const { make } = app();
     const user = await make.user();
     const client = app().as(user);
@@ -163,7 +163,7 @@ describe('GET /projects', () => {
     expect([head.status, head.headers.get('x-total'), head.body]).toEqual([200, '5', '']);
   });
 
-  it('tells sizes to Reporters and above', async () => {
+  it('shows statistics to Reporters and above', async () => {
     const { make } = app();
     const [owner, guest] = [await make.user(), await make.user()];
     const project = await make.project({ visibility: 'public' }, owner);
@@ -175,8 +175,8 @@ describe('GET /projects', () => {
   });
 });
 
-describe('lists of others', () => {
-  it('lists the projects of a user, none of a private profile', async () => {
+describe('other lists of projects', () => {
+  it('lists the projects of a user, and none for a private profile', async () => {
     const { make } = app();
     const user = await make.user();
     const closed = await make.user({ private_profile: true });
@@ -206,7 +206,7 @@ describe('lists of others', () => {
     expect(ids(await app().as(user).get(`/users/${id}/starred_projects`))).toEqual([own.id]);
   });
 
-  it('lists no project of a group as one with security reports: nothing here makes them', async () => {
+  it('lists no projects with security reports, because none exist', async () => {
     const user = await app().make.user();
     const group = await app().make.group({}, user);
     const project = await app().make.project({ namespace_id: group.id }, user);
@@ -215,7 +215,7 @@ describe('lists of others', () => {
     expect(await list('?with_security_reports=true')).toEqual([]);
   });
 
-  it('keeps a private profile closed in every list of both faces, but to himself and administrators', async () => {
+  it('hides the projects of a private profile in REST and GraphQL, except from its owner and administrators', async () => {
     const { make, as, root, anonymous } = app();
     const closed = await make.user({ private_profile: true });
     const member = await make.user();
@@ -243,7 +243,7 @@ describe('lists of others', () => {
     expect(await told(as(root))).toEqual([1, 1, 1, 1, 1, 1]);
     expect(await told(as(member))).toEqual([0, 0, 0, 0, 0, 0]);
     expect(await told(as(await make.user()))).toEqual([0, 0, 0, 0, 0, 0]);
-    // The project itself is as open as before.
+    // The project itself is as visible as before.
     expect(ids(await as(member).get('/projects?membership=1'))).toEqual([project.id]);
     expect((await anonymous.get(`/projects/${project.id}`)).status).toBe(200);
     const hidden = await anonymous.graphql('query ($path: ID!) { namespace(fullPath: $path) { projects { count } } }', {
@@ -252,7 +252,7 @@ describe('lists of others', () => {
     expect(hidden.data.namespace.projects.count).toBe(0);
   });
 
-  it('lists the projects of a group, of its subgroups, and shared ones', async () => {
+  it('lists the projects of a group and its subgroups, and shared ones', async () => {
     const { make } = app();
     const owner = await make.user();
     const client = app().as(owner);

@@ -25,7 +25,7 @@ const base: JudgedProject = {
 const user: Actor = { ...anonymous, userId: 1, username: 'u' };
 const external: Actor = { ...user, isExternal: true };
 
-/** The abilities that begin with each role in a private project. */
+/** For each role, the abilities in a private project that start with it. */
 const beginsAt: Record<number, readonly ProjectAbility[]> = {
   10: ['read_project', 'read_issue', 'create_issue', 'read_label', 'read_milestone', 'create_note', 'read_release'],
   15: ['admin_issue', 'read_confidential_issue', 'admin_label', 'admin_milestone'],
@@ -45,7 +45,7 @@ const beginsAt: Record<number, readonly ProjectAbility[]> = {
 
 describe('can', () => {
   for (const [role, abilities] of Object.entries(beginsAt)) {
-    it.each(abilities)(`%s begins at ${role} in a private project`, (ability) => {
+    it.each(abilities)(`%s needs level ${role} in a private project`, (ability) => {
       for (const level of [0, 10, 15, 20, 30, 40, 50]) {
         expect([level, can({ actor: user }, { ...base, access_level: level }, ability)]).toEqual([
           level,
@@ -74,7 +74,7 @@ describe('can', () => {
     expect(can({ actor: external }, open, ability)).toBe(forUser);
   });
 
-  it('opens internal projects to people who are not external', () => {
+  it('opens internal projects to users who are not external', () => {
     const internal = { ...base, visibility_level: 10 };
     expect(can({ actor: user }, internal, 'read_code')).toBe(true);
     expect(can({ actor: external }, internal, 'read_code')).toBe(false);
@@ -82,7 +82,7 @@ describe('can', () => {
     expect(can({ actor: external }, { ...internal, access_level: 20 }, 'read_code')).toBe(true);
   });
 
-  it('keeps parts to members, or to nobody', () => {
+  it('limits features to members, or disables them', () => {
     const open = { ...base, visibility_level: 20 };
     const closed = { ...open, issues_access_level: 'private', repository_access_level: 'disabled' };
     expect(can({ actor: user }, closed, 'read_issue')).toBe(false);
@@ -107,14 +107,14 @@ describe('can', () => {
     ['read_snippet', { snippets_access_level: 'private' }, 10],
     ['read_label', { issues_access_level: 'private', merge_requests_access_level: 'private' }, 10],
     ['read_release', { repository_access_level: 'private' }, 10],
-  ])('%s where a public project keeps %o to members begins at %i', (ability, parts, role) => {
+  ])('%s needs, if a public project limits %o to members, level %i', (ability, parts, role) => {
     for (const access_level of [0, 10, 15, 20, 30]) {
       const project = { ...base, ...parts, visibility_level: 20, access_level };
       expect([access_level, can({ actor: user }, project, ability)]).toEqual([access_level, access_level >= role]);
     }
   });
 
-  it('lets nobody write into the archive', () => {
+  it('allows no writes to an archived project', () => {
     const archived = { ...base, archived: true, access_level: 50 };
     for (const ability of ['push_code', 'create_issue', 'admin_label', 'create_note'] as const) {
       expect(can({ actor: user }, archived, ability)).toBe(false);
@@ -123,7 +123,7 @@ describe('can', () => {
     expect(can({ actor: user }, archived, 'remove_project')).toBe(true);
   });
 
-  it('refuses as the caller may know', () => {
+  it('refuses with 403, or with 404 for a feature that the caller must not know of', () => {
     const codeOf = (actor: Actor, project: JudgedProject, ability: ProjectAbility) => {
       try {
         requireAbility({ actor }, project, ability);
@@ -142,7 +142,7 @@ describe('can', () => {
 });
 
 describe('settings', () => {
-  it('reads switches, aliases and text; the proper name wins', () => {
+  it('reads switches, aliases and text, and prefers the current name', () => {
     expect(
       readAttributes({
         issues_enabled: 'False',
@@ -170,7 +170,7 @@ describe('settings', () => {
 
 const app = useApp();
 
-it('takes settings through an archive and back', async () => {
+it('keeps settings through an export and import', async () => {
   const owner = await app().make.user();
   const made = await app().make.project(
     {
@@ -214,7 +214,7 @@ it('takes settings through an archive and back', async () => {
   });
 });
 
-it('gives numbers to one taker each', async () => {
+it('gives each number to one caller only', async () => {
   const owner = await app().make.user();
   const { id } = await app().make.project({}, owner);
   const ctx = app().context(owner);

@@ -22,7 +22,7 @@ const ABILITIES = [
 
 const each = <T, U>(values: readonly T[], make: (value: T) => readonly U[]): U[] => values.flatMap(make);
 
-/** Every combination of visibility, feature levels and role. */
+/** All combinations of visibility, feature levels and role. */
 const projects: readonly JudgedProject[] = each([0, 10, 20], (visibility_level) =>
   each(FEATURE_LEVELS, (issues_access_level) =>
     each(FEATURE_LEVELS, (repository_access_level) =>
@@ -57,7 +57,7 @@ const ACTORS: readonly (readonly [string, Actor])[] = [
   ['nobody', anonymous],
 ];
 
-it.each(ACTORS)('abilities to read say the same in SQL as in the table, for %s', async (_who, actor) => {
+it.each(ACTORS)('SQL and TypeScript agree on the abilities to read, for %s', async (_who, actor) => {
   const asking = {
     level: sql<number>`p.access_level`,
     openFrom: sql.lit(openFrom(actor)),

@@ -6,7 +6,7 @@ import type { Client } from '../support/client.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** A project with one thing of each kind, all made while it could be written to. */
+/** Creates a project with one record of each kind while it is still writable. */
 const makeProject = async () => {
   const owner = await app().make.user();
   const project = await app().make.project({ visibility: 'public', initialize_with_readme: true }, owner);
@@ -32,7 +32,7 @@ type Made = Awaited<ReturnType<typeof makeProject>>;
 const file = { branch: 'work', content: 'x', commit_message: 'x' };
 const actions = [{ action: 'create', file_path: 'b', content: 'x' }];
 
-/** What existing servers refuse in an archived project. */
+/** The requests that are refused in a project that is archived or marked for deletion. */
 const refused = ({ ids, sha }: Made): [string, string, Record<string, unknown>?][] => [
   ['POST', '/issues', { title: 'x' }],
   ['PUT', '/issues/1', { title: 'x' }],
@@ -102,7 +102,7 @@ describe.each([
     }
   };
 
-  it('takes no writing over REST, from its owner and from administrators alike', async () => {
+  it('refuses writes over REST, even from its owner and administrators', async () => {
     const made = await makeProject();
     await app().settle();
     await close(made);
@@ -121,7 +121,7 @@ describe.each([
     expect(await contents(made)).toEqual(before);
   });
 
-  it('takes none over GraphQL', async () => {
+  it('refuses writes over GraphQL', async () => {
     const made = await makeProject();
     await close(made);
     const projectPath = made.project.path_with_namespace;
@@ -148,7 +148,7 @@ describe.each([
     }
   });
 
-  it('is cloned, and takes no push', async () => {
+  it('can be cloned, but refuses pushes', async () => {
     const made = await makeProject();
     const remote = await remoteOf(app(), made.project, made.owner);
     const tree = await workTree(folder());
@@ -158,7 +158,7 @@ describe.each([
     expect((await runGit(tree, 'ls-remote', remote)).split('\n')).toHaveLength(4);
   });
 
-  it('is still read and administered: settings, members, protection, hooks, push rules', async () => {
+  it('still allows reads and administration: settings, members, protection, hooks, push rules', async () => {
     const made = await makeProject();
     await close(made);
     const { client, path } = made;
@@ -184,7 +184,7 @@ describe.each([
   });
 });
 
-it('takes writing again once it is out of the archive', async () => {
+it('accepts writes again after it is unarchived', async () => {
   const made = await makeProject();
   await made.client.post(`${made.path}/archive`);
   await made.client.post(`${made.path}/unarchive`);

@@ -5,7 +5,7 @@ import type { Client } from '../support/client.ts';
 const app = useApp();
 const db = () => app().hub.services.db;
 
-// Specification 1 §2.7, and what clients read besides (reference: conventions §9).
+// Specification 1 §2.7, and further fields that clients read (reference: conventions §9).
 const SIMPLE =
   `id description name name_with_namespace path path_with_namespace created_at default_branch tag_list topics
   ssh_url_to_repo http_url_to_repo web_url readme_url forks_count avatar_url star_count last_activity_at namespace`.split(
@@ -35,7 +35,7 @@ const FULL =
 const read = async (client: Client, id: number, query = '') => (await client.get(`/projects/${id}${query}`)).body;
 
 describe('the simple form', () => {
-  it('has these fields and no others: anonymous, and asked for, one or listed', async () => {
+  it('has exactly these fields for anonymous callers and on request, alone and in lists', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public', topics: 'simple-form' }, owner);
     const forms = [
@@ -61,7 +61,7 @@ describe('the simple form', () => {
 });
 
 describe('the full form', () => {
-  it('has every field that the contract names', async () => {
+  it('has every field of the contract', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const record = await read(app().as(owner), project.id);
@@ -90,7 +90,7 @@ describe('the full form', () => {
     expect(record.compliance_frameworks).toEqual([]);
   });
 
-  it('keeps secrets and what administrators decide to those whom they are for', async () => {
+  it('shows secrets and administrative fields only to the roles that may see them', async () => {
     const [owner, maintainer, developer] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const project = await app().make.project({ visibility: 'public' }, owner);
     await app().make.projectMember(project, maintainer, 40);
@@ -110,7 +110,7 @@ describe('the full form', () => {
     expect(await told(app().as(await app().make.user()))).toEqual(['undefined', null, undefined]);
   });
 
-  it('tells the level by which the caller is in, himself and by groups', async () => {
+  it('shows the level of the caller, by project and by group', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const group = await app().make.group({}, owner);
     const project = await app().make.project({ namespace_id: group.id }, owner);
@@ -128,7 +128,7 @@ describe('the full form', () => {
     expect(await permissions(app().as(app().root))).toEqual({ project_access: null, group_access: null });
   });
 
-  it('links only to what is there for the caller, and tells nothing of code that he may not read', async () => {
+  it('links only to features that the caller may use, and hides the code from callers who may not read it', async () => {
     const [owner, guest] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     await app().make.projectMember(project, guest, 10);
@@ -157,7 +157,7 @@ describe('the full form', () => {
     expect((await app().as(owner).graphql(query)).data.project).toEqual({ defaultBranch: 'main', readmeUrl: readme });
   });
 
-  it('encodes what would end an address', async () => {
+  it('encodes special characters in URLs', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true, default_branch: 'a#1/%b' }, owner);
     const { readme_url } = await read(app().as(owner), project.id);
@@ -197,7 +197,7 @@ and this permission notice shall be included in all\ncopies or substantial porti
     ['LICENSE', `${ISC}.`, '0bsd'],
     ['UNLICENSE', 'This is free and unencumbered software released into the public domain.', 'unlicense'],
     ['LICENSE', 'All rights reserved.', 'other'],
-  ])('is told of %s where it is asked for (%#)', async (file, text, key) => {
+  ])('is detected in %s, if the caller asks for it (%#)', async (file, text, key) => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, owner);
     await commit(project.id, { [file]: text, 'src/LICENSE': 'x', 'LICENSE-docs/a': 'x' });
@@ -209,7 +209,7 @@ and this permission notice shall be included in all\ncopies or substantial porti
     }
   });
 
-  it('is told in full, and null where there is none or the code is not to be read', async () => {
+  it('has all its fields, and is null if there is none or the caller may not read the code', async () => {
     const [owner, guest] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({}, owner);
     await app().make.projectMember(project, guest, 10);
@@ -256,7 +256,7 @@ describe('the times of a project', () => {
     return { updated_at, last_activity_at };
   };
 
-  it('move on with every change of the record, and with what happens in it', async () => {
+  it('advance with every change of the record, and with activity in the project', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({ visibility: 'internal' }, owner);
@@ -270,7 +270,7 @@ describe('the times of a project', () => {
       ['archive', () => client.post(`${path}/archive`)],
       ['unarchive', () => client.post(`${path}/unarchive`)],
       ['transfer', () => client.put(`${path}/transfer`, { namespace: group.id })],
-      // A push that changes what the record tells of the repository.
+      // This push deletes a file that appears in the record.
       ['readme', () => client.delete(`${path}/repository/files/README.md?branch=main&commit_message=Gone`)],
     ];
     for (const [name, change] of changes) {
@@ -294,7 +294,7 @@ describe('the times of a project', () => {
     }
   });
 
-  it('stay where nothing changes, and with what people do about it: stars, reading', async () => {
+  it('stay the same without a change, and when users star or read the project', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({ description: 'same' }, owner);

@@ -9,7 +9,7 @@ const app = useApp();
 const setDescription = (db: ReturnType<typeof app>['hub']['services']['db'], id: number, description: string) =>
   db.updateTable('projects').set({ description }).where('id', '=', id).execute();
 
-it('never tells of a row as it was', async () => {
+it('never returns a stale row', async () => {
   const owner = await app().make.user();
   const { id } = await app().make.project({ description: 'first' }, owner);
   const ctx = app().context(owner);
@@ -22,7 +22,7 @@ it('never tells of a row as it was', async () => {
   }
 });
 
-it('keeps what a transaction wrote to that transaction', async () => {
+it('keeps uncommitted changes within their transaction', async () => {
   const owner = await app().make.user();
   const { id } = await app().make.project({ description: 'committed' }, owner);
   const ctx = app().context(owner);
@@ -40,7 +40,7 @@ it('keeps what a transaction wrote to that transaction', async () => {
   expect((await getProject(ctx, { id })).description).toBe('committed');
 });
 
-it('leaves a project out that has just gone', async () => {
+it('omits a project that was just deleted', async () => {
   const owner = await app().make.user();
   const { id } = await app().make.project({}, owner);
   const ctx = app().context(owner);
@@ -49,7 +49,7 @@ it('leaves a project out that has just gone', async () => {
   expect(await findProject(ctx, { id })).toBeNull();
 });
 
-it('lists every row, however many more there are than it remembers', async () => {
+it('lists every row, even more rows than fit into the cache', async () => {
   const owner = await app().make.user();
   const ctx = app().context(owner);
   const ids: number[] = [];

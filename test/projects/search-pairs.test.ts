@@ -6,11 +6,11 @@ import { useApp } from '../support/app.ts';
 
 const app = useApp();
 
-/** Characters that Postgres takes, and few enough that terms meet. */
+/** Characters that Postgres accepts, few enough that terms overlap. */
 const characters = fc.string({ unit: fc.constantFrom(..."aAbß'\\: \n%_1é水磨ЖжİÉ🦫"), maxLength: 24 });
 
-describe('pairs of characters', () => {
-  it('are those of every text that holds the term, whatever stands around it', async () => {
+describe('search by pairs of characters', () => {
+  it('finds every text that contains the term, whatever surrounds it', async () => {
     await fc.assert(
       fc.asyncProperty(characters, characters.filter(Boolean), characters, async (before, term, after) => {
         const { rows } = await sql<{ found: boolean; like: boolean }>`
@@ -24,7 +24,7 @@ describe('pairs of characters', () => {
     );
   });
 
-  it('lead to the rows by their index alone', async () => {
+  it('uses only the index of pairs', async () => {
     const plan = await app()
       .hub.services.db.transaction()
       .execute(async (db) => {

@@ -6,7 +6,7 @@ import type { Client } from '../support/client.ts';
 const app = useApp();
 
 describe('stars', () => {
-  it('are set and taken back once each, and are counted', async () => {
+  it('are set and removed once each, and counted', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({ visibility: 'public' }, owner);
     await app().settle();
@@ -20,7 +20,7 @@ describe('stars', () => {
     expect([unstar.status, unstar.body]).toMatchObject([201, { star_count: 1 }]);
     expect(await client.post(`/projects/${project.id}/unstar`)).toMatchObject({ status: 304, body: '' });
     expect((await app().anonymous.post(`/projects/${project.id}/star`)).status).toBe(401);
-    // They are no part of the record, and no activity in the project.
+    // Stars do not change the record and are not activity in the project.
     await app().settle();
     const { updated_at, last_activity_at, star_count } = (await app().as(owner).get(`/projects/${project.id}`)).body;
     expect({ updated_at, last_activity_at, star_count }).toEqual({
@@ -30,7 +30,7 @@ describe('stars', () => {
     });
   });
 
-  it('are not for those who may not know of the project', async () => {
+  it('cannot be set by callers who cannot see the project', async () => {
     const project = await app().make.project({}, await app().make.user());
     const stranger = app().as(await app().make.user());
     for (const verb of ['star', 'unstar']) {
@@ -40,7 +40,7 @@ describe('stars', () => {
     expect((await app().anonymous.get(`/projects/${project.id}/starrers`)).status).toBe(404);
   });
 
-  it('tell who has set them, the latest first, but not of private profiles', async () => {
+  it('list the users who set them, the latest first, without private profiles', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, owner);
     const [first, second, closed, blocked] = [
@@ -83,7 +83,7 @@ describe('stars', () => {
     expect(await who(app().anonymous, '?per_page=1&page=2')).toEqual([first.id]);
   });
 
-  it('list the projects that somebody has starred, as far as the caller may see them', async () => {
+  it('list the projects that a user has starred, if the caller may see them', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const [open, shut] = [
       await app().make.project({ visibility: 'public', name: 'Open star' }, owner),

@@ -13,18 +13,18 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { mapLimit } from '#platform/map-limit.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 
-// What a page of projects costs must not grow with the page, whatever is asked for of each: every field of the types
-// below is asked for of 2 projects and of 12, each in a group of its own.
+// The number of statements for a page of projects must not grow with the page. The tests select every field of the
+// types below for 2 and for 12 projects, each in its own group.
 
 const app = useApp({ sweep: true });
 const FEW = 2;
 const MANY = 12;
-/** A statement for each project would be 10 more. */
+/** Fewer than the 10 more that one statement for each project would need. */
 const SLACK = 5;
-/** What the hub asks by itself meanwhile. */
+/** The statements that the hub runs by itself meanwhile. */
 const OWN_STATEMENTS_PER_SECOND = 10;
 
-/** Fields that ask for each on its own: they look for one thing by its number, or read two repositories. */
+/** Fields that need statements for each project: they look up one record by number, or read two repositories. */
 const ONE_BY_ONE: ReadonlySet<string> = new Set([
   'Project.forkDetails',
   'Project.job',
@@ -44,7 +44,7 @@ const typeNamed = (name: string): GraphQLObjectType => {
   return type;
 };
 
-/** What required arguments are given: things that are there where that is simple. */
+/** Values of required arguments. They refer to existing records where that is simple. */
 const ARGUMENTS: Readonly<Record<string, string>> = {
   iid: '"1"',
   id: '"gid://gitlab/Ci::Build/1"',
@@ -58,7 +58,7 @@ const ARGUMENTS: Readonly<Record<string, string>> = {
   limit: '5',
 };
 
-/** Which of other projects and groups are told: what more can be asked of them is asked of the page's own. */
+/** Types that lead to other projects and groups. Their own fields are selected only on the projects of the page. */
 const ELSEWHERE = /^(?:Project|Group|Namespace|Repository)$/;
 
 const argumentsOf = (field: Field, isPaged: boolean): string => {
@@ -72,7 +72,7 @@ const isConnection = (type: GraphQLOutputType): boolean => {
   return isObjectType(named) && named.getFields().pageInfo !== undefined;
 };
 
-/** The field with all that has no further fields below it, and what that holds in turn down to a depth. */
+/** Returns the selection of the field with its leaf fields, and with nested ones down to `depth`. */
 const selected = (field: Field, depth: number): string | null => {
   const type = getNamedType(field.type);
   const paged = isConnection(field.type);
@@ -92,7 +92,7 @@ const selected = (field: Field, depth: number): string | null => {
   return below.length === 0 ? null : `${head} { ${below.join(' ')} }`;
 };
 
-describe('a page of projects costs as few statements with many projects as with two', () => {
+describe('a page of many projects takes no more statements than a page of two', () => {
   let owner: TestUser;
   let path: string;
 
@@ -149,7 +149,7 @@ describe('a page of projects costs as few statements with many projects as with 
     const text = `query ($path: ID!) { group(fullPath: $path) {
       projects(first: ${first}, includeSubgroups: true) { nodes { id ${selection} } } } }`;
     let count = 0;
-    // Each statement outside a transaction takes a connection of the pool.
+    // Each statement outside a transaction acquires a connection of the pool.
     const onAcquire = () => void count++;
     pool.on('acquire', onAcquire);
     const { data, errors } = await app().as(user).graphql(text, { path });
@@ -159,7 +159,7 @@ describe('a page of projects costs as few statements with many projects as with 
     return count;
   };
 
-  /** Fields that cost more with more projects. */
+  /** Returns the fields that take more statements with more projects. */
   const growing = async (user: TestUser, type: GraphQLObjectType, below: string) => {
     const fields = Object.values(type.getFields());
     const isLeaf = (field: Field) => !isCompositeType(getNamedType(field.type));
@@ -186,7 +186,7 @@ describe('a page of projects costs as few statements with many projects as with 
     ['Group', 'group'],
     ['Namespace', 'namespace'],
     ['Repository', 'repository'],
-  ])('every field of %s', async (name, below) => {
+  ])('for every field of %s', async (name, below) => {
     expect(await growing(owner, typeNamed(name), below)).toEqual({});
   });
 });

@@ -30,7 +30,7 @@ const sweepAll = async () => {
   for (let hour = 0; hour < 24; hour++) await sweepRepositories(app().context(), hour);
 };
 
-it('removes repositories that no project knows of, a day after anybody touched them', async () => {
+it('removes repositories that belong to no project, a day after their last change', async () => {
   const project = await app().make.project({ initialize_with_readme: true });
   const { disk_path } = await app()
     .hub.services.db.selectFrom('projects')
@@ -45,11 +45,11 @@ it('removes repositories that no project knows of, a day after anybody touched t
   await sweepAll();
   expect(await Promise.all([disk_path, young, ...old].map(isThere))).toEqual([true, true, false, false]);
   expect((await app().as(app().root).get(`/projects/${project.id}/repository/tree`)).body).toHaveLength(1);
-  // Again, as another process may.
+  // Sweep again, as another process may.
   await sweepAll();
 });
 
-it('removes nothing where the storage is that of another database', async () => {
+it('removes nothing if the storage belongs to another database', async () => {
   await sweepAll();
   const mine = await readFile(place('.owner'));
   const old = await plant(hashed('known to another database'), { days: 9 });
@@ -64,13 +64,13 @@ it('removes nothing where the storage is that of another database', async () => 
   expect(await isThere(old)).toBe(false);
 });
 
-it('removes nothing where most of them belong to no project: the database has lost what it knew', async () => {
+it('removes nothing if most repositories belong to no project, because the database may have lost rows', async () => {
   const all = await Promise.all(Array.from({ length: 11 }, (_, index) => plant(hashed(`${index}`, 'fe'), { days: 9 })));
   await sweepAll();
   expect(await Promise.all(all.map(isThere))).toEqual(all.map(() => true));
 });
 
-it('keeps the repository of a project whose commit was made before the connection was lost', async () => {
+it('keeps the repository if the transaction committed before the connection was lost', async () => {
   const { hub, context } = app();
   const attempt = async (lose: () => Error, diskPath: string) => {
     const ctx = context();

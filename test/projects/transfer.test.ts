@@ -6,7 +6,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 const app = useApp();
 
 describe('PUT /projects/:id/transfer', () => {
-  it('takes everything along, leads on from the old path, and leaves the old group behind', async () => {
+  it('moves everything, redirects from the old path, and drops the members of the old group', async () => {
     const { make } = app();
     const [owner, before, after] = [await make.user(), await make.user(), await make.user()];
     const [from, to] = [await make.group({}, owner), await make.group({}, owner)];
@@ -44,22 +44,22 @@ describe('PUT /projects/:id/transfer', () => {
     expect([await status(before), await status(after), await status(direct)]).toEqual([404, 200, 200]);
     const old = await client.get(`/projects/${encodeURIComponent(project.path_with_namespace)}`);
     expect([old.status, old.headers.get('location')]).toEqual([301, `${app().url}/api/v4/projects/${project.id}`]);
-    // git clones from where it was.
+    // git still clones from the old URL.
     expect((await tryGit('/', 'ls-remote', await remoteOf(app(), project, owner))).stdout).toContain('refs/heads/main');
     const events = await findEvents(app(), 'Project', project.id);
     const event = events.find(({ kind }) => kind === 'project.transferred');
     expect(event?.payload).toMatchObject({
       changes: {
-        // The former path is left out: members of the new group alone could not see it.
+        // The event omits the former path, because members of only the new group must not see it.
         full_path: { current: `${to.full_path}/${project.path}` },
       },
     });
-    // The path is free for others.
+    // The old path is free for another project.
     const next = await client.post('/projects', { path: project.path, namespace_id: from.id });
     expect(next.status).toBe(201);
   });
 
-  it('is for Owners, into where they may create projects', async () => {
+  it('requires an Owner who may create projects in the target', async () => {
     const { make } = app();
     const [owner, maintainer, other] = [await make.user(), await make.user(), await make.user()];
     const group = await make.group({ visibility: 'public' }, other);
@@ -89,7 +89,7 @@ describe('PUT /projects/:id/transfer', () => {
     expect(body.path_with_namespace).toBe(project.path_with_namespace);
   });
 
-  it('keeps restricted visibilities to administrators, over REST and GraphQL', async () => {
+  it('lets only administrators move projects with restricted visibilities, over REST and GraphQL', async () => {
     const { make, as, root } = app();
     const owner = await make.user();
     const group = await make.group({ visibility: 'public' }, owner);

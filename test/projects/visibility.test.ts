@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 
-// Who sees which projects: random forests of groups with shares, roles and visibilities, and the rules once more as one
-// would tell them to a person, over plain lists. Every list and every single read has to agree with that.
+// Tests who sees which projects on random forests of groups with shares, roles and visibilities. A model repeats the
+// rules over plain lists. Every list and every single read has to agree with the model.
 
 const RUNS = Number(process.env.VISIBILITY_RUNS ?? 12);
 const PAST = '2020-01-01';
 const FUTURE = '2999-01-01';
-/** The last one is external. */
+/** The number of users. The last one is external. */
 const PEOPLE = 4;
 
 const app = useApp();
@@ -22,12 +22,12 @@ const sharedLevel = fc.constantFrom(10, 20, 30, 40, 50);
 const expires = fc.constantFrom(null, null, null, FUTURE, PAST);
 const visibility = fc.constantFrom(0, 0, 10, 20);
 
-/** Indices are taken modulo what there is. */
+/** Indices are taken modulo the number of elements. */
 const forest = fc.record({
   groups: fc.array(fc.record({ parent: fc.option(index), visibility }), { minLength: 1, maxLength: 9 }),
   projects: fc.array(
     fc.record({
-      /** Null: in the personal namespace of `owner`. */
+      /** Null means the personal namespace of `owner`. */
       group: fc.option(index, { freq: 6 }),
       owner: person,
       visibility,
@@ -61,7 +61,7 @@ interface Share {
 interface Project {
   readonly id: number;
   readonly full_path: string;
-  /** A group's id, or null. */
+  /** The id of a group, or null. */
   readonly group: number | null;
   readonly owner: number | null;
   readonly visibility: number;
@@ -70,7 +70,7 @@ interface Project {
   readonly archived: boolean;
 }
 
-/** The rules over plain lists; users are ids, and nobody is null. */
+/** The rules over plain lists. Users are ids, and null is the anonymous caller. */
 class Model {
   readonly parents = new Map<number, number | null>();
   readonly groupVisibility = new Map<number, number>();
@@ -86,7 +86,7 @@ class Model {
     return parent === null ? [group] : [group, ...this.chain(parent)];
   }
 
-  /** By membership of the group or of one above it. */
+  /** Returns the level by membership of the group or a parent group. */
   ownLevel(user: number, group: number): number {
     const chain = this.chain(group);
     return highest(this.groupMembers.filter((each) => each.user === user && chain.includes(each.at)));
@@ -120,7 +120,7 @@ class Model {
     return this.isOpen(who, project.visibility) || (who.id !== null && this.projectLevel(who.id, project) >= 10);
   }
 
-  /** Lists leave out, for administrators too, what is hidden or being deleted. */
+  /** Lists omit hidden projects and those being deleted, even for administrators. */
   lists(who: Who, project: Project): boolean {
     return this.sees(who, project) && !project.hidden && !project.pending_delete;
   }
@@ -169,7 +169,7 @@ const everybody = async (): Promise<readonly Who[]> => {
   return [...users, root, nobody];
 };
 
-/** Puts the forest into the hub, in place of the one before, and into a model. */
+/** Replaces the forest in the hub with this one, and builds its model. */
 const plant = async (given: Forest): Promise<Model> => {
   await everybody();
   const { db } = app().context();
@@ -248,7 +248,7 @@ const plant = async (given: Forest): Promise<Model> => {
 
 const sorted = (ids: readonly number[]): number[] => ids.toSorted((a, b) => a - b);
 
-/** All pages of a list, by its `Link` headers, two or three to a page. */
+/** Returns all pages of a list, following `Link` headers. */
 const walk = async (
   { client }: Who,
   path: string,
@@ -287,7 +287,7 @@ const walkGraphql = async (
   return { ids, count: counted };
 };
 
-/** The lists, and what of the projects each has for whom. */
+/** The lists, each with the condition for a project to be in it. */
 const LISTS: readonly {
   readonly query: string;
   readonly graphql?: string;
@@ -312,7 +312,7 @@ const LISTS: readonly {
 ];
 
 describe('who sees which projects', () => {
-  it('is the same for every list, every direct read, both faces and the rules as one would tell them', async () => {
+  it('is the same in every list, every direct read, REST, GraphQL and the model', async () => {
     await fc.assert(
       fc.asyncProperty(forest, async (given) => {
         const model = await plant(given);

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 
-// Records in lists are kept as text by the version of their row and by who looks: nobody must get another's.
+// Lists cache the JSON of a record by row version and caller. No caller may get the record of another.
 
 const app = useApp();
 
 describe('records of projects in lists', () => {
-  it('are what each caller gets of the project by itself, whoever asked before', async () => {
+  it('match the single record for each caller, whichever caller came first', async () => {
     const { make } = app();
     const [owner, guest, stranger, external] = [
       await make.user(),
@@ -30,7 +30,7 @@ describe('records of projects in lists', () => {
       );
     const alone = async (client: Client) => (await client.get(`/projects/${project.id}`)).body;
     const check = async () => {
-      // Each record is asked for twice: nothing that happened before may still move last_activity_at in between.
+      // Each record is read twice, so nothing earlier may still update `last_activity_at` in between.
       await app().settle();
       for (const client of [...all, ...all.toReversed()]) {
         const [one, other] = [await listed(client), await alone(client)];
@@ -59,7 +59,7 @@ describe('records of projects in lists', () => {
     ]);
     expect(await listed(app().as(owner), '&simple=true')).toEqual(await listed(app().anonymous));
 
-    // What is told of others than the row.
+    // Change data that is outside the row of the project.
     const { db } = app().hub.services;
     await app()
       .as(owner)
@@ -96,7 +96,7 @@ describe('records of projects in lists', () => {
     await check();
   });
 
-  it('are counted anew as soon as anything is committed', async () => {
+  it('are counted again after each commit', async () => {
     const { make } = app();
     const user = await make.user();
     const client = app().as(user);

@@ -11,7 +11,7 @@ const folder = useFolder();
 
 const COMMITS = 10_000;
 
-/** A project with the rule, and a work tree whose `main` has what the stream of `git fast-import` says. */
+/** Creates a project with the rule, and a work tree with this `git fast-import` stream on `main`. */
 const setUp = async (rule: Record<string, unknown>, history: Iterable<string>) => {
   const owner = await app().make.user();
   const project = await app().make.project({}, owner);
@@ -38,7 +38,7 @@ const file = (path: string, content: string): string =>
 
 const FROM_MAIN = 'from refs/heads/main^0\n';
 
-/** What the hub computed at most before it answered something cheap while the work was under way. */
+/** Returns the most CPU time the hub needed to answer a cheap request while the work was running. */
 const slowestAnswer = async (work: Promise<unknown>): Promise<number> => {
   let slowest = 0;
   let over = false;
@@ -54,7 +54,7 @@ const slowestAnswer = async (work: Promise<unknown>): Promise<number> => {
   return slowest;
 };
 
-/** The git processes that this process, which is the hub, has started and that look at what is new. */
+/** Returns the git processes, started by this process (the hub), that walk new commits. */
 const walks = async (): Promise<string[]> => {
   const { stdout } = await promisify(execFile)('ps', ['-o', 'args=', '--ppid', String(process.pid)]).catch(() => ({
     stdout: '',
@@ -63,7 +63,7 @@ const walks = async (): Promise<string[]> => {
 };
 
 describe('a push of ten thousand commits', () => {
-  it('is held against every rule, while the hub goes on answering', async () => {
+  it('is checked against every rule while the hub keeps answering', async () => {
     const history = function* () {
       for (let n = 0; n < COMMITS; n++) {
         yield commit(n, `Fixes: number ${n}`, file(`folder${n % 100}/file${n}.txt`, `${n}`), FROM_MAIN);
@@ -98,8 +98,8 @@ describe('a push of ten thousand commits', () => {
   });
 });
 
-describe('what somebody makes to slow the hub down', () => {
-  it('long messages under a dear pattern keep nobody waiting', async () => {
+describe('a hostile push', () => {
+  it('with long messages and an expensive pattern does not delay other requests', async () => {
     let state = 1;
     const noise = Array.from({ length: 65_000 }, () => {
       state = (state * 48_271) % 2_147_483_647;
@@ -116,7 +116,7 @@ describe('what somebody makes to slow the hub down', () => {
     expect(slowest).toBeLessThan(1_000);
   });
 
-  it('commits that are too big to be read are refused, not let past', async () => {
+  it('with commits too big to check is refused', async () => {
     const long = function* () {
       yield commit(0, `Good\n${'x'.repeat(65 * 1024)}`, '', FROM_MAIN);
     };

@@ -7,7 +7,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** A group with a project that has one commit on `main`, and a work tree of it. */
+/** Creates a group with a project that has one commit on `main`, and a work tree of it. */
 const setUp = async (rule: Record<string, unknown> | null, attributes: Record<string, unknown> = {}) => {
   const owner = await app().make.user({ name: 'Ada', ...attributes });
   const group = await app().make.group({}, owner);
@@ -27,7 +27,7 @@ const setUp = async (rule: Record<string, unknown> | null, attributes: Record<st
     const text = await runGit(folder(), 'ls-remote', remote);
     return text.split('\n').map((line) => line.replace('\t', ' '));
   };
-  /** Pushes, and expects to be told why that may not be and that nothing has changed. */
+  /** Pushes, expects a refusal that changes nothing, and returns its message. */
   const refused = async (...refspecs: string[]): Promise<string> => {
     const before = await refs();
     const events = await eventsOf(app(), project.id);
@@ -52,7 +52,7 @@ const setUp = async (rule: Record<string, unknown> | null, attributes: Record<st
 const author = (name: string, email: string) => ['--author', `${name} <${email}>`];
 
 describe('rules for commits', () => {
-  it('want messages that match, and none that match what is unwanted', async () => {
+  it('require messages that match, and refuse messages that match the negative pattern', async () => {
     const repo = await setUp({
       commit_message_regex: '^(Fixes|JIRA-\\d+):',
       commit_message_negative_regex: '(?i)wip$',
@@ -67,14 +67,14 @@ describe('rules for commits', () => {
     );
     expect(said).not.toContain(await repo.head());
     await repo.reset();
-    // Lines have beginnings and ends of their own.
+    // `^` and `$` match at each line.
     await repo.commit('A title\n\nFixes: in the second paragraph');
     await repo.accepted('main');
     await repo.commit('JIRA-1: this is wip\n\nmore');
     expect(await repo.refused('main')).toContain('(push rule commit_message_negative_regex)');
   });
 
-  it('look at new commits alone', async () => {
+  it('check only new commits', async () => {
     const repo = await setUp(null);
     await repo.commit('bad from before');
     await repo.accepted('main');
@@ -85,7 +85,7 @@ describe('rules for commits', () => {
     await repo.accepted('--force', 'origin-of-test^{commit}:refs/heads/old');
     await repo.accepted('main:old');
     await repo.commit('bad');
-    // Neither by a tag nor by a second branch do they come in.
+    // A tag or a second branch must not bring in bad commits either.
     expect(await repo.refused('HEAD:refs/tags/v1')).toContain('refs/tags/v1: commit');
     await runGit(repo.tree, 'tag', '-a', '-m', 'Good', 'annotated');
     await repo.refused('annotated');
@@ -93,7 +93,7 @@ describe('rules for commits', () => {
     await repo.accepted('HEAD~1:refs/tags/v0');
   });
 
-  it('name the ref that brings what is refused, and at most ten reasons', async () => {
+  it('name the ref with the refused commits, and at most ten reasons', async () => {
     const repo = await setUp({ commit_message_regex: '^Good' });
     await repo.commit('Good');
     await runGit(repo.tree, 'branch', 'fine');
@@ -103,7 +103,7 @@ describe('rules for commits', () => {
     expect(said).not.toContain('remote: refs/heads/fine:');
   });
 
-  it('want addresses of authors and committers that match', async () => {
+  it('require matching email addresses of authors and committers', async () => {
     const repo = await setUp({ author_email_regex: '@example\\.com$' });
     await repo.commit('fine');
     await repo.accepted('main');
@@ -111,7 +111,7 @@ describe('rules for commits', () => {
     expect(await repo.refused('main')).toContain('"eve@example.org" does not match');
   });
 
-  it('want the name and a confirmed address of who pushes', async () => {
+  it('require the name and a confirmed address of the user who pushes', async () => {
     const email = 'ada@example.com';
     const repo = await setUp({ commit_committer_check: true, commit_committer_name_check: true });
     await repo.commit('mine', ...author('Somebody', 'somebody@example.org'));
@@ -131,7 +131,7 @@ describe('rules for commits', () => {
     await db.deleteFrom('emails').where('id', '=', id).execute();
   });
 
-  it('want authors who are users', async () => {
+  it('require authors who are users', async () => {
     const repo = await setUp({ member_check: true });
     const known = await app().make.user();
     const unconfirmed = await app().make.user({ confirmed_at: null });
@@ -151,7 +151,7 @@ describe('rules for commits', () => {
       .execute();
   });
 
-  it('want a sign-off and a signature', async () => {
+  it('require a sign-off and a signature', async () => {
     const repo = await setUp({ reject_non_dco_commits: true });
     await repo.commit('none\n\nSigned-off-by: me');
     expect(await repo.refused('main')).toContain('(push rule reject_non_dco_commits)');
@@ -170,7 +170,7 @@ describe('rules for commits', () => {
     await repo.accepted('main');
   });
 
-  it('look at what a merge brings', async () => {
+  it('check the changes of a merge commit', async () => {
     const repo = await setUp({ file_name_regex: '\\.exe$' });
     await runGit(repo.tree, 'checkout', '-q', '-b', 'side');
     await commitFile(repo.tree, 'side.txt', 'side', 'Side');
@@ -189,7 +189,7 @@ const sshKey = async (path: string): Promise<void> => {
 };
 
 describe('rules for files', () => {
-  it('refuse new and renamed ones by name, not changed or removed ones', async () => {
+  it('refuse new and renamed files by name, but not changed or removed ones', async () => {
     const repo = await setUp(null);
     await commitFile(repo.tree, 'old.exe', 'old', 'Before');
     await repo.accepted('main');
@@ -205,7 +205,7 @@ describe('rules for files', () => {
     await commitFile(repo.tree, 'ä b\nc.exe', 'x', 'Odd name');
     await runGit(repo.tree, 'rm', '-q', '*.exe');
     await repo.commit('And away');
-    // What comes and goes is in the history all the same, and nothing odd reaches the terminal.
+    // A file that is added and removed stays in the history. Its odd name must not reach the terminal unescaped.
     expect(await repo.refused('main:side')).toContain('the file name "ä b c.exe" matches');
   });
 
@@ -223,7 +223,7 @@ describe('rules for files', () => {
     expect(said.match(/looks like/g)).toHaveLength(secrets.length);
   });
 
-  it('refuse new ones that are too big, by whatever way they come', async () => {
+  it('refuse new files that are too big, even behind a tag', async () => {
     const repo = await setUp(null);
     const big = Buffer.alloc(1024 * 1024 + 1, 'x').toString();
     await commitFile(repo.tree, 'before.bin', big, 'Before the rule');
@@ -242,7 +242,7 @@ describe('rules for files', () => {
     expect(await repo.refused('main')).toContain(
       `commit ${bad}: "too big.bin" has 1.0 MiB, more than 1 (push rule max_file_size)`,
     );
-    // A tag of the bare content.
+    // A tag that points directly at the content.
     const blob = await runGit(repo.tree, 'rev-parse', `${bad}:too big.bin`);
     await runGit(repo.tree, 'tag', 'content', blob);
     expect(await repo.refused('content')).toMatch(/the object [0-9a-f]{8} has 1\.0 MiB/);
@@ -254,7 +254,7 @@ describe('rules for files', () => {
 });
 
 describe('rules for names and tags', () => {
-  it('want new branches to be called so, the default branch aside', async () => {
+  it('require new branches to match, except the default branch', async () => {
     const repo = await setUp(null);
     await repo.accepted('main:odd');
     await repo.setRule({ branch_name_regex: '^(feature|fix)/' });
@@ -280,7 +280,7 @@ describe('rules for names and tags', () => {
     expect((await repo.refs()).join()).not.toContain('wrong');
   });
 
-  it('let the first branch of an empty project have any name', async () => {
+  it('allow any name for the first branch of an empty project', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     await app().as(owner).post(`/projects/${project.id}/push_rule`, { branch_name_regex: '^feature/' });
@@ -290,7 +290,7 @@ describe('rules for names and tags', () => {
     expect(await tryGit(tree, 'push', remote, 'trunk:second')).toMatchObject({ code: 1 });
   });
 
-  it('keep tags from being deleted', async () => {
+  it('protect tags from deletion', async () => {
     const repo = await setUp({ deny_delete_tag: true });
     await repo.accepted('main:refs/tags/v1');
     expect(await repo.refused(':refs/tags/v1')).toContain('tags cannot be deleted (push rule deny_delete_tag)');
@@ -298,7 +298,7 @@ describe('rules for names and tags', () => {
     await repo.accepted(':refs/tags/v1');
   });
 
-  it('hold for commits that no ref holds any more, when the API makes a branch of them', async () => {
+  it('check unreachable commits again when the API creates a branch for them', async () => {
     const repo = await setUp(null);
     await repo.commit('bad');
     const bad = await runGit(repo.tree, 'rev-parse', 'HEAD');
@@ -313,8 +313,8 @@ describe('rules for names and tags', () => {
   });
 });
 
-describe('which rule governs', () => {
-  it('is that of the project, else of the nearest group above, else none', async () => {
+describe('the rule in force', () => {
+  it('is the rule of the project, else of the nearest group above, else none', async () => {
     const owner = await app().make.user();
     const top = await app().make.group({}, owner);
     const below = await app().make.group({ parent_id: top.id }, owner);
@@ -338,7 +338,7 @@ describe('which rule governs', () => {
     await rule(`projects/${project.id}`, 'own');
     expect(await push('below')).toBe('own');
     expect(await push('own')).toBe('accepted');
-    // One that refuses nothing governs too.
+    // An empty rule also overrides the groups above.
     await client.put(`/projects/${project.id}/push_rule`, { commit_message_regex: '' });
     expect(await push('anything')).toBe('accepted');
     await client.delete(`/projects/${project.id}/push_rule`);
@@ -350,7 +350,7 @@ describe('which rule governs', () => {
     expect(await tryGit(tree, 'push', free, 'main')).toMatchObject({ code: 0 });
   });
 
-  it('leaves alone what the hub itself commits to a new project', async () => {
+  it('ignores the commit that the hub itself makes in a new project', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     await app().as(owner).post(`/groups/${group.id}/push_rule`, { commit_message_regex: '^Never', member_check: true });
@@ -360,7 +360,7 @@ describe('which rule governs', () => {
     expect((await app().as(owner).post(path, { branch: 'more', ref: 'main' })).status).toBe(201);
   });
 
-  it('holds for administrators and owners as for everybody', async () => {
+  it('applies to administrators and owners too', async () => {
     const repo = await setUp({ commit_message_regex: '^Good' });
     await repo.commit('bad');
     const people: TestUser[] = [repo.owner, app().root];

@@ -70,7 +70,7 @@ const eventsOf = async (ruleId: number) => {
 };
 
 describe.each(['group', 'project'] as const)('the push rule of a %s', (kind) => {
-  it('is set, read, changed and taken away, and events tell those who administer it', async () => {
+  it('is set, read, changed and deleted, with events for its administrators', async () => {
     const { id, path, owner } = await places[kind]();
     const client = app().as(owner);
     const none =
@@ -119,7 +119,7 @@ describe.each(['group', 'project'] as const)('the push rule of a %s', (kind) => 
     expect(events[2].payload.changed.sort()).toEqual(['commit_message_regex', 'file_name_regex', 'max_file_size']);
   });
 
-  it('refuses what is no rule, by attribute, and keeps what was there', async () => {
+  it('refuses invalid attributes and names each, and keeps the old rule', async () => {
     const { path, owner } = await places[kind]();
     const client = app().as(owner);
     await client.post(path, { commit_message_regex: 'kept' });
@@ -152,7 +152,7 @@ describe.each(['group', 'project'] as const)('the push rule of a %s', (kind) => 
     expect((await client.put(path, { file_name_regex: '(a+)+$' })).status).toBe(200);
   });
 
-  it('is there for those who administer it alone', async () => {
+  it('is visible only to its administrators', async () => {
     const { path, owner, member } = await places[kind]();
     await app().as(owner).post(path, { max_file_size: 5 });
     const few = await member(kind === 'group' ? MAINTAINER : DEVELOPER);
@@ -176,13 +176,13 @@ describe.each(['group', 'project'] as const)('the push rule of a %s', (kind) => 
     }
   });
 
-  it('can be set once, however many try', async () => {
+  it('can be created only once, even by concurrent requests', async () => {
     const { path, owner } = await places[kind]();
     const answers = await Promise.all(Array.from({ length: 5 }, () => app().as(owner).post(path, {})));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 422, 422, 422, 422]);
   });
 
-  it('is the same in GraphQL', async () => {
+  it('follows the same rules in GraphQL', async () => {
     const { path, full_path, owner, member } = await places[kind]();
     const client = app().as(owner);
     const title = kind === 'group' ? 'Group' : 'Project';
