@@ -44,7 +44,7 @@ describe('a file that unpacks to more than git may hold', () => {
     const { oid, pack } = commitOfLargeDelta(250);
     expect(pack.length).toBeLessThan(1_000);
     const { answer, result } = await push(path, pushOf('refs/heads/main', oid, pack));
-    expect(answer).toContain('takes more memory than the hub gives to git');
+    expect(answer).toContain('needs more memory than the hub allows git');
     expect(result.updates).toEqual([]);
     expect(await bench.git.resolve(path, 'refs/heads/main')).toBeNull();
   });

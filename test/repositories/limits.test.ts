@@ -30,7 +30,7 @@ describe('a push that is small and unpacks to much', () => {
     const { oid, pack } = commitOfLargeDelta(250);
     const { status, text } = await push(pushOf('refs/heads/main', oid, pack));
     expect(status).toBe(200);
-    expect(text).toContain('takes more memory than the hub gives to git');
+    expect(text).toContain('needs more memory than the hub allows git');
     expect(text).toContain('ng refs/heads/main');
     expect(await kinds()).toEqual([]);
   });

@@ -68,7 +68,7 @@ describe('POST commits', () => {
     }));
     const began = computedMs();
     const { status, body } = await commit(at, deep);
-    expect([status, body.message]).toEqual([400, 'The file paths lie in too many folders']);
+    expect([status, body.message]).toEqual([400, 'The file paths contain too many folders']);
     expect(computedMs() - began).toBeLessThan(5_000);
   });
 

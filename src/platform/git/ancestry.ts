@@ -5,12 +5,12 @@ import type { Git } from './types.ts';
 
 type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor'>;
 
-/** Ids of what branches hold that the target lacks; where there are more, all branches are gone through instead. */
+/** Limit for the ids of commits that the target lacks. If there are more, all branches are checked instead. */
 const MAX_OUTPUT_BYTES = 512 * 1024;
 const MAX_REMEMBERED = 20_000;
 
 export const createAncestry = (runner: Runner): AncestryFunctions => {
-  // Which commit is contained in which never changes: ids are made of what commits say, their parents with it.
+  // Results never become stale: a commit id depends on the content of the commit, including its parents.
   const remembered = new Map<string, boolean>();
   const remember = (key: string, isContained: boolean) => {
     if (remembered.size >= MAX_REMEMBERED) {
@@ -20,7 +20,10 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
     remembered.set(key, isContained);
   };
 
-  /** The tips of all branches that are contained in it; nothing is remembered of the others, which move meanwhile. */
+  /**
+   * Returns the tips of all branches merged into the target. Caches nothing about other branches, because they may
+   * move.
+   */
   const mergedTips = async (path: string, targetOid: string): Promise<ReadonlySet<string>> => {
     const args = ['for-each-ref', `--merged=${targetOid}`, '--format=%(objectname)', '--', 'refs/heads/'];
     return new Set(lines((await runner.run(path, args)).stdout));
@@ -34,7 +37,7 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
       const known = new Map(oids.map((oid) => [oid, oid === targetOid || remembered.get(keyOf(oid))]));
       const unknown = [...known.keys()].filter((oid) => known.get(oid) === undefined);
       if (unknown.length > 0) {
-        // What the target does not reach is told of, the tips themselves among it.
+        // Lists the commits that the target does not reach, including unreached tips themselves.
         const input = `^${targetOid}\n${unknown.join('\n')}\n`;
         const outside = await runner
           .run(path, ['rev-list', '--stdin'], { input, maxOutputBytes: MAX_OUTPUT_BYTES })

@@ -15,7 +15,7 @@ type ArchiveFunctions = Pick<GitReading, 'archive' | 'archiveFormats'>;
 const TIMEOUT_MS = 15 * 60_000;
 const BZIP2 = 'bzip2';
 
-// A file marked `export-subst` may ask for the state of a signature: nothing is started to find it out.
+// Prevents git from starting a signature check for files marked `export-subst`.
 const CONFIG = ['gpg.program=/bin/false', 'gpg.x509.program=/bin/false', 'gpg.ssh.program=/bin/false'];
 
 export const createArchives = (runner: Runner): ArchiveFunctions => {
@@ -37,7 +37,7 @@ export const createArchives = (runner: Runner): ArchiveFunctions => {
       stream.once('close', release);
       if (!packed) return stream;
       const output = Readable.from(bzip2(stream), { objectMode: false });
-      // A reader that leaves before the first read never enters the generator.
+      // If the reader leaves before its first read, the generator never runs.
       output.once('close', () => stream.destroy());
       return output;
     },
@@ -61,14 +61,14 @@ const isExecutable = (file: string): boolean => {
   }
 };
 
-/** git packs with gzip by itself; this it leaves to others. */
+/** Compresses with bzip2. git itself only supports gzip. */
 async function* bzip2(source: Readable): AsyncGenerator<Buffer> {
   const file = findBzip2();
   if (file === null) throw new GitError('failed', 'bzip2 is not installed');
   const child = spawn(file, ['-c'], { stdio: ['pipe', 'pipe', 'ignore'], env: {} });
   const exited = once(child, 'close');
   const fed = pipeline(source, child.stdin);
-  // Both are awaited below; until then nobody may have looked.
+  // Both promises are awaited below. This prevents an unhandled rejection before that.
   exited.catch(() => {});
   fed.catch(() => {});
   try {

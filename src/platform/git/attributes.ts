@@ -5,14 +5,14 @@ import type { Runner } from './process.ts';
 import { splitRecords } from './split-records.ts';
 import type { Git } from './types.ts';
 
-/** Asks git itself, so that patterns mean here what they mean everywhere. */
+/** Asks git itself, so that patterns match exactly as git matches them. */
 export const createAttributes = (runner: Runner): Pick<Git, 'attributesOf'> => ({
   async attributesOf(path, { files, names, paths }, options = {}) {
     const found = new Map<string, Map<string, string>>();
     if (files.length === 0 || paths.length === 0) return found;
     const folder = await mkdtemp(join(tmpdir(), 'millrace-attributes-'));
     try {
-      // A bare repository has no files to read them from: an index of these alone stands in for them.
+      // A bare repository has no work tree to read attributes from, so an index with only these files replaces it.
       const env = { GIT_INDEX_FILE: join(folder, 'index') };
       const entries = files.map((file) => `${file.mode} ${file.oid}\t${file.path}\0`).join('');
       await runner.run(path, ['update-index', '-z', '--index-info'], { ...options, env, input: entries });

@@ -7,7 +7,7 @@ const TIMEOUT_MS = 60_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const HEADER = /^([0-9a-f]{40,64}) \d+ \d+(?: \d+)?$/;
 
-/** Reads `git blame --porcelain`: of each line a header, what is known of its commit, and the line behind a tab. */
+/** Reads `git blame --porcelain`: for each line a header, details of its commit, and the line itself after a tab. */
 export const createBlame =
   (runner: Runner): GitReading['blame'] =>
   async (path, commitOid, filePath, { range, signal, timeoutMs = TIMEOUT_MS } = {}) => {
@@ -18,7 +18,7 @@ export const createBlame =
       const { stdout } = await runner.run(path, args, { signal, timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES });
       return parse(stdout);
     } catch (error) {
-      // Behind the end of the file.
+      // The range starts after the end of the file.
       if (error instanceof GitError && /has only \d+ lines?/.test(error.stderr)) return [];
       throw error;
     }

@@ -4,7 +4,10 @@ import type { Runner } from './process.ts';
 
 const TIMEOUT_MS = 10 * 60_000;
 
-/** Copies what the commit needs and this repository has not, as a pack, from one whose objects `env` lets git see. */
+/**
+ * Copies the objects that the commit needs and this repository lacks, as a pack. `env` lets git see the source's
+ * objects.
+ */
 export const borrow = async (
   runner: Runner,
   path: string,

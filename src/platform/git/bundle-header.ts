@@ -12,13 +12,17 @@ const REF_LINE = /^([0-9a-f]{40}) (\S+)$/;
 
 const broken = (why: string) => new GitError('invalid', `The repository bundle is broken: ${why}`);
 
-/** Reads the head of a git bundle, version 2 or 3 (gitformat-bundle), and hands on the rest. Throws `invalid`. */
+/**
+ * Reads the header of a git bundle, version 2 or 3 (gitformat-bundle), and returns the rest as a stream.
+ *
+ * @throws GitError `invalid`
+ */
 export const readBundleHeader = async (source: AsyncIterator<Buffer>): Promise<BundleHeader> => {
   const refs: { name: string; oid: string }[] = [];
   let held: Buffer = Buffer.alloc(0);
   let size = 0;
 
-  /** The next line as text; null at the empty line that ends the header. */
+  /** Returns the next line as text, or null at the empty line that ends the header. */
   const nextLine = async (): Promise<string | null> => {
     let end = held.indexOf(0x0a);
     while (end === -1) {
@@ -41,7 +45,7 @@ export const readBundleHeader = async (source: AsyncIterator<Buffer>): Promise<B
     if (line.startsWith('@')) {
       if (line !== '@object-format=sha1') throw broken('it needs a capability that is not supported');
     } else if (line.startsWith('-')) {
-      throw broken('it is not complete, it builds on commits that are not in it');
+      throw broken('it is incomplete, because it lacks commits that it depends on');
     } else {
       const [, oid, name] = REF_LINE.exec(line) ?? [];
       if (oid === undefined || name === undefined) throw broken('its header is not readable');

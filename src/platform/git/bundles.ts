@@ -21,7 +21,7 @@ export const createBundles = (
     async createBundle(path, { signal, timeoutMs = TIMEOUT_MS } = {}) {
       const { stdout } = await runner.run(path, ['for-each-ref', '--count=1', '--format=%(refname)', ...EXPORTED]);
       if (stdout.length === 0) return null;
-      // HEAD tells the importer the default branch; an unborn one cannot be named.
+      // HEAD names the default branch for the importer. A branch without commits cannot be named.
       const head = await runner.run(path, ['rev-parse', '--verify', '--quiet', 'HEAD'], { allow: [1] });
       const revisions = [...(head.exitCode === 0 ? ['HEAD'] : []), ...EXPORTED.map((prefix) => `--glob=${prefix}*`)];
       const bundle = runner.launch(path, ['bundle', 'create', '--quiet', '--version=2', '-', ...revisions], {
@@ -33,10 +33,10 @@ export const createBundles = (
     async fetchBundle(path, bundle, options = {}) {
       const { signal, timeoutMs = TIMEOUT_MS, maxInputBytes = 0, maxFiles, replace = false, onProgress } = options;
       if (!replace && (await git.exists(path)) && !(await git.isEmpty(path))) {
-        throw new GitError('conflict', 'The repository has content already');
+        throw new GitError('conflict', 'The repository already has content');
       }
       const source = typeof bundle === 'string' ? createReadStream(bundle) : bundle;
-      // The reader gets the error, also of a stream that failed before it began.
+      // The reader gets the error, even if the stream fails before the first read.
       source.on('error', () => {});
       try {
         return await buildAside(runner, forget, path, async (fresh) => {

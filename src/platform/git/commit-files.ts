@@ -13,7 +13,7 @@ import { formatTree, isTree, nameOf, type RawEntry, TREE_MODE, typeOf } from './
 import type { TreeReader } from './tree-reader.ts';
 import type { FilesCommit, Git } from './types.ts';
 
-/** Makes commits of changed files, without a work tree. */
+/** Creates commits of changed files without a work tree. */
 export const createCommitFiles = (
   runner: Runner,
   objects: ObjectReader,
@@ -56,13 +56,13 @@ export const createCommitFiles = (
   };
 };
 
-/** The tree that the changes make of the parent's, and the objects that are new in it. */
+/** Applies the changes to the tree of the parent. Returns the new tree and its new objects. */
 const plannedTree = async (
   trees: TreeReader,
   path: string,
   { parent, files }: Pick<FilesCommit, 'parent' | 'files'>,
 ): Promise<{ readonly tree: string; readonly objects: readonly NewObject[] }> => {
-  // Here the paths are checked, of the first commit too.
+  // Checks the paths, even for the first commit.
   const names = pathsOf(files);
   const standing = parent === null ? new Map<string, RawEntry>() : await trees.find(path, parent, names);
   const plan = planFiles(
@@ -85,7 +85,7 @@ const plannedTree = async (
   const writeFolder = async (folder: ChangedFolder, before: string | null): Promise<string | null> => {
     const read = before === null ? [] : await trees.entries(path, before);
     const entries = new Map((read ?? []).map((entry) => [entry.name, entry]));
-    // First, so that a folder may take the place of a file and the other way round.
+    // Deletions come first, so that a folder may replace a file and vice versa.
     for (const [name, file] of folder.files) if (file === null) entries.delete(name);
     for (const [name, below] of folder.folders) {
       const known = entries.get(name);
@@ -94,16 +94,16 @@ const plannedTree = async (
       else if (known && isTree(known)) entries.delete(name);
     }
     for (const [name, file] of folder.files) if (file !== null) entries.set(name, { ...file, name });
-    // git knows no empty folders but the root.
+    // git keeps no empty folders except the root.
     return entries.size === 0 && folder !== root ? null : add({ type: 'tree', content: formatTree(entries.values()) });
   };
   const tree = await writeFolder(root, parent);
   return { tree: tree ?? '', objects };
 };
 
-/** What is to change in a folder, by the names of entries as bytes. */
+/** The changes in a folder, by the byte-wise names of the entries. */
 interface ChangedFolder {
-  /** Null for a file that goes. */
+  /** Null for a removed file. */
   readonly files: Map<string, Pick<RawEntry, 'mode' | 'oid'> | null>;
   readonly folders: Map<string, ChangedFolder>;
 }
@@ -122,13 +122,13 @@ const placeIn = (root: ChangedFolder, path: string, file: Pick<RawEntry, 'mode' 
   folder.files.set(last, file);
 };
 
-/** Also as file systems that shorten names, or read over parts of them, take it. */
+/** Also matches the short and disguised forms that some file systems read as the same name. */
 const mayNameModules = (path: string): boolean =>
   /gitmod|gi7eba/i.test(path.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
 
 /**
- * Beside paths only `.gitmodules` can be wrong, which git reads itself: such a commit could be fetched but never pushed,
- * forked or imported again.
+ * Besides paths, only `.gitmodules` can be invalid, because git reads that file itself. Such a commit could be fetched
+ * but never pushed, forked or imported again.
  */
 const asInvalid = async ({ files }: Pick<FilesCommit, 'files'>, writing: Promise<void>): Promise<void> => {
   try {

@@ -7,7 +7,7 @@ interface Signature {
   readonly date: string;
 }
 
-/** Reads a raw commit object. Whatever is broken in it comes out as an empty text or the epoch, never as an error. */
+/** Parses a raw commit object. Invalid parts become an empty text or the epoch, never an error. */
 export const parseCommit = (id: string, raw: Buffer): Commit => {
   const end = raw.indexOf('\n\n');
   const head = end === -1 ? raw : raw.subarray(0, end);
@@ -41,7 +41,7 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
   };
 };
 
-/** Of which kind the signature in a raw commit object is; null for none. */
+/** Returns the kind of signature in a raw commit object, or null if there is none. */
 export const signatureIn = (raw: Buffer): SignatureKind | null => {
   const end = raw.indexOf('\n\n');
   const head = raw.toString('latin1', 0, end === -1 ? raw.length : end);
@@ -53,7 +53,7 @@ export const signatureIn = (raw: Buffer): SignatureKind | null => {
 
 const decoderFor = (encoding: string | undefined): ((bytes: Buffer) => string) => {
   const decoder = createDecoder(encoding ?? 'utf-8') ?? new TextDecoder('utf-8', { ignoreBOM: true });
-  // Postgres takes no NUL.
+  // Postgres text cannot contain NUL.
   return (bytes) => decoder.decode(bytes).replaceAll('\0', '\ufffd');
 };
 
@@ -61,7 +61,7 @@ const createDecoder = (encoding: string) => {
   try {
     return new TextDecoder(encoding, { ignoreBOM: true });
   } catch {
-    return null; // an encoding nobody knows
+    return null; // an unknown encoding
   }
 };
 
@@ -74,7 +74,7 @@ const parseSignature = (text: string): Signature => {
   };
 };
 
-/** `1706688000`, `+0200` → `2024-01-31T10:00:00.000+02:00`; an absurd time is given as the epoch, an absurd offset as UTC. */
+/** `1706688000`, `+0200` → `2024-01-31T10:00:00.000+02:00`. An absurd time becomes the epoch, an absurd offset UTC. */
 const isoWithOffset = (epochSeconds: number, offset: string): string => {
   const hours = Number(offset.slice(1, 3));
   const minutes = Number(offset.slice(3, 5));
@@ -89,7 +89,9 @@ const isoWithOffset = (epochSeconds: number, offset: string): string => {
 
 const TRAILER = /^([A-Za-z0-9][A-Za-z0-9-]*)\s*:\s+(.*)$/;
 
-/** The `Key: value` lines that end a message, as git-interpret-trailers knows them: a last paragraph of nothing else. */
+/**
+ * Returns the `Key: value` lines that end a message, as in git-interpret-trailers: a last paragraph of only such lines.
+ */
 const parseTrailers = (message: string): [string, string][] => {
   const paragraphs = message.trimEnd().split(/\n[ \t]*\n/);
   const last = paragraphs.length > 1 ? paragraphs.at(-1) : undefined;

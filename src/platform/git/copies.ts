@@ -17,7 +17,7 @@ export const createCopies = (
 ): Pick<Git, 'copyRepository' | 'divergence'> => ({
   async divergence(own, other) {
     if (!validOid(own.oid) || !validOid(other.oid)) throw new GitError('invalid', 'The object id is not valid');
-    // For this one call the objects of both are seen as one.
+    // For this call git sees the objects of both repositories.
     const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(runner.directory(other.path), 'objects') };
     const range = `${own.oid}...${other.oid}`;
     const { stdout } = await runner.run(own.path, ['rev-list', '--left-right', '--count', range], { env });
@@ -29,7 +29,7 @@ export const createCopies = (
     if (branch !== null && !validRefName(branch)) throw new GitError('invalid', 'The branch name is not valid');
     return buildAside(runner, forget, to, async (fresh) => {
       await git.init(fresh, branch ?? defaultBranch);
-      // The refs first: what they name is among the objects that are taken after.
+      // Refs first, so that the objects copied afterwards include everything that the refs name.
       const refs = await listRefs(runner, from, branch);
       if (branch !== null && refs.length === 0) throw new GitError('missing', 'The branch does not exist');
       if (branch === null) {
@@ -57,7 +57,7 @@ const listRefs = async (runner: Runner, path: string, branch: string | null): Pr
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => ({ oid: line.slice(0, line.indexOf(' ')), name: line.slice(line.indexOf(' ') + 1) }))
-      // The pattern also means what lies below a folder of that name.
+      // The pattern also matches refs below a folder of that name.
       .filter(({ name }) => branch === null || name === `refs/heads/${branch}`)
   );
 };
@@ -69,15 +69,15 @@ const MAX_TRIES = 20;
 const AT_ONCE = 16;
 
 /**
- * Gives `to` all objects of `from`: the same files under second names, as git never changes one once it is written. So
- * neither is hurt when the other is packed or removed, and there are no alternates. Only files that hold objects are
- * taken, nothing of pushes under way.
+ * Gives `to` all objects of `from` as hard links, because git never changes a written object file. Packing or removing
+ * one repository then does not affect the other, and there are no alternates. Links only object files, so nothing of a
+ * running push.
  */
 const linkObjects = async (from: string, to: string, signal: AbortSignal | undefined): Promise<void> => {
   const source = join(from, 'objects');
   const target = join(to, 'objects');
-  // Packing moves loose objects into packs and packs into one, the new always before the old goes: so packs come last, and
-  // all of it again when their folder was not the same throughout.
+  // Packing moves loose objects into packs and merges packs. It always writes the new file before it deletes the old
+  // one. So packs come last, and everything is repeated if the pack folder changed meanwhile.
   for (let tries = 1; ; tries++) {
     for (const folder of (await readdir(source)).filter((name) => FOLDER.test(name))) {
       signal?.throwIfAborted();
@@ -102,7 +102,7 @@ const linkObjects = async (from: string, to: string, signal: AbortSignal | undef
 const packsIn = async (folder: string): Promise<string[]> =>
   ((await unlessGone(readdir(folder))) ?? []).filter((name) => PACKED.test(name)).toSorted();
 
-/** False when one of them had gone. */
+/** Returns false if a file no longer exists. */
 const linkAll = async (from: string, to: string, names: readonly string[]): Promise<boolean> => {
   const done = await mapLimit(names, AT_ONCE, (name) => linkFile(join(from, name), join(to, name)));
   return done.every((each) => each);
@@ -114,9 +114,9 @@ const linkFile = async (from: string, to: string): Promise<boolean> => {
     return true;
   } catch (error) {
     const code = codeOf(error);
-    if (code === 'EEXIST') return true; // of the last try
+    if (code === 'EEXIST') return true; // linked by an earlier try
     if (code === 'ENOENT') return false;
-    // Another file system, or one without links, or too many of them.
+    // The target is on another file system, or the file system supports no links or no more of them.
     return (await unlessGone(copyFile(from, to).then(() => true))) ?? false;
   }
 };

@@ -3,16 +3,16 @@ import { foreignObjects, type Runner } from './process.ts';
 import type { Diff, DiffFile, DiffOptions, GitReading } from './reading.ts';
 import { validOid } from './ref-names.ts';
 
-/** What git takes for the tree of nothing. */
+/** The id of the empty tree. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
 
 const TIMEOUT_MS = 30_000;
-// Unless the caller says otherwise.
+// Defaults, which callers can override.
 const MAX_FILES = 10_000;
 const MAX_PATCH_BYTES = 200 * 1024;
 const MAX_LINES = 50_000;
 const MAX_BYTES = 10 * 1024 * 1024;
-/** Longer parts of a line need not be held to find where the next one begins. */
+/** Longer parts of a line need not be held to find the start of the next line. */
 const MAX_HELD_BYTES = 64 * 1024;
 
 const FLAGS = [
@@ -30,8 +30,8 @@ const FLAGS = [
 ];
 
 /**
- * Reads `git diff-tree --raw -p` as it comes: first the list of files, then the patch of each in the same order. Names
- * are quoted by git, so that a line break in one cannot pass for a line of its own.
+ * Parses `git diff-tree --raw -p` as it arrives: first the list of files, then the patch of each in the same order. git
+ * quotes names, so a line break in a name cannot look like a new line.
  */
 export const createDiff =
   (runner: Runner): GitReading['diff'] =>
@@ -47,7 +47,7 @@ export const createDiff =
     return read(source, options);
   };
 
-/** Which files are wanted, and what they may weigh. */
+/** The files to return and their size limits. */
 interface Bounds {
   readonly skip: number;
   readonly limit: number;
@@ -70,7 +70,7 @@ const read = async (source: AsyncGenerator<Buffer>, options: DiffOptions): Promi
       if (patches) {
         if (!patches.take(line)) break;
       } else if (line.begins && line.bytes.length <= 1) {
-        patches = createPatchReader(list.files(), bounds); // the empty line behind the list
+        patches = createPatchReader(list.files(), bounds); // the empty line after the list
         if (patches.isDone()) break;
       } else list.take(line);
     }
@@ -87,11 +87,11 @@ const read = async (source: AsyncGenerator<Buffer>, options: DiffOptions): Promi
 
 interface Line {
   readonly bytes: Buffer;
-  /** False for a later part of a long line. */
+  /** False for a continuation of a long line. */
   readonly begins: boolean;
 }
 
-/** Lines with their line break; a long one comes in parts. */
+/** Splits into lines including their line break. A long line comes in several parts. */
 async function* splitLines(source: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let held: Buffer = Buffer.alloc(0);
   let begins = true;
@@ -130,7 +130,7 @@ const createFileList = (maxFiles: number) => {
       const old_path = unquote(first);
       const new_path = second === undefined ? old_path : unquote(second);
       const file = { old_path, new_path, new_file: false, renamed_file: status === 'R', deleted_file: false };
-      // A file that becomes a link, say, goes and comes: git writes two patches.
+      // If the type changes, for example from a file to a link, git writes a deletion and a creation: two patches.
       const found: Listed[] =
         status === 'T'
           ? [
@@ -154,7 +154,7 @@ const createFileList = (maxFiles: number) => {
 
 const modeOf = (mode: string): string => (mode === '000000' ? '0' : mode);
 
-/** A path as git quotes it when it holds quotes, backslashes or control characters. */
+/** Decodes a path that git quoted because it contains quotes, backslashes or control characters. */
 const unquote = (name: string): string => {
   if (!name.startsWith('"') || !name.endsWith('"') || name.length < 2) return name;
   const bytes: Buffer[] = [];
@@ -177,7 +177,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 interface PatchReader {
-  /** False when nothing more is wanted. */
+  /** Returns false when no more lines are needed. */
   take(line: Line): boolean;
   isDone(): boolean;
   finish(): DiffFile[];

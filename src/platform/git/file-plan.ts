@@ -2,17 +2,17 @@ import { GitError } from './git-error.ts';
 import type { FileChange } from './types.ts';
 
 const MAX_PATH_BYTES = 4_096;
-/** Paths with all folders above them, in characters: deep ones would come to gigabytes. */
+/** Limits all paths with their parent folders, in characters: deep paths could otherwise reach gigabytes. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 
-/** What stands at a path of the tree that changes start from. */
+/** The entry at a path of the tree that the changes start from. */
 export interface Standing {
   readonly mode: string;
   readonly type: string;
   readonly oid: string;
 }
 
-/** A file as the changes leave it: with an object that is there, or with the content of the change at this place. */
+/** A file after the changes. Its source is an existing object, or the content of the change at this index. */
 export interface PlannedFile {
   readonly path: string;
   readonly mode: string;
@@ -25,8 +25,9 @@ export interface FilePlan {
 }
 
 /**
- * The paths whose entries (null for none) decide whether the changes are possible: their own and all folders above.
- * Throws `invalid` for a path that may not be, and for too many folders in all.
+ * Returns the paths whose entries decide whether the changes are possible: their own paths and all parent folders.
+ *
+ * @throws GitError `invalid` for an invalid path, or if there are too many folders in total
  */
 export const pathsOf = (changes: readonly FileChange[]): string[] => {
   const paths = new Set<string>();
@@ -36,7 +37,7 @@ export const pathsOf = (changes: readonly FileChange[]): string[] => {
       if (!validFilePath(name)) throw invalid('The file path is not valid');
       for (const each of [...foldersOf(name), name]) {
         characters += each.length;
-        if (characters > MAX_CHARACTERS) throw invalid('The file paths lie in too many folders');
+        if (characters > MAX_CHARACTERS) throw invalid('The file paths contain too many folders');
         paths.add(each);
       }
     }
@@ -45,11 +46,11 @@ export const pathsOf = (changes: readonly FileChange[]): string[] => {
 };
 
 /**
- * What the changes come to, one after the other. Throws `invalid` for one that is not possible where it stands.
+ * Applies the changes one after the other. @throws GitError `invalid` for a change that is not possible at its position
  */
 export const planFiles = (changes: readonly FileChange[], standing: ReadonlyMap<string, Standing>): FilePlan => {
   const placed = new Map<string, PlannedFile | null>();
-  /** How many files the changes have put below a folder. */
+  /** The number of files that the changes have put below each folder. */
   const below = new Map<string, number>();
 
   const find = (path: string): PlannedFile | null => {
@@ -125,7 +126,9 @@ const foldersOf = (path: string): string[] => {
   return folders;
 };
 
-/** A relative path of plain segments: no `..`, no `.git` in any disguise, no control characters or backslashes. */
+/**
+ * Returns true for a relative path of plain segments: no `..`, no form of `.git`, no control characters or backslashes.
+ */
 export const validFilePath = (path: string): boolean =>
   path !== '' &&
   Buffer.byteLength(path) <= MAX_PATH_BYTES &&
@@ -137,7 +140,7 @@ export const validFilePath = (path: string): boolean =>
     .every((segment) => segment !== '' && segment !== '.' && segment !== '..' && !looksLikeGitFolder(segment));
 
 const looksLikeGitFolder = (segment: string): boolean =>
-  // Case, trailing dots and blanks, streams, short names and invisible characters are ignored by some file systems.
+  // Some file systems ignore case, trailing dots and spaces, streams and invisible characters, or have short names.
   /^(?:\.git|git~\d+)[ .]*(?::.*)?$/i.test(segment.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
 
 const invalid = (message: string) => new GitError('invalid', message);

@@ -10,12 +10,12 @@ import { inQuarantine, type Quarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
 import type { Git, PlacedCommit } from './types.ts';
 
-/** Merges of what lies in another repository. */
+/** Merges commits of another repository. */
 export const createForeignMerges = (
   runner: Runner,
   objects: ObjectReader,
 ): Pick<Git, 'mergeForeign' | 'mergesCleanly'> => {
-  /** While it lasts, the objects of both are seen as one. */
+  /** Runs `work` while git sees the objects of both repositories. */
   const inBoth = <T>(own: PlacedCommit, other: PlacedCommit, work: (both: Quarantine) => Promise<T>): Promise<T> => {
     if (!validOid(own.oid) || !validOid(other.oid)) throw new GitError('invalid', 'The object id is not valid');
     return inQuarantine(runner, own.path, work, { alternates: [join(runner.directory(other.path), 'objects')] });

@@ -9,8 +9,8 @@ import { STRICT } from './smart-http.ts';
 import { tipBeyond } from './tree-sizes.ts';
 import type { CallOptions, FetchedBundle } from './types.ts';
 
-// Repositories that come as a whole: from a bundle, from another server, from a fork's source. Each is made aside and put
-// in its place when it is complete, so that a half one is never served.
+// Repositories that arrive as a whole: from a bundle, another server, or the source of a fork. Each is built at a
+// temporary path and moved into place when it is complete, so that an incomplete one is never served.
 
 export interface NamedObject {
   readonly name: string;
@@ -18,8 +18,8 @@ export interface NamedObject {
 }
 
 /**
- * Has the repository made at a path of its own, which then takes the place of whatever stands at `path`; `forget` ends the
- * processes that are kept open for that.
+ * Builds the repository at a temporary path and then replaces any repository at `path` with it. `forget` ends the
+ * processes that are kept open for `path`.
  */
 export const buildAside = async <T>(
   runner: Runner,
@@ -39,15 +39,15 @@ export const buildAside = async <T>(
 };
 
 export interface PackLimits extends CallOptions {
-  /** 0 is unlimited. */
+  /** 0 means unlimited. */
   readonly maxBytes: number;
-  /** Most files and folders of a branch or tag; 0 is unlimited. */
+  /** The maximum number of files and folders of a branch or tag; 0 means unlimited. */
   readonly maxFiles?: number | undefined;
 }
 
 /**
- * Takes the objects of a pack, checks them, and sets the refs. `what` begins the message of a failure that is the pack's
- * fault, such as `The repository bundle`.
+ * Imports and checks the objects of a pack, and sets the refs. `what` starts the error message if the pack is at fault,
+ * such as `The repository bundle`.
  */
 export const takePack = async (
   runner: Runner,
@@ -57,7 +57,8 @@ export const takePack = async (
   { maxBytes, maxFiles = 0, signal, timeoutMs }: PackLimits,
   what: string,
 ): Promise<void> => {
-  // `git fetch` from a bundle checks objects only since git 2.46; index-pack always has, and finds what is missing too.
+  // `git fetch` from a bundle only checks objects since git 2.46. index-pack always does, and also detects missing
+  // objects.
   const limit = maxBytes > 0 ? [`--max-input-size=${maxBytes}`] : [];
   await asBroken(
     what,
@@ -72,7 +73,7 @@ export const takePack = async (
   await asBroken(what, setRefs(runner, path, refs, signal));
 };
 
-/** Gives a fresh repository its refs. */
+/** Sets the refs of a new repository. */
 export const setRefs = async (
   runner: Runner,
   path: string,
@@ -80,7 +81,7 @@ export const setRefs = async (
   signal: AbortSignal | undefined,
 ): Promise<void> => {
   const input = transaction(refs.map(({ name, oid }) => ({ ref: name, oldOid: null, newOid: oid })));
-  // Written to disk for good by pack-refs, all at once.
+  // pack-refs writes them to disk durably, all at once.
   await runner.run(path, ['update-ref', '--stdin', '-z'], { input, signal, config: ['core.fsync=objects'] });
   await runner.run(path, ['pack-refs', '--all'], { signal });
 };
@@ -91,7 +92,10 @@ export interface ChosenRefs {
   readonly summary: FetchedBundle;
 }
 
-/** Of the refs that somebody offers: branches and tags whose names can be here. `head` is the branch its HEAD names, where that is told. */
+/**
+ * Chooses the refs to import: branches and tags with valid names. `head` is the branch that the remote HEAD names, if
+ * known.
+ */
 export const chooseRefs = (offered: readonly NamedObject[], head: string | null = null): ChosenRefs => {
   const taken = new Map<string, string>();
   const skipped: string[] = [];
@@ -115,7 +119,7 @@ export const chooseRefs = (offered: readonly NamedObject[], head: string | null 
   };
 };
 
-/** HEAD as an object id alone: the branch is one that stands there, by preference the usual ones. */
+/** Chooses a default branch if HEAD is only an object id: a branch at that commit, preferably one with a usual name. */
 const suggestDefault = (branches: readonly NamedObject[], headOid: string | null): string | null => {
   const standing = branches
     .filter(({ oid }) => headOid === null || oid === headOid)
@@ -125,7 +129,7 @@ const suggestDefault = (branches: readonly NamedObject[], headOid: string | null
   return headOid !== null || standing.length === 1 ? (standing[0] ?? null) : null;
 };
 
-/** From here on a failure is the fault of what was sent, unless we gave up on it ourselves. */
+/** Reports a failure as an error of the input, unless we aborted the call ourselves. */
 const asBroken = async (what: string, call: Promise<unknown>): Promise<void> => {
   try {
     await call;
@@ -136,7 +140,7 @@ const asBroken = async (what: string, call: Promise<unknown>): Promise<void> => 
     if (isOutOfMemory(error.stderr))
       throw new GitError(
         'too_large',
-        `${what} holds an object that takes more memory than the hub gives to git`,
+        `${what} contains an object that needs more memory than the hub allows git`,
         error,
       );
     if (error.reason === 'failed' || error.reason === 'conflict') {
@@ -146,7 +150,7 @@ const asBroken = async (what: string, call: Promise<unknown>): Promise<void> => 
   }
 };
 
-/** Puts the finished repository in its place; what stood there goes. */
+/** Moves the finished repository into place and deletes the previous one. */
 const moveInto = async (runner: Runner, forget: (path: string) => void, fresh: string, path: string): Promise<void> => {
   const target = runner.directory(path);
   const old = runner.directory(incomingPath(path));

@@ -1,10 +1,10 @@
 /**
- * Why a git call failed: `invalid` for input that cannot be served, `conflict` for a ref that is not what it was
- * taken for, `missing` for no repository at that path, the rest as they say.
+ * The reason of a failed git call: `invalid` for bad input, `conflict` for a ref whose value was not the expected one,
+ * `missing` for a path without a repository, and the others as named.
  */
 export type GitErrorReason = 'failed' | 'invalid' | 'conflict' | 'missing' | 'too_large' | 'timeout' | 'aborted';
 
-/** A git call that failed. `message` is plain and may be shown to users; `stderr` is for the log. */
+/** A git call that failed. `message` is safe to show to users; `stderr` is for the log. */
 export class GitError extends Error {
   override readonly name = 'GitError';
   readonly reason: GitErrorReason;

@@ -34,11 +34,11 @@ export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
   readonly gitBinary?: string;
   readonly memoryMiB?: number;
   readonly processes?: number;
-  /** False does not wait for the disk: for tests. */
+  /** False does not wait for the disk. For tests. */
   readonly durable?: boolean;
 }
 
-/** Opens the repositories below `root`, which is created when it is missing. */
+/** Opens the repositories below `root`. Creates `root` if it is missing. */
 export const createGit = (options: GitOptions): Git => {
   mkdirSync(options.root, { recursive: true });
   const root = realpathSync(options.root);

@@ -27,16 +27,16 @@ type HistoryFunctions = Pick<
 
 const PUSHED_COMMITS = 20;
 const MAX_FILES = 5_000;
-/** Of what is changed in all: each path is two records. */
+/** Limit for all changes together. Each path takes two records. */
 const MAX_RECORDS = 1_000_000;
-/** For more commits, or more trees of one, a process is quicker than asking for them one by one. */
+/** Above these numbers of commits, or of trees per commit, one git process is faster than reading them one by one. */
 const MAX_LINE = 5;
 const MAX_TREES = 200;
 
 export const createHistory = (runner: Runner, objects: ObjectReader, trees: TreeReader): HistoryFunctions => {
   const readCommits = async (path: string, oids: readonly string[]): Promise<Commit[]> => {
     const found = await Promise.all(
-      // Peeled by git: an id that is a blob of a gigabyte is not read to find that out.
+      // git resolves the object to a commit. Otherwise the id of a huge blob would be read just to find out its type.
       oids.filter(validOid).map((oid) => objects.read(path, 'contents', `${oid}^{commit}`)),
     );
     return found.flatMap((object) => (object === null ? [] : [parseCommit(object.oid, object.content)]));
@@ -60,7 +60,7 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     return (await runner.run(path, args, { input, env, signal, timeoutMs })).stdout.toString('latin1').trim();
   };
 
-  /** The commits from one back to another where each has one parent, newest first; null for any other history. */
+  /** Returns the commits from `newOid` back to `oldOid`, newest first, if each has a single parent. Otherwise null. */
   const lineOf = async (path: string, newOid: string, oldOid: string): Promise<Commit[] | null> => {
     const line: Commit[] = [];
     for (let oid = newOid; oid !== oldOid; ) {
@@ -73,13 +73,13 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     return line;
   };
 
-  /** Whether another branch has the commit as its tip. False where that takes git to find out. */
+  /** Returns true if another branch has the commit as its tip. Returns false if only git could find out. */
   const isTip = async (path: string, oid: string, excludeRefs: readonly string[]): Promise<boolean> => {
     const refs = await readRefFiles(runner.directory(path), 'refs/heads/');
     return refs?.some((ref) => ref.oid === oid && !excludeRefs.includes(ref.name)) ?? false;
   };
 
-  /** The same as git tells, for a few small changes; null where git is quicker. */
+  /** Returns the same as git for a few small changes, or null if git is faster. */
   const fewChangedFiles = async (
     path: string,
     oids: readonly string[],
@@ -113,12 +113,12 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
       if (line && line.length <= limit) return { commits: line, total: line.length };
       if (oldOid === null && (await isTip(path, newOid, excludeRefs))) return { commits: [], total: 0 };
       const range = { from: newOid, not: oldOid === null ? [] : [oldOid], ...call };
-      // A created branch: what the other branches have is not new.
+      // For a created branch, commits on other branches are not new.
       const others = [...excludeRefs.filter(validFullRef).map((ref) => `--exclude=${ref}`), '--glob=refs/heads/*'];
       const flags = oldOid === null ? ['--ignore-missing', '--not', ...others, '--not'] : ['--ignore-missing'];
       const found = await revList(path, [`--max-count=${limit + 1}`, ...flags], range);
       const oids = found === '' ? [] : found.split('\n');
-      // Nearly always these are all there are, and nobody has to count.
+      // Usually these are all the commits, so no count is needed.
       const total = oids.length <= limit ? oids.length : Number(await revList(path, ['--count', ...flags], range));
       return { commits: await readCommits(path, oids.slice(0, limit)), total };
     },
@@ -183,7 +183,7 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
   };
 };
 
-/** git takes other years for something else. */
+/** git interprets years outside this range differently. */
 const FIRST_TIME = Date.UTC(1970, 0, 2);
 const LAST_TIME = Date.UTC(2099, 11, 30);
 const dateOf = (time: Date): string =>
@@ -231,7 +231,7 @@ const readNameStatus = async (
       status = null;
     }
   } catch (error) {
-    // What git cannot list within its limits is left out, as what comes behind a bound is.
+    // Changes that git cannot list within its limits are left out, like changes beyond our own limits.
     if (!(error instanceof GitError) || (error.reason !== 'too_large' && error.reason !== 'timeout')) throw error;
   }
   return changes;
@@ -239,7 +239,10 @@ const readNameStatus = async (
 
 const NUMBERS = /^(\d+|-)\t(\d+|-)\t/;
 
-/** NUL-separated: a commit id, then `added TAB removed TAB path` until the next id; of a renamed file both paths follow. */
+/**
+ * NUL-separated: a commit id, then `added TAB removed TAB path` until the next id. For a renamed file, both paths
+ * follow.
+ */
 const readStats = async (
   records: AsyncIterable<Buffer>,
   oids: readonly string[],
@@ -259,7 +262,7 @@ const readStats = async (
       continue;
     }
     const [whole, added, removed] = numbers;
-    // Files that are no text have `-`.
+    // Binary files have `-`.
     current.additions += Number(added) || 0;
     current.deletions += Number(removed) || 0;
     if (text.length === whole.length) pathsToCome = 2;

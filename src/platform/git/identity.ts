@@ -12,12 +12,12 @@ const usable = (text: string): string => (DROPPED.test(text) ? '' : plain(text))
 const nameOf = ({ name, email }: Identity): string => usable(name) || usable(email) || 'unknown';
 const secondsOf = ({ date }: Identity): number => Math.floor(date.getTime() / 1000);
 
-/** The environment by which git takes somebody for author or committer. */
+/** Returns the environment variables that set the author or committer for git. */
 export const identityEnv = (role: 'AUTHOR' | 'COMMITTER', who: Identity): Record<string, string> => ({
   [`GIT_${role}_NAME`]: nameOf(who),
   [`GIT_${role}_EMAIL`]: plain(who.email),
   [`GIT_${role}_DATE`]: `@${secondsOf(who)} +0000`,
 });
 
-/** `Ada <ada@example.com> 1706688000 +0000`, as objects hold it. */
+/** `Ada <ada@example.com> 1706688000 +0000`, as in commit and tag objects. */
 export const signatureLine = (who: Identity): string => `${nameOf(who)} <${plain(who.email)}> ${secondsOf(who)} +0000`;

@@ -4,9 +4,9 @@ import { GitError } from './git-error.ts';
 import type { GitProcess } from './process.ts';
 
 /**
- * git runs this once the objects of a push are in quarantine and before any ref moves. It passes the question to the
- * hub over file descriptor 3 and does as it is told; when the hub is gone the answer is no. Nothing from outside
- * is put into its text.
+ * git runs this script when the objects of a push are in quarantine, before any ref moves. The script asks the hub over
+ * file descriptor 3 and follows its answer. If the hub is gone, it refuses the push. The text contains no outside
+ * input.
  */
 const SCRIPT = `#!/bin/sh
 printf '%s\\n' "\${GIT_QUARANTINE_PATH-}" >&3 || exit 1
@@ -17,28 +17,31 @@ exit 1
 `;
 
 /**
- * git runs this when the new values of all refs are written beside the old ones, and again when they have taken their
- * place: it waits for the disk once for all, and not for each file.
+ * git runs this script when the new values of all refs are written next to the old ones, and again when they have
+ * replaced them. It waits for the disk once for all refs, instead of once per file.
  */
 const SYNC_SCRIPT = `#!/bin/sh
 case "$1" in prepared|committed) sync -f . || sync ;; esac
 `;
 
-/** What a check may use to look at objects that have arrived but are not taken yet. */
+/** The access of a check to objects that have arrived but are not accepted yet. */
 export interface Incoming {
-  /** For git calls that must see them. */
+  /** The environment for git calls that must see these objects. */
   readonly env: Readonly<Record<string, string>>;
 }
 
 export interface IncomingHook {
   readonly config: readonly string[];
-  /** For a push that moves many refs at once: as durable as one ref after the other. */
+  /** For a push that moves many refs at once. It is as durable as moving one ref after the other. */
   readonly manyRefsConfig: readonly string[];
-  /** Asks `judge` when git calls; it resolves to lines for the terminal that refuse the push, or null to let it pass. */
+  /**
+   * Calls `judge` when git runs the hook. `judge` resolves to the terminal lines that refuse the push, or null to
+   * accept it.
+   */
   attend(git: GitProcess, judge: (incoming: Incoming) => Promise<string | null>): void;
 }
 
-/** Puts the hook into a folder of its own below the root. */
+/** Writes the hooks into their own folder below the root. */
 export const createIncomingHook = (root: string): IncomingHook => {
   const folder = join(root, '.hooks');
   const manyRefs = join(folder, 'many-refs');
@@ -50,7 +53,7 @@ export const createIncomingHook = (root: string): IncomingHook => {
     config: [`core.hooksPath=${folder}`],
     manyRefsConfig: [`core.hooksPath=${manyRefs}`, 'core.fsync=objects'],
     attend(git, judge) {
-      // git passes over a hook it may not run (a noexec mount): then nothing may be pushed.
+      // git skips a hook that it may not execute, such as on a noexec mount. Then pushes must fail.
       try {
         accessSync(file, constants.X_OK);
       } catch (cause) {
@@ -59,7 +62,7 @@ export const createIncomingHook = (root: string): IncomingHook => {
       }
       const { channel } = git;
       if (channel === null) throw new GitError('failed', 'The push cannot be checked');
-      channel.on('error', () => {}); // git ended: nobody is left to ask
+      channel.on('error', () => {}); // git has ended and reads no answer
       let asked = '';
       channel.setEncoding('utf8');
       const onData = (chunk: string) => {
@@ -73,7 +76,7 @@ export const createIncomingHook = (root: string): IncomingHook => {
         );
       };
       channel.on('data', onData);
-      // Left open it would outlive a push that never came to the hook.
+      // Otherwise the channel would stay open after a push that never reached the hook.
       git.exited.finally(() => channel.destroy()).catch(() => {});
     },
   };
@@ -82,14 +85,17 @@ export const createIncomingHook = (root: string): IncomingHook => {
 const writeHook = (folder: string, name: string, script: string): string => {
   const file = join(folder, name);
   mkdirSync(folder, { recursive: true });
-  // Written aside: another process may be running the one that is there.
+  // Written to another file and renamed, because another process may be running the existing hook.
   const fresh = `${file}.${process.pid}`;
   writeFileSync(fresh, script, { mode: 0o755 });
   renameSync(fresh, file);
   return file;
 };
 
-/** A push without objects (a deletion) has no quarantine. The quarantine lies in the repository's object folder, which stays an alternate. */
+/**
+ * A push without objects (a deletion) has no quarantine. The quarantine is in the object folder of the repository,
+ * which stays an alternate.
+ */
 const quarantineEnv = (quarantine: string): Record<string, string> =>
   quarantine === ''
     ? {}

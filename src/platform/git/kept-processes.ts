@@ -1,13 +1,13 @@
-/** A process that stays open for a repository. */
+/** A process that is kept open for a repository. */
 export interface KeptProcess {
   busy(): boolean;
-  /** Lets it finish what it was asked. */
+  /** Lets the process finish its requests, then ends it. */
   end(): Promise<void>;
 }
 
-/** Processes kept open, one for each repository in use. */
+/** Processes that are kept open, one for each repository in use. */
 export interface KeptProcesses<T extends KeptProcess> {
-  /** Does work with the process of the repository, which is started when there is none. `work` asks it at once. */
+  /** Runs `work` with the process of the repository, and starts one if needed. `work` must send its request at once. */
   use<R>(path: string, work: (process: T) => Promise<R>): Promise<R>;
   /** Ends the process of a repository that is about to be replaced or removed. */
   forget(path: string): void;
@@ -15,19 +15,20 @@ export interface KeptProcesses<T extends KeptProcess> {
 }
 
 /**
- * Keeps at most `max` processes open. The one that was used longest ago goes first; when all are busy, the next waits until
- * one is idle. `open` calls `onEnd` when its process takes no more, and `onIdle` when all that it was asked is answered.
+ * Keeps at most `max` processes open. Ends the least recently used one first. If all are busy, the next caller waits
+ * until one is idle. `open` must call `onEnd` when its process accepts no more requests, and `onIdle` when all are
+ * answered.
  */
 export const keepProcesses = <T extends KeptProcess>(
   max: number,
   open: (path: string, onEnd: () => void, onIdle: () => void) => T,
 ): KeptProcesses<T> => {
-  // In the order of use.
+  // In order of use.
   const kept = new Map<string, T>();
   const waiting: (() => void)[] = [];
   const wakeNext = () => waiting.shift()?.();
 
-  /** False when all are at work. */
+  /** Returns false if all processes are busy. */
   const makeRoom = (): boolean => {
     for (const [other, process] of kept) {
       if (kept.size < max) break;

@@ -1,11 +1,11 @@
-// The launcher: a process with a tiny heap that starts git for the hub. Forking copies the page tables of whoever forks,
-// which takes the hub tens of milliseconds and this process a fraction of one. launcher.ts is the hub's side.
+// The launcher: a process with a tiny heap that starts git for the hub. A fork copies the page tables of its process,
+// which takes tens of milliseconds in the hub and a fraction of one here. launcher.ts is the hub's side.
 //
 // The hub opens one connection for each standard stream of a git process, in order, and then sends the request. Both
-// arrive in the order in which they were sent, so the first request owns the first connections. git gets the connections
-// themselves: none of its bytes pass through here.
+// arrive in the order in which they were sent, so the first request owns the first connections. git gets the
+// connections themselves: none of its bytes pass through here.
 //
-// Plain JavaScript, because stripping types would take more memory than all the rest.
+// Plain JavaScript, because stripping types would take more memory than everything else.
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import process from 'node:process';
@@ -14,7 +14,7 @@ import process from 'node:process';
 /** @import { LauncherMessage, Request } from './launcher.ts' */
 
 const KILL_GRACE_MS = 3_000;
-/** The kernel lowers it to its own limit. */
+/** The kernel reduces it to its own limit. */
 const BACKLOG = 4_096;
 const STREAMS = 3;
 
@@ -43,7 +43,7 @@ const signalGroup = (id, signal) => {
   try {
     process.kill(-pid, signal);
   } catch {
-    // The whole group has ended, and its end is about to be noticed.
+    // The whole group has ended, and its exit event will follow.
   }
 };
 
@@ -64,10 +64,11 @@ const spawnOn = ({ id, file, args, cwd, env, channel }, streams) => {
   const child = spawn(file, args, {
     cwd,
     env,
-    // Node makes the first three block, as programs expect, but no others. A hook reads the channel with the shell,
-    // which cannot cope with a descriptor that does not block, so its few lines pass through a pipe of our own.
+    // Node makes the first three descriptors blocking, as programs expect, but not the others. A hook reads the channel
+    // with the shell, which cannot handle a non-blocking descriptor. Its few lines therefore pass through a pipe of our
+    // own.
     stdio: [stdin, stdout, stderr, ...(channel ? /** @type {const} */ (['pipe']) : [])],
-    // A group of its own, so that what git starts can be ended with it.
+    // A process group of its own, so that git and its child processes can be ended together.
     detached: true,
   });
   for (const stream of [stdin, stdout, stderr]) stream?.destroy();
@@ -79,7 +80,7 @@ const spawnOn = ({ id, file, args, cwd, env, channel }, streams) => {
   running.set(id, child);
   child.once('error', (error) => ended(id, { id, error: error.message }));
   child.once('exit', (code) => {
-    // What it started and left behind would keep its streams open.
+    // Child processes that it left behind would keep its streams open.
     signalGroup(id, 'SIGTERM');
     ended(id, { id, code });
   });
@@ -105,7 +106,9 @@ const startWhatIsComplete = () => {
   }
 };
 
-/** The hub has gone or wants no more: nobody reads what still runs. SIGTERM lets git remove its lock files. */
+/**
+ * The hub has gone or is closing, so nothing reads running processes any more. SIGTERM lets git remove its lock files.
+ */
 const end = () => {
   isEnding = true;
   if (running.size === 0) process.exit();
@@ -125,9 +128,9 @@ process.on('message', (/** @type {Request | { id: number, signal: NodeJS.Signals
   startWhatIsComplete();
 });
 
-// Paused: what the hub writes is for git to read. Half open: git may still write when the hub has said all.
+// Paused, because git must read what the hub writes. Half open, because git may still write after the hub has finished.
 const server = createServer({ pauseOnConnect: true, allowHalfOpen: true }, (connection) => {
-  connection.on('error', () => {}); // the hub no longer wants the answer
+  connection.on('error', () => {}); // the hub no longer reads the output
   connections.push(connection);
   startWhatIsComplete();
 });

@@ -6,51 +6,54 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from '../log.ts';
 
-// Starting a process from the hub stalls its event loop for as long as the kernel copies the page tables of a large heap.
-// A launcher (launcher-process.mjs) forks for the hub. See docs/decisions/0026-git-starts-from-a-launcher.md.
+// Starting a process from the hub blocks its event loop while the kernel copies the page tables of a large heap. A
+// launcher (launcher-process.mjs) forks for the hub. See docs/decisions/0026-git-starts-from-a-launcher.md.
 
 export interface Command {
   readonly file: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Opens file descriptor 3 of the process, to be read and written. */
+  /** Opens file descriptor 3 of the process for reading and writing. */
   readonly channel: boolean;
 }
 
-/** What the hub sends to the launcher to start a process. */
+/** The message from the hub to the launcher that starts a process. */
 export interface Request extends Command {
   readonly id: number;
 }
 
-/** What the launcher sends to the hub. `code` is null when a signal ended the process. */
+/** A message from the launcher to the hub. `code` is null if a signal ended the process. */
 export type LauncherMessage =
   | { readonly ready: true }
   | { readonly id: number; readonly pid: number }
   | { readonly id: number; readonly code: number | null }
   | { readonly id: number; readonly error: string };
 
-/** A process that the launcher was asked to start. */
+/** A process started through the launcher. */
 export interface Launched {
   readonly stdin: Socket;
   readonly stdout: Socket;
   readonly stderr: Socket;
   readonly channel: Socket | null;
-  /** Resolves with the exit code, or null when a signal or the death of the launcher ended it; rejects when it could not be started. */
+  /**
+   * Resolves with the exit code, or with null if a signal or the end of the launcher ended the process. Rejects if it
+   * could not be started.
+   */
   readonly exited: Promise<number | null>;
-  /** Signals the process and everything it started. */
+  /** Signals the process and all its child processes. */
   signal(signal: NodeJS.Signals): void;
 }
 
 export interface Launcher {
-  /** Starts a process, and the launcher when there is none. Rejects when the launcher cannot be started. */
+  /** Starts a process, and first the launcher if it is not running. Rejects if the launcher cannot be started. */
   launch(command: Command): Promise<Launched>;
-  /** Ends the launcher and all that it runs. */
+  /** Ends the launcher and all its processes. */
   close(): Promise<void>;
 }
 
 const PROGRAM = fileURLToPath(new URL('launcher-process.mjs', import.meta.url));
-/** A small heap is the point: it keeps what a fork copies small. */
+/** The heap must stay small, because a fork copies its page tables. */
 const NODE_OPTIONS = ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=0'];
 
 export const createLauncher = (log: Logger): Launcher => {
@@ -88,7 +91,8 @@ interface Running {
 }
 
 const startLauncher = async (log: Logger, onEnd: () => void): Promise<LauncherProcess> => {
-  // Only this account may reach the socket in it. Not below the data directory, whose path may be too long for a socket.
+  // Only this account can reach the socket in the folder. The data directory is unsuitable, because its path may be too
+  // long for a socket.
   const folder = await mkdtemp(join(tmpdir(), 'millrace-git-'));
   const path = join(folder, 'socket');
   const child = spawn(process.execPath, [...NODE_OPTIONS, PROGRAM, path], {
@@ -112,7 +116,7 @@ const startLauncher = async (log: Logger, onEnd: () => void): Promise<LauncherPr
     if (!isClosing)
       log.error({ why, running: running.size }, 'the git launcher died; a new one starts with the next call');
     for (const { pid, streams, settle } of running.values()) {
-      // What it ran has lost its parent but not its life.
+      // Its processes have lost their parent but are still running.
       if (pid !== null) killGroup(pid);
       for (const stream of streams) stream.destroy();
       settle(null);
@@ -121,7 +125,7 @@ const startLauncher = async (log: Logger, onEnd: () => void): Promise<LauncherPr
     rm(folder, { recursive: true, force: true }).then(onOver, onOver);
   };
   child.once('error', (error) => finish(error.message));
-  // Not when it exits: what it has said by then is still to be read.
+  // Not on exit, because messages sent before the exit may still be unread.
   child.once('disconnect', () => {
     if (isClosing) return;
     child.kill('SIGKILL');
@@ -141,7 +145,7 @@ const startLauncher = async (log: Logger, onEnd: () => void): Promise<LauncherPr
   await ready;
   holdOpen(child, false);
 
-  /** A stream that is not connected leaves the launcher with another order than ours. */
+  /** Without this connection the launcher would assign connections in a different order than we do. */
   const abandon = () => {
     if (!isClosing) child.kill('SIGKILL');
   };
@@ -195,7 +199,7 @@ const startLauncher = async (log: Logger, onEnd: () => void): Promise<LauncherPr
   };
 };
 
-/** The launcher keeps its hub alive only while something runs. */
+/** The launcher keeps the hub alive only while a process is running. */
 const holdOpen = (child: ChildProcess, isHeld: boolean): void => {
   if (isHeld) {
     child.ref();
@@ -210,6 +214,6 @@ const killGroup = (pid: number): void => {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // The group has already ended.
   }
 };

@@ -1,19 +1,19 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What a git process may take of its own, beside the part that grows with the repository. In MiB. */
+/** The memory that a git process may use itself, in MiB, in addition to a part that grows with the repository. */
 export const DEFAULT_MEMORY_MIB = 192;
 
 /**
- * An index holds some 30 bytes for each object. git takes up to 200 to count, walk and pack it: a limit that large
- * repositories could not live with would be none.
+ * An index holds about 30 bytes for each object. git uses up to 200 bytes per object to count, walk and pack. Without
+ * this part, large repositories would exceed the limit.
  */
 const BYTES_PER_INDEX_BYTE = 8;
 const MAX_REMEMBERED = 2_000;
 
 /**
- * What keeps an honest git well below its limit: threads that each have a window of deltas and a stack, and caches whose
- * defaults suit a machine with one user.
+ * Settings that keep normal git usage well below the limit. They reduce threads, each of which has a delta window and a
+ * stack, and caches whose defaults suit a single-user machine.
  */
 export const FRUGAL: readonly string[] = [
   'pack.threads=2',
@@ -22,7 +22,7 @@ export const FRUGAL: readonly string[] = [
   'core.deltaBaseCacheLimit=32m',
 ];
 
-/** Tells how many bytes of memory a process may take that works on the repository in `directory`. */
+/** Returns a function that computes how many bytes of memory a process may use for the repository in `directory`. */
 export const createAllowance = (memoryMiB: number): ((directory: string | null) => number) => {
   const remembered = new Map<string, { readonly changedAt: number; readonly bytes: number }>();
   const indexBytes = (directory: string): number => {
@@ -45,9 +45,9 @@ export const createAllowance = (memoryMiB: number): ((directory: string | null) 
 };
 
 /**
- * The command that runs `file` with at most so many bytes of memory of its own, which what it starts inherits: allocations
- * beyond fail. Files that are mapped to be read do not count. The shell replaces itself, so no process is added; where the
- * system knows no such limit, none is set.
+ * Returns the command that runs `file` with at most `bytes` of its own memory; further allocations fail. Child
+ * processes inherit the limit. Files mapped for reading do not count. The shell replaces itself, so no process is
+ * added. On systems without this limit the command runs without one.
  */
 export const limited = (
   file: string,
@@ -58,5 +58,5 @@ export const limited = (
   args: ['-c', 'ulimit -d "$0" 2>/dev/null; exec "$@"', String(Math.ceil(bytes / 1024)), file, ...args],
 });
 
-/** Whether git says that it ended for lack of memory. */
+/** Returns true if git reports that it ran out of memory. */
 export const isOutOfMemory = (stderr: string): boolean => /out of memory|cannot allocate memory/i.test(stderr);

@@ -7,7 +7,7 @@ import { inQuarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
 import type { Git } from './types.ts';
 
-/** Makes commits of what one commit changed against another, on top of a third: cherry-picks and reverts. */
+/** Creates cherry-picks and reverts: commits that apply the changes between two commits on top of a third. */
 export const createMergedCommits =
   (runner: Runner, objects: ObjectReader): Git['applyChange'] =>
   async (path, { base, changed, onto, message, author, committer }, judge) => {
@@ -24,8 +24,8 @@ export const createMergedCommits =
         discard();
         return { failed: reason };
       };
-      // `merge-tree` finds the base by itself (and takes a given one only since 2.40): here it is the one
-      // parent of two commits made for the purpose.
+      // `merge-tree` finds the merge base itself (and only accepts a given one since 2.40). So we create two commits
+      // with the base as their only parent.
       const treeOf = async (oid: string | null) =>
         oid === null ? readOid(runner, path, ['mktree'], { input: '', env }) : `${oid}^{tree}`;
       const root = await commit(await treeOf(base), []);
@@ -44,7 +44,7 @@ export const createMergedCommits =
     });
   };
 
-/** The tree that two commits with a common ancestor make together; null where they changed the same lines. */
+/** Merges two commits with a common ancestor. Returns the merged tree, or null if they changed the same lines. */
 export const mergedTree = async (
   runner: Runner,
   path: string,

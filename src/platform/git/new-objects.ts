@@ -8,19 +8,19 @@ import { validOid } from './ref-names.ts';
 import { tipBeyond } from './tree-sizes.ts';
 import type { CallOptions, NewBlob, NewCommit, NewFile, NewObjects } from './types.ts';
 
-/** What is kept of one commit; a longer one is told of without its content. */
+/** Limit for the content of one commit. A longer commit is returned without its content. */
 const MAX_COMMIT_BYTES = 1024 * 1024;
 const MAX_PATH_BYTES = 64 * 1024;
 const TIMEOUT_MS = 60_000;
 
-/** Everything that the repository's refs do not reach yet. */
+/** All objects that the refs of the repository do not reach yet. */
 const UNREACHED = ['--not', '--all', '--not', '--stdin'];
 
 type Environment = Readonly<Record<string, string>>;
 
 /**
- * What the tips bring that no ref of the repository reaches, read as a stream: of a push whose objects lie in
- * quarantine (`env` lets git see them), or of the repository itself.
+ * Reads the objects that the tips add and no ref of the repository reaches, as streams. They belong to a push whose
+ * objects are in quarantine (`env` lets git see them), or to the repository itself.
  */
 export const createNewObjects = (
   runner: Runner,
@@ -28,7 +28,7 @@ export const createNewObjects = (
   path: string,
   env: Environment = {},
 ): NewObjects => {
-  /** The revisions that the tips bring, each line of them given to a second git. */
+  /** Passes each revision that the tips add to a second git process, and returns its output. */
   const walk = async function* (
     tips: readonly string[],
     flags: readonly string[],
@@ -52,7 +52,7 @@ export const createNewObjects = (
 
     files: (tips, call = {}) =>
       readFiles(
-        // Of merges, what none of the parents has.
+        // For a merge, only files that differ from every parent.
         walk(tips, [], ['diff-tree', '--stdin', '--root', '-r', '-c', '-z', '--no-renames', '--name-status'], call),
       ),
 
@@ -60,7 +60,7 @@ export const createNewObjects = (
       const format = '--batch-check=%(objecttype) %(objectsize) %(objectname) %(rest)';
       const lines = walk(tips, ['--objects'], ['cat-file', format, '--buffer'], call);
       for await (const blob of readBlobs(lines)) {
-        // What old history had comes back with a revert, say.
+        // A revert may bring back a blob that old history contained.
         const isKnown = blob.size > bytes && (await objects.read(path, 'info', blob.oid)) !== null;
         if (blob.size > bytes && !isKnown) yield blob;
       }
@@ -70,7 +70,7 @@ export const createNewObjects = (
       if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
       for (const tip of tips.filter(validOid)) {
         const args = ['merge-base', '--is-ancestor', oid, tip];
-        // 128: a tag of something that is no commit.
+        // 128: the tag does not point at a commit.
         if ((await runner.run(path, args, { env, allow: [1, 128], ...call })).exitCode === 0) return tip;
       }
       return null;
@@ -82,13 +82,13 @@ export const createNewObjects = (
       if (![oid, ...tips].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
       const args = ['log', '--format=%H', '-m', `--find-object=${oid}`, ...UNREACHED];
       const { stdout } = await runner.run(path, args, { env, input: `${tips.join('\n')}\n`, ...call });
-      // Newest first: what stands last brought it, the others changed or removed it.
+      // Newest first: the last commit added the object, the others changed or removed it.
       return stdout.toString('latin1').trim().split('\n').at(-1) || null;
     },
   };
 };
 
-/** Half a list must not pass for the whole of it. */
+/** Also waits for the listing process, so that a partial list never counts as complete. */
 async function* untilBothEnd(list: GitProcess, stream: Readable): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of stream) if (Buffer.isBuffer(chunk)) yield chunk;
@@ -108,7 +108,7 @@ async function* readCommits(source: AsyncGenerator<Buffer>): AsyncGenerator<NewC
       if (type !== 'commit') throw new GitError('failed', 'The commits could not be read');
       const isWhole = length <= MAX_COMMIT_BYTES;
       const content = await reader.bytes(length, isWhole ? length : 0);
-      await reader.bytes(1, 0); // the line break behind it
+      await reader.bytes(1, 0); // the line break after it
       yield { ...parseCommit(oid, content), isWhole, isSigned: signatureIn(content) !== null };
     }
   } finally {
@@ -150,7 +150,7 @@ async function* readBlobs(source: AsyncGenerator<Buffer>): AsyncGenerator<NewBlo
   }
 }
 
-/** Takes a stream apart by lines and by lengths. */
+/** Reads a stream by lines and by lengths. */
 const createReader = (source: AsyncGenerator<Buffer>) => {
   let chunk: Buffer = Buffer.alloc(0);
   const more = async (): Promise<boolean> => {
@@ -160,7 +160,7 @@ const createReader = (source: AsyncGenerator<Buffer>) => {
     return true;
   };
   return {
-    /** Null at the end. */
+    /** Returns the next line, or null at the end. */
     async line(): Promise<string | null> {
       let end = chunk.indexOf(0x0a);
       while (end === -1) {
@@ -172,7 +172,7 @@ const createReader = (source: AsyncGenerator<Buffer>) => {
       chunk = chunk.subarray(end + 1);
       return line;
     },
-    /** Reads over so many bytes, and keeps the first of them. */
+    /** Reads `length` bytes and returns the first `keep` of them. */
     async bytes(length: number, keep: number): Promise<Buffer> {
       const parts: Buffer[] = [];
       let kept = 0;
@@ -186,7 +186,7 @@ const createReader = (source: AsyncGenerator<Buffer>) => {
       }
       return Buffer.concat(parts);
     },
-    /** Ends what the bytes come from. */
+    /** Closes the source. */
     close: () => source.return(undefined),
   };
 };

@@ -6,20 +6,23 @@ export interface GitObject {
   readonly oid: string;
   readonly type: string;
   readonly size: number;
-  /** Empty for `info`; cut at 1 MiB. */
+  /** Empty for `info`. Cut at 1 MiB. */
   readonly content: Buffer;
 }
 
 /** Reads objects through `git cat-file --batch-command` processes that stay open, one for each repository in use. */
 export interface ObjectReader {
-  /** Null when there is no such object. `name` holds no line break and cannot be taken for anything but what is meant: validate first. */
+  /**
+   * Returns the object, or null if it does not exist. `name` must be validated first: it must not contain a line break
+   * or have another meaning to git.
+   */
   read(path: string, command: 'contents' | 'info', name: string): Promise<GitObject | null>;
   /** Ends the process of a repository that is about to be replaced or removed. */
   forget(path: string): void;
   close(): Promise<void>;
 }
 
-/** Repositories that are read at one time; who asks for another waits until one of them is idle. */
+/** The number of repositories that can be read at the same time. Further callers wait until one is idle. */
 const MAX_SESSIONS = 32;
 const IDLE_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 60_000;
@@ -48,13 +51,13 @@ const HEADER = /^([0-9a-f]{40,64}) (commit|tree|blob|tag) (\d+)$/;
 
 interface SessionOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** Content is cut here. */
+  /** Content is cut at this length. */
   readonly maxKeptBytes?: number;
-  /** All that it was asked is answered. */
+  /** Called when all requests are answered. */
   readonly onIdle?: () => void;
 }
 
-/** One process that reads objects of one repository, for as long as it is asked. */
+/** Opens a process that reads objects of one repository until it is idle for too long. */
 export const openSession = (
   runner: Runner,
   path: string,
@@ -116,7 +119,7 @@ export const openSession = (
     }
   };
 
-  /** All that is asked in one turn goes and comes back in one piece: each write wakes the other process up. */
+  /** Sends all requests of one turn in a single write with one flush, because each write wakes the other process. */
   const send = () => {
     if (unsent === '' || git === null) return;
     git.stdin.write(`${unsent}flush\n`);
@@ -144,7 +147,7 @@ export const openSession = (
         send();
         started.stdin.end();
       },
-      () => {}, // those who asked are told
+      () => {}, // pending requests get the error
     );
     return over;
   };

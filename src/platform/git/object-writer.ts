@@ -9,7 +9,7 @@ export interface NewObject {
   readonly content: Buffer;
 }
 
-/** Less takes more time to hand to another thread than to compress. */
+/** Below this size, compressing takes less time than handing the work to another thread. */
 const MIN_ASYNC_BYTES = 64 * 1024;
 const FASTEST = { level: 1 };
 const deflateAside = promisify(deflate);
@@ -18,8 +18,10 @@ export const oidOf = ({ type, content }: NewObject): string =>
   createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex');
 
 /**
- * Writes objects in one go: one git takes them as a pack, computes their ids itself (and detects SHA-1 collisions), and
- * holds them against what a push is held against. Throws `failed` for what a push would be refused for.
+ * Writes objects together: one git process receives them as a pack. git computes the ids itself, detects SHA-1
+ * collisions, and applies the same checks as to a push.
+ *
+ * @throws GitError `failed` if git would refuse the objects in a push
  */
 export const writeObjects = async (
   runner: Runner,
@@ -32,7 +34,7 @@ export const writeObjects = async (
 
 const TYPES = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
 
-/** A pack of whole objects (gitformat-pack), part by part. */
+/** Yields a pack of whole objects (gitformat-pack), part by part. */
 async function* packOf(objects: readonly NewObject[]): AsyncGenerator<Buffer> {
   const hash = createHash('sha1');
   const head = Buffer.alloc(12);
@@ -51,7 +53,7 @@ async function* packOf(objects: readonly NewObject[]): AsyncGenerator<Buffer> {
   yield hash.digest();
 }
 
-/** Type and size: four bits of the size in the first byte, seven in each that follows, the lowest first. */
+/** Encodes type and size: the first byte holds four bits of the size, each following byte seven, lowest bits first. */
 const entryHead = (type: number, size: number): Buffer => {
   const bytes: number[] = [];
   let byte = (type << 4) | (size & 0x0f);

@@ -1,9 +1,9 @@
-/** How a pack begins, whatever version of the protocol carries it, in a band or bare. */
+/** The start of a pack, in every protocol version, with or without a side band. */
 const BEGINNING = Buffer.from('PACK\0\0\0\x02', 'latin1');
-/** Messages of progress come before it; more of them than this there never are. */
+/** Progress messages precede the pack, but never more of them than this. */
 const MAX_LOOKED_AT = 4 * 1024 * 1024;
 
-/** Watches an answer for a pack going by: whether objects were sent, or no more than names of refs. */
+/** Watches a response for a pack, to find out if it sent objects or only the names of refs. */
 export const createPackWatch = () => {
   let seen = false;
   let lookedAt = 0;

@@ -1,6 +1,8 @@
 import { GitError } from './git-error.ts';
 
-/** A packet is its length in four hex digits, itself included, and so many bytes; `0000` is a flush. */
+/**
+ * A packet is its length in four hex digits, which counts the digits too, followed by its payload. `0000` is a flush.
+ */
 export const FLUSH = Buffer.from('0000');
 const MAX_PAYLOAD = 65_516;
 
@@ -9,7 +11,7 @@ export const packet = (payload: string | Buffer): Buffer => {
   return Buffer.concat([Buffer.from((bytes.length + 4).toString(16).padStart(4, '0')), bytes]);
 };
 
-/** Wraps bytes for a side band (1 the answer, 2 text for the terminal). */
+/** Wraps bytes for a side band (1 the response, 2 text for the terminal). */
 export const sideBand = (band: 1 | 2, bytes: Buffer): Buffer => {
   const packets: Buffer[] = [];
   for (let at = 0; at < bytes.length; at += MAX_PAYLOAD - 1) {
@@ -18,7 +20,7 @@ export const sideBand = (band: 1 | 2, bytes: Buffer): Buffer => {
   return Buffer.concat(packets);
 };
 
-/** Cuts a growing run of bytes into packets. */
+/** Splits incoming bytes into packets. */
 export class PacketSplitter {
   #held: Buffer = Buffer.alloc(0);
 
@@ -26,7 +28,10 @@ export class PacketSplitter {
     this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
   }
 
-  /** The next payload, `flush`, or null when more bytes are needed. Throws `invalid` for what is no packet. */
+  /**
+   * Returns the next payload, `flush`, or null if more bytes are needed. @throws GitError `invalid` for an invalid
+   * packet
+   */
   next(): Buffer | 'flush' | null {
     if (this.#held.length < 4) return null;
     const digits = this.#held.toString('latin1', 0, 4);
@@ -42,7 +47,7 @@ export class PacketSplitter {
     return payload;
   }
 
-  /** What has not been cut off yet. */
+  /** Returns the bytes that do not form a complete packet yet. */
   rest(): Buffer {
     return this.#held;
   }

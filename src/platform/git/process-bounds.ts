@@ -2,7 +2,7 @@ import { currentCaller } from '../caller.ts';
 import { DomainError, tooManyRequests } from '../errors.ts';
 import { GitError } from './git-error.ts';
 
-/** Processes at one time that answer questions; as many again serve fetches, and pushes. */
+/** The number of concurrent processes for short calls. Fetches and pushes have the same number each. */
 export const DEFAULT_PROCESSES = 24;
 
 const RETRY_SECONDS = 10;
@@ -10,24 +10,30 @@ const RETRY_SECONDS = 10;
 export type Release = () => void;
 
 export interface Bound {
-  /** Waits for its turn. @throws DomainError `too_many_requests` or `unavailable` where too many wait already, GitError `aborted` */
+  /**
+   * Waits for a free slot.
+   *
+   * @throws DomainError `too_many_requests` or `unavailable` if too many callers wait already
+   * @throws GitError `aborted`
+   */
   take(signal?: AbortSignal): Promise<Release>;
-  /** Takes one at once. @throws DomainError `too_many_requests` or `unavailable` where none is free */
+  /** Takes a slot at once. @throws DomainError `too_many_requests` or `unavailable` if none is free */
   takeNow(): Release;
-  /** How many are taken. */
+  /** Returns the number of slots in use. */
   taken(): number;
 }
 
 /**
- * How many git processes run at a time, of each kind. A caller (a user, or an address without a credential) has some of them,
- * so that nobody takes them all; the hub itself, in jobs, is bounded by the whole alone, and waits as long as it takes.
+ * Limits the number of concurrent git processes of each kind. Each caller (a user, or an address without a credential)
+ * gets only a part of them, so that no caller can take them all. The jobs of the hub itself count only against the
+ * total, and wait as long as needed.
  */
 export interface ProcessBounds {
   /** Short calls, each of which ends by itself. */
   readonly questions: Bound;
   readonly fetches: Bound;
   readonly pushes: Bound;
-  /** Large files, for as long as somebody reads them. */
+  /** Large files, for as long as a client reads them. */
   readonly files: Bound;
   readonly archives: Bound;
 }
@@ -47,7 +53,7 @@ export const createProcessBounds = (processes: number): ProcessBounds => {
 export interface BoundOptions {
   readonly ofCaller: number;
   readonly ofAll: number;
-  /** How many more may wait for their turn. */
+  /** How many more may wait for a slot. */
   readonly waiting?: { readonly ofCaller: number; readonly ofAll: number };
 }
 
@@ -58,7 +64,7 @@ interface Waiter {
 export const createBound = ({ ofCaller, ofAll, waiting = { ofCaller: 0, ofAll: 0 } }: BoundOptions): Bound => {
   const held = new Map<string | null, number>();
   let all = 0;
-  // In the order in which callers get their next turn.
+  // In the order in which callers get their next slot.
   const queues = new Map<string | null, Waiter[]>();
   let queued = 0;
 
@@ -84,7 +90,7 @@ export const createBound = ({ ofCaller, ofAll, waiting = { ofCaller: 0, ofAll: 0
       if (!mayStart(caller)) continue;
       const next = queue.shift();
       queues.delete(caller);
-      if (queue.length > 0) queues.set(caller, queue); // behind the others
+      if (queue.length > 0) queues.set(caller, queue); // after the others
       if (!next) continue;
       queued -= 1;
       next.start();
@@ -108,7 +114,7 @@ export const createBound = ({ ofCaller, ofAll, waiting = { ofCaller: 0, ofAll: 0
     },
     async take(signal) {
       const caller = currentCaller();
-      // Whoever waits was there before.
+      // Waiting calls of the same caller come first.
       if (mayStart(caller) && !queues.has(caller)) return start(caller);
       const queue = queues.get(caller) ?? [];
       if (caller !== null && (queue.length >= waiting.ofCaller || queued >= waiting.ofAll)) return refuse(caller);

@@ -9,17 +9,17 @@ interface StreamOptions extends CallOptions {
 }
 
 /**
- * The output of a process as a stream that fails when the process does. Ends the process when the reader goes away,
- * on abort, when the time is over, or when the reader has taken nothing for `idleTimeoutMs`. `before` is sent first.
+ * Returns the output of a process as a stream that fails if the process does. Ends the process when the reader leaves,
+ * on abort, on timeout, or when the reader has taken nothing for `idleTimeoutMs`. `before` is sent first.
  */
 export const streamOf = (launched: Promise<GitProcess>, options: StreamOptions = {}): Readable => {
   const { signal, timeoutMs, idleTimeoutMs, before } = options;
   const starting = launched.then((git) => {
-    // What nobody has begun to read is thrown away when the process ends; with this it counts as begun.
+    // Node discards unread output when the process ends, unless reading has started. This listener counts as a start.
     git.stdout.on('readable', () => {});
     return git;
   });
-  // The generator sees a rejection, unless nobody reads.
+  // The generator handles the rejection. This covers the case that nothing ever reads it.
   starting.catch(() => {});
   const kill = (reason: GitErrorReason) => void starting.then((git) => git.kill(reason)).catch(() => {});
   let produced = 0;
@@ -46,7 +46,8 @@ export const streamOf = (launched: Promise<GitProcess>, options: StreamOptions =
     }
   };
   const stream = Readable.from(output(), { objectMode: false });
-  // Its reader is told, also one who comes late. Without a listener, a failure that nobody is reading would end the hub.
+  // The reader gets the error, even if it starts late. Without this listener, an error that no reader sees would end
+  // the hub.
   stream.on('error', () => {});
   if (idleTimeoutMs !== undefined) {
     let taken = -1;
@@ -60,7 +61,7 @@ export const streamOf = (launched: Promise<GitProcess>, options: StreamOptions =
     }, idleTimeoutMs);
     stream.once('close', () => clearInterval(timer));
   }
-  // A reader that leaves before the first read never enters the generator.
+  // If the reader leaves before its first read, the generator never runs.
   stream.once('close', () => kill('aborted'));
   return stream;
 };

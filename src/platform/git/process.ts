@@ -15,19 +15,19 @@ export interface LaunchOptions {
   /** `key=value` settings for this call. */
   readonly config?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Opens file descriptor 3 of the child as a channel of its own. */
+  /** Opens file descriptor 3 of the child as a separate channel. */
   readonly channel?: boolean;
 }
 
 interface ProcessOptions extends LaunchOptions {
-  /** All that the process is given to read. Its standard input stays open without. */
+  /** The whole input of the process. Without it, standard input stays open. */
   readonly input?: string | undefined;
 }
 
 export interface RunOptions extends LaunchOptions, CallOptions {
   readonly input?: string | Buffer | AsyncIterable<Buffer> | undefined;
   readonly maxOutputBytes?: number;
-  /** Exit codes that are an answer and no failure, beside 0. */
+  /** Exit codes besides 0 that are results rather than failures. */
   readonly allow?: readonly number[];
 }
 
@@ -41,21 +41,24 @@ export interface RunResult {
   readonly exitCode: number;
 }
 
-/** A git process under way. */
+/** A running git process. */
 export interface GitProcess {
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** File descriptor 3, where it was asked for. */
+  /** File descriptor 3, if requested. */
   readonly channel: Duplex | null;
   /**
-   * Resolves when it has ended and its output is closed, with the exit code (0 to 255, or null when a signal ended it).
-   * Rejects only when git could not be started.
+   * Resolves when the process has ended and its output is closed, with the exit code (0 to 255, or null if a signal
+   * ended it). Rejects only if git could not be started.
    */
   readonly exited: Promise<number | null>;
   stderr(): string;
-  /** Ends it and what it started, and says why: `failure` then gives that reason. */
+  /** Ends the process and its children. `failure` then reports this reason. */
   kill(reason: GitErrorReason): void;
-  /** Ends its input, so that it stops by itself and tidies up (a killed push leaves its objects lying about); kills it when it does not. */
+  /**
+   * Closes the input of the process, so that it stops by itself and cleans up (a killed push leaves its objects
+   * behind). Kills the process if it does not stop.
+   */
   giveUp(reason: GitErrorReason): void;
   failure(exitCode: number | null): GitError;
 }
@@ -64,15 +67,17 @@ export interface GitProcess {
 export interface Runner {
   readonly root: string;
   readonly log: Logger;
-  /** What a process that `launch` starts has to be taken from first. */
+  /** The limits on concurrent processes. Take a slot before calling `launch`. */
   readonly bounds: ProcessBounds;
   directory(path: string): string;
-  /** Starts a process that the caller reads, writes and waits for. Throws `failed` when git cannot be started. */
+  /**
+   * Starts a process that the caller reads, writes and waits for. @throws GitError `failed` if git cannot be started
+   */
   launch(path: string | null, args: readonly string[], options?: ProcessOptions): Promise<GitProcess>;
   run(path: string | null, args: readonly string[], options?: RunOptions): Promise<RunResult>;
-  /** The same for output that is read as it comes, at once; ends the process when the reader has enough. */
+  /** Like `run`, but yields the output as it arrives. Ends the process when the reader stops. */
   stream(path: string, args: readonly string[], options?: StreamOptions): AsyncGenerator<Buffer>;
-  /** Ends all processes that still run. */
+  /** Ends all running processes. */
   close(): Promise<void>;
 }
 
@@ -86,13 +91,13 @@ const ALWAYS: readonly string[] = [
   'safe.directory=*',
   'protocol.allow=never',
   'core.logAllRefUpdates=false',
-  // Objects and refs are on disk when a push is answered.
+  // Objects and refs are on disk before a push is answered.
   'core.fsync=committed',
   'core.fsyncMethod=batch',
-  // Housekeeping holds the packed refs and then each that it packs for a moment, which takes longer on a busy disk.
+  // Housekeeping locks the packed refs, and each ref that it packs, briefly. On a busy disk this takes longer.
   'core.packedRefsTimeout=10000',
   'core.filesRefLockTimeout=2000',
-  // Bigger blobs are streamed: neither held in memory nor compared with each other.
+  // Larger blobs are streamed: neither held in memory nor compared with each other.
   'core.bigFileThreshold=16m',
   'gc.auto=0',
   'maintenance.auto=false',
@@ -102,9 +107,9 @@ const ALWAYS: readonly string[] = [
 const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
   failed: 'The repository operation failed',
   invalid: 'The repository operation was refused',
-  conflict: 'A reference was changed by somebody else, or its name clashes with another',
+  conflict: 'A reference was changed by someone else, or its name conflicts with another',
   missing: 'The repository does not exist',
-  too_large: 'The repository operation needs more memory or gives more output than is allowed',
+  too_large: 'The repository operation needs more memory or produces more output than allowed',
   timeout: 'The repository operation took too long',
   aborted: 'The repository operation was cancelled',
 };
@@ -113,11 +118,11 @@ export interface RunnerOptions {
   readonly root: string;
   readonly log: Logger;
   readonly gitBinary: string;
-  /** What one process may take, beside the part that grows with its repository. */
+  /** The memory of one process in MiB, in addition to the part that grows with its repository. */
   readonly memoryMiB: number;
-  /** How many run at a time (process-bounds.ts). */
+  /** The number of concurrent processes (process-bounds.ts). */
   readonly processes: number;
-  /** False does not wait for the disk: what was written may be lost with the power. */
+  /** False does not wait for the disk: a power failure may lose recent writes. */
   readonly durable: boolean;
 }
 
@@ -159,9 +164,9 @@ export const createRunner = (options: RunnerOptions): Runner => {
         throw notStarted(error);
       });
     const { stdin, stdout, stderr } = launched;
-    // A process that ends early breaks the connection; its exit code tells more.
+    // A process that ends early breaks the connection. Its exit code is more informative.
     for (const stream of [stdin, stdout, stderr]) stream.on('error', () => {});
-    // Nothing comes this way but the news that the process has closed it.
+    // Nothing is ever read from stdin, but reading detects that the process has closed it.
     stdin.resume();
     if (input !== undefined) stdin.end(input);
     let errors = '';
@@ -177,7 +182,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
       async (code) => {
         ended = true;
         stdin.destroy();
-        // Output that nobody has begun to read would keep the connection open.
+        // Unread output would keep the connection open.
         if (stdout.readableFlowing === null && stdout.listenerCount('readable') === 0) stdout.resume();
         await outputClosed;
         return code;
@@ -188,7 +193,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
         throw notStarted(error);
       },
     );
-    // Whoever awaits it sees the rejection; nobody may have come to that yet.
+    // Callers that await it get the rejection. This covers the time before that.
     exited.catch(() => {});
     const kill = (reason: GitErrorReason) => {
       if (ended) return;
@@ -274,7 +279,7 @@ const reasonOf = (stderr: string): GitErrorReason => {
   return 'failed';
 };
 
-/** What git says is one object id. */
+/** Returns the output of git, which must be one object id. */
 export const readOid = async (
   runner: Runner,
   path: string,
@@ -282,21 +287,24 @@ export const readOid = async (
   options: { readonly input?: string | Buffer; readonly env: Readonly<Record<string, string>> },
 ): Promise<string> => (await runner.run(path, args, options)).stdout.toString('latin1').trim();
 
-/** The environment in which git finds the objects of another repository too. */
+/** Returns the environment in which git also finds the objects of another repository. */
 export const foreignObjects = (runner: Pick<Runner, 'directory'>, path: string | undefined): Record<string, string> => {
   if (path === undefined) return {};
   const folder = join(runner.directory(path), 'objects').replaceAll(/["\\]/g, '\\$&');
   return { GIT_ALTERNATE_OBJECT_DIRECTORIES: `"${folder}"` };
 };
 
-/** Writes all of `input` to the process and closes its standard input; stops early, without an error, when the process has ended. */
+/**
+ * Writes all of `input` to the process and closes its standard input. Stops early without an error if the process has
+ * ended.
+ */
 export const feed = async (git: GitProcess, input: RunOptions['input']): Promise<void> => {
   if (input === undefined || typeof input === 'string' || Buffer.isBuffer(input)) {
     git.stdin.end(input);
     return;
   }
   const iterator = input[Symbol.asyncIterator]();
-  // Input that stalls must not keep waiting for a process that is gone.
+  // Stops waiting for stalled input when the process ends.
   let gone = false;
   let wake = () => {};
   const onClose = () => {
@@ -322,7 +330,7 @@ export const feed = async (git: GitProcess, input: RunOptions['input']): Promise
   git.stdin.end();
 };
 
-/** Resolves when the stream takes more, or never will. */
+/** Resolves when the stream accepts more data or never will. */
 export const writable = (stream: Writable): Promise<void> =>
   new Promise((resolve) => {
     if (stream.destroyed || !stream.writableNeedDrain) return resolve();

@@ -3,26 +3,26 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Runner } from './process.ts';
 
-/** A place for new objects that the repository does not hold yet. */
+/** A folder for new objects that the repository does not contain yet. */
 export interface Quarantine {
-  /** For git calls that write to it and see the repository behind it. */
+  /** The environment for git calls that write to the quarantine and also see the repository. */
   readonly env: Readonly<Record<string, string>>;
-  /** A folder for files of the work at hand, gone with the quarantine. */
+  /** A folder for temporary files, removed with the quarantine. */
   readonly folder: string;
-  /** Takes loose objects out that served the work alone. */
+  /** Removes loose objects that were needed only during the work. */
   forget(oids: readonly string[]): Promise<void>;
-  /** Nothing of what was written is kept. */
+  /** Keeps none of the written objects. */
   discard(): void;
 }
 
 export interface QuarantineOptions {
-  /** Object folders of other repositories to be seen as well. */
+  /** Object folders of other repositories that git should also see. */
   readonly alternates?: readonly string[];
 }
 
 /**
- * Does work that writes objects, which come into the repository as a whole when it succeeds; when it throws, discards
- * them, or the process dies, nothing is left but a folder that `git prune` knows and removes. No ref is moved.
+ * Runs work that writes objects, and moves them into the repository together if it succeeds. If it throws or discards
+ * them, or the process dies, only a folder remains that `git prune` knows and removes. No ref moves.
  */
 export const inQuarantine = async <T>(
   runner: Runner,
@@ -56,7 +56,7 @@ export const inQuarantine = async <T>(
   }
 };
 
-/** An index makes its pack known, so it comes last. */
+/** The index makes a pack visible, so it comes last. */
 const PACK_ORDER = ['.keep', '.pack', '.rev', '.idx'];
 
 const migrate = async (from: string, to: string): Promise<void> => {

@@ -1,47 +1,55 @@
 import type { Readable } from 'node:stream';
 import type { CallOptions, RevisionRange, TreeEntry } from './types.ts';
 
-/** What a repository can be asked about its content, beyond single objects: part of `Git` (types.ts). */
+/** Reads of the content of a repository, beyond single objects. Part of `Git` (types.ts). */
 export interface GitReading {
-  /** The bytes of a blob of at most `maxBytes`; null when there is no such blob. Throws `too_large`. */
+  /**
+   * Returns the bytes of a blob of at most `maxBytes`, or null if there is no such blob. @throws GitError `too_large`
+   */
   readBytes(path: string, oid: string, maxBytes: number, options?: CallOptions): Promise<Buffer | null>;
-  /** The bytes of a blob that is there, for a reader that takes them at once. */
+  /** Streams the bytes of an existing blob. The reader must take them at once. */
   bytesOf(path: string, oid: string, options?: CallOptions): AsyncGenerator<Buffer>;
-  /** Kind and size of an object by its full or abbreviated (7 or more) id, or null. */
+  /** Returns the kind and size of an object by its full or abbreviated (7 or more) id, or null. */
   findObject(path: string, id: string): Promise<FoundObject | null>;
-  /** The root tree of a commit, or null. */
+  /** Returns the root tree of a commit, or null. */
   treeOf(path: string, commitOid: string): Promise<string | null>;
-  /** The entries at several paths of a commit or tree; paths without one are left out. */
+  /** Returns the entries at several paths of a commit or tree. Leaves out paths without an entry. */
   findFiles(path: string, treeish: string, filePaths: readonly string[]): Promise<ReadonlyMap<string, TreeEntry>>;
-  /** The entries of a tree, or of the root of a commit: first folders, then files, then submodules, each in the order of git. Sizes are not read. */
+  /**
+   * Yields the entries of a tree, or of the root of a commit: first folders, then files, then submodules, each in git's
+   * order. Does not read sizes.
+   */
   walkTree(path: string, treeish: string, options?: WalkOptions): AsyncGenerator<TreeEntry>;
 
-  /** What changed from one commit to another, or since nothing (null). */
+  /** Returns the changes from one commit to another. A null `from` means the empty tree. */
   diff(path: string, from: string | null, to: string, options?: DiffOptions): Promise<Diff>;
-  /** Lines added and removed against the first parent, of each commit, in one pass. */
+  /** Returns the lines added and removed by each commit relative to its first parent, in one pass. */
   commitStats(path: string, oids: readonly string[], options?: CallOptions): Promise<ReadonlyMap<string, CommitStats>>;
-  /** Who last changed each line of a file, as runs of lines of one commit. Nothing for a range behind its end. */
+  /**
+   * Returns the commit that last changed each line of a file, as runs of lines of one commit. Empty for a range after
+   * the end of the file.
+   */
   blame(path: string, commitOid: string, filePath: string, options?: BlameOptions): Promise<BlamedLines[]>;
-  /** The newest commit that changed the path, of one and what came before it; or null. */
+  /** Returns the newest commit that changed the path, in the history up to `commitOid`, or null. */
   lastCommitOf(path: string, commitOid: string, filePath: string, options?: CallOptions): Promise<string | null>;
 
-  /** The best common ancestor of two or more commits, or null. */
+  /** Returns the best common ancestor of two or more commits, or null. */
   mergeBase(path: string, oids: readonly string[], options?: ForeignOptions & CallOptions): Promise<string | null>;
-  /** Full names of the branches, or tags, that a commit is contained in. */
+  /** Returns the full names of the branches, or tags, that contain a commit. */
   refsContaining(
     path: string,
     oid: string,
     prefix: 'refs/heads/' | 'refs/tags/',
     options?: CallOptions,
   ): Promise<string[]>;
-  /** Authors of the commits other than merges, each name and address once, with the number of their commits. */
+  /** Returns the authors of the commits without merges: each name and address once, with its number of commits. */
   authors(path: string, range: Pick<RevisionRange, 'from'> & CallOptions): Promise<Author[]>;
-  /** The kind of signature that a commit carries, of whomever; null for none. */
+  /** Returns the kind of signature of a commit without verifying it, or null if there is none. */
   signatureOf(path: string, oid: string): Promise<SignatureKind | null>;
 
-  /** The formats that can be made on this machine. */
+  /** Returns the archive formats available on this machine. */
   archiveFormats(): readonly ArchiveFormat[];
-  /** The files of a commit, or of one folder or file of it, packed. Does not check that there is such a path. */
+  /** Streams an archive of a commit, or of one of its folders or files. Does not check that the path exists. */
   archive(path: string, options: ArchiveOptions): Readable;
 }
 
@@ -53,36 +61,36 @@ export interface FoundObject {
 
 export interface WalkOptions extends CallOptions {
   readonly recursive?: boolean | undefined;
-  /** Put before the path of each entry. */
+  /** Prepended to the path of each entry. */
   readonly prefix?: string | undefined;
 }
 
-/** Lets objects of another repository be found as well. */
+/** Lets git also find the objects of another repository. */
 export interface ForeignOptions {
   readonly withObjectsOf?: string | undefined;
 }
 
 export interface DiffOptions extends ForeignOptions, CallOptions {
-  /** A part of the files; patches outside of it are read over. */
+  /** Selects a part of the files. Patches outside of it are skipped. */
   readonly skip?: number | undefined;
   readonly limit?: number | undefined;
-  /** What differs in more files is told of in part; 10,000 unless it says otherwise. */
+  /** The maximum number of files to list, by default 10,000. */
   readonly maxFiles?: number | undefined;
-  /** Patches that bring the answer beyond so many lines are collapsed; 50,000 unless it says otherwise. */
+  /** The maximum number of lines in total, by default 50,000. Patches beyond it are collapsed. */
   readonly maxLines?: number | undefined;
-  /** A patch of more bytes is too large; 200 KiB unless it says otherwise. */
+  /** The maximum number of bytes of a patch, by default 200 KiB. A longer patch is too large. */
   readonly maxPatchBytes?: number | undefined;
 }
 
 export interface Diff {
   readonly files: readonly DiffFile[];
-  /** Of all files that differ, at most `maxFiles`. */
+  /** The number of files that differ, at most `maxFiles`. */
   readonly total: number;
-  /** Something was left out. */
+  /** True if something was left out. */
   readonly overflow: boolean;
 }
 
-/** A file that differs. Its modes are those of git (`100644`), `0` where there is no file. */
+/** A file that differs. The modes are git's (`100644`), or `0` if there is no file on that side. */
 export interface DiffFile {
   readonly old_path: string;
   readonly new_path: string;
@@ -91,13 +99,13 @@ export interface DiffFile {
   readonly new_file: boolean;
   readonly renamed_file: boolean;
   readonly deleted_file: boolean;
-  /** From the first `@@` on; `Binary files ... differ` where it is no text. */
+  /** The patch from the first `@@` on, or `Binary files ... differ` for a binary file. */
   readonly diff: string;
-  /** The two lines before it that name the files. */
+  /** The two lines before the patch that name the files. */
   readonly header: string;
-  /** Left out because the whole became too large. */
+  /** Left out because the whole diff became too large. */
   readonly collapsed: boolean;
-  /** Left out because it alone is. */
+  /** Left out because this patch is too large. */
   readonly too_large: boolean;
 }
 
@@ -108,7 +116,7 @@ export interface CommitStats {
 }
 
 export interface BlameOptions extends CallOptions {
-  /** Lines from 1, both included. */
+  /** Line numbers from 1, both inclusive. */
   readonly range?: { readonly start: number; readonly end: number } | undefined;
 }
 
@@ -129,7 +137,7 @@ export type ArchiveFormat = 'zip' | 'tar.gz' | 'tar.bz2' | 'tar';
 export interface ArchiveOptions extends CallOptions {
   readonly commit: string;
   readonly format: ArchiveFormat;
-  /** The folder in the archive that everything lies in, with a slash at its end. */
+  /** The folder in the archive that contains everything, ending with a slash. */
   readonly prefix: string;
   readonly folder?: string | undefined;
 }

@@ -3,17 +3,17 @@ import { FLUSH, PacketSplitter, packet } from './pkt-line.ts';
 import { shortName, validOid, validRefName } from './ref-names.ts';
 import type { RefRefusal, RefUpdate } from './types.ts';
 
-/** The head of a push, read before any object is. */
+/** The start of a push request, read before any object. */
 export interface ReceiveCommands {
   readonly updates: readonly RefUpdate[];
   readonly capabilities: ReadonlySet<string>;
-  /** What `git push -o` gave along. */
+  /** The values of `git push -o`. */
   readonly pushOptions: readonly string[];
-  /** Of many refs: git is asked to move all or none. */
+  /** True for a push of many refs: git must move all of them or none. */
   readonly isWhole: boolean;
-  /** Resolves when the pack has begun to come, or the request has ended. */
+  /** Resolves when the pack starts to arrive, or the request has ended. */
   awaitPack(): Promise<void>;
-  /** The whole request again, as git is to see it, without push options: the head, then the rest as it comes. */
+  /** The whole request as git should see it, without push options: the commands, then the rest as it arrives. */
   readonly body: AsyncIterable<Buffer>;
 }
 
@@ -22,13 +22,20 @@ const MAX_HEAD_BYTES = 16 * 1024 * 1024;
 const MAX_PUSH_OPTIONS = 50;
 const MAX_PUSH_OPTION_BYTES = 1_024;
 const PUSH_OPTIONS = 'push-options';
-/** Moved one by one, each deleted ref has git write all packed ones anew, and each new one waits for the disk. */
+/**
+ * Moving this many refs one by one is slow: each deletion rewrites the packed refs, and each new ref waits for the
+ * disk.
+ */
 const MANY_REFS = 100;
 const ATOMIC = 'atomic';
 
 const malformed = () => new GitError('invalid', 'The push request is malformed');
 
-/** Reads the command list of a `git-receive-pack` request (gitprotocol-pack). Throws `invalid` when it is malformed or too long. */
+/**
+ * Reads the command list of a `git-receive-pack` request (gitprotocol-pack).
+ *
+ * @throws GitError `invalid` if it is malformed or too long
+ */
 export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promise<ReceiveCommands> => {
   const splitter = new PacketSplitter();
   const head: Buffer[] = [];
@@ -86,8 +93,8 @@ const readPushOption = (payload: Buffer): string => {
 };
 
 /**
- * The lines as packets, with other capabilities behind the first command. git never sees push options: it would hand
- * them to hooks.
+ * Encodes the lines as packets, with adjusted capabilities after the first command. git never sees push options,
+ * because it would pass them to hooks.
  */
 const asForGit = (lines: readonly Buffer[], isWhole: boolean): Buffer[] =>
   lines.map((line) => {
@@ -102,7 +109,10 @@ const asForGit = (lines: readonly Buffer[], isWhole: boolean): Buffer[] =>
     return packet(Buffer.concat([line.subarray(0, nul + 1), Buffer.from([...kept, ...atomic].join(' '), 'latin1')]));
   });
 
-/** Whether a ref comes where one goes: `a/b` in the place of `a`. git does that one after the other, not at once. */
+/**
+ * Returns true if a new ref takes the place of a deleted one, such as `a/b` instead of `a`. git can only do that one
+ * after the other, not at once.
+ */
 const takesPlaces = (updates: readonly RefUpdate[]): boolean => {
   const namesOf = (isDeleted: boolean) =>
     updates.flatMap(({ ref, newOid }) => ((newOid === null) === isDeleted ? [ref] : []));
@@ -119,14 +129,14 @@ const foldersOf = (ref: string): string[] => [...ref.matchAll(/\//g)].map(({ ind
 const NOTES = 'refs/notes/';
 
 /**
- * Why the hub never takes these updates, whoever pushes: only branches, tags and notes with valid names can be written.
- * Release tools keep in notes of commits what they have released where.
+ * Returns the updates that the hub never accepts from anyone: only branches, tags and notes with valid names can be
+ * written. Release tools use notes on commits to record their releases.
  */
 export const refuseForeignRefs = (updates: readonly RefUpdate[]): RefRefusal[] =>
   updates.flatMap(({ ref, newOid }): RefRefusal[] => {
     const name = ref.startsWith(NOTES) ? ref.slice(NOTES.length) : shortName(ref);
     if (name === null) return [{ ref, reason: 'only branches, tags and notes can be pushed' }];
-    // What has a bad name already can still be deleted.
+    // An existing ref with an invalid name can still be deleted.
     if (newOid !== null && !validRefName(name)) return [{ ref, reason: 'the name is not valid' }];
     return [];
   });
@@ -140,7 +150,7 @@ const parseCommand = (line: string): RefUpdate => {
 
 const orNull = (oid: string): string | null => (/^0+$/.test(oid) ? null : oid);
 
-/** What was read already, then the rest. */
+/** Yields the chunks that were already read, then the rest. */
 export async function* replay(head: readonly Buffer[], source: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
   yield* head;
   for (let step = await source.next(); !step.done; step = await source.next()) yield step.value;

@@ -3,7 +3,7 @@ import { FLUSH, PacketSplitter, packet, sideBand } from './pkt-line.ts';
 import type { ReceiveCommands } from './receive-commands.ts';
 import type { RefRefusal, RefUpdate } from './types.ts';
 
-/** What a push is told when it is refused as a whole: nothing moved, and why. */
+/** Builds the report for a push that is refused as a whole. It says that nothing moved, and why. */
 export const refusalReport = (
   { updates, capabilities }: ReceiveCommands,
   refusals: readonly RefRefusal[],
@@ -22,23 +22,26 @@ export const refusalReport = (
   return Buffer.concat([sideBand(2, Buffer.from(terminalLines(refusals, messages))), sideBand(1, status), FLUSH]);
 };
 
-/** Lines git shows as `remote: ...`. */
+/** Returns the lines that git shows as `remote: ...`. */
 export const terminalLines = (refusals: readonly RefRefusal[], messages: readonly string[]): string =>
   [...messages.map(oneLine), ...refusals.map(({ ref, reason }) => `${ref}: ${oneLine(reason)}`)]
     .map((line) => `${line}\n`)
     .join('');
 
-/** Listens in on the answer of receive-pack, to know which updates it carried out. */
+/** Reads the response of receive-pack as it passes, to find out which updates were applied. */
 export interface ReportReader {
   push(chunk: Buffer): void;
-  /** Null when the answer held no report. */
+  /** Null if the response contained no report. */
   result(): { updated: ReadonlySet<string>; refused: RefRefusal[] } | null;
-  /** Told once, where git ran out of memory and the answer so far ends with a whole packet: what that means. */
+  /**
+   * Returns an explanation once, if git ran out of memory and the response so far ends with a complete packet. Else
+   * null.
+   */
   remark(): Buffer | null;
 }
 
 const OUT_OF_MEMORY =
-  'The push holds an object that takes more memory than the hub gives to git. A large file can be sent whole: git -c core.bigFileThreshold=16m push';
+  'The push contains an object that needs more memory than the hub allows git. To send a large file whole: git -c core.bigFileThreshold=16m push';
 
 export const createReportReader = (capabilities: ReadonlySet<string>): ReportReader => {
   const outer = new PacketSplitter();
@@ -83,7 +86,7 @@ export const createReportReader = (capabilities: ReadonlySet<string>): ReportRea
   };
 };
 
-/** For clients that want no report: what the refs say now. */
+/** For clients that request no report: finds the updates whose refs now hold the new value. */
 export const updatesSeen = async (
   updates: readonly RefUpdate[],
   resolve: (ref: string) => Promise<string | null>,

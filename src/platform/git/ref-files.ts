@@ -3,19 +3,20 @@ import { join } from 'node:path';
 import { validFullRef } from './ref-names.ts';
 import type { Ref } from './types.ts';
 
-// Starting a process costs the hub more than reading what that process would read: git's formats of refs are public
-// (gitrepository-layout, pack-refs) and what is not in them is left to git.
+// Starting a process costs the hub more than reading the files itself. git's ref formats are public
+// (gitrepository-layout, pack-refs). Everything outside these formats is left to git.
 
-/** With more files than this git is quicker. */
+/** With more files than this, git is faster. */
 const MAX_LOOSE = 500;
 const OID_LINE = /^(?:[0-9a-f]{40}|[0-9a-f]{64})\n?$/;
 
 /**
- * The refs below a prefix such as `refs/heads/`, by name; null where git has to be asked: for another format, symbolic
- * refs, too many files, or when nothing is there.
+ * Reads the refs below a prefix such as `refs/heads/`, sorted by name. Returns null if only git can answer: for another
+ * format, symbolic refs, too many files, or if the prefix does not exist.
  *
- * Files come first and the packed ones after them: a ref that is packed meanwhile is written there before its file goes,
- * and one that is deleted leaves the packed ones before its file. So each is seen as it was at some moment of the call.
+ * Reads the files first and the packed refs after them. Packing writes a ref to the packed refs before it removes the
+ * file, and a deletion removes the packed ref before the file. So each ref is seen as it was at some moment during the
+ * call.
  */
 export const readRefFiles = async (repository: string, prefix: string): Promise<Ref[] | null> => {
   const loose = await looseRefs(repository, prefix);
@@ -24,14 +25,14 @@ export const readRefFiles = async (repository: string, prefix: string): Promise<
   return packed && merged(packed, loose);
 };
 
-/** What one ref holds; null when there is no such ref, undefined where git has to be asked. */
+/** Returns the value of one ref, null if there is no such ref, or undefined if only git can answer. */
 export const readRefFile = async (repository: string, ref: string): Promise<string | null | undefined> => {
   const loose = await contentOf(join(repository, ref));
   if (loose !== null) return OID_LINE.test(loose) ? loose.trimEnd() : undefined;
   const packed = await contentOf(join(repository, 'packed-refs'));
   const at = packed?.indexOf(` ${ref}\n`) ?? -1;
   if (packed && at >= 0) return packed.slice(packed.lastIndexOf('\n', at) + 1, at);
-  // Other formats have no such folder.
+  // Repositories in other formats lack this folder.
   return (await isFolder(join(repository, 'refs/heads'))) ? null : undefined;
 };
 
@@ -67,7 +68,7 @@ const packedRefs = (content: string | null, prefix: string): Ref[] | null => {
     const end = content.indexOf('\n', at);
     if (end < 0) return null;
     const space = content.indexOf(' ', at);
-    // Lines with `^` tell what the tag above them points at.
+    // Lines with `^` hold the object that the tag above them points at.
     if (content.charCodeAt(at) !== 0x5e) {
       if (!content.startsWith(prefix, space + 1)) break;
       const oid = content.slice(at, space);
@@ -78,7 +79,7 @@ const packedRefs = (content: string | null, prefix: string): Ref[] | null => {
   return refs;
 };
 
-/** Those in files count, whatever was packed of the same name. */
+/** Merges the refs. A file takes precedence over a packed ref of the same name. */
 const merged = (packed: readonly Ref[], loose: ReadonlyMap<string, string>): Ref[] => {
   const files = [...loose]
     .map(([name, oid]) => ({ name, oid, peeledOid: oid, message: null, bytes: Buffer.from(name) }))

@@ -1,5 +1,5 @@
 const MAX_BYTES = 255;
-/** Each part is the name of a file, which git locks by one whose name is `.lock` longer. */
+/** Each part is a file name, and git locks that file with one whose name is `.lock` longer. */
 const MAX_PART_BYTES = MAX_BYTES - '.lock'.length;
 
 // The rules of git-check-ref-format: no control characters, space or ~^:?*[\ anywhere.
@@ -9,9 +9,9 @@ const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * Whether a branch or tag may have this name (without `refs/heads/` or `refs/tags/`): what git itself allows, and
- * beyond that nothing that could be read as an option, an object id, `HEAD` or a full ref, at most 255 bytes in all
- * and as few in each part as a file of that name needs.
+ * Returns true if a branch or tag may have this name (without `refs/heads/` or `refs/tags/`). git must allow the name.
+ * In addition it must not look like an option, an object id, `HEAD` or a full ref. It has at most 255 bytes, and each
+ * part leaves room for `.lock` in a file name.
  */
 export const validRefName = (name: string): boolean =>
   wellFormed(name) &&
@@ -23,26 +23,26 @@ export const validRefName = (name: string): boolean =>
   name !== '@' &&
   !OBJECT_ID.test(name);
 
-/** Whether the hub may write this full ref: a valid branch or tag, or one of its own refs. */
+/** Returns true if the hub may write this full ref: a valid branch or tag, or one of the hub's own refs. */
 export const validFullRef = (ref: string): boolean => {
   const short = shortName(ref);
   if (short !== null) return validRefName(short);
   return /^refs\/(?:merge-requests|keep-around)\/[A-Za-z0-9][A-Za-z0-9/_-]*$/.test(ref) && wellFormed(ref);
 };
 
-/** The branch or tag name in a full ref; null for refs of any other kind. */
+/** Returns the branch or tag name of a full ref, or null for other refs. */
 export const shortName = (ref: string): string | null => {
   if (ref.startsWith('refs/heads/')) return ref.slice('refs/heads/'.length);
   if (ref.startsWith('refs/tags/')) return ref.slice('refs/tags/'.length);
   return null;
 };
 
-/** A full object id as git writes it. */
+/** Returns true for a full object id in git's notation. */
 export const validOid = (text: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
 
 const MAX_PATH_BYTES = 4_096;
 
-/** Whether git can look for this path in a tree: plain segments, none of which leads out of it. */
+/** Returns true if git can look up this path in a tree: plain segments that do not lead out of it. */
 export const isTreePath = (path: string): boolean =>
   path !== '' &&
   !path.includes('\0') &&

@@ -4,7 +4,7 @@ import type { GitProcess, Runner } from './process.ts';
 
 /** Moves refs through `git update-ref --stdin` processes that stay open, one for each repository that is written to. */
 export interface RefWriter {
-  /** Carries out the commands of one transaction (`update`, `delete`, ... of `update-ref --stdin -z`): all or none. */
+  /** Executes the commands of one transaction (`update`, `delete`, ... of `update-ref --stdin -z`): all or none. */
   write(path: string, commands: string): Promise<void>;
   /** Ends the process of a repository that is about to be replaced or removed. */
   forget(path: string): void;
@@ -14,13 +14,13 @@ export interface RefWriter {
 const MAX_PROCESSES = 16;
 const IDLE_MS = 30_000;
 const TIMEOUT_MS = 60_000;
-/** git remembers each object that it has seen. */
+/** git remembers every object that it has seen. */
 const MAX_TRANSACTIONS = 500;
 const DONE = 'start: ok\ncommit: ok\n';
 
 export const createRefWriter = (runner: Runner): RefWriter => {
   const processes = keepProcesses(MAX_PROCESSES, (path, onEnd, onIdle) => openProcess(runner, path, onEnd, onIdle));
-  /** One transaction at a time for each repository: one that fails ends its process. */
+  /** Runs one transaction at a time for each repository, because a failing one ends its process. */
   const last = new Map<string, Promise<void>>();
   return {
     write(path, commands) {
@@ -76,7 +76,7 @@ const openProcess = (runner: Runner, path: string, onEnd: () => void, onIdle: ()
     onEnd();
     starting.then(
       (git) => git.stdin.end(),
-      () => {}, // who waits for it is told
+      () => {}, // the pending write gets the error
     );
     await over;
   };

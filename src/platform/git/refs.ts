@@ -19,7 +19,7 @@ type RefFunctions = Pick<
   | 'updateRefs'
 >;
 
-/** From so many on one process tells of all refs; of fewer each is asked for. */
+/** From this number on, one process lists all refs. Fewer refs are resolved one by one. */
 const MANY_REFS = 10;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
@@ -27,7 +27,7 @@ export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWri
   const commitAt = async (path: string, name: string): Promise<string | null> =>
     (await objects.read(path, 'info', `${name}^{commit}`))?.oid ?? null;
 
-  /** `for-each-ref` looks behind one tag (before git 2.45): a tag of a tag is followed here. */
+  /** Before git 2.45, `for-each-ref` only resolves one tag. This resolves a tag of a tag. */
   const peeledToTheEnd = async (path: string, { peeledType, ...ref }: TagRecord): Promise<Ref> => {
     if (peeledType !== 'tag') return ref;
     const behind = await objects.read(path, 'info', `${ref.oid}^{}`);
@@ -38,10 +38,10 @@ export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWri
     if (!validFullRef(ref)) return null;
     const found = await objects.read(path, 'info', ref);
     if (found) return found.oid;
-    // Mostly there is no such ref. But one whose object is gone still stands.
+    // Usually the ref does not exist, but a ref whose object is missing still counts.
     const value = await readRefFile(runner.directory(path), ref);
     if (value !== undefined) return value;
-    // `--verify` takes full names only: nothing is guessed.
+    // `--verify` accepts only full names, so git does not guess.
     const { stdout } = await runner.run(path, ['show-ref', '--verify', '--hash', '--', ref], { allow: [1, 128] });
     return stdout.toString('latin1').trim() || null;
   };
@@ -112,14 +112,14 @@ export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWri
 
     async resolveCommit(path, revision) {
       if (validRefName(revision)) {
-        // Full names: nothing else can be meant, as no branch or tag may be called `refs/...`.
+        // Full names are unambiguous, because no branch or tag may be called `refs/...`.
         const oid = (await commitAt(path, `refs/heads/${revision}`)) ?? (await commitAt(path, `refs/tags/${revision}`));
         if (oid !== null) return oid;
       }
       const text = revision.toLowerCase();
       if (!ABBREVIATED.test(text)) return null;
       const oid = await commitAt(path, text);
-      // git also looks for refs of that name; only an id is meant.
+      // git also finds refs of that name, but only an id counts.
       return oid?.startsWith(text) ? oid : null;
     },
 
@@ -136,7 +136,7 @@ export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWri
 
 const writeStep = (step: RevisionStep): string => ('parent' in step ? `^${step.parent}` : `~${step.generations}`);
 
-/** The input of `git update-ref --stdin -z`; throws `invalid` for names and ids that are not. */
+/** Builds the input of `git update-ref --stdin -z`. @throws GitError `invalid` for invalid names and ids */
 export const transaction = (changes: readonly RefChange[]): string =>
   changes
     .map(({ ref, oldOid, newOid }) => {
@@ -152,7 +152,7 @@ const ZERO_OID = '0'.repeat(40);
 
 const SORTS: Readonly<Record<NonNullable<ListRefsOptions['order']>, readonly string[]>> = {
   name: [],
-  // The last one counts most.
+  // The last key has the highest priority.
   updated_asc: ['--sort=refname', '--sort=committerdate'],
   updated_desc: ['--sort=refname', '--sort=-committerdate'],
   created_asc: ['--sort=refname', '--sort=creatordate'],
@@ -164,7 +164,7 @@ const SORTS: Readonly<Record<NonNullable<ListRefsOptions['order']>, readonly str
 const PLAIN_FIELDS = '%(objectname) %(refname)';
 const TAG_FIELDS = '%(refname)%00%(objectname)%00%(*objectname)%00%(objecttype)%00%(*objecttype)%00%(contents)%00';
 
-/** Read without a splitting of each line: of ten thousand that took as long as git. */
+/** Parses without splitting each line: for ten thousand refs the splitting took as long as git itself. */
 const plainRecords = (output: Buffer): Ref[] => {
   const text = output.toString('utf8');
   const refs: Ref[] = [];
@@ -179,11 +179,11 @@ const plainRecords = (output: Buffer): Ref[] => {
 };
 
 interface TagRecord extends Ref {
-  /** Of what an annotated tag points at; empty for other refs. */
+  /** The type of the object that an annotated tag points at. Empty for other refs. */
   readonly peeledType: string;
 }
 
-/** Messages hold line breaks, so the fields are counted instead. */
+/** Messages may contain line breaks, so this counts the fields instead. */
 const tagRecords = (output: Buffer): TagRecord[] => {
   const fields = output.toString('utf8').split('\0');
   const refs: TagRecord[] = [];

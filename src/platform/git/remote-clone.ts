@@ -8,15 +8,15 @@ import type { Git } from './types.ts';
 const TIMEOUT_MS = 2 * 60 * 60_000;
 const IDLE_MS = 2 * 60_000;
 const MAX_ADVERTISED_BYTES = 64 * 1024 * 1024;
-/** Of what is said for the terminal: some kilobytes in a sound exchange. */
+/** Limit for terminal messages. A normal exchange has a few kilobytes. */
 const MAX_SAID_BYTES = 16 * 1024 * 1024;
 const OID = /^[0-9a-f]{40}$/;
 const ZERO_OID = '0'.repeat(40);
 
 /**
- * Clones over smart HTTP, the first version of the protocol, which every server speaks (gitprotocol-http). The requests
- * are the caller's to send, so that they go through the same guard as all others; git itself opens no connection, and
- * gets the pack to check.
+ * Clones over smart HTTP in protocol version 1, which every server supports (gitprotocol-http). The caller sends the
+ * requests, so that they pass the same address checks as all others. git itself opens no connection; it only receives
+ * the pack and checks it.
  */
 export const createRemoteClone = (
   runner: Runner,
@@ -53,7 +53,7 @@ interface Advertisement {
   readonly capabilities: ReadonlySet<string>;
 }
 
-const foreign = (why: string) => new GitError('invalid', `The server's answer is not in the git protocol: ${why}`);
+const foreign = (why: string) => new GitError('invalid', `The server's response is not in the git protocol: ${why}`);
 
 const readAdvertisement = async (source: AsyncIterable<Buffer>): Promise<Advertisement> => {
   const refs: NamedObject[] = [];
@@ -72,18 +72,19 @@ const readAdvertisement = async (source: AsyncIterable<Buffer>): Promise<Adverti
       continue;
     }
     if (line.startsWith('ERR ')) throw refusedBy(line.slice(4));
-    if (line.startsWith('shallow ')) throw new GitError('invalid', 'The repository there is shallow: it lacks history');
+    if (line.startsWith('shallow '))
+      throw new GitError('invalid', 'The remote repository is shallow: it lacks history');
     const [ref = '', listed] = line.split('\0');
     if (listed !== undefined) capabilities = new Set(listed.split(' ').filter((each) => each !== ''));
     const oid = ref.slice(0, 40);
     if (/^[0-9a-f]{64} /.test(ref))
       throw new GitError('invalid', 'Repositories with SHA-256 objects cannot be imported');
-    if (!OID.test(oid) || ref[40] !== ' ') throw foreign('a line is no reference');
+    if (!OID.test(oid) || ref[40] !== ' ') throw foreign('a line is not a reference');
     const name = ref.slice(41);
-    // Of no branch or tag at all, and what an annotated tag points at.
+    // Skips the placeholder of an empty repository and the objects that annotated tags point at.
     if (oid !== ZERO_OID && !name.endsWith('^{}')) refs.push({ name, oid });
   }
-  // Older servers say nothing more of a repository without any reference.
+  // For a repository without refs, older servers send nothing more.
   if (isAnnounced && lines === 1) return { refs, head: null, capabilities };
   if (capabilities.size === 0) throw foreign('it offers no references');
   if (capabilities.has('object-format=sha256'))
@@ -93,7 +94,7 @@ const readAdvertisement = async (source: AsyncIterable<Buffer>): Promise<Adverti
   return { refs, head: symref?.slice('symref=HEAD:refs/heads/'.length) ?? null, capabilities };
 };
 
-/** Asks for everything, having nothing. */
+/** Requests all refs, without having any object. */
 const wants = (refs: readonly NamedObject[], offered: ReadonlySet<string>): Buffer => {
   const used = ['side-band-64k', 'ofs-delta'].filter((each) => offered.has(each)).join(' ');
   const oids = [...new Set(refs.map(({ oid }) => oid))];
@@ -104,7 +105,7 @@ const wants = (refs: readonly NamedObject[], offered: ReadonlySet<string>): Buff
   ]);
 };
 
-/** The bytes of the pack. What is said for the terminal only shows that the server is alive, and has an end too. */
+/** Yields the bytes of the pack. Terminal messages only show that the server is alive, and their total is limited. */
 async function* unpackAnswer(
   source: AsyncIterable<Buffer>,
   onProgress: ((bytes: number) => void) | undefined,
@@ -127,10 +128,10 @@ async function* unpackAnswer(
       onProgress?.(bytes);
       if (part.length > 0) yield part;
     } else if (band === 3) throw refusedBy(payload.toString('utf8', 1, 1_024));
-    else if (band !== 2) throw foreign('there is no such side band');
+    else if (band !== 2) throw foreign('it uses an unknown side band');
     else {
       said += payload.length;
-      if (said > MAX_SAID_BYTES) throw foreign('it talks and talks');
+      if (said > MAX_SAID_BYTES) throw foreign('it sends too many messages');
     }
   }
   if (!ended) throw foreign('it ends too early');
@@ -153,11 +154,11 @@ const nextOf = (splitter: PacketSplitter): Buffer | 'flush' | null => {
   try {
     return splitter.next();
   } catch (error) {
-    throw error instanceof GitError ? foreign('there is something else') : error;
+    throw error instanceof GitError ? foreign('it contains other data') : error;
   }
 };
 
-/** What a server says is shown, but for what could be more than a sentence. */
+/** Creates an error with the message of the server, reduced to one short plain line. */
 const refusedBy = (text: string) => {
   const plain = text
     .replace(/[^\p{L}\p{N}\p{P}\p{S}]+/gu, ' ')
@@ -166,13 +167,13 @@ const refusedBy = (text: string) => {
   return new GitError('invalid', `The server refused: ${plain}`);
 };
 
-/** Fails when nothing came for so long. */
+/** Fails if nothing arrives for `idleMs`. */
 async function* watched(source: Readable, idleMs: number): AsyncGenerator<Buffer> {
-  const onIdle = () => source.destroy(new GitError('timeout', 'The server fell silent'));
+  const onIdle = () => source.destroy(new GitError('timeout', 'The server stopped sending data'));
   let timer = setTimeout(onIdle, idleMs);
   try {
     for await (const chunk of source) {
-      // Time that we take ourselves is not the server's.
+      // Our own processing time does not count as the server's.
       clearTimeout(timer);
       if (Buffer.isBuffer(chunk)) yield chunk;
       timer = setTimeout(onIdle, idleMs);

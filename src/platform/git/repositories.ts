@@ -20,7 +20,7 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
   };
 
   let config: Promise<string> | null = null;
-  /** What git makes of a repository depends on its version and the file system alone, so it is asked once. */
+  /** Reads the initial config only once: it depends only on the git version and the file system. */
   const configOf = (): Promise<string> => {
     config ??= initialConfig(runner);
     config.catch(() => {
@@ -37,14 +37,14 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       const target = runner.directory(path);
       if (await exists(path)) return;
       await mkdir(dirname(target), { recursive: true });
-      // Made aside and moved: a repository is there whole or not at all.
+      // Built at a temporary path and moved, so that a repository is either complete or absent.
       const fresh = runner.directory(incomingPath(path));
       try {
         await writeEmpty(fresh, await configOf(), defaultBranch);
         await rename(fresh, target);
       } catch (error) {
         await rm(fresh, { recursive: true, force: true });
-        if (await exists(path)) return; // somebody else was first
+        if (await exists(path)) return; // another process was first
         throw error;
       }
     },
@@ -116,10 +116,13 @@ const writeEmpty = async (folder: string, config: string, defaultBranch: string)
   await writeFile(join(folder, 'HEAD'), `ref: refs/heads/${defaultBranch}\n`);
 };
 
-/** A place beside a repository for one that is in the making. */
+/** Returns a temporary path next to a repository, for one that is being built. */
 export const incomingPath = (path: string): string => `${path.slice(0, -'.git'.length)}.incoming-${randomUUID()}.git`;
 
-/** Removes what an import that was killed left beside a repository. One still under way fails: only one can be right. */
+/**
+ * Removes what a killed import left next to a repository. An import that is still running fails, because only one can
+ * win.
+ */
 export const removeIncoming = async (runner: Runner, path: string): Promise<void> => {
   const target = runner.directory(path);
   const folder = dirname(target);

@@ -15,25 +15,28 @@ import type { Git, PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, Ser
 
 type SmartHttp = Pick<Git, 'advertise' | 'serve'>;
 
-/** A client takes or sends nothing for so long; git itself says something every five seconds. */
+/** The client neither takes nor sends anything for this long. git itself sends something every five seconds. */
 const FETCH_IDLE_MS = 2 * 60_000;
-/** Longer: clients make their packs meanwhile. */
+/** Longer, because clients build their packs in this time. */
 const PUSH_IDLE_MS = 10 * 60_000;
 const ADVERTISE_TIMEOUT_MS = 5 * 60_000;
-/** Wants and haves: 50 bytes for each, so this is a million of them and more. */
+/** Wants and haves take 50 bytes each, so this allows more than a million of them. */
 const MAX_FETCH_REQUEST_BYTES = 64 * 1024 * 1024;
-/** So much of a request for a fetch is held until it is whole, and no process waits for it: all but those with many thousands of refs. */
+/**
+ * Limit for holding a fetch request until it is complete, before a process starts. Only requests with many thousands of
+ * refs exceed it.
+ */
 const MAX_HELD_BYTES = 256 * 1024;
-/** What is read of a push after it has been refused, so that the client comes to reading the answer. */
+/** The limit for reading a refused push to its end, so that the client gets to reading the response. */
 const MAX_DRAINED_BYTES = 256 * 1024 * 1024;
 const DRAIN_TIMEOUT_MS = 60_000;
 
 const UPLOAD_CONFIG = ['uploadpack.allowFilter=true', 'uploadpack.hideRefs=refs/keep-around/'];
 
-/** What other hosts put up with as well: old tools made many such objects. */
+/** Problems that other hosts tolerate too, because old tools created many such objects. */
 const FSCK_TOLERATED = ['badTimezone', 'missingSpaceBeforeDate', 'zeroPaddedFilemode'] as const;
 
-/** The same for `index-pack`. */
+/** The same tolerance for `index-pack`. */
 export const STRICT = `--strict=${FSCK_TOLERATED.map((problem) => `${problem}=ignore`).join(',')}`;
 
 const RECEIVE_CONFIG = [
@@ -91,7 +94,7 @@ export const createSmartHttp = (
         stream.end();
         return { updates: [], refused: [], sentObjects: pack.seen() };
       } catch (error) {
-        // git has told the client in its own words when it could; a cut answer is noticed by the protocol.
+        // If it could, git has told the client already. The protocol detects a truncated response.
         stream.end();
         throw error;
       } finally {
@@ -104,7 +107,7 @@ export const createSmartHttp = (
 
   const servePush = async (path: string, source: AsyncIterator<Buffer>, options: ServeOptions): Promise<Served> => {
     const push = await readReceiveCommands(source);
-    // What git sends first to find out whether a big push would be let in.
+    // An empty request: git sends it first to find out whether a large push would be accepted.
     if (push.updates.length === 0) return answered(Buffer.alloc(0), { updates: [], refused: [] });
     const verdict = await judge(push, options);
     const refused = verdict.refused ?? [];
@@ -112,7 +115,7 @@ export const createSmartHttp = (
       await drain(push.body, options);
       return answered(refusalReport(push, refused, verdict.messages ?? []), { updates: [], refused });
     }
-    // A process would only wait for the pack.
+    // Waits here, because a process started now would only wait for the pack.
     await unlessIdle(push.awaitPack(), options.idleTimeoutMs ?? PUSH_IDLE_MS);
     return releasedOnFailure(await runner.bounds.pushes.take(options.signal), (release) =>
       receive(path, push, verdict, options, release),
@@ -177,7 +180,7 @@ export const createSmartHttp = (
         stream.end();
         watch.stop();
         release();
-        // Not waited for: whether refs moved is known, and must be recorded.
+        // Not awaited: the moved refs are known and must be recorded.
         void drain(push.body, options);
       }
     })();
@@ -187,14 +190,14 @@ export const createSmartHttp = (
   return {
     async advertise(path, service, { gitProtocol, ...call } = {}) {
       const upload = service === 'git-upload-pack';
-      // They are read here, and git does not get to see them.
+      // Push options are read here. git does not get to see them.
       const config = upload ? UPLOAD_CONFIG : [...RECEIVE_CONFIG, 'receive.advertisePushOptions=true'];
-      // Pushes know no version 2.
+      // The push protocol has no version 2.
       const env = upload ? protocolEnv(gitProtocol) : {};
       const args = [service.slice(4), '--stateless-rpc', '--http-backend-info-refs', runner.directory(path)];
       const release = await runner.bounds.fetches.take(call.signal);
       const git = runner.launch(path, args, { config, env, input: '' });
-      // git's own http-backend leaves the service header out in version 2.
+      // Like git's own http-backend, which omits the service header in version 2.
       const before = env.GIT_PROTOCOL === 'version=2' ? [] : [packet(`# service=${service}\n`), FLUSH];
       const stream = streamOf(git, {
         timeoutMs: ADVERTISE_TIMEOUT_MS,
@@ -207,7 +210,7 @@ export const createSmartHttp = (
     },
 
     async serve(path, service, body, options = {}) {
-      // The body must outlive this: destroying it would cut the connection before the answer is sent.
+      // The body must stay open: destroying it would close the connection before the response is sent.
       const source: AsyncIterator<Buffer> = body.iterator({ destroyOnReturn: false });
       if (service === 'git-upload-pack') return serveFetch(path, source, options);
       return servePush(path, source, options);
@@ -215,7 +218,7 @@ export const createSmartHttp = (
   };
 };
 
-/** Undoes the `Content-Encoding` git clients use. Throws `invalid` for one that is not known. */
+/** Decodes the `Content-Encoding` of git clients. @throws GitError `invalid` for an unsupported encoding */
 export const decodedBody = (body: Readable, contentEncoding: string | undefined): Readable => {
   const encoding = contentEncoding?.trim().toLowerCase() ?? '';
   if (encoding === '' || encoding === 'identity') return body;
@@ -224,7 +227,7 @@ export const decodedBody = (body: Readable, contentEncoding: string | undefined)
     throw new GitError('invalid', 'The content encoding is not supported');
   }
   const decoder = decoders[encoding]();
-  // Bytes that are not compressed, or a client that leaves, fail it before it is read, or after: nobody may be listening.
+  // Uncompressed bytes or a leaving client make the decoder fail, possibly while nothing listens for errors.
   decoder.on('error', () => {});
   body.once('error', (error) => decoder.destroy(error));
   body.once('close', () => {
@@ -244,7 +247,7 @@ const judge = async (push: ReceiveCommands, options: ServeOptions): Promise<Push
   return (await options.onRefUpdates?.(push.updates, push.pushOptions)) ?? {};
 };
 
-/** Which of the updates would drop commits: their old one is not among the ancestors of the new. */
+/** Returns refusals for the updates that would drop commits: the old commit is not an ancestor of the new one. */
 const rewritten = async (
   runner: Runner,
   path: string,
@@ -260,12 +263,12 @@ const rewritten = async (
   return refusals;
 };
 
-/** Passes the output on for as long as somebody takes it, and reads it to the end in any case. */
+/** Forwards the output while the stream accepts it, and always reads it to the end. */
 const forward = async (
   git: GitProcess,
   stream: PassThrough,
   onChunk: (chunk: Buffer) => void,
-  /** What is to be said right behind the chunk. */
+  /** Returns a message to send right after the chunk, if any. */
   remark: () => Buffer | null = () => null,
 ): Promise<void> => {
   for await (const chunk of git.stdout) {
@@ -283,7 +286,7 @@ const watchIdle = (git: GitProcess, stream: PassThrough, idleTimeoutMs: number) 
   const giveUp = () => {
     over = true;
     git.giveUp('timeout');
-    stream.destroy(); // whoever does not read it holds everything up
+    stream.destroy(); // a client that does not read it would block everything
   };
   const touch = () => {
     if (timer) timer.refresh();
@@ -303,7 +306,7 @@ const watchIdle = (git: GitProcess, stream: PassThrough, idleTimeoutMs: number) 
   };
 };
 
-/** `start` lets go of what was taken when its work is done. */
+/** Runs `start`, which releases the slot when its work is done. Releases it here if `start` fails. */
 const releasedOnFailure = async <T>(release: Release, start: (release: Release) => Promise<T>): Promise<T> => {
   try {
     return await start(release);
@@ -313,7 +316,7 @@ const releasedOnFailure = async <T>(release: Release, start: (release: Release) 
   }
 };
 
-/** Waits for the request to be whole, or long; gives it again, with what is still to come. */
+/** Waits until the request is complete or reaches the limit. Returns it again, followed by the rest. */
 const hold = async (source: AsyncIterator<Buffer>, idleTimeoutMs: number): Promise<AsyncGenerator<Buffer>> => {
   const held: Buffer[] = [];
   let size = 0;
@@ -329,10 +332,10 @@ const hold = async (source: AsyncIterator<Buffer>, idleTimeoutMs: number): Promi
   return replay(held, source);
 };
 
-/** @throws GitError `timeout` when nothing came for so long */
+/** @throws GitError `timeout` if nothing arrives for this long */
 const unlessIdle = async <T>(next: Promise<T>, idleTimeoutMs: number): Promise<T> => {
   const { promise: idle, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new GitError('timeout', 'The request did not come')), idleTimeoutMs);
+  const timer = setTimeout(() => reject(new GitError('timeout', 'The request did not arrive in time')), idleTimeoutMs);
   try {
     return await Promise.race([next, idle]);
   } finally {
@@ -341,14 +344,14 @@ const unlessIdle = async <T>(next: Promise<T>, idleTimeoutMs: number): Promise<T
 };
 
 /**
- * A body that breaks off just ends: git refuses half a pack by itself, and must not be killed
- * when it had the whole of it and is moving refs.
+ * Ends quietly if the body breaks off. git itself refuses an incomplete pack, and must not be killed if it has the
+ * complete pack and is moving refs.
  */
 async function* untilBroken(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   try {
     yield* source;
   } catch {
-    // The client is gone; what git makes of it is in its answer.
+    // The client is gone. The output of git shows what it did with the input.
   }
 }
 
@@ -361,7 +364,7 @@ async function* limited(source: AsyncIterable<Buffer>, maxBytes: number): AsyncG
   }
 }
 
-/** Reads what is left of a request nobody needs; gives up quietly on what is too long, too slow or breaks off. */
+/** Reads the rest of an unneeded request. Stops quietly if it is too long, too slow, or breaks off. */
 const drain = async (body: AsyncIterable<Buffer>, { signal }: ServeOptions): Promise<void> => {
   const read = async () => {
     let size = 0;
@@ -372,7 +375,7 @@ const drain = async (body: AsyncIterable<Buffer>, { signal }: ServeOptions): Pro
   };
   const { promise: over, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, DRAIN_TIMEOUT_MS);
-  // A body that breaks off means that the client is gone, and with it the reason to read on.
+  // A body that breaks off means that the client is gone, so there is no reason to read on.
   await Promise.race([read().catch(() => {}), over]);
   clearTimeout(timer);
 };
@@ -383,7 +386,7 @@ const answered = (body: Buffer, result: ServeResult): Served => {
   return { stream, done: Promise.resolve(result) };
 };
 
-/** The caller may look at it late, or only at the stream. */
+/** Prevents an unhandled rejection, because the caller may look at the promise late or never. */
 const observed = <T>(promise: Promise<T>): Promise<T> => {
   promise.catch(() => {});
   return promise;

@@ -2,7 +2,7 @@ import { GitError } from './git-error.ts';
 
 const MAX_RECORD_BYTES = 256 * 1024;
 
-/** Takes output apart at each `end` byte, which is left out. What follows the last one comes too, unless it is empty. */
+/** Splits output at each `end` byte, without that byte. Yields the rest after the last one too, unless it is empty. */
 export async function* splitRecords(source: AsyncIterable<Buffer>, end: number): AsyncGenerator<Buffer> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of source) {

@@ -3,11 +3,11 @@ import type { TagObject } from './types.ts';
 
 const SIGNATURE = /^-----BEGIN (?:PGP|SSH|SIGNED) (?:SIGNATURE|MESSAGE)-----$/m;
 
-/** Reads a raw tag object. Its signature is no part of the message. */
+/** Parses a raw tag object. The message excludes the signature. */
 export const parseTag = (id: string, raw: Buffer): TagObject => {
   const head = raw.toString('utf8', 0, Math.max(0, raw.indexOf('\n\n')));
   const tagger = /^tagger .*$/m.exec(head)?.[0].slice('tagger '.length);
-  // The rest is as in a commit: a head with a signature line, an empty line, a message.
+  // The rest has the format of a commit: a header with a signature line, an empty line, a message.
   const { message, committed_date } = parseCommit(
     id,
     Buffer.concat([Buffer.from(`committer ${tagger ?? ''}\n\n`), raw.subarray(raw.indexOf('\n\n') + 2)]),

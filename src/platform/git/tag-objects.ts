@@ -9,7 +9,7 @@ import { validOid, validRefName } from './ref-names.ts';
 import { parseTag } from './tag-object.ts';
 import type { Git, TagObject } from './types.ts';
 
-/** Makes and reads annotated tags. */
+/** Creates and reads annotated tags. */
 export const createTagObjects = (
   runner: Runner,
   objects: ObjectReader,

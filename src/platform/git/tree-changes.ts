@@ -3,8 +3,8 @@ import type { TreeReader } from './tree-reader.ts';
 import type { ChangedFiles } from './types.ts';
 
 /**
- * The files that differ between two trees (null for none), as `git diff-tree -r --no-renames --name-status` tells them.
- * Null where more than `maxTrees` trees would have to be read.
+ * Returns the files that differ between two trees (null for an empty one), like `git diff-tree -r --no-renames
+ * --name-status`. Returns null if more than `maxTrees` trees would have to be read.
  */
 export const changedBetween = async (
   trees: TreeReader,

@@ -1,8 +1,8 @@
 import type { TreeEntry } from './types.ts';
 
 /**
- * An entry of a tree object (gitformat-pack, "tree"). `name` holds a character for each byte of the name, so that names in
- * any encoding survive: see `nameOf` and `textOf`.
+ * An entry of a tree object (gitformat-pack, "tree"). `name` holds one character for each byte of the name, so that
+ * names in any encoding survive: see `nameOf` and `textOf`.
  */
 export interface RawEntry {
   readonly mode: string;
@@ -13,9 +13,9 @@ export interface RawEntry {
 export const TREE_MODE = '40000';
 const OID_BYTES = 20;
 
-/** The bytes of a name that people typed. */
+/** Encodes a name given as text to its bytes. */
 export const nameOf = (text: string): string => Buffer.from(text).toString('latin1');
-/** A name as people read it. */
+/** Decodes a name to text. */
 export const textOf = (name: string): string => Buffer.from(name, 'latin1').toString('utf8');
 
 export const isTree = ({ mode }: Pick<RawEntry, 'mode'>): boolean => Number.parseInt(mode, 8) === 0o40000;
@@ -25,10 +25,10 @@ export const typeOf = (entry: Pick<RawEntry, 'mode'>): TreeEntry['type'] => {
   return entry.mode === '160000' ? 'commit' : 'blob';
 };
 
-/** The mode as git tells it, six digits long: old objects have others. */
+/** Returns the mode with six digits, as git prints it. Old objects have shorter modes. */
 export const canonicalMode = (mode: string): string => mode.padStart(6, '0');
 
-/** Takes the content of a tree object with SHA-1 ids apart. */
+/** Parses the content of a tree object with SHA-1 ids. */
 export const parseTree = (content: Buffer): RawEntry[] => {
   const entries: RawEntry[] = [];
   for (let at = 0; at < content.length; ) {
@@ -45,10 +45,10 @@ export const parseTree = (content: Buffer): RawEntry[] => {
   return entries;
 };
 
-/** git sorts the name of a folder as if it ended with a slash. */
+/** Returns the sort key of an entry: git sorts a folder name as if it ended with a slash. */
 export const sortKey = (entry: RawEntry): string => (isTree(entry) ? `${entry.name}/` : entry.name);
 
-/** The content of a tree object of these entries, in whatever order they come. */
+/** Returns the content of a tree object with these entries, given in any order. */
 export const formatTree = (entries: Iterable<RawEntry>): Buffer => {
   const sorted = [...entries]
     .map((entry) => ({ entry, key: sortKey(entry) }))

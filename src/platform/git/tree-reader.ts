@@ -5,9 +5,9 @@ import { nameOf, parseTree, type RawEntry, TREE_MODE } from './tree-object.ts';
 
 /** Reads trees through the processes that stay open, without starting one. */
 export interface TreeReader {
-  /** The entries of a tree, or of the root of a commit; null when there is none. */
+  /** Returns the entries of a tree, or of the root of a commit, or null if it does not exist. */
   entries(path: string, treeish: string): Promise<readonly RawEntry[] | null>;
-  /** What stands at paths from the root of a tree or commit; paths without an entry are left out. */
+  /** Returns the entries at paths from the root of a tree or commit. Leaves out paths without an entry. */
   find(path: string, treeish: string, filePaths: readonly string[]): Promise<ReadonlyMap<string, RawEntry>>;
 }
 
@@ -17,7 +17,7 @@ export const createTreeReader = (runner: Runner, objects: Pick<ObjectReader, 're
     const tree = await objects.read(path, 'contents', `${treeish}^{tree}`);
     if (tree === null) return null;
     if (tree.content.length === tree.size) return parseTree(tree.content);
-    // Longer than what the open processes hand over.
+    // Longer than the limit of the open processes.
     return parseTree((await runner.run(path, ['cat-file', 'tree', tree.oid])).stdout);
   };
 
@@ -36,7 +36,7 @@ export const createTreeReader = (runner: Runner, objects: Pick<ObjectReader, 're
       };
       const read = async (name: string) => {
         const entry = name === '' ? { mode: TREE_MODE, oid: treeish } : await entryAt(name);
-        // A file has nothing below it, and asking for its tree would read it.
+        // A file has nothing below it, and reading it as a tree would read its content.
         const list = entry?.mode === TREE_MODE ? await entries(path, entry.oid) : null;
         return list && new Map(list.map((each) => [each.name, each]));
       };

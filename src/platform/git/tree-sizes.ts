@@ -4,17 +4,17 @@ import type { Runner } from './process.ts';
 import { validOid } from './ref-names.ts';
 import type { CallOptions } from './types.ts';
 
-/** A longer listing is not read: it holds more than anybody may ask for. */
+/** A longer tree is not read: it exceeds every allowed limit. */
 const MAX_LISTING_BYTES = 4 * 1024 * 1024;
 /** The shortest entry: mode, space, a name of one byte, NUL, id. */
 const MIN_ENTRY_BYTES = 28;
 const AT_ONCE = 16;
 const MAX_REMEMBERED = 50_000;
-/** Of what comes with many branches and tags, so many are looked at. */
+/** The maximum number of branches and tags to check. */
 const MAX_TIPS = 100;
-const TREE_MODE = 0x34; // the mode of a folder, `40000`, alone begins with a 4
+const TREE_MODE = 0x34; // only the mode of a folder, `40000`, starts with a 4
 
-/** How many paths lie below trees. What an id stands for never changes, so it holds for every repository. */
+/** The number of paths below each tree. The content of an id never changes, so this is valid for every repository. */
 const remembered = new Map<string, number>();
 
 const remember = (oid: string, count: number): void => {
@@ -29,9 +29,9 @@ interface Listing {
 }
 
 /**
- * The first of the tips with more than `atMost` files and folders, or null. Each tree is read once, however often it is
- * used: ten folders of ten that are the same make a million files of a few hundred bytes. `env` lets git see objects in
- * quarantine. Tips that lead to no tree are passed over.
+ * Returns the first of the tips with more than `atMost` files and folders, or null. Reads each tree once, however often
+ * it is used: nested identical folders can describe a million files in a few hundred bytes. `env` lets git see objects
+ * in quarantine. Skips tips that lead to no tree.
  */
 export const tipBeyond = async (
   runner: Runner,
@@ -53,7 +53,7 @@ export const tipBeyond = async (
     };
   };
 
-  /** False when there are more distinct folders than there may be paths. */
+  /** Returns false if there are more distinct folders than allowed paths. */
   const gather = async (root: string, listings: Map<string, Listing>): Promise<boolean> => {
     const wanted = [root];
     const seen = new Set(wanted);
@@ -87,7 +87,7 @@ export const tipBeyond = async (
   }
 };
 
-/** The paths below a tree. Not recursive: folders may nest as deep as somebody likes. */
+/** Counts the paths below a tree. Not recursive, because users can nest folders as deep as they like. */
 const count = (root: string, listings: ReadonlyMap<string, Listing>): number => {
   const counts = new Map<string, number>();
   const known = (oid: string) => counts.get(oid) ?? remembered.get(oid) ?? (listings.has(oid) ? undefined : 0);
@@ -108,7 +108,7 @@ const count = (root: string, listings: ReadonlyMap<string, Listing>): number => 
   return known(root) ?? 0;
 };
 
-/** Entries of a tree: mode, space, name, NUL and the bytes of the id. */
+/** Parses the entries of a tree: mode, space, name, NUL and the bytes of the id. */
 const parse = (content: Buffer): Listing => {
   const folders: string[] = [];
   let entries = 0;

@@ -13,9 +13,9 @@ type TreeFunctions = Pick<
   'readBlob' | 'bytesOf' | 'readBytes' | 'findObject' | 'treeOf' | 'findFile' | 'findFiles' | 'walkTree'
 >;
 
-/** What the kept-open processes hand over of one object (object-reader.ts). */
+/** The limit of the open processes for one object (object-reader.ts). */
 const MAX_QUICK_BYTES = 1024 * 1024;
-/** Submodules are listed last and held until then; nobody has so many. */
+/** Submodules are listed last and held until then. No real repository has this many. */
 const MAX_SUBMODULES = 10_000;
 const ABBREVIATED = /^[0-9a-f]{7,64}$/;
 
@@ -42,7 +42,7 @@ export const createTrees = (runner: Runner, objects: ObjectReader, trees: TreeRe
   ) => {
     const info = validOid(oid) ? await objects.read(path, 'info', oid) : null;
     if (info?.type !== 'blob') return null;
-    // A process of its own: a big blob must not hold up everybody else's reads.
+    // Uses its own process: a big blob must not block the reads of other callers.
     const release = runner.bounds.files.takeNow();
     const git = runner.launch(path, ['cat-file', 'blob', info.oid], { input: '' });
     const stream = streamOf(git, { signal, timeoutMs, idleTimeoutMs });
@@ -73,7 +73,7 @@ export const createTrees = (runner: Runner, objects: ObjectReader, trees: TreeRe
       const text = id.toLowerCase();
       if (!ABBREVIATED.test(text)) return null;
       const found = await objects.read(path, 'info', text);
-      // git also looks for refs of that name; only an id is meant.
+      // git also finds refs of that name, but only an id counts.
       return found?.oid.startsWith(text) ? { oid: found.oid, type: found.type, size: found.size } : null;
     },
 

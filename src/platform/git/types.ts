@@ -2,59 +2,77 @@ import type { Readable } from 'node:stream';
 import type { ForeignOptions, GitReading } from './reading.ts';
 
 /**
- * Everything the hub does with repositories. They are bare and named by a storage path relative to the root,
- * such as `@hashed/ab/cd/42.git`. All functions throw `GitError` (git-error.ts), whose message is fit for users.
+ * Everything that the hub does with repositories. They are bare and identified by a storage path relative to the root,
+ * such as `@hashed/ab/cd/42.git`. All functions throw `GitError` (git-error.ts), whose message is safe to show to
+ * users.
  */
 export interface Git extends GitReading {
-  /** Fails unless the git binary is 2.38 or later; resolves to its version. */
+  /** Returns the version of git. Fails if it is older than 2.38. */
   requireVersion(): Promise<string>;
 
-  /** Creates an empty bare repository whose HEAD names `defaultBranch`; leaves one that is there already as it is. */
+  /** Creates an empty bare repository whose HEAD names `defaultBranch`. Leaves an existing repository unchanged. */
   init(path: string, defaultBranch: string): Promise<void>;
-  /** Removes the repository and what an interrupted import left beside it; nothing there is fine. */
+  /** Removes the repository and what an interrupted import left next to it. Succeeds if there is nothing to remove. */
   remove(path: string): Promise<void>;
   exists(path: string): Promise<boolean>;
-  /** Whether the storage is that of `owner`: the first to ask has it from then on. */
+  /** Returns true if the storage belongs to `owner`. The first caller claims it permanently. */
   claim(owner: string): Promise<boolean>;
-  /** The paths of all repositories in a folder of the storage such as `@hashed/ab`, also of those in the making. */
+  /**
+   * Returns the paths of all repositories in a storage folder such as `@hashed/ab`, including repositories being built.
+   */
   stored(folder: string): Promise<string[]>;
-  /** When the folder of the repository last changed; null when there is none. */
+  /** Returns when the folder of the repository last changed, or null if there is none. */
   changedAt(path: string): Promise<Date | null>;
-  /** True without any branch or tag. */
+  /** Returns true if the repository has no branch and no tag. */
   isEmpty(path: string): Promise<boolean>;
-  /** The branch HEAD names, born or not, without `refs/heads/`; null when HEAD names no branch. */
+  /**
+   * Returns the branch that HEAD names, without `refs/heads/`. The branch may have no commits. Null if HEAD names no
+   * branch.
+   */
   head(path: string): Promise<string | null>;
   setHead(path: string, branch: string): Promise<void>;
-  /** Bytes of its objects on disk. */
+  /** Returns the number of bytes of the objects on disk. */
   diskSize(path: string): Promise<number>;
-  /** Packs objects and refs and drops what has been unreachable for two weeks. */
+  /** Packs objects and refs, and deletes objects that have been unreachable for two weeks. */
   gc(path: string, options?: CallOptions): Promise<void>;
 
-  /** Refs below a prefix in byte order of their names, unless `order` says otherwise. */
+  /** Returns the refs below a prefix in byte order of their names, unless `order` is given. */
   listRefs(path: string, options: ListRefsOptions): Promise<Ref[]>;
-  /** What refs hold, by their full names (the tag object of an annotated tag); those that do not exist are absent. */
+  /** Returns the values of refs by their full names (the tag object for an annotated tag). Leaves out missing refs. */
   refValues(path: string, names: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** What a full ref name holds (the tag object of an annotated tag), or null. */
+  /** Returns the value of a full ref name (the tag object for an annotated tag), or null. */
   resolve(path: string, ref: string): Promise<string | null>;
-  /** The commit behind what a user typed: a branch, else a tag, else a full or abbreviated (7 or more) commit id; null for anything else. */
+  /**
+   * Returns the commit for a revision typed by a user: a branch, else a tag, else a full or abbreviated (7 or more)
+   * commit id. Null for anything else.
+   */
   resolveCommit(path: string, revision: string): Promise<string | null>;
-  /** The commit that steps back from another lead to, or null where history is too short for them. */
+  /** Returns the commit that the steps lead back to, or null if the history is too short for them. */
   commitBefore(path: string, oid: string, steps: readonly RevisionStep[]): Promise<string | null>;
-  /** Moves all refs or none. Throws `conflict` when one does not hold its `oldOid` or clashes with another name. */
+  /**
+   * Moves all refs or none. @throws GitError `conflict` if a ref does not hold its `oldOid` or conflicts with another
+   * name
+   */
   updateRefs(path: string, changes: readonly RefChange[]): Promise<void>;
-  /** Those of the commits, tips of branches, that are contained in the commit `targetOid`: one process for all, none for what was asked before. */
+  /**
+   * Returns those of the commits (tips of branches) that the commit `targetOid` contains. Uses one process for all, and
+   * none for cached results.
+   */
   containedIn(path: string, targetOid: string, oids: readonly string[]): Promise<ReadonlySet<string>>;
   isAncestor(path: string, ancestorOid: string, descendantOid: string): Promise<boolean>;
 
-  /** The commits in the order asked for; ids that are no commit here are left out. */
+  /** Returns the commits in the given order. Leaves out ids that are not commits here. */
   readCommits(path: string, oids: readonly string[]): Promise<Commit[]>;
-  /** Holds a process for as long as it is read: a reader that takes nothing for `idleTimeoutMs` is given up. */
+  /** Occupies a process while the blob is read. Ends when the reader takes nothing for `idleTimeoutMs`. */
   readBlob(path: string, oid: string, options?: ReadBlobOptions): Promise<Blob | null>;
-  /** The entry at a path of a commit or tree, or null. */
+  /** Returns the entry at a path of a commit or tree, or null. */
   findFile(path: string, treeish: string, filePath: string): Promise<TreeEntry | null>;
-  /** Every file of a commit with its size, as git lists them; a reader that has enough may leave. */
+  /** Yields every file of a commit with its size, in git's order. The reader may stop early. */
   allFiles(path: string, treeish: string, options?: CallOptions): AsyncGenerator<FileEntry>;
-  /** What `.gitattributes` files say of paths, by path and name: `set`, `unset` or the value. What they leave open is absent. */
+  /**
+   * Returns the values that `.gitattributes` files give to paths, by path and name: `set`, `unset` or the value. Leaves
+   * out unspecified attributes.
+   */
   attributesOf(
     path: string,
     wanted: {
@@ -65,79 +83,97 @@ export interface Git extends GitReading {
     },
     options?: CallOptions,
   ): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>;
-  /** The first bytes of a small blob, through a process that stays open; null when there is none. */
+  /** Returns the first bytes of a small blob through a process that stays open, or null if there is no such blob. */
   readBeginning(path: string, oid: string, bytes: number): Promise<Buffer | null>;
   listCommits(path: string, options: ListCommitsOptions): Promise<Commit[]>;
   countCommits(path: string, range: RevisionRange & CallOptions): Promise<number>;
-  /** What a push brought to a branch: everything since `oldOid`, or for a created branch what no other branch holds. */
+  /**
+   * Returns the commits that a push added to a branch: those since `oldOid`, or for a created branch those on no other
+   * branch.
+   */
   newCommits(path: string, newOid: string, oldOid: string | null, options?: NewCommitsOptions): Promise<NewCommits>;
   /**
-   * Paths each commit touched against its first parent, at most 5,000 for each commit. Of commits that touch hundreds of
-   * thousands, and those behind them, fewer or none.
+   * Returns the paths that each commit changed relative to its first parent, at most 5,000 per commit. If commits
+   * change hundreds of thousands of paths, they and the following ones have fewer or none.
    */
   changedFiles(path: string, oids: readonly string[]): Promise<ReadonlyMap<string, ChangedFiles>>;
-  /** What commits of the repository bring that none of its refs reaches: nothing, mostly. For a push see `onReceived`. */
+  /**
+   * Returns the objects that commits of the repository add and no ref reaches, usually none. For a push see
+   * `onReceived`.
+   */
   newObjects(path: string): NewObjects;
   /**
-   * Makes a commit of changed files, all or none, without a work tree; resolves to its id. No ref moves: until one does,
-   * nobody sees it. Throws `invalid` for a bad path and for a file that should or should not be there.
+   * Creates a commit of changed files without a work tree, all or nothing. Resolves to its id. No ref moves, and until
+   * one does, the commit is invisible.
+   *
+   * @throws GitError `invalid` for an invalid path, and for a file that should or should not exist
    */
   createCommit(path: string, commit: FilesCommit, options?: CreateCommitOptions): Promise<string>;
-  /** The same, to a branch. Throws `conflict` when the branch is not at `parent`. */
+  /** Like `createCommit`, but also moves a branch. @throws GitError `conflict` if the branch is not at `parent` */
   commitFiles(path: string, commit: FilesCommit & { readonly branch: string }): Promise<string>;
-  /** Makes a commit of what `changed` has against `base`, on top of `onto`; no ref moves. */
+  /** Creates a commit of the changes from `base` to `changed`, on top of `onto`. No ref moves. */
   applyChange(path: string, change: ChangeToApply, judge?: Judge): Promise<AppliedChange>;
-  /** Makes the object of an annotated tag; no ref moves. */
+  /** Creates the object of an annotated tag. No ref moves. */
   createTagObject(path: string, tag: NewTagObject, judge?: Judge): Promise<string>;
-  /** The annotated tags among the ids, in the order asked for. */
+  /** Returns the annotated tags among the ids, in the given order. */
   readTagObjects(path: string, oids: readonly string[]): Promise<TagObject[]>;
 
-  /** The body of `GET /info/refs?service=...` (`application/x-<service>-advertisement`). */
+  /** Returns the body of `GET /info/refs?service=...` (`application/x-<service>-advertisement`). */
   advertise(path: string, service: Service, options?: ProtocolOptions & CallOptions): Promise<Readable>;
   /**
-   * Answers `POST /<service>`. `body` is already decompressed (`decodedBody`). Rejects with `invalid` for a malformed
-   * request (nothing has been sent then); resolves once a push's commands are read and judged.
+   * Serves `POST /<service>`. `body` is already decompressed (`decodedBody`). Resolves when the commands of a push are
+   * read and judged. Rejects with `invalid` for a malformed request, before anything has been sent.
    */
   serve(path: string, service: Service, body: Readable, options?: ServeOptions): Promise<Served>;
 
-  /** A bundle of HEAD, branches, tags, merge request and keep-around refs; null when there are none. */
+  /** Returns a bundle of HEAD, branches, tags, merge request and keep-around refs, or null if there are none. */
   createBundle(path: string, options?: CallOptions): Promise<Readable | null>;
-  /** Makes a fresh repository from a bundle (a stream or a file), all or nothing. Throws `invalid` for a broken bundle. */
+  /**
+   * Creates a new repository from a bundle (a stream or a file), all or nothing. @throws GitError `invalid` for a
+   * broken bundle
+   */
   fetchBundle(path: string, bundle: Readable | string, options?: FetchBundleOptions): Promise<FetchedBundle>;
 
   /**
-   * Makes `to` a copy of the branches and tags of `from`, or of one branch alone, all or nothing; what stood at `to` goes.
-   * The objects are files of their own or second names of the same: neither depends on the other. Throws `missing`
-   * without that branch.
+   * Makes `to` a copy of the branches and tags of `from`, or of a single branch, all or nothing. Replaces any
+   * repository at `to`. The object files are copied or hard-linked, so neither repository depends on the other.
+   *
+   * @throws GitError `missing` if the branch does not exist
    */
   copyRepository(from: string, to: string, options: CopyOptions): Promise<{ readonly branches: number }>;
-  /** How many commits each of two commits, of two repositories, has that the other has not. */
+  /** Returns how many commits each of two commits, of two repositories, has that the other lacks. */
   divergence(own: PlacedCommit, other: PlacedCommit): Promise<{ readonly ahead: number; readonly behind: number }>;
   /**
-   * Brings what a commit of another repository has to a commit of this one: the other commit itself where this one is part
-   * of it, this one where nothing is new, else a merge of both. Objects are copied; no ref moves. `conflict` also for
-   * commits that have none in common.
+   * Merges a commit of another repository into a commit of this one. Returns the other commit if it contains this one,
+   * this commit if nothing is new, and else a merge of both. Copies the objects and moves no ref. Fails with `conflict`
+   * also for commits without a common ancestor.
    */
   mergeForeign(own: PlacedCommit, other: PlacedCommit, merge: MergeCommit, judge?: Judge): Promise<MergedCommit>;
-  /** Whether `mergeForeign` would find no conflict. */
+  /** Returns true if `mergeForeign` would find no conflict. */
   mergesCleanly(own: PlacedCommit, other: PlacedCommit): Promise<boolean>;
-  /** Makes `path` a clone of branches and tags that another server has, all or nothing. Throws `invalid` for what cannot be a repository here. */
+  /**
+   * Makes `path` a clone of the branches and tags of another server, all or nothing.
+   *
+   * @throws GitError `invalid` if the remote cannot be a repository here
+   */
   cloneRemote(path: string, remote: Remote, options?: CloneOptions): Promise<FetchedBundle>;
 
   /** Ends the helper processes that are kept open. */
   close(): Promise<void>;
 }
 
-/** A ref with its full name. For an annotated tag `oid` is the tag object and `peeledOid` what it points at. */
+/**
+ * A ref with its full name. For an annotated tag, `oid` is the tag object and `peeledOid` the object that it points at.
+ */
 export interface Ref {
   readonly name: string;
   readonly oid: string;
   readonly peeledOid: string;
-  /** The message of an annotated tag; null for everything else. */
+  /** The message of an annotated tag. Null for all other refs. */
   readonly message: string | null;
 }
 
-/** A commit in the names of spec 1 §2.4; the faces add `created_at` and `web_url`. */
+/** A commit with the field names of spec 1 §2.4. The interfaces add `created_at` and `web_url`. */
 export interface Commit {
   readonly id: string;
   readonly short_id: string;
@@ -146,7 +182,7 @@ export interface Commit {
   readonly message: string;
   readonly author_name: string;
   readonly author_email: string;
-  /** ISO 8601 in the offset of its author, such as `2024-01-31T10:00:00.000+02:00`. */
+  /** ISO 8601 with the offset of the author, such as `2024-01-31T10:00:00.000+02:00`. */
   readonly authored_date: string;
   readonly committer_name: string;
   readonly committer_email: string;
@@ -170,43 +206,46 @@ export interface ListRefsOptions extends CallOptions {
   /** A full prefix that ends with a slash, such as `refs/heads/`. */
   readonly prefix: string;
   /**
-   * `updated_*`: by the time of the commit; `created_*`: by that of an annotated tag, else of the commit. Those of one
-   * moment by name. `version_*`: by name, digits as numbers.
+   * `updated_*`: by commit time. `created_*`: by the time of the annotated tag, else of the commit. Equal times are
+   * sorted by name. `version_*`: by name, with digits compared as numbers.
    */
   readonly order?: 'name' | `${'updated' | 'created' | 'version'}_${'asc' | 'desc'}` | undefined;
   readonly limit?: number | undefined;
   /** Only refs that sort after this full name (byte order). */
   readonly after?: string | undefined;
-  /** Given the name without `prefix`. */
+  /** Called with the name without `prefix`. */
   readonly match?: ((shortName: string) => boolean) | undefined;
 }
 
-/** From a commit to one before it: its parent number so and so, or so many generations along first parents. */
+/**
+ * A step from a commit to an earlier one: to its parent with this number, or back this many generations of first
+ * parents.
+ */
 export type RevisionStep = { readonly parent: number } | { readonly generations: number };
 
 export interface RefChange {
   /** Full name: `refs/heads/...`, `refs/tags/...`, `refs/merge-requests/...`, `refs/keep-around/...`. */
   readonly ref: string;
-  /** What the ref must hold now: null means it must not exist, absent means whatever it holds. */
+  /** The current value that the ref must have. Null means it must not exist; absent means any value. */
   readonly oldOid?: string | null | undefined;
   /** Null deletes the ref. */
   readonly newOid: string | null;
 }
 
 export interface RevisionRange {
-  /** Full object ids or full ref names; what users type goes through `resolveCommit` first. */
+  /** Full object ids or full ref names. User input must pass `resolveCommit` first. */
   readonly from: string | readonly string[];
-  /** From every branch and tag as well. */
+  /** Also starts from every branch and tag. */
   readonly all?: boolean | undefined;
-  /** Commits reachable from these are left out. */
+  /** Leaves out commits reachable from these. */
   readonly not?: readonly string[] | undefined;
   readonly path?: string | undefined;
   readonly since?: Date | undefined;
   readonly until?: Date | undefined;
-  /** A fixed text, found in the author's name or email whatever its case. */
+  /** A fixed text to find in the author's name or email, ignoring case. */
   readonly author?: string | undefined;
   readonly firstParent?: boolean | undefined;
-  /** No commit before its children, and lines of history one after the other; by time otherwise. */
+  /** No commit before its children, and lines of history one after the other. Otherwise sorted by time. */
   readonly topological?: boolean | undefined;
 }
 
@@ -223,32 +262,32 @@ export interface NewCommits {
 
 export interface NewCommitsOptions extends CallOptions {
   readonly limit?: number | undefined;
-  /** For a created branch: the refs this push moved, which do not count as having had the commits before. */
+  /** For a created branch: the refs that this push moved. They do not count as having contained the commits before. */
   readonly excludeRefs?: readonly string[] | undefined;
 }
 
 /**
- * What the tips (ids of commits or tags) bring that no ref of the repository reaches yet, as streams that take the same
- * memory for much as for little. They fail with `timeout` when the time is over.
+ * The objects that the tips (ids of commits or tags) add and no ref of the repository reaches yet. They are streams, so
+ * memory use does not depend on their number. They fail with `timeout` when the time is over.
  */
 export interface NewObjects {
   commits(tips: readonly string[], options?: CallOptions): AsyncIterable<NewCommit>;
-  /** The files that the commits add; a renamed one is added under its new name. */
+  /** The files that the commits add. A renamed file is added under its new name. */
   files(tips: readonly string[], options?: CallOptions): AsyncIterable<NewFile>;
-  /** Blobs of more bytes than that which the repository did not hold before. */
+  /** The blobs larger than `bytes` that the repository did not contain before. */
   blobsOver(tips: readonly string[], bytes: number, options?: CallOptions): AsyncIterable<NewBlob>;
-  /** The first of the tips that the commit is contained in, or null. */
+  /** Returns the first of the tips that contains the commit, or null. */
   holderOf(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
-  /** The first of the tips (a hundred are looked at) that holds more files and folders than that, or null. */
+  /** Returns the first of the tips (only a hundred are checked) with more than `atMost` files and folders, or null. */
   tipBeyond(tips: readonly string[], atMost: number, options?: Pick<CallOptions, 'signal'>): Promise<string | null>;
-  /** The oldest commit that brings the object, or null. */
+  /** Returns the oldest commit that adds the object, or null. */
   commitWith(tips: readonly string[], oid: string, options?: CallOptions): Promise<string | null>;
 }
 
 export interface NewCommit extends Commit {
-  /** Carries a signature, of whomever. */
+  /** True if there is a signature, which is not verified. */
   readonly isSigned: boolean;
-  /** False for a commit of more than 1 MiB, of which nothing but the id is told. */
+  /** False for a commit of more than 1 MiB, for which only the id is set. */
   readonly isWhole: boolean;
 }
 
@@ -260,7 +299,7 @@ export interface NewFile {
 export interface NewBlob {
   readonly oid: string;
   readonly size: number;
-  /** One of its paths; empty for what a tag names. */
+  /** One of its paths. Empty for a blob that a tag points at. */
   readonly path: string;
 }
 
@@ -274,13 +313,13 @@ export interface TreeEntry {
   readonly mode: string;
   readonly type: 'blob' | 'tree' | 'commit';
   readonly oid: string;
-  /** Bytes of a blob; null for anything else. */
+  /** Bytes of a blob. Null for other types. */
   readonly size: number | null;
-  /** Path from the root of the tree. */
+  /** The path from the root of the tree. */
   readonly path: string;
 }
 
-/** A file, a link or an executable of a tree, by its path from the root. */
+/** A file, link or executable of a tree, by its path from the root. */
 export interface FileEntry {
   readonly mode: string;
   readonly oid: string;
@@ -302,35 +341,35 @@ export interface Identity {
 export interface FileChange {
   readonly action: 'create' | 'update' | 'delete' | 'move' | 'chmod';
   readonly path: string;
-  /** Of `move`: where the file is now. */
+  /** For `move`: the current path of the file. */
   readonly previousPath?: string | undefined;
-  /** Needed for `create` and `update`; a file that is moved may get another. */
+  /** Required for `create` and `update`. Optional for `move`, which may also change the content. */
   readonly content?: Buffer | string | undefined;
-  /** Kept when absent; `100644` on create. */
+  /** Unchanged if absent; `100644` on create. */
   readonly mode?: '100644' | '100755' | '120000' | undefined;
 }
 
 export interface FilesCommit {
-  /** Null for a commit that begins a history. */
+  /** Null for the first commit of a history. */
   readonly parent: string | null;
   readonly message: string;
   readonly author: Identity;
   readonly committer: Identity;
-  /** Carried out one after the other. */
+  /** Applied one after the other. */
   readonly files: readonly FileChange[];
 }
 
-/** Looks at a new commit or tag while the repository does not hold it yet; when it throws, it never will. */
+/** Checks a new commit or tag before the repository contains it. If it throws, the object is never added. */
 export type Judge = (oid: string, objects: NewObjects) => Promise<void>;
 
 export interface CreateCommitOptions {
   readonly judge?: Judge | undefined;
-  /** Another repository that has the parent: what is missing is copied from there. */
+  /** Another repository that contains the parent. Missing objects are copied from it. */
   readonly from?: string | undefined;
 }
 
 export interface ChangeToApply {
-  /** Commits, or null for no file at all. */
+  /** Commit ids, or null for the empty tree. */
   readonly base: string | null;
   readonly changed: string | null;
   readonly onto: string;
@@ -352,7 +391,7 @@ export interface NewTagObject {
 export interface TagObject {
   readonly id: string;
   readonly message: string;
-  /** ISO 8601 in the offset of the tagger; null where the tag does not tell. */
+  /** ISO 8601 with the offset of the tagger. Null if the tag has no tagger. */
   readonly tagged_date: string | null;
   readonly is_signed: boolean;
 }
@@ -360,11 +399,11 @@ export interface TagObject {
 export type Service = 'git-upload-pack' | 'git-receive-pack';
 
 export interface ProtocolOptions {
-  /** The `Git-Protocol` header as it came; anything that is not a known version is ignored. */
+  /** The raw `Git-Protocol` header. Unknown versions are ignored. */
   readonly gitProtocol?: string | undefined;
 }
 
-/** A ref update as a push asks for it: null for "does not exist" on either side. */
+/** A ref update requested by a push. Null on either side means that the ref does not exist. */
 export interface RefUpdate {
   readonly ref: string;
   readonly oldOid: string | null;
@@ -373,57 +412,57 @@ export interface RefUpdate {
 
 export interface RefRefusal {
   readonly ref: string;
-  /** One line, shown to the person who pushed. */
+  /** One line, shown to the user who pushed. */
   readonly reason: string;
 }
 
 export interface PushVerdict {
-  /** One refusal refuses the whole push. */
+  /** A single refusal refuses the whole push. */
   readonly refused?: readonly RefRefusal[] | undefined;
-  /** Full refs that may only move forward: refused as a whole once the objects are here and say otherwise. */
+  /** Full refs that may only be fast-forwarded. If the received objects show otherwise, the whole push is refused. */
   readonly fastForwardOnly?: readonly string[] | undefined;
-  /** Lines for the terminal of the person who pushed, whatever the outcome. */
+  /** Lines for the terminal of the user who pushed, whatever the outcome. */
   readonly messages?: readonly string[] | undefined;
 }
 
 export interface ServeOptions extends ProtocolOptions {
-  /** Aborted when the client went away. A push that has arrived whole is still carried out. */
+  /** Aborted when the client leaves. A push that has arrived completely is still executed. */
   readonly signal?: AbortSignal | undefined;
-  /** Asked once for a push, before any object is read; nothing moves unless it agrees. */
+  /** Called once per push, before any object is read. Nothing moves unless it accepts. */
   readonly onRefUpdates?:
     | ((updates: readonly RefUpdate[], pushOptions: readonly string[]) => Promise<PushVerdict>)
     | undefined;
   /**
-   * Asked once the objects of a push are here and found sound, right before refs move; what it refuses, refuses the
-   * push as a whole. When the hub dies before the answer, nothing moves; after it, refs move whether it lives or not.
+   * Called once the objects of a push have arrived and are valid, right before refs move. A refusal refuses the whole
+   * push. If the hub dies before the answer, nothing moves. After the answer, refs move even if the hub dies.
    */
   readonly onReceived?: ((objects: NewObjects) => Promise<readonly RefRefusal[]>) | undefined;
-  /** Largest pack accepted in a push. */
+  /** The maximum size of the pack of a push. */
   readonly maxInputBytes?: number | undefined;
-  /** Gives up when no byte moved either way for so long. */
+  /** Stops if no byte moves in either direction for this long. */
   readonly idleTimeoutMs?: number | undefined;
 }
 
 export interface ServeResult {
-  /** The refs that really moved, in the order of the push; always empty for a fetch. */
+  /** The refs that actually moved, in the order of the push. Always empty for a fetch. */
   readonly updates: readonly RefUpdate[];
   readonly refused: readonly RefRefusal[];
-  /** A fetch that objects were sent for, not only the names of refs. */
+  /** True for a fetch that sent objects, not only the names of refs. */
   readonly sentObjects?: boolean;
 }
 
 export interface Served {
-  /** The body of the answer (`application/x-<service>-result`, status 200). Must be consumed. */
+  /** The body of the response (`application/x-<service>-result`, status 200). Must be consumed. */
   readonly stream: Readable;
-  /** Settles when git has ended, also when the client is gone: record the push from here. */
+  /** Settles when git has ended, even if the client is gone. Record the push from here. */
   readonly done: Promise<ServeResult>;
 }
 
 export interface FetchBundleOptions extends CallOptions {
   readonly maxInputBytes?: number | undefined;
-  /** Most files and folders of a branch or tag; 0 is unlimited. */
+  /** The maximum number of files and folders of a branch or tag; 0 means unlimited. */
   readonly maxFiles?: number | undefined;
-  /** Replaces a repository with content; otherwise only an absent or empty one may stand at the path. */
+  /** Replaces a repository with content. Otherwise the path must have no repository or an empty one. */
   readonly replace?: boolean | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
@@ -431,15 +470,15 @@ export interface FetchBundleOptions extends CallOptions {
 export interface FetchedBundle {
   readonly branches: number;
   readonly tags: number;
-  /** Branches and tags of the bundle left out because of their names. */
+  /** Branches and tags of the bundle that were left out because of their names. */
   readonly skipped: readonly string[];
-  /** Refs outside `refs/heads/` and `refs/tags/`: not created, though their objects are here. */
+  /** Refs outside `refs/heads/` and `refs/tags/`. They are not created, but their objects exist. */
   readonly others: readonly { readonly name: string; readonly oid: string }[];
-  /** The branch the bundle's HEAD stands for, also set as the repository's HEAD; null when nothing tells. */
+  /** The branch that the bundle's HEAD names, also set as the repository's HEAD. Null if it is unknown. */
   readonly defaultBranch: string | null;
 }
 
-/** A commit, and the repository that it is in. */
+/** A commit and its repository. */
 export interface PlacedCommit {
   readonly path: string;
   readonly oid: string;
@@ -455,24 +494,24 @@ export type MergedCommit = { readonly oid: string } | { readonly failed: 'confli
 
 export interface CopyOptions extends CallOptions {
   readonly branch?: string | null | undefined;
-  /** What HEAD names where not one branch alone is copied. */
+  /** The branch that HEAD names, if no single branch is copied. */
   readonly defaultBranch: string;
 }
 
-/** How a repository on another server is reached. */
+/** The access to a repository on another server. */
 export interface Remote {
-  /** The answer to `GET /info/refs?service=git-upload-pack`. */
+  /** Returns the response to `GET /info/refs?service=git-upload-pack`. */
   advertisement(): Promise<Readable>;
-  /** The answer to `POST /git-upload-pack`. */
+  /** Returns the response to `POST /git-upload-pack`. */
   request(body: Buffer): Promise<Readable>;
 }
 
 export interface CloneOptions extends CallOptions {
-  /** Largest pack; 0 is unlimited. */
+  /** The maximum size of the pack; 0 means unlimited. */
   readonly maxInputBytes?: number | undefined;
-  /** Most files and folders of a branch or tag; 0 is unlimited. */
+  /** The maximum number of files and folders of a branch or tag; 0 means unlimited. */
   readonly maxFiles?: number | undefined;
-  /** Gives up when the server sent nothing for so long. */
+  /** Stops if the server sends nothing for this long. */
   readonly idleTimeoutMs?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
