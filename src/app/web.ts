@@ -5,7 +5,7 @@ import { audiencesOf } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
 import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
-import { authenticate, presume, stillValid } from '#domains/tokens/authentication.ts';
+import { assume, authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
@@ -50,10 +50,10 @@ export const serveWeb = ({
     createContext,
     authenticate: admit({ services, createContext }),
     // With rate limits the caller must be certain first, so that requests never count against someone else.
-    presume: async (credential, request) =>
+    assume: async (credential, request) =>
       (await getSettings({ services })).throttle_authenticated_api_enabled
         ? null
-        : presume(services, credential, request),
+        : assume(services, credential, request),
     throttle: (request) => throttle(services, request),
     checkResponses,
     routes: faces ? routes : [],

@@ -24,7 +24,7 @@ import { walkFields } from './fields.ts';
 import { Frame } from './frame.ts';
 import { limitError } from './limits.ts';
 import type { Seat } from './live-bounds.ts';
-import { Doubts } from './live-doubts.ts';
+import { Rechecks } from './live-rechecks.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
 
 /** Returns the indexes of the viewers who may see the event now. Called once per event for all of them. */
@@ -114,7 +114,7 @@ export class LiveHub {
   readonly #groups = new Map<string, Group>();
   readonly #viewers = new Map<string, Viewer>();
   readonly #shapes = new WeakMap<Prepared, Shape>();
-  readonly #doubts: Doubts<Group, Viewer>;
+  readonly #rechecks: Rechecks<Group, Viewer>;
   readonly #rounds: NodeJS.Timeout;
   #documents = 0;
   #batch: { event: EventRow; viewers: Set<Viewer>; allowed: Promise<ReadonlySet<Viewer>> } | null = null;
@@ -122,7 +122,7 @@ export class LiveHub {
 
   constructor(options: LiveOptions) {
     this.#options = options;
-    this.#doubts = new Doubts({
+    this.#rechecks = new Rechecks({
       stillValid: options.stillValid,
       open: async (group, { actor }) => group.field.open(await options.contextFor(actor), group.args),
       expel: (group, viewer, over) => this.#expel(group, viewer, over),
@@ -197,7 +197,7 @@ export class LiveHub {
   /** Disconnects all subscribers. They may resume elsewhere. */
   stop(): void {
     clearInterval(this.#rounds);
-    this.#doubts.stop();
+    this.#rechecks.stop();
     for (const group of this.#groups.values()) {
       for (const member of [...group.members]) this.#drop(group, member);
     }
@@ -230,7 +230,7 @@ export class LiveHub {
     const frame = first ? await this.#execute(group, first.viewer.actor, event) : null;
     for (const member of frame ? seeing : []) if (frame) this.#send(group, member, frame);
 
-    for (const member of members) if (!allowed.has(member.viewer)) this.#doubts.add(group, member.viewer);
+    for (const member of members) if (!allowed.has(member.viewer)) this.#rechecks.add(group, member.viewer);
   }
 
   /** Ends subscriptions of viewers whose token or session expired or was revoked, even if no event triggers a check. */

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import type { CallerCheck } from './caller-check.ts';
 import type { Clock } from './clock.ts';
 import type { Config } from './config.ts';
 import type { Database } from './db/pool.ts';
@@ -7,7 +8,6 @@ import type { Git } from './git/git.ts';
 import type { HttpClient } from './http-client/http-client.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
 import type { Logger } from './log.ts';
-import type { Presumption } from './presumption.ts';
 import type { Storage } from './storage/storage.ts';
 
 /** Who acts, and with what credential. Decided once per request, in rest/auth.ts. */
@@ -91,7 +91,7 @@ export interface Context {
   /** The `X-Gitlab-Event-UUID` of the request where this hub issued it: events caused by the request continue that chain. */
   readonly chainId: string | null;
   /** Where the actor is still to be confirmed. */
-  readonly presumption?: Presumption | undefined;
+  readonly callerCheck?: CallerCheck | undefined;
   /** Runs `run` in a transaction: its changes, events and jobs commit together or not at all. Inside a transaction it joins it. */
   transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T>;
 }

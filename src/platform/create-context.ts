@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { nameCaller } from './caller.ts';
+import type { CallerCheck } from './caller-check.ts';
 import { type Actor, type Client, type Context, noClient, type Services, type Tx } from './context.ts';
 import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
 import type { Logger } from './log.ts';
-import type { Presumption } from './presumption.ts';
 import { toJsonb } from './to-jsonb.ts';
 
 export interface ContextOptions {
@@ -19,7 +19,7 @@ export interface ContextOptions {
   readonly signal?: AbortSignal;
   /** Defaults to the process's logger with the request id bound. */
   readonly log?: Logger;
-  readonly presumption?: Presumption | undefined;
+  readonly callerCheck?: CallerCheck | undefined;
 }
 
 export type CreateContext = (options: ContextOptions) => Context;
@@ -34,7 +34,7 @@ export const createContextFactory =
     client = noClient,
     signal = new AbortController().signal,
     log,
-    presumption,
+    callerCheck,
   }) => {
     nameCaller(actor, client);
     const context: Context = {
@@ -47,9 +47,9 @@ export const createContextFactory =
       requestId,
       chainId,
       client,
-      presumption,
+      callerCheck,
       transaction: async (run) => {
-        await presumption?.confirm(services.pool);
+        await callerCheck?.confirm(services.pool);
         return runTransaction(context, run);
       },
     };

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { CallerCheck } from '#platform/caller-check.ts';
 import type { Actor, Services } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import { CSRF_HEADER, isCsrfToken } from '#platform/csrf.ts';
 import { forbidden, insufficientScope, unauthenticated } from '#platform/errors.ts';
-import type { Presumption } from '#platform/presumption.ts';
 import { sameSecret } from '#platform/secrets.ts';
 import type { Parameters } from './nested.ts';
 
@@ -57,7 +57,7 @@ export type Authenticate = (credential: Credential, request: RequestInfo) => Pro
 export type Presume = (
   credential: Credential,
   request: RequestInfo,
-) => Promise<{ readonly actor: Actor; readonly presumption: Presumption } | null>;
+) => Promise<{ readonly actor: Actor; readonly callerCheck: CallerCheck } | null>;
 
 const NONE: Credential = { kind: 'none' };
 

@@ -1,16 +1,16 @@
 import type { ServerResponse } from 'node:http';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { CallerCheck } from '#platform/caller-check.ts';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
 import { drainBody } from '#platform/drain.ts';
 import { readChainId } from '#platform/event-chain.ts';
-import type { Presumption } from '#platform/presumption.ts';
 import { splitTarget } from '#platform/urls.ts';
 import {
+  type Assume,
   type Authenticate,
   type Credential,
   hasCredential,
-  type Presume,
   type RequestInfo,
   readCaller,
   readSudo,
@@ -25,11 +25,11 @@ import {
   registerBodyParsers,
   releaseAll,
 } from './body.ts';
+import { toJson } from './encoded-json.ts';
 import { type Parameters, parseForm } from './nested.ts';
 import { forgetHeaders, sendDownload, sendJson, sendNothing } from './respond.ts';
 import type { Exchange, Outcome, Route } from './route.ts';
 import type { SpooledFile } from './upload.ts';
-import { toJson } from './written.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -55,7 +55,7 @@ interface ContextRequest {
   readonly chainId: string | null;
   readonly client: Client;
   readonly signal: AbortSignal;
-  readonly presumption?: Presumption | undefined;
+  readonly callerCheck?: CallerCheck | undefined;
 }
 
 export type Throttle = (request: {
@@ -71,7 +71,7 @@ export interface RestDependencies {
   readonly services: Services;
   readonly authenticate: Authenticate;
   /** Lets reads run for an assumed caller while the credential is re-checked. Such requests are not counted. */
-  readonly presume?: Presume;
+  readonly assume?: Assume;
   /** Counts the request. Throws when its caller has made too many. */
   readonly throttle?: Throttle;
   readonly createContext: (request: ContextRequest) => Context;
@@ -103,7 +103,7 @@ export const registerRoutes = async (
 
 type ContextDependencies = Pick<
   RestDependencies,
-  'services' | 'authenticate' | 'presume' | 'throttle' | 'createContext'
+  'services' | 'authenticate' | 'assume' | 'throttle' | 'createContext'
 >;
 
 interface OpenOptions {
@@ -136,19 +136,19 @@ export const openContext = async (
 };
 
 /** Returns the context of the assumed caller, which is still to be confirmed, or null. */
-const presumeContext = async (
+const assumeContext = async (
   request: FastifyRequest,
   dependencies: ContextDependencies,
   query: Parameters,
 ): Promise<Context | null> => {
-  const { services, presume } = dependencies;
-  let presumed: Awaited<ReturnType<Presume>> = null;
+  const { services, assume } = dependencies;
+  let assumed: Awaited<ReturnType<Assume>> = null;
   try {
-    presumed = (await presume?.(readCaller(request, query, services), infoOf(request, query, query))) ?? null;
+    assumed = (await assume?.(readCaller(request, query, services), infoOf(request, query, query))) ?? null;
   } catch {
     // `openContext` reports the invalid credential.
   }
-  return presumed && contextOf(request, dependencies, presumed.actor, presumed.presumption);
+  return assumed && contextOf(request, dependencies, assumed.actor, assumed.callerCheck);
 };
 
 const infoOf = (request: FastifyRequest, query: Parameters, sent: Parameters): RequestInfo => ({
@@ -173,7 +173,7 @@ const contextOf = (
   request: FastifyRequest,
   { createContext, services }: ContextDependencies,
   actor: Actor,
-  presumption?: Presumption,
+  callerCheck?: CallerCheck,
 ): Context => {
   request.userId = actor.userId;
   request.abortController ??= new AbortController();
@@ -183,7 +183,7 @@ const contextOf = (
     client: { ip: request.ip, userAgent: request.headers['user-agent'] ?? null },
     chainId: readChainId(services.secretKey, request.headers['x-gitlab-event-uuid']),
     signal: request.abortController.signal,
-    presumption,
+    callerCheck,
   });
 };
 
@@ -217,7 +217,7 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     request.admitted = ctx;
   };
   // Streams start to send before the caller can be confirmed, so they never use an assumed caller.
-  const mayPresume = route.method === 'GET' && route.kind !== 'stream';
+  const mayAssume = route.method === 'GET' && route.kind !== 'stream';
   fastify.route<RestRequest>({
     method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
     url: wildcard === null ? route.url : route.url.slice(0, -wildcard.length),
@@ -226,9 +226,9 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     ...(route.method === 'GET' ? {} : { onRequest: admit }),
     handler: async (request, reply) => {
       const sent = readQuery(request);
-      const presumed = mayPresume ? await presumeContext(request, dependencies, sent) : null;
-      if (presumed) {
-        const answer = await whilePresumed(presumed, () => handle(presumed, request, reply, sent));
+      const assumed = mayAssume ? await assumeContext(request, dependencies, sent) : null;
+      if (assumed) {
+        const answer = await whileAssumed(assumed, () => handle(assumed, request, reply, sent));
         if (answer) return send(reply, answer.status, answer.outcome);
         forgetHeaders(reply);
         request.userId = null;
@@ -281,8 +281,8 @@ const namesCaller = (body: Parameters | null): boolean =>
  * Runs `work` for an assumed caller and confirms the caller. Returns or throws the outcome of `work`, or returns null
  * when the assumption was wrong.
  */
-const whilePresumed = async <T>({ presumption, services }: Context, work: () => Promise<T>): Promise<T | null> => {
-  const holds = () => presumption?.holds(services.pool) ?? true;
+const whileAssumed = async <T>({ callerCheck, services }: Context, work: () => Promise<T>): Promise<T | null> => {
+  const holds = () => callerCheck?.holds(services.pool) ?? true;
   try {
     const done = await work();
     return (await holds()) ? done : null;

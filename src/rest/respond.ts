@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import type { FastifyReply } from 'fastify';
+import { toJson } from './encoded-json.ts';
 import { answerError, type ErrorAnswer } from './errors.ts';
 import { wantedPart } from './ranges.ts';
 import type { Download } from './route.ts';
-import { toJson } from './written.ts';
 
 const JSON_TYPE = 'application/json';
 const CACHE_CONTROL = 'max-age=0, private, must-revalidate';

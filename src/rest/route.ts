@@ -4,12 +4,12 @@ import type { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import type { Page, PageRequest } from '#platform/paging.ts';
 import type { Scope } from './auth.ts';
+import type { Written } from './encoded-json.ts';
 import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
 import { type Input, inputParser, kindOf, type Rule, type Shape } from './params.ts';
 import type { Part } from './ranges.ts';
 import type { FileOptions } from './upload.ts';
-import type { Written } from './written.ts';
 
 /**
  * The body limit of routes that accept a text of a million characters, which is several times as long when escaped in

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { News } from '#domains/hooks/delivery/news.ts';
+import { Notifier } from '#domains/hooks/delivery/notifier.ts';
 import type { RecordedHook } from '#domains/hooks/delivery/record.ts';
 import { until } from '../support/until.ts';
 
@@ -14,7 +14,7 @@ const told = (hooks: readonly RecordedHook[]) => hooks.map(({ id, attempt_ids })
 
 const openNews = (everyMs: number) => {
   const later: number[][] = [];
-  const news = new News({
+  const notifier = new Notifier({
     everyMs,
     tell: async (hooks) => {
       later.push(...told(hooks));
@@ -22,16 +22,16 @@ const openNews = (everyMs: number) => {
   });
   /** As the recorder does it: what is told at once. */
   const record = (failed: ReadonlySet<number>, ...hooks: RecordedHook[]) => {
-    const due = news.due(hooks, failed);
-    news.settled(hooks, due);
+    const due = notifier.due(hooks, failed);
+    notifier.settled(hooks, due);
     return told(due);
   };
-  return { news, record, later };
+  return { notifier, record, later };
 };
 
 describe('news of deliveries', () => {
   it('are told at once after a rest, and gathered then', async () => {
-    const { news, record, later } = openNews(60_000);
+    const { notifier, record, later } = openNews(60_000);
     expect(record(NONE, hook(1, 10), hook(2, 11))).toEqual([
       [1, 10],
       [2, 11],
@@ -39,17 +39,17 @@ describe('news of deliveries', () => {
     expect(record(NONE, hook(1, 12))).toEqual([]);
     expect(record(NONE, hook(1, 13, 14), hook(3, 15))).toEqual([[3, 15]]);
     expect(later).toEqual([]);
-    await news.stop();
+    await notifier.stop();
     expect(later).toEqual([[1, 12, 13, 14]]);
   });
 
   it('tell what was gathered without anything coming after it, each attempt once', async () => {
-    const { news, record, later } = openNews(20);
+    const { notifier, record, later } = openNews(20);
     record(NONE, hook(1, 1));
     record(NONE, hook(1, 2));
     record(NONE, hook(1, 3));
     await until('it is told', () => later.length > 0);
-    await news.stop();
+    await notifier.stop();
     expect(later).toEqual([[1, 2, 3]]);
   });
 
@@ -61,8 +61,8 @@ describe('news of deliveries', () => {
   });
 
   it('keep what was due where the transaction failed', () => {
-    const { news, record } = openNews(60_000);
-    news.due([hook(1, 1)], NONE);
+    const { notifier, record } = openNews(60_000);
+    notifier.due([hook(1, 1)], NONE);
     expect(record(NONE, hook(1, 1))).toEqual([[1, 1]]);
   });
 

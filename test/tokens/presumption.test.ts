@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
-import { authenticate, presume } from '#domains/tokens/authentication.ts';
+import { assume, authenticate } from '#domains/tokens/authentication.ts';
 import { readConfig } from '#platform/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
@@ -163,13 +163,13 @@ describe('a token that both processes know', () => {
     const credential = { kind: 'token', value } as const;
     const asked = { sudo: null };
     await insertToken(user, 'personal', ['api'], value);
-    expect(await presume(services, credential, asked)).not.toBeNull();
+    expect(await assume(services, credential, asked)).not.toBeNull();
     await db().updateTable('users').set({ state: 'blocked' }).where('id', '=', user.id).execute();
     await expect(authenticate(services, credential, asked)).rejects.toThrow();
-    expect(await presume(services, credential, asked)).toBeNull();
+    expect(await assume(services, credential, asked)).toBeNull();
     await db().updateTable('users').set({ state: 'active' }).where('id', '=', user.id).execute();
     await authenticate(services, credential, asked);
-    expect(await presume(services, credential, asked)).not.toBeNull();
+    expect(await assume(services, credential, asked)).not.toBeNull();
   });
 
   it('has nothing counted against its user once it is revoked', async () => {

@@ -61,7 +61,7 @@ const notePlace = { ...place, note_id: integer() };
 const award = { award_id: integer() };
 const name = { name: text({ max: 255 }) };
 
-interface Place {
+interface AwardablePath {
   readonly id: IdOrPath;
   readonly noteable_iid: number;
   readonly note_id?: number;
@@ -78,7 +78,7 @@ const remove = async (ctx: Context, awardable: Awardable, id: number): Promise<v
 
 /** The routes of issues and merge requests differ only in their place. Comment routes also have the comment's id. */
 const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: string): Route[] => {
-  const find = async (ctx: Context, { id, noteable_iid: iid, note_id }: Place): Promise<Awardable> =>
+  const find = async (ctx: Context, { id, noteable_iid: iid, note_id }: AwardablePath): Promise<Awardable> =>
     getAwardable(ctx, await getProject(ctx, id), kind, { iid, noteId: note_id ?? null });
   const all = `/projects/:id/${path}/:noteable_iid/award_emoji` as const;
   const one = `${all}/:award_id` as const;

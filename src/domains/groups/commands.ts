@@ -19,16 +19,16 @@ import {
   mergedProtection,
   protectionOf,
 } from './attributes.ts';
-import { describedGroup, groupScope } from './described.ts';
 import { groupCreated, groupUpdated } from './events.ts';
 import { networkErrors } from './networks.ts';
+import { groupPayload, groupScope } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
 import {
   dropRedirects,
   inheritMarks,
   isPathTaken,
-  lockPlace,
+  lockNamespace,
   lockTree,
   type Place,
   relocateTree,
@@ -72,7 +72,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
 
   return sayingTaken(() =>
     ctx.transaction(async (tx) => {
-      const place = parent ? await lockPlace(tx, parent.id) : null;
+      const place = parent ? await lockNamespace(tx, parent.id) : null;
       if (parent && !place) throw notFound('Group');
       if (place) await requireUnmarked(tx, place);
       const least = place?.visibility_level ?? Number.POSITIVE_INFINITY;
@@ -111,7 +111,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
       }
       await refreshAccess(tx, [id]);
       const group = await getGroup(tx, { id });
-      tx.emit(groupCreated, { ...groupScope(group), payload: { ...describedGroup(group, place), owner_id: userId } });
+      tx.emit(groupCreated, { ...groupScope(group), payload: { ...groupPayload(group, place), owner_id: userId } });
       return group;
     }),
   );
@@ -140,7 +140,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
 
   const updated = await sayingTaken(() =>
     ctx.transaction(async (tx) => {
-      const parent = found.parent_id === null ? null : await lockPlace(tx, found.parent_id);
+      const parent = found.parent_id === null ? null : await lockNamespace(tx, found.parent_id);
       const mayRename = changes.name !== undefined || changes.path !== undefined;
       const ids = mayRename ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
       // Only values that are read under the lock count: the group may have been renamed or moved a moment ago.
@@ -204,7 +204,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
   return sayingTaken(() =>
     ctx.transaction(async (tx) => {
       const ids = await lockTree(tx, found.id);
-      const place = parent ? await lockPlace(tx, parent.id) : null;
+      const place = parent ? await lockNamespace(tx, parent.id) : null;
       if (parent && !place) throw notFound('Group');
       if (place) await requireUnmarked(tx, place);
       if (place?.traversal_ids.includes(found.id)) throw invalid({ base: ['A group cannot be moved below itself.'] });
@@ -251,7 +251,7 @@ const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | 
   }
   if (Object.keys(changes).length === 0) return;
   const told = wasAsOpen(groupScope(before), groupScope(after)) ? changes : withoutPrevious(changes, ['visibility']);
-  const payload = groupUpdated.payload.parse({ ...describedGroup(after, parent), changes: told });
+  const payload = groupUpdated.payload.parse({ ...groupPayload(after, parent), changes: told });
   tx.emit(groupUpdated, { ...groupScope(after), payload });
 };
 

@@ -6,11 +6,11 @@ import { dismissProjects } from '#domains/users/leaving-projects.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { describedGroup, groupScope } from './described.ts';
 import { type GroupPayload, groupDeleted, groupMarkedForDeletion, groupRestored } from './events.ts';
+import { groupPayload, groupScope } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
-import { inheritMarks, lockPlace, lockTree } from './tree.ts';
+import { inheritMarks, lockNamespace, lockTree } from './tree.ts';
 
 export interface DeletionOptions {
   /** Removes a group at once that is already marked for deletion. */
@@ -116,9 +116,9 @@ const setMark = async (tx: Tx, group: GroupRow, marked: boolean): Promise<void> 
     .where('id', '=', group.id)
     .execute();
   await inheritMarks(tx, group.id);
-  const parent = group.parent_id === null ? null : await lockPlace(tx, group.parent_id);
+  const parent = group.parent_id === null ? null : await lockNamespace(tx, group.parent_id);
   const after = await getGroup(tx, { id: group.id });
-  const payload = { ...describedGroup(after, parent), marked_for_deletion_on: after.marked_for_deletion_on };
+  const payload = { ...groupPayload(after, parent), marked_for_deletion_on: after.marked_for_deletion_on };
   tx.emit(marked ? groupMarkedForDeletion : groupRestored, { ...groupScope(group), payload });
 };
 
@@ -135,7 +135,7 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
     .distinct()
     .where(sql<boolean>`shared_with_id = any (${ids}::bigint[]) and namespace_id <> all (${ids}::bigint[])`)
     .execute();
-  const parent = found.parent_id === null ? undefined : await lockPlace(tx, found.parent_id);
+  const parent = found.parent_id === null ? undefined : await lockNamespace(tx, found.parent_id);
   await tx.db.deleteFrom('namespaces').where('id', '=', found.id).execute();
   for (const { avatar_key } of groups) removeAvatar(tx, avatar_key);
   if (sharing.length > 0) {
@@ -152,7 +152,7 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
     const own = projectsOf.get(group.id) ?? [];
     tx.emit(groupDeleted, {
       ...groupScope(group),
-      payload: { ...describedGroup(group, places.get(group.parent_id) ?? null), projects: own },
+      payload: { ...groupPayload(group, places.get(group.parent_id) ?? null), projects: own },
     });
   }
 };

@@ -5,7 +5,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { avatarUrl } from '#domains/users/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
-import { Written } from '#rest/written.ts';
+import { Written } from '#rest/encoded-json.ts';
 import { protectionOf } from './attributes.ts';
 import { namespaceAvatarUrl, namespaceWebUrl, type ProtectionDefaults, protectionLevel } from './model.ts';
 import type { GroupRow, NamespaceRow } from './queries.ts';

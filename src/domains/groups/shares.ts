@@ -6,11 +6,11 @@ import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { describedGroup } from './described.ts';
 import { groupShared, groupUnshared } from './events.ts';
+import { groupPayload } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
-import { lockPlace } from './tree.ts';
+import { lockNamespace } from './tree.ts';
 
 export interface NewShare {
   readonly group_access: number;
@@ -52,14 +52,14 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
       .executeTakeFirst();
     if (!inserted) throw conflict('The group is already shared with this group');
     await refreshAccess(tx, [group.id]);
-    const parent = group.parent_id === null ? null : await lockPlace(tx, group.parent_id);
+    const parent = group.parent_id === null ? null : await lockNamespace(tx, group.parent_id);
     tx.emit(groupShared, {
       subject: { type: 'Group', id: group.id },
       namespace_ids: group.traversal_ids,
       // The other group may be visible to few.
       min_access_level: OWNER,
       payload: {
-        ...describedGroup(group, parent),
+        ...groupPayload(group, parent),
         shared_with: { id: other.id, full_path: other.full_path },
         access_level,
         expires_at,
@@ -103,14 +103,14 @@ export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath)
       .executeTakeFirst();
     if (!removed) throw notFound();
     await refreshAccess(tx, [group.id]);
-    const parent = group.parent_id === null ? null : await lockPlace(tx, group.parent_id);
+    const parent = group.parent_id === null ? null : await lockNamespace(tx, group.parent_id);
     tx.emit(groupUnshared, {
       subject: { type: 'Group', id: group.id },
       namespace_ids: group.traversal_ids,
       // The other group may be visible to few.
       min_access_level: OWNER,
       payload: {
-        ...describedGroup(group, parent),
+        ...groupPayload(group, parent),
         shared_with: { id: removed.id, full_path: removed.full_path },
         access_level: removed.access_level,
         expires_at: removed.expires_at,

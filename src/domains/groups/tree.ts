@@ -3,7 +3,7 @@ import type { Tx } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
 // Full paths and traversal ids of everything below a group depend on it. Commands that add a namespace or project lock
-// its parent with `lockPlace`. Commands that rename, move or remove a tree lock all of it with `lockTree`. The two
+// its parent with `lockNamespace`. Commands that rename, move or remove a tree lock all of it with `lockTree`. The two
 // locks exclude each other, so nothing is added under a path that is being changed.
 
 /** The parent of something new, locked until the transaction ends. */
@@ -22,7 +22,7 @@ export interface Place {
  * Locks the namespace that something is added to, or returns null if it is gone. The lock is shared with other
  * additions.
  */
-export const lockPlace = async (tx: Tx, id: number): Promise<Place | null> =>
+export const lockNamespace = async (tx: Tx, id: number): Promise<Place | null> =>
   (await tx.db
     .selectFrom('namespaces')
     .select(['id', 'kind', 'name', 'path', 'full_path', 'full_name', 'traversal_ids', 'visibility_level'])

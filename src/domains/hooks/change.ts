@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Selectable, sql, type Updateable } from 'kysely';
-import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import type { Container, ContainerKind } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Webhooks } from '#platform/db/tables.ts';
@@ -11,7 +11,7 @@ import { addressProblem, type HookAttributes, isFilter, type KeyValue, problemsO
 import { releaseHeld } from './delivery/health.ts';
 import { webhookUpdated } from './events.ts';
 import { hookScope } from './policy.ts';
-import { getHook, type HookRow, placeColumn } from './queries.ts';
+import { containerColumn, getHook, type HookRow } from './queries.ts';
 import { unseal, valuesOf } from './secrets.ts';
 import { eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
 
@@ -60,16 +60,16 @@ const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
   fillUrl(url, new Map(variables.map(({ key, value }) => [key, value])));
 
 /** Applies the change to the hook and enables it if it was disabled. @throws `not_found` (Hook), `unprocessable` */
-export const changeHook = async (ctx: Context, place: Place, id: number, change: Change): Promise<HookRow> => {
-  const seen = await planChange(ctx, await findStored(ctx, place, id), change);
+export const changeHook = async (ctx: Context, container: Container, id: number, change: Change): Promise<HookRow> => {
+  const seen = await planChange(ctx, await findStored(ctx, container, id), change);
   if (seen.isNew) refuse(await urlProblems(ctx, seen.url, seen.variables));
   return ctx.transaction(async (tx) => {
-    const before = await lockHook(tx, place, id);
+    const before = await lockHook(tx, container, id);
     const { given, url, variables, moved, isNew } = await planChange(tx, before, change);
     // Names were resolved before the lock. Resolve them again only if someone changed the hook meanwhile.
     if (isNew && !isDeepStrictEqual([url, variables], [seen.url, seen.variables]))
       refuse(await urlProblems(tx, url, variables));
-    const changes: Updateable<Webhooks> = { ...columnsOf(place.kind, given, before), ...urlColumns(tx, url) };
+    const changes: Updateable<Webhooks> = { ...columnsOf(container.kind, given, before), ...urlColumns(tx, url) };
     // The application that set the new address, if any, is now the hook's origin.
     if (moved) changes.origin_id = (await provenance(tx)).origin_id;
     if (given.token !== undefined || moved) changes.token = seal(tx, given.token);
@@ -82,9 +82,9 @@ export const changeHook = async (ctx: Context, place: Place, id: number, change:
     if (moved || given.custom_headers !== undefined) await writeValues(tx, id, 'header', given.custom_headers ?? []);
     if (isNew) await writeValues(tx, id, 'url_variable', variables);
     await releaseHeld(tx.db, [id]);
-    const hook = await getHook(tx, place, id);
+    const hook = await getHook(tx, container, id);
     const changed = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-    tx.emit(webhookUpdated, { ...hookScope(place, id), payload: { ...described(hook), changed } });
+    tx.emit(webhookUpdated, { ...hookScope(container, id), payload: { ...hookPayload(hook), changed } });
     return hook;
   });
 };
@@ -114,7 +114,7 @@ export const seal = (ctx: Context, secret: string | null | undefined): Buffer | 
   secret ? encrypt(ctx.services.secretKey, secret) : null;
 
 /** Returns the plain columns. `before` is null for a new hook. */
-export const columnsOf = (kind: PlaceKind, given: HookAttributes, before: Selectable<Webhooks> | null) => {
+export const columnsOf = (kind: ContainerKind, given: HookAttributes, before: Selectable<Webhooks> | null) => {
   const strategy = given.branch_filter_strategy ?? before?.branch_filter_strategy ?? 'wildcard';
   const filter =
     given.push_events_branch_filter === undefined
@@ -140,19 +140,19 @@ export const columnsOf = (kind: PlaceKind, given: HookAttributes, before: Select
   };
 };
 
-const storedQuery = (ctx: Context, place: Place, id: number) => {
-  const owner = placeColumn(place);
+const storedQuery = (ctx: Context, container: Container, id: number) => {
+  const owner = containerColumn(container);
   return ctx.db.selectFrom('webhooks').selectAll().where('id', '=', id).where(owner.column, '=', owner.id);
 };
 
-const findStored = async (ctx: Context, place: Place, id: number): Promise<Selectable<Webhooks>> => {
-  const row = await storedQuery(ctx, place, id).executeTakeFirst();
+const findStored = async (ctx: Context, container: Container, id: number): Promise<Selectable<Webhooks>> => {
+  const row = await storedQuery(ctx, container, id).executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;
 };
 
-export const lockHook = async (tx: Tx, place: Place, id: number): Promise<Selectable<Webhooks>> => {
-  const row = await storedQuery(tx, place, id).forNoKeyUpdate().executeTakeFirst();
+export const lockHook = async (tx: Tx, container: Container, id: number): Promise<Selectable<Webhooks>> => {
+  const row = await storedQuery(tx, container, id).forNoKeyUpdate().executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;
 };
@@ -178,7 +178,7 @@ export const writeValues = async (tx: Tx, id: number, kind: ValueKind, values: r
 type Described = Pick<HookRow, 'id' | 'namespace_id' | 'project_id' | 'name' | 'url'>;
 
 /** Returns the event payload of a hook. */
-export const described = ({ id, namespace_id, project_id, name, url }: Described) => ({
+export const hookPayload = ({ id, namespace_id, project_id, name, url }: Described) => ({
   id,
   namespace_id,
   project_id,

@@ -1,5 +1,5 @@
 import { updateGroup } from '#domains/groups/commands.ts';
-import { ownerColumns, type Place } from '#domains/planning/place.ts';
+import { type Container, ownerColumns } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
@@ -7,7 +7,7 @@ import { type HookAttributes, type KeyValue, problemsOf } from './attributes.ts'
 import {
   changeHook,
   columnsOf,
-  described,
+  hookPayload,
   lockHook,
   refuse,
   saveHook,
@@ -19,8 +19,8 @@ import {
 } from './change.ts';
 import { webhookCreated, webhookDeleted, webhookUpdated } from './events.ts';
 import { MAX_HOOKS } from './model.ts';
-import { getHookPlace, type HookPlace, hookScope } from './policy.ts';
-import { getHook, type HookRow, placeColumn } from './queries.ts';
+import { getHookContainer, type HookContainer, hookScope } from './policy.ts';
+import { containerColumn, getHook, type HookRow } from './queries.ts';
 import { newSigningToken } from './signing.ts';
 
 export interface CreatedHook {
@@ -36,22 +36,22 @@ export interface CreatedHook {
  */
 export const createHook = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   given: HookAttributes & { readonly url: string },
 ): Promise<CreatedHook> => {
-  const place = await getHookPlace(ctx, at);
+  const container = await getHookContainer(ctx, at);
   refuse(problemsOf(given));
   const variables = given.url_variables ?? [];
   refuse(await urlProblems(ctx, given.url, variables));
   const signing_token = given.signing_token ? null : newSigningToken();
   const hook = await ctx.transaction(async (tx) => {
-    await checkNumber(tx, place);
+    await checkNumber(tx, container);
     const row = await tx.db
       .insertInto('webhooks')
       .values({
-        ...columnsOf(place.kind, given, null),
+        ...columnsOf(container.kind, given, null),
         ...urlColumns(tx, given.url),
-        ...ownerColumns(place),
+        ...ownerColumns(container),
         created_by_id: tx.actor.userId,
         origin_id: (await provenance(tx)).origin_id,
         token: seal(tx, given.token),
@@ -61,10 +61,10 @@ export const createHook = async (
       .executeTakeFirstOrThrow();
     await writeValues(tx, row.id, 'header', given.custom_headers ?? []);
     await writeValues(tx, row.id, 'url_variable', variables);
-    const made = await getHook(tx, place, row.id);
+    const made = await getHook(tx, container, row.id);
     tx.emit(webhookCreated, {
-      ...hookScope(place, made.id),
-      payload: { ...described(made), created_by_id: made.created_by_id, origin: made.origin },
+      ...hookScope(container, made.id),
+      payload: { ...hookPayload(made), created_by_id: made.created_by_id, origin: made.origin },
     });
     return made;
   });
@@ -72,17 +72,17 @@ export const createHook = async (
 };
 
 /** Checks the limit under a lock, so that concurrent requests cannot exceed it. */
-const checkNumber = async (tx: Tx, place: Place): Promise<void> => {
-  const { column, id } = placeColumn(place);
-  const table = place.kind === 'group' ? 'namespaces' : 'projects';
+const checkNumber = async (tx: Tx, container: Container): Promise<void> => {
+  const { column, id } = containerColumn(container);
+  const table = container.kind === 'group' ? 'namespaces' : 'projects';
   await tx.db.selectFrom(table).select('id').where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
   const { count } = await tx.db
     .selectFrom('webhooks')
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where(column, '=', id)
     .executeTakeFirstOrThrow();
-  const most = MAX_HOOKS[place.kind];
-  if (count >= most) refuse({ base: [`Maximum number of ${place.kind} hooks (${most}) exceeded`] });
+  const most = MAX_HOOKS[container.kind];
+  if (count >= most) refuse({ base: [`Maximum number of ${container.kind} hooks (${most}) exceeded`] });
 };
 
 /**
@@ -95,32 +95,36 @@ const checkNumber = async (tx: Tx, place: Place): Promise<void> => {
  */
 export const updateHook = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   id: number,
   given: HookAttributes,
   enforceTokenExpiry?: boolean,
 ): Promise<HookRow> => {
-  const place = await getHookPlace(ctx, at);
+  const container = await getHookContainer(ctx, at);
   const change = { give: () => given, anew: null };
-  if (enforceTokenExpiry === undefined || place.kind === 'project') return changeHook(ctx, place, id, change);
+  if (enforceTokenExpiry === undefined || container.kind === 'project') return changeHook(ctx, container, id, change);
   return ctx.transaction(async (tx) => {
-    await updateGroup(tx, { id: place.group.id }, { service_access_tokens_expiration_enforced: enforceTokenExpiry });
-    return changeHook(tx, place, id, change);
+    await updateGroup(
+      tx,
+      { id: container.group.id },
+      { service_access_tokens_expiration_enforced: enforceTokenExpiry },
+    );
+    return changeHook(tx, container, id, change);
   });
 };
 
 /** Enables a disabled hook and releases its held deliveries. @throws `not_found`, `forbidden` */
-export const enableHook = async (ctx: Context, at: HookPlace, id: number): Promise<HookRow> =>
-  changeHook(ctx, await getHookPlace(ctx, at), id, { give: () => ({}), anew: null });
+export const enableHook = async (ctx: Context, at: HookContainer, id: number): Promise<HookRow> =>
+  changeHook(ctx, await getHookContainer(ctx, at), id, { give: () => ({}), anew: null });
 
 /**
  * Deletes a hook with its deliveries. Deleting a missing hook is not an error.
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
-export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promise<void> => {
-  const place = await getHookPlace(ctx, at);
-  const owner = placeColumn(place);
+export const deleteHook = async (ctx: Context, at: HookContainer, id: number): Promise<void> => {
+  const container = await getHookContainer(ctx, at);
+  const owner = containerColumn(container);
   await ctx.transaction(async (tx) => {
     const hook = await tx.db
       .deleteFrom('webhooks')
@@ -128,14 +132,14 @@ export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promi
       .where(owner.column, '=', owner.id)
       .returning(['id', 'namespace_id', 'project_id', 'name', 'url'])
       .executeTakeFirst();
-    if (hook) tx.emit(webhookDeleted, { ...hookScope(place, hook.id), payload: described(hook) });
+    if (hook) tx.emit(webhookDeleted, { ...hookScope(container, hook.id), payload: hookPayload(hook) });
   });
 };
 
 /** Sets a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` */
 export const setHookValue = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   id: number,
   kind: ValueKind,
   entry: KeyValue,
@@ -149,7 +153,7 @@ export const setHookValue = async (
 /** Removes a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` if the URL needs it */
 export const deleteHookValue = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   id: number,
   kind: ValueKind,
   key: string,
@@ -166,11 +170,11 @@ export const deleteHookValue = async (
  *
  * @throws `not_found`, `forbidden`
  */
-export const rotateSigningToken = async (ctx: Context, at: HookPlace, id: number): Promise<string> => {
-  const place = await getHookPlace(ctx, at);
+export const rotateSigningToken = async (ctx: Context, at: HookContainer, id: number): Promise<string> => {
+  const container = await getHookContainer(ctx, at);
   const token = newSigningToken();
   await ctx.transaction(async (tx) => {
-    const before = await lockHook(tx, place, id);
+    const before = await lockHook(tx, container, id);
     await saveHook(tx, id, {
       signing_token: seal(tx, token),
       previous_signing_token: before.signing_token,
@@ -178,8 +182,8 @@ export const rotateSigningToken = async (ctx: Context, at: HookPlace, id: number
         before.signing_token && new Date(tx.clock.now().getTime() + OVERLAP_MS).toISOString(),
     });
     tx.emit(webhookUpdated, {
-      ...hookScope(place, id),
-      payload: { ...described(before), changed: ['signing_token'] },
+      ...hookScope(container, id),
+      payload: { ...hookPayload(before), changed: ['signing_token'] },
     });
   });
   return token;
@@ -195,14 +199,14 @@ const sameKey = (kind: ValueKind, left: string, right: string): boolean =>
 
 const changeValues = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   id: number,
   kind: ValueKind,
   key: string,
   change: (values: readonly KeyValue[]) => readonly KeyValue[],
 ): Promise<void> => {
-  const place = await getHookPlace(ctx, at);
-  await changeHook(ctx, place, id, {
+  const container = await getHookContainer(ctx, at);
+  await changeHook(ctx, container, id, {
     give: (known) => ({ [FIELDS[kind]]: change(known.filter((value) => value.kind === kind)) }),
     anew: kind === 'url_variable' ? key : null,
   });

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Place } from '#domains/planning/place.ts';
+import type { Container } from '#domains/planning/container.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform/errors.ts';
@@ -10,7 +10,7 @@ import { type Attempt, attemptRow, tellOfAttempts } from './delivery/record.ts';
 import { type Outcome, type Outgoing, sendDelivery } from './delivery/send.ts';
 import { loadTargets } from './delivery/targets.ts';
 import { addressPolicy } from './policy.ts';
-import { type HookRow, placeColumn } from './queries.ts';
+import { containerColumn, type HookRow } from './queries.ts';
 
 const SECONDS = 60;
 
@@ -20,11 +20,11 @@ const SECONDS = 60;
  *
  * @throws `too_many_requests`
  */
-export const limitManual = async (ctx: Context, place: Place, what: 'test' | 'resend'): Promise<void> => {
+export const limitManual = async (ctx: Context, container: Container, what: 'test' | 'resend'): Promise<void> => {
   const { web_hook_manual_limit: limit } = await getSettings(ctx);
   if (limit === 0) return;
-  const { id } = placeColumn(place);
-  const key = `hooks.${what}:${place.kind}:${id}:${ctx.actor.userId ?? 0}`;
+  const { id } = containerColumn(container);
+  const key = `hooks.${what}:${container.kind}:${id}:${ctx.actor.userId ?? 0}`;
   const { allowed, retryAfterSeconds } = await hit(ctx.services, key, { limit, seconds: SECONDS });
   if (!allowed) throw tooManyRequests(retryAfterSeconds);
 };
@@ -51,7 +51,7 @@ export const sendNow = async (ctx: Context, hook: HookRow, outgoing: Outgoing): 
  */
 export const recordNow = async (
   tx: Tx,
-  place: Place,
+  container: Container,
   attempt: Omit<Attempt, 'delayMs'>,
   actorId: number | null,
 ): Promise<number> => {
@@ -77,7 +77,7 @@ export const recordNow = async (
   const [row] = rows;
   // Deleted meanwhile.
   if (!row) throw notFound('Delivery');
-  tellOfAttempts(tx, [{ id: attempt.webhookId, ...whereabouts(place), attempt_ids: [row.id] }]);
+  tellOfAttempts(tx, [{ id: attempt.webhookId, ...whereabouts(container), attempt_ids: [row.id] }]);
   if (delivered)
     await applyFindings(tx, [
       { webhook_id: attempt.webhookId, succeeded: true, failures: 0, probe: true, gone: false, revives: true },
@@ -85,7 +85,7 @@ export const recordNow = async (
   return row.id;
 };
 
-const whereabouts = (place: Place) =>
-  place.kind === 'group'
-    ? { project_id: null, namespace_ids: place.group.traversal_ids }
-    : { project_id: place.project.id, namespace_ids: place.project.namespace.traversal_ids };
+const whereabouts = (container: Container) =>
+  container.kind === 'group'
+    ? { project_id: null, namespace_ids: container.group.traversal_ids }
+    : { project_id: container.project.id, namespace_ids: container.project.namespace.traversal_ids };

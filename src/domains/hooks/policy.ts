@@ -1,7 +1,12 @@
 import { type RawBuilder, sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { momentIsReadable } from '#domains/events/visibility.ts';
-import { getPlace, type Place, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import {
+  type Container,
+  type ContainerKind,
+  getContainer,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -9,8 +14,8 @@ import type { AddressPolicy } from '#platform/http-client/http-client.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /** The group or project that a hook belongs to, as callers identify it. */
-export interface HookPlace {
-  readonly kind: PlaceKind;
+export interface HookContainer {
+  readonly kind: ContainerKind;
   readonly id: IdOrPath;
 }
 
@@ -19,20 +24,20 @@ export interface HookPlace {
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
-export const getHookPlace = async (ctx: Context, { kind, id }: HookPlace): Promise<Place> => {
-  const place = await getPlace(ctx, kind, id);
-  requirePlaceAbility(ctx, place, 'admin_hook');
-  return place;
+export const getHookContainer = async (ctx: Context, { kind, id }: HookContainer): Promise<Container> => {
+  const container = await getContainer(ctx, kind, id);
+  requireContainerAbility(ctx, container, 'admin_hook');
+  return container;
 };
 
 /** The lowest role that may administer the hooks of a group or project. */
-export const LEAST_ROLES: Readonly<Record<PlaceKind, number>> = { group: OWNER, project: MAINTAINER };
+export const LEAST_ROLES: Readonly<Record<ContainerKind, number>> = { group: OWNER, project: MAINTAINER };
 
 /** Returns the scope of an event about a hook. Only people who administer hooks may read such events. */
-export const hookScope = (place: Place, hookId: number) => ({
+export const hookScope = (container: Container, hookId: number) => ({
   subject: { type: 'Webhook', id: hookId },
-  ...(place.kind === 'group' ? { namespace_ids: place.group.traversal_ids } : projectScope(place.project)),
-  min_access_level: LEAST_ROLES[place.kind],
+  ...(container.kind === 'group' ? { namespace_ids: container.group.traversal_ids } : projectScope(container.project)),
+  min_access_level: LEAST_ROLES[container.kind],
 });
 
 /** Returns the addresses that hooks may reach, according to the instance settings. */

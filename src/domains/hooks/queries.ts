@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
-import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import type { Container, ContainerKind } from '#domains/planning/container.ts';
 import { type CredentialOrigin, originOf } from '#domains/tokens/origins.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
-import { getHookPlace } from './policy.ts';
+import { getHookContainer } from './policy.ts';
 
 /** A hook for the people who administer it. Secrets appear only as their names or their presence. */
 export interface HookRow {
@@ -67,42 +67,45 @@ const hookQuery = (db: Context['db']) =>
 
 const COLUMNS = { group: 'namespace_id', project: 'project_id' } as const;
 
-/** Returns the owner column of `webhooks` and its value for the place. */
-export const placeColumn = (place: Place) =>
-  ({ column: COLUMNS[place.kind], id: place.kind === 'group' ? place.group.id : place.project.id }) as const;
+/** Returns the owner column of `webhooks` and its value for the container. */
+export const containerColumn = (container: Container) =>
+  ({
+    column: COLUMNS[container.kind],
+    id: container.kind === 'group' ? container.group.id : container.project.id,
+  }) as const;
 
-const hooksOf = (ctx: Context, place: Place) => {
-  const { column, id } = placeColumn(place);
+const hooksOf = (ctx: Context, container: Container) => {
+  const { column, id } = containerColumn(container);
   return hookQuery(ctx.db).where(column, '=', id);
 };
 
 /**
- * Returns the group's or project's own hooks, oldest first. The caller must have checked access with `getHookPlace`.
+ * Returns the group's or project's own hooks, oldest first. The caller must have checked access with `getHookContainer`.
  */
-export const listHooks = (ctx: Context, place: Place): List<HookRow> =>
-  listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, place), [byId], 'asc');
+export const listHooks = (ctx: Context, container: Container): List<HookRow> =>
+  listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, container), [byId], 'asc');
 
 /** Returns the hooks of many groups or projects, oldest first. The caller must check access. */
-export const listHooksBelow = (ctx: Context, kind: PlaceKind): BatchedList<HookRow> =>
+export const listHooksBelow = (ctx: Context, kind: ContainerKind): BatchedList<HookRow> =>
   batchedListOf<'webhooks', HookRow>(
     ctx.db,
-    (placeId) => hookQuery(ctx.db).where(COLUMNS[kind], '=', placeId),
+    (containerId) => hookQuery(ctx.db).where(COLUMNS[kind], '=', containerId),
     [byId],
     'asc',
   );
 
 /** Returns a hook of the group or project. @throws `not_found` (Hook) */
-export const getHook = async (ctx: Context, place: Place, id: number): Promise<HookRow> => {
-  const hook = await hooksOf(ctx, place).where('webhooks.id', '=', id).executeTakeFirst();
+export const getHook = async (ctx: Context, container: Container, id: number): Promise<HookRow> => {
+  const hook = await hooksOf(ctx, container).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
   return hook;
 };
 
-/** Returns a hook by id, with its place. @throws `not_found` if the caller may not know of it, `forbidden` */
-export const getHookById = async (ctx: Context, id: number): Promise<{ place: Place; hook: HookRow }> => {
+/** Returns a hook by id, with its container. @throws `not_found` if the caller may not know of it, `forbidden` */
+export const getHookById = async (ctx: Context, id: number): Promise<{ container: Container; hook: HookRow }> => {
   const hook = await hookQuery(ctx.db).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
-  const place = await getHookPlace(
+  const container = await getHookContainer(
     ctx,
     hook.namespace_id === null
       ? { kind: 'project', id: { id: hook.project_id ?? 0 } }
@@ -110,7 +113,7 @@ export const getHookById = async (ctx: Context, id: number): Promise<{ place: Pl
   ).catch((error: unknown) => {
     throw error instanceof DomainError && error.code === 'not_found' ? notFound('Hook') : error;
   });
-  return { place, hook };
+  return { container, hook };
 };
 
 /** Returns hooks by id. The caller must check access. */

@@ -37,7 +37,7 @@ const groupsOnly = { subgroup_events: true, member_events: true, project_events:
 const groupHook = z.object({ ...hookShape, group_id: z.int() });
 const projectHook = z.object({ ...hookShape, project_id: z.int() }).omit(groupsOnly);
 
-/** For each kind of place: the record, the record of a new hook, and the function that builds them. */
+/** For each kind of container: the record, the record of a new hook, and the function that builds them. */
 export const hookRecords = {
   group: {
     record: groupHook.meta({ id: 'GroupHook' }),

@@ -1,13 +1,13 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { conflict, unprocessable } from '#platform/errors.ts';
-import { described } from './change.ts';
+import { hookPayload } from './change.ts';
 import { type DeliveryRow, getHookDelivery } from './deliveries.ts';
 import { DELIVERIES_CHANNEL } from './dispatch.ts';
 import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from './events.ts';
 import { limitManual } from './manual.ts';
 import { TEST_KIND } from './model.ts';
-import { getHookPlace, type HookPlace, hookScope, payloadIsReadable } from './policy.ts';
+import { getHookContainer, type HookContainer, hookScope, payloadIsReadable } from './policy.ts';
 import { getHook } from './queries.ts';
 
 /** All finished deliveries in a time range, or those that failed since a time. Times are ISO 8601. */
@@ -26,13 +26,13 @@ const MAX_REPLAYED = 100_000;
  */
 export const replayDeliveries = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   hookId: number,
   range: ReplayRange,
 ): Promise<number> => {
-  const place = await getHookPlace(ctx, at);
-  const hook = await getHook(ctx, place, hookId);
-  await limitManual(ctx, place, 'resend');
+  const container = await getHookContainer(ctx, at);
+  const hook = await getHook(ctx, container, hookId);
+  await limitManual(ctx, container, 'resend');
   const wanted =
     'failed_since' in range
       ? sql`(d.state = 'expired' or (d.state = 'waiting' and d.attempts > 0))
@@ -64,7 +64,7 @@ export const replayDeliveries = async (
     const count = rows[0]?.count ?? 0;
     if (count > MAX_REPLAYED)
       throw unprocessable(`There are more than ${MAX_REPLAYED} deliveries to replay. Choose a shorter time range.`);
-    tx.emit(webhookDeliveriesReplayed, { ...hookScope(place, hook.id), payload: { ...described(hook), count } });
+    tx.emit(webhookDeliveriesReplayed, { ...hookScope(container, hook.id), payload: { ...hookPayload(hook), count } });
     return count;
   });
 };
@@ -76,12 +76,12 @@ export const replayDeliveries = async (
  */
 export const cancelDelivery = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   hookId: number,
   deliveryId: string,
 ): Promise<DeliveryRow> => {
-  const place = await getHookPlace(ctx, at);
-  const hook = await getHook(ctx, place, hookId);
+  const container = await getHookContainer(ctx, at);
+  const hook = await getHook(ctx, container, hookId);
   await getHookDelivery(ctx, hook.id, deliveryId);
   await ctx.transaction(async (tx) => {
     const { numUpdatedRows } = await tx.db
@@ -92,8 +92,8 @@ export const cancelDelivery = async (
       .executeTakeFirst();
     if (numUpdatedRows > 0n)
       tx.emit(webhookDeliveryCanceled, {
-        ...hookScope(place, hook.id),
-        payload: { ...described(hook), delivery_id: deliveryId },
+        ...hookScope(container, hook.id),
+        payload: { ...hookPayload(hook), delivery_id: deliveryId },
       });
   });
   const delivery = await getHookDelivery(ctx, hook.id, deliveryId);

@@ -1,11 +1,11 @@
-import type { Place } from '#domains/planning/place.ts';
+import type { Container } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import { type AttemptRow, getAttempt, getAttemptById } from './attempts.ts';
 import { getDelivery } from './deliveries.ts';
 import type { Outcome } from './delivery/send.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
-import { getHookPlace, type HookPlace } from './policy.ts';
+import { getHookContainer, type HookContainer } from './policy.ts';
 import { getHook, getHookById, type HookRow } from './queries.ts';
 
 /**
@@ -16,33 +16,33 @@ import { getHook, getHookById, type HookRow } from './queries.ts';
  */
 export const resendAttempt = async (
   ctx: Context,
-  at: HookPlace,
+  at: HookContainer,
   hookId: number,
   attemptId: number,
 ): Promise<Outcome> => {
-  const place = await getHookPlace(ctx, at);
-  const hook = await getHook(ctx, place, hookId);
-  return (await resend(ctx, place, hook, await getAttempt(ctx, hook.id, attemptId))).outcome;
+  const container = await getHookContainer(ctx, at);
+  const hook = await getHook(ctx, container, hookId);
+  return (await resend(ctx, container, hook, await getAttempt(ctx, hook.id, attemptId))).outcome;
 };
 
 /** Does the same given only the attempt's id. Returns the new attempt. @throws as `resendAttempt` */
 export const resendAttemptById = async (ctx: Context, attemptId: number): Promise<AttemptRow> => {
   const attempt = await getAttemptById(ctx, attemptId);
-  const { place, hook } = await getHookById(ctx, attempt.webhook_id);
-  return getAttemptById(ctx, (await resend(ctx, place, hook, attempt)).attemptId);
+  const { container, hook } = await getHookById(ctx, attempt.webhook_id);
+  return getAttemptById(ctx, (await resend(ctx, container, hook, attempt)).attemptId);
 };
 
-const resend = async (ctx: Context, place: Place, hook: HookRow, { delivery_id, request_url }: AttemptRow) => {
+const resend = async (ctx: Context, container: Container, hook: HookRow, { delivery_id, request_url }: AttemptRow) => {
   if (request_url !== hook.url) throw unprocessable('The URL of the hook has changed since then');
   const delivery = await getDelivery(ctx, delivery_id);
   if (delivery.body === null)
     throw unprocessable('There is nothing to send: the body could not be built, or you may not read it');
-  await limitManual(ctx, place, 'resend');
+  await limitManual(ctx, container, 'resend');
   const attempt = delivery.attempts + 1;
   const { id, trigger, chain_id: chainId } = delivery;
   const outcome = await sendNow(ctx, hook, { id, attempt, trigger, chainId, body: Buffer.from(delivery.body) });
   const attemptId = await ctx.transaction((tx) =>
-    recordNow(tx, place, { deliveryId: id, webhookId: hook.id, attempt, trigger, outcome }, ctx.actor.userId),
+    recordNow(tx, container, { deliveryId: id, webhookId: hook.id, attempt, trigger, outcome }, ctx.actor.userId),
   );
   return { outcome, attemptId };
 };

@@ -7,7 +7,7 @@ import { newChainId } from '#platform/event-chain.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
 import { TEST_KIND, type TestTrigger } from './model.ts';
-import { getHookPlace, type HookPlace, hookScope } from './policy.ts';
+import { getHookContainer, type HookContainer, hookScope } from './policy.ts';
 import { getHook } from './queries.ts';
 import { jobSample, pipelineSample } from './samples/ci.ts';
 import { releaseSample, tokenSample, wikiSample } from './samples/others.ts';
@@ -38,16 +38,16 @@ const SAMPLES: Readonly<Record<TestTrigger, (scene: Scene) => Promise<Record<str
  * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` in silent mode or if the receiver does not
  * answer with success
  */
-export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger: TestTrigger): Promise<number> => {
-  const place = await getHookPlace(ctx, at);
-  const hook = await getHook(ctx, place, id);
-  await limitManual(ctx, place, 'test');
-  const body = JSON.stringify(await SAMPLES[trigger](await sceneOf(ctx, place)));
+export const testHook = async (ctx: Context, at: HookContainer, id: number, trigger: TestTrigger): Promise<number> => {
+  const container = await getHookContainer(ctx, at);
+  const hook = await getHook(ctx, container, id);
+  await limitManual(ctx, container, 'test');
+  const body = JSON.stringify(await SAMPLES[trigger](await sceneOf(ctx, container)));
   const deliveryId = randomUUID();
   const chainId = newChainId(ctx.services.secretKey);
   const sent = { id: deliveryId, attempt: 1, trigger, chainId, body: Buffer.from(body) };
   const outcome = await sendNow(ctx, hook, sent);
-  const scope = { project_id: null, ...hookScope(place, hook.id) };
+  const scope = { project_id: null, ...hookScope(container, hook.id) };
   const event = { ...scope, kind: TEST_KIND, subject_type: scope.subject.type, visibility_level: null, user_ids: [] };
   const attemptId = await ctx.transaction(async (tx) => {
     const payload = await tx.db
@@ -65,7 +65,7 @@ export const testHook = async (ctx: Context, at: HookPlace, id: number, trigger:
         finished_at: sql`now()`,
       })
       .execute();
-    return recordNow(tx, place, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome }, ctx.actor.userId);
+    return recordNow(tx, container, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome }, ctx.actor.userId);
   });
   if (!outcome.delivered) throw unprocessable(outcome.error ?? 'The receiver did not accept it');
   return attemptId;

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getMilestone } from '#domains/milestones/queries.ts';
-import { getPlace, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -223,7 +223,7 @@ export const routes = [
   }),
 ] satisfies readonly Route[];
 
-function milestoneIssues(kind: PlaceKind, path: '/groups/:id' | '/projects/:id') {
+function milestoneIssues(kind: ContainerKind, path: '/groups/:id' | '/projects/:id') {
   return listRoute({
     path: `${path}/milestones/:milestone_id/issues`,
     tag,
@@ -233,9 +233,9 @@ function milestoneIssues(kind: PlaceKind, path: '/groups/:id' | '/projects/:id')
     input: { id: idOrPath(), milestone_id: integer(), state: filters.state },
     item: issueRecord,
     run: async (ctx, { id, milestone_id, state }, page) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_milestone');
-      const milestone = await getMilestone(ctx, place, milestone_id);
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_milestone');
+      const milestone = await getMilestone(ctx, container, milestone_id);
       const filter = { milestone_id: milestone.id, state: state === 'all' ? null : state };
       const found = await readPage(listIssues(ctx, 'everywhere', filter), page);
       return { ...found, items: await toIssues(ctx, found.items) };

@@ -1,6 +1,12 @@
 import { sql } from 'kysely';
 import { differences } from '#domains/planning/changes.ts';
-import { ancestorIds, ownerColumns, type Place, placeScope, requirePlaceAbility } from '#domains/planning/place.ts';
+import {
+  ancestorIds,
+  type Container,
+  containerScope,
+  ownerColumns,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -27,27 +33,27 @@ const MAX_TITLE = 255;
  *
  * @throws DomainError `forbidden`, `invalid`, `conflict` if the title is taken here or in a group above
  */
-export const createLabel = async (ctx: Context, place: Place, input: NewLabel): Promise<LabelRow> => {
-  requirePlaceAbility(ctx, place, 'admin_label');
+export const createLabel = async (ctx: Context, container: Container, input: NewLabel): Promise<LabelRow> => {
+  requireContainerAbility(ctx, container, 'admin_label');
   const title = readTitle(input.title);
   const color = readColor(input.color);
   return ctx.transaction(async (tx) => {
-    if (await isTaken(tx, place, title, null)) throw conflict('Label already exists');
-    const [label] = await insertLabels(tx, place, [{ ...input, title, color }]);
+    if (await isTaken(tx, container, title, null)) throw conflict('Label already exists');
+    const [label] = await insertLabels(tx, container, [{ ...input, title, color }]);
     // A concurrent request has created it.
     if (!label) throw conflict('Label already exists');
     return label;
   });
 };
 
-/** Changes a label of the place itself. @throws DomainError `forbidden`, `invalid` */
+/** Changes a label of the container itself. @throws DomainError `forbidden`, `invalid` */
 export const updateLabel = async (
   ctx: Context,
-  place: Place,
+  container: Container,
   given: LabelRow,
   input: LabelChanges,
 ): Promise<LabelRow> => {
-  requirePlaceAbility(ctx, place, 'admin_label');
+  requireContainerAbility(ctx, container, 'admin_label');
   return ctx.transaction(async (tx) => {
     const before = await lockLabel(tx, given.id);
     const changes = differences(before, {
@@ -58,7 +64,7 @@ export const updateLabel = async (
       archived: input.archived,
     });
     if (Object.keys(changes).length === 0) return before;
-    if (changes.title && (await isTaken(tx, place, String(changes.title.current), before.id))) {
+    if (changes.title && (await isTaken(tx, container, String(changes.title.current), before.id))) {
       throw invalid({ title: ['has already been taken'] });
     }
     const values = Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
@@ -68,21 +74,21 @@ export const updateLabel = async (
       .where('id', '=', before.id)
       .returningAll()
       .executeTakeFirstOrThrow();
-    tx.emit(labelUpdated, { ...about(place, after), payload: { ...payloadOf(after), changes } });
+    tx.emit(labelUpdated, { ...about(container, after), payload: { ...payloadOf(after), changes } });
     return after;
   });
 };
 
 /**
- * Deletes a label of the place itself, and removes it from all issues and merge requests. @throws DomainError
+ * Deletes a label of the container itself, and removes it from all issues and merge requests. @throws DomainError
  * `forbidden`
  */
-export const deleteLabel = async (ctx: Context, place: Place, given: LabelRow): Promise<void> => {
-  requirePlaceAbility(ctx, place, 'admin_label');
+export const deleteLabel = async (ctx: Context, container: Container, given: LabelRow): Promise<void> => {
+  requireContainerAbility(ctx, container, 'admin_label');
   await ctx.transaction(async (tx) => {
     const label = await lockLabel(tx, given.id);
     await tx.db.deleteFrom('labels').where('id', '=', label.id).execute();
-    tx.emit(labelDeleted, { ...about(place, label), payload: payloadOf(label) });
+    tx.emit(labelDeleted, { ...about(container, label), payload: payloadOf(label) });
   });
 };
 
@@ -96,21 +102,21 @@ export const ensureLabels = async (tx: Tx, project: ProjectRow, titles: readonly
   const known = new Set(found.map((label) => label.title));
   const missing = wanted.filter((title) => !known.has(title));
   if (missing.length === 0 || !can(tx, project, 'admin_label')) return found;
-  const place: Place = { kind: 'project', project };
+  const container: Container = { kind: 'project', project };
   await insertLabels(
     tx,
-    place,
+    container,
     missing.map((title) => ({ title: readTitle(title), color: DEFAULT_COLOR })),
   );
   return labelsByTitles(tx, project, wanted);
 };
 
-const insertLabels = async (tx: Tx, place: Place, labels: readonly NewLabel[]): Promise<LabelRow[]> => {
+const insertLabels = async (tx: Tx, container: Container, labels: readonly NewLabel[]): Promise<LabelRow[]> => {
   const rows = await tx.db
     .insertInto('labels')
     .values(
       labels.map(({ title, color, description = null, priority = null, archived = false }) => ({
-        ...ownerColumns(place),
+        ...ownerColumns(container),
         title,
         color,
         description,
@@ -121,7 +127,7 @@ const insertLabels = async (tx: Tx, place: Place, labels: readonly NewLabel[]): 
     .onConflict((each) => each.doNothing())
     .returningAll()
     .execute();
-  for (const row of rows) tx.emit(labelCreated, { ...about(place, row), payload: payloadOf(row) });
+  for (const row of rows) tx.emit(labelCreated, { ...about(container, row), payload: payloadOf(row) });
   return rows;
 };
 
@@ -131,15 +137,15 @@ const lockLabel = async (tx: Tx, id: number): Promise<LabelRow> => {
   return label;
 };
 
-const isTaken = async (tx: Tx, place: Place, title: string, butId: number | null): Promise<boolean> => {
-  const { project_id, namespace_id } = ownerColumns(place);
+const isTaken = async (tx: Tx, container: Container, title: string, butId: number | null): Promise<boolean> => {
+  const { project_id, namespace_id } = ownerColumns(container);
   const row = await tx.db
     .selectFrom('labels')
     .select('id')
     .where('title', '=', title)
     .where('id', '<>', butId ?? 0)
     .where(
-      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(place)}::bigint[]))`,
+      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(container)}::bigint[]))`,
     )
     .executeTakeFirst();
   return row !== undefined;
@@ -154,7 +160,10 @@ const readTitle = (given: string): string => {
   return title;
 };
 
-const about = (place: Place, label: LabelRow) => ({ ...placeScope(place), subject: { type: 'Label', id: label.id } });
+const about = (container: Container, label: LabelRow) => ({
+  ...containerScope(container),
+  subject: { type: 'Label', id: label.id },
+});
 
 const payloadOf = (label: LabelRow): LabelPayload => ({
   id: label.id,

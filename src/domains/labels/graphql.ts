@@ -1,5 +1,5 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
-import { getPlace, type Place } from '#domains/planning/place.ts';
+import { type Container, getContainer } from '#domains/planning/container.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -54,7 +54,7 @@ interface LabelArguments extends ConnectionArguments {
   readonly archived?: boolean | null | undefined;
 }
 
-const labelsBelow = (kind: Place['kind']) =>
+const labelsBelow = (kind: Container['kind']) =>
   batchedConnection((ctx, args: LabelArguments) =>
     listLabelsBelow(ctx, kind, {
       search: args.searchTerm,
@@ -140,7 +140,7 @@ mutationField('labelCreate', {
   }),
   payload: { label: LabelRef },
   run: async (ctx, { projectPath, groupPath, ...input }) => ({
-    label: await createLabel(ctx, await placeOf(ctx, projectPath, groupPath), {
+    label: await createLabel(ctx, await containerOf(ctx, projectPath, groupPath), {
       ...input,
       color: input.color ?? '#6699cc',
     }),
@@ -159,9 +159,9 @@ mutationField('labelUpdate', {
   }),
   payload: { label: LabelRef },
   run: async (ctx, { id, ...input }) => {
-    const { place, label } = await labelWithPlace(ctx, id);
+    const { container, label } = await labelWithContainer(ctx, id);
     return {
-      label: await updateLabel(ctx, place, label, {
+      label: await updateLabel(ctx, container, label, {
         ...input,
         title: input.title ?? undefined,
         color: input.color ?? undefined,
@@ -176,29 +176,29 @@ mutationField('labelDelete', {
   input: (t) => ({ id: t.field({ type: 'LabelID', required: true }) }),
   payload: { label: LabelRef },
   run: async (ctx, { id }) => {
-    const { place, label } = await labelWithPlace(ctx, id);
-    await deleteLabel(ctx, place, label);
+    const { container, label } = await labelWithContainer(ctx, id);
+    await deleteLabel(ctx, container, label);
     return { label };
   },
 });
 
-const placeOf = (
+const containerOf = (
   ctx: Context,
   projectPath: string | null | undefined,
   groupPath: string | null | undefined,
-): Promise<Place> => {
+): Promise<Container> => {
   if ((projectPath == null) === (groupPath == null)) throw badRequest('either projectPath or groupPath is required');
   return groupPath == null
-    ? getPlace(ctx, 'project', { path: projectPath ?? '' })
-    : getPlace(ctx, 'group', { path: groupPath });
+    ? getContainer(ctx, 'project', { path: projectPath ?? '' })
+    : getContainer(ctx, 'group', { path: groupPath });
 };
 
-const labelWithPlace = async (ctx: Context, id: number): Promise<{ place: Place; label: LabelRow }> => {
+const labelWithContainer = async (ctx: Context, id: number): Promise<{ container: Container; label: LabelRow }> => {
   const label = (await labelsByIds(ctx, [id])).get(id);
   if (!label) throw notFound('Label');
-  const place =
+  const container =
     label.project_id === null
-      ? await getPlace(ctx, 'group', { id: label.namespace_id ?? 0 })
-      : await getPlace(ctx, 'project', { id: label.project_id });
-  return { place, label };
+      ? await getContainer(ctx, 'group', { id: label.namespace_id ?? 0 })
+      : await getContainer(ctx, 'project', { id: label.project_id });
+  return { container, label };
 };

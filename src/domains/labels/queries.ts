@@ -1,5 +1,5 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { ancestorIds, ownerColumns, type Place } from '#domains/planning/place.ts';
+import { ancestorIds, type Container, ownerColumns } from '#domains/planning/container.ts';
 import { issueIsVisible, mergeRequestIsVisible } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
@@ -30,24 +30,28 @@ export interface LabelCounts {
 }
 
 /** Lists the labels of a group or project by title. The caller checks `read_label`. */
-export const listLabels = (ctx: Context, place: Place, filter: LabelFilter = {}): List<LabelRow> =>
+export const listLabels = (ctx: Context, container: Container, filter: LabelFilter = {}): List<LabelRow> =>
   listOf(
     ctx.db,
     matching(ctx, filter).where(
-      isIn(place, filter.include_ancestor_groups ? ancestorIds(place) : [], filter.include_descendant_groups ?? false),
+      isIn(
+        container,
+        filter.include_ancestor_groups ? ancestorIds(container) : [],
+        filter.include_descendant_groups ?? false,
+      ),
     ),
     BY_TITLE,
     'asc',
   );
 
 /** Lists the labels of many projects or groups at once. */
-export const listLabelsBelow = (ctx: Context, kind: Place['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
+export const listLabelsBelow = (ctx: Context, kind: Container['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
   batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_TITLE, 'asc');
 
 /** Finds a label by id or title. Own labels take precedence over inherited ones. */
 const findLabel = async (
   ctx: Pick<Context, 'db'>,
-  place: Place,
+  container: Container,
   idOrTitle: string,
   includeAncestors = true,
 ): Promise<LabelRow | null> => {
@@ -55,7 +59,7 @@ const findLabel = async (
   const row = await ctx.db
     .selectFrom('labels')
     .selectAll()
-    .where(isIn(place, includeAncestors ? ancestorIds(place) : [], false))
+    .where(isIn(container, includeAncestors ? ancestorIds(container) : [], false))
     .where(sql<boolean>`(labels.id = ${id}::bigint or labels.title = ${idOrTitle})`)
     .orderBy(sql`labels.id = ${id}::bigint`, (order) => order.desc().nullsLast())
     .orderBy('labels.id')
@@ -66,11 +70,11 @@ const findLabel = async (
 /** @throws DomainError `not_found` (Label) */
 export const getLabel = async (
   ctx: Pick<Context, 'db'>,
-  place: Place,
+  container: Container,
   idOrTitle: string,
   includeAncestors = true,
 ): Promise<LabelRow> => {
-  const label = await findLabel(ctx, place, idOrTitle, includeAncestors);
+  const label = await findLabel(ctx, container, idOrTitle, includeAncestors);
   if (!label) throw notFound('Label');
   return label;
 };
@@ -124,22 +128,22 @@ export const labelsByMergeRequestIds = (
 /** Counts the labelled items in the project, or everywhere below the group, that the caller can see. */
 export const labelCountsByIds = async (
   ctx: Context,
-  place: Place,
+  container: Container,
   ids: readonly number[],
 ): Promise<Map<number, LabelCounts>> => {
-  const inPlace =
-    place.kind === 'project'
-      ? sql<boolean>`projects.id = ${place.project.id}`
+  const inContainer =
+    container.kind === 'project'
+      ? sql<boolean>`projects.id = ${container.project.id}`
       : sql<boolean>`projects.namespace_id in (
-          select n.id from namespaces n where n.traversal_ids @> array[${place.group.id}::bigint])`;
+          select n.id from namespaces n where n.traversal_ids @> array[${container.group.id}::bigint])`;
   const issues = (state: string) => sql<number>`(
     select count(*) from label_links k join issues on issues.id = k.issue_id join projects on projects.id = issues.project_id
-    where k.label_id = l.id and issues.state = ${sql.lit(state)} and ${inPlace} and ${issueIsVisible(ctx.actor)})`;
+    where k.label_id = l.id and issues.state = ${sql.lit(state)} and ${inContainer} and ${issueIsVisible(ctx.actor)})`;
   const { rows } = await sql<LabelCounts>`
     select l.id, ${issues('opened')} as open_issues_count, ${issues('closed')} as closed_issues_count,
       (select count(*) from label_links k join merge_requests on merge_requests.id = k.merge_request_id
         join projects on projects.id = merge_requests.project_id
-        where k.label_id = l.id and merge_requests.state = 'opened' and ${inPlace}
+        where k.label_id = l.id and merge_requests.state = 'opened' and ${inContainer}
           and ${mergeRequestIsVisible(ctx.actor)}) as open_merge_requests_count
     from labels l where l.id = any (${ids}::bigint[])`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));
@@ -161,8 +165,8 @@ const matching = (ctx: Context, filter: LabelFilter) => {
   return query;
 };
 
-const isIn = (place: Place, ancestors: readonly number[], withDescendants: boolean): RawBuilder<boolean> => {
-  const { project_id, namespace_id } = ownerColumns(place);
+const isIn = (container: Container, ancestors: readonly number[], withDescendants: boolean): RawBuilder<boolean> => {
+  const { project_id, namespace_id } = ownerColumns(container);
   const own =
     project_id === null
       ? withDescendants
@@ -177,7 +181,7 @@ const isIn = (place: Place, ancestors: readonly number[], withDescendants: boole
 const isAvailable = (project: ProjectRow): RawBuilder<boolean> =>
   isIn({ kind: 'project', project }, project.namespace.traversal_ids, false);
 
-const isBelow = (kind: Place['kind'], parentId: RawBuilder<number>, filter: LabelFilter): RawBuilder<boolean> => {
+const isBelow = (kind: Container['kind'], parentId: RawBuilder<number>, filter: LabelFilter): RawBuilder<boolean> => {
   const parts =
     kind === 'project'
       ? [sql<boolean>`labels.project_id = ${parentId}`]

@@ -1,4 +1,4 @@
-import { getPlace, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
@@ -11,10 +11,10 @@ const priority = integer({ min: 0, max: 2_147_483_647 }).nullish();
 const description = text({ max: 10_000 }).nullish();
 const one = { id: idOrPath(), name: text({ max: 255 }) };
 
-type Place = '/groups/:id' | '/projects/:id';
+type Container = '/groups/:id' | '/projects/:id';
 
-/** The routes for groups and projects differ only in their place. */
-const routesOf = (kind: PlaceKind, path: Place): Route[] => [
+/** The routes for groups and projects differ only in their container. */
+const routesOf = (kind: ContainerKind, path: Container): Route[] => [
   listRoute({
     path: `${path}/labels`,
     tag,
@@ -31,11 +31,11 @@ const routesOf = (kind: PlaceKind, path: Place): Route[] => [
     },
     item: labelRecord,
     run: async (ctx, { id, with_counts, ...filter }, page) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_label');
-      const found = await readPage(listLabels(ctx, place, filter), page);
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_label');
+      const found = await readPage(listLabels(ctx, container, filter), page);
       const ids = found.items.map((label) => label.id);
-      const counts = with_counts ? await labelCountsByIds(ctx, place, ids) : null;
+      const counts = with_counts ? await labelCountsByIds(ctx, container, ids) : null;
       return { ...found, items: found.items.map((label) => toLabel(label, counts?.get(label.id))) };
     },
   }),
@@ -48,10 +48,10 @@ const routesOf = (kind: PlaceKind, path: Place): Route[] => [
     input: { ...one, include_ancestor_groups: boolean().default(true) },
     response: labelRecord,
     run: async (ctx, { id, name, include_ancestor_groups }) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_label');
-      const label = await getLabel(ctx, place, name, include_ancestor_groups);
-      return toLabel(label, (await labelCountsByIds(ctx, place, [label.id])).get(label.id));
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_label');
+      const label = await getLabel(ctx, container, name, include_ancestor_groups);
+      return toLabel(label, (await labelCountsByIds(ctx, container, [label.id])).get(label.id));
     },
   }),
   route({
@@ -62,14 +62,14 @@ const routesOf = (kind: PlaceKind, path: Place): Route[] => [
     input: { id: idOrPath(), name: text({ max: 255 }), color: text({ max: 30 }), description, priority },
     response: labelRecord,
     run: async (ctx, { id, name, ...input }) =>
-      toLabel(await createLabel(ctx, await getPlace(ctx, kind, id), { ...input, title: name })),
+      toLabel(await createLabel(ctx, await getContainer(ctx, kind, id), { ...input, title: name })),
   }),
   ...changesOf(kind, `${path}/labels/:name`),
   // Older clients (python-gitlab) send the label's name in the body.
   ...changesOf(kind, `${path}/labels`),
 ];
 
-const changesOf = (kind: PlaceKind, at: `${Place}/labels/:name` | `${Place}/labels`): Route[] => [
+const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Container}/labels`): Route[] => [
   route({
     method: 'PUT',
     path: at,
@@ -86,10 +86,10 @@ const changesOf = (kind: PlaceKind, at: `${Place}/labels/:name` | `${Place}/labe
     rules: [atLeastOneOf('new_name', 'color', 'description', 'priority', 'archived')],
     response: labelRecord,
     run: async (ctx, { id, name, new_name, ...input }) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_label');
-      const label = await getLabel(ctx, place, name, false);
-      return toLabel(await updateLabel(ctx, place, label, { ...input, title: new_name }));
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_label');
+      const label = await getLabel(ctx, container, name, false);
+      return toLabel(await updateLabel(ctx, container, label, { ...input, title: new_name }));
     },
   }),
   route({
@@ -100,9 +100,9 @@ const changesOf = (kind: PlaceKind, at: `${Place}/labels/:name` | `${Place}/labe
     input: one,
     response: null,
     run: async (ctx, { id, name }) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_label');
-      await deleteLabel(ctx, place, await getLabel(ctx, place, name, false));
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_label');
+      await deleteLabel(ctx, container, await getLabel(ctx, container, name, false));
     },
   }),
 ];

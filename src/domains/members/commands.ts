@@ -15,7 +15,7 @@ import {
   lockSource,
   type MemberTableRow,
   refresh,
-} from './membership.ts';
+} from './joining.ts';
 import type { MemberSource } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 import { getMember, type MemberRow } from './queries.ts';
@@ -170,7 +170,7 @@ const removeBelow = async (
   groupId: number,
   userId: number,
 ): Promise<{ readonly source: EventSource; readonly row: MemberTableRow }[]> => {
-  const { rows } = await sql<MemberTableRow & EventSource['described'] & { traversal_ids: number[] }>`
+  const { rows } = await sql<MemberTableRow & EventSource['container'] & { traversal_ids: number[] }>`
     with tree as (select id from namespaces where traversal_ids @> array[${groupId}::bigint]),
     gone as (
       delete from members m where m.user_id = ${userId} and (
@@ -189,7 +189,7 @@ const removeBelow = async (
         ? ({ type: 'Group', id: namespace_id ?? 0 } as const)
         : ({ type: 'Project', id: project_id } as const);
     const scope = { project_id, namespace_ids: traversal_ids };
-    return { row, source: { described: { ...place, name, path, full_path }, scope } };
+    return { row, source: { container: { ...place, name, path, full_path }, scope } };
   });
 };
 

@@ -4,7 +4,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { joinSource, lockManaged } from './membership.ts';
+import { joinSource, lockManaged } from './joining.ts';
 import { levelOn, projectSource } from './model.ts';
 import { requireAdminMembers } from './policy.ts';
 

@@ -7,7 +7,7 @@ import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { memberRemoved } from './events.ts';
-import { eventOf, refresh } from './membership.ts';
+import { eventOf, refresh } from './joining.ts';
 import { groupSource, projectSource } from './model.ts';
 import { unshareProject } from './shares.ts';
 

@@ -19,9 +19,9 @@ import {
   invitationDeleted,
   invitationUpdated,
 } from './events.ts';
+import { checkExpiry, checkLevel, joinSource, lockManaged, lockSource, placed } from './joining.ts';
 import { wantsMails } from './mails.ts';
-import { checkExpiry, checkLevel, joinSource, lockManaged, lockSource, placed } from './membership.ts';
-import { describedSource, groupSource, type MemberSource, projectSource, scopeOf } from './model.ts';
+import { groupSource, type MemberSource, projectSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 
 export type InvitationRow = Omit<Selectable<Invitations>, 'digest'>;
@@ -177,7 +177,7 @@ export const invitationOf = async (
     .executeTakeFirst();
   const source = invitation && (await sourceOf(ctx, invitation));
   if (!source) return null;
-  return { invitation, name: describedSource(source).full_path, kind: source.kind };
+  return { invitation, name: sourcePayload(source).full_path, kind: source.kind };
 };
 
 /**
@@ -250,7 +250,7 @@ const find = (tx: Tx, source: MemberSource, email: string) =>
 const eventOf = (source: MemberSource, row: InvitationRow) => {
   const payload: InvitationPayload = {
     id: row.id,
-    source: describedSource(source),
+    source: sourcePayload(source),
     access_level: row.access_level,
     expires_at: row.expires_at,
   };
@@ -263,7 +263,7 @@ const eventOf = (source: MemberSource, row: InvitationRow) => {
 };
 
 const mailInvitation = (tx: Tx, source: MemberSource, row: InvitationRow, token: string): void => {
-  const { type, full_path } = describedSource(source);
+  const { type, full_path } = sourcePayload(source);
   const place = `the ${type.toLowerCase()} ${full_path}`;
   sendMail(tx, {
     to: row.email,

@@ -3,7 +3,7 @@ import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import type { Tx } from '#platform/context.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
-import { describedSource, type MemberSource } from './model.ts';
+import { type MemberSource, sourcePayload } from './model.ts';
 
 const MAX_MANAGERS = 10;
 
@@ -27,7 +27,7 @@ export const wantsMails = async (tx: Tx, source: MemberSource): Promise<boolean>
 /** Notifies up to ten managers of the members about a pending decision. */
 export const tellManagers = async (tx: Tx, source: MemberSource, what: string): Promise<void> => {
   if (!(await wantsMails(tx, source))) return;
-  const { type, full_path } = describedSource(source);
+  const { type, full_path } = sourcePayload(source);
   const least = source.kind === 'group' ? OWNER : MAINTAINER;
   const ids = source.kind === 'group' ? source.group.traversal_ids : source.project.namespace.traversal_ids;
   const projectId = source.kind === 'project' ? source.project.id : null;

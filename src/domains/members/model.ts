@@ -24,7 +24,7 @@ export const scopeOf = (source: MemberSource) =>
     : projectScope(source.project);
 
 /** Returns the group or project as events describe it. */
-export const describedSource = (source: MemberSource) => {
+export const sourcePayload = (source: MemberSource) => {
   const { id, name, path, full_path } = source.kind === 'group' ? source.group : source.project;
   return { type: source.kind === 'group' ? ('Group' as const) : ('Project' as const), id, name, path, full_path };
 };

@@ -9,9 +9,9 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { accessDenied, accessRequested, accessWithdrawn, type MemberPayload } from './events.ts';
+import { checkLevel, findRow, isMember, joinSource, lockManaged, lockSource, placed } from './joining.ts';
 import { tellManagers } from './mails.ts';
-import { checkLevel, findRow, isMember, joinSource, lockManaged, lockSource, placed } from './membership.ts';
-import { describedSource, levelOn, type MemberSource, scopeOf } from './model.ts';
+import { levelOn, type MemberSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 import { getMember, type MemberRow } from './queries.ts';
 
@@ -126,7 +126,7 @@ const eventOf = async (tx: Tx, source: MemberSource, { id, user_id, requested_at
   const payload: MemberPayload = {
     id,
     user: { id: userId, name, username, email },
-    source: describedSource(source),
+    source: sourcePayload(source),
     access_level: DEVELOPER,
     expires_at: null,
     created_at: isoTime(requested_at),

@@ -4,7 +4,7 @@ import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { isLastOwner } from './commands.ts';
 import { memberAdded, memberRemoved, memberUpdated } from './events.ts';
-import { eventOf, findRow, lockSource, type MemberTableRow, refresh } from './membership.ts';
+import { eventOf, findRow, lockSource, type MemberTableRow, refresh } from './joining.ts';
 import { groupSource } from './model.ts';
 
 /** External sources of roles in groups. */

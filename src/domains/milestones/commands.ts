@@ -1,6 +1,12 @@
 import { sql } from 'kysely';
 import { differences } from '#domains/planning/changes.ts';
-import { ancestorIds, ownerColumns, type Place, placeScope, requirePlaceAbility } from '#domains/planning/place.ts';
+import {
+  ancestorIds,
+  type Container,
+  containerScope,
+  ownerColumns,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { nextIid } from '#domains/projects/commands.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
@@ -34,17 +40,21 @@ export interface MilestoneChanges {
 const MAX_TITLE = 255;
 
 /** Creates a milestone of a group or project. @throws DomainError `forbidden`, `invalid` */
-export const createMilestone = async (ctx: Context, place: Place, input: NewMilestone): Promise<MilestoneRow> => {
-  requirePlaceAbility(ctx, place, 'admin_milestone');
+export const createMilestone = async (
+  ctx: Context,
+  container: Container,
+  input: NewMilestone,
+): Promise<MilestoneRow> => {
+  requireContainerAbility(ctx, container, 'admin_milestone');
   const title = readTitle(input.title);
   checkDates(input.start_date ?? null, input.due_date ?? null);
   return ctx.transaction(async (tx) => {
-    await checkFree(tx, place, title, null);
+    await checkFree(tx, container, title, null);
     const { id } = await tx.db
       .insertInto('milestones')
       .values({
-        ...ownerColumns(place),
-        iid: await nextMilestoneIid(tx, place),
+        ...ownerColumns(container),
+        iid: await nextMilestoneIid(tx, container),
         title,
         description: input.description ?? null,
         due_date: input.due_date ?? null,
@@ -53,22 +63,22 @@ export const createMilestone = async (ctx: Context, place: Place, input: NewMile
       .returning('id')
       .executeTakeFirstOrThrow()
       .catch(asTaken);
-    const milestone = await getMilestone(tx, place, id);
-    tx.emit(milestoneCreated, { ...about(place, milestone), payload: payloadOf(milestone) });
+    const milestone = await getMilestone(tx, container, id);
+    tx.emit(milestoneCreated, { ...about(container, milestone), payload: payloadOf(milestone) });
     return milestone;
   });
 };
 
-/** Changes, closes or activates a milestone of the place. @throws DomainError `forbidden`, `invalid` */
+/** Changes, closes or activates a milestone of the container. @throws DomainError `forbidden`, `invalid` */
 export const updateMilestone = async (
   ctx: Context,
-  place: Place,
+  container: Container,
   given: MilestoneRow,
   input: MilestoneChanges,
 ): Promise<MilestoneRow> => {
-  requirePlaceAbility(ctx, place, 'admin_milestone');
+  requireContainerAbility(ctx, container, 'admin_milestone');
   return ctx.transaction(async (tx) => {
-    const before = await lockMilestone(tx, place, given.id);
+    const before = await lockMilestone(tx, container, given.id);
     const changes = differences(
       { ...before },
       {
@@ -83,38 +93,38 @@ export const updateMilestone = async (
     const values = Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
     const dates = { ...before, ...input };
     checkDates(dates.start_date ?? null, dates.due_date ?? null);
-    if (changes.title) await checkFree(tx, place, String(changes.title.current), before.id);
+    if (changes.title) await checkFree(tx, container, String(changes.title.current), before.id);
     await tx.db
       .updateTable('milestones')
       .set({ ...values, updated_at: sql`now()` })
       .where('id', '=', before.id)
       .execute()
       .catch(asTaken);
-    const after = await getMilestone(tx, place, before.id);
+    const after = await getMilestone(tx, container, before.id);
     const kind = !changes.state ? milestoneUpdated : after.state === 'closed' ? milestoneClosed : milestoneReopened;
-    tx.emit(kind, { ...about(place, after), payload: { ...payloadOf(after), changes } });
+    tx.emit(kind, { ...about(container, after), payload: { ...payloadOf(after), changes } });
     return after;
   });
 };
 
 /**
- * Deletes a milestone of the place. Its issues and merge requests stay, without a milestone. @throws DomainError
+ * Deletes a milestone of the container. Its issues and merge requests stay, without a milestone. @throws DomainError
  * `forbidden`
  */
-export const deleteMilestone = async (ctx: Context, place: Place, given: MilestoneRow): Promise<void> => {
-  requirePlaceAbility(ctx, place, 'admin_milestone');
+export const deleteMilestone = async (ctx: Context, container: Container, given: MilestoneRow): Promise<void> => {
+  requireContainerAbility(ctx, container, 'admin_milestone');
   await ctx.transaction(async (tx) => {
-    const milestone = await lockMilestone(tx, place, given.id);
+    const milestone = await lockMilestone(tx, container, given.id);
     await tx.db.deleteFrom('milestones').where('id', '=', milestone.id).execute();
-    tx.emit(milestoneDeleted, { ...about(place, milestone), payload: payloadOf(milestone) });
+    tx.emit(milestoneDeleted, { ...about(container, milestone), payload: payloadOf(milestone) });
   });
 };
 
-const nextMilestoneIid = async (tx: Tx, place: Place): Promise<number> => {
-  if (place.kind === 'project') return nextIid(tx, place.project.id, 'milestone');
+const nextMilestoneIid = async (tx: Tx, container: Container): Promise<number> => {
+  if (container.kind === 'project') return nextIid(tx, container.project.id, 'milestone');
   const { last_milestone_iid } = await tx.db
     .insertInto('namespace_counters')
-    .values({ namespace_id: place.group.id, last_milestone_iid: 1 })
+    .values({ namespace_id: container.group.id, last_milestone_iid: 1 })
     .onConflict((conflict) =>
       conflict
         .column('namespace_id')
@@ -125,22 +135,22 @@ const nextMilestoneIid = async (tx: Tx, place: Place): Promise<number> => {
   return last_milestone_iid;
 };
 
-const lockMilestone = async (tx: Tx, place: Place, id: number): Promise<MilestoneRow> => {
+const lockMilestone = async (tx: Tx, container: Container, id: number): Promise<MilestoneRow> => {
   await tx.db.selectFrom('milestones').select('id').where('id', '=', id).forUpdate().execute();
-  return getMilestone(tx, place, id);
+  return getMilestone(tx, container, id);
 };
 
 const TAKEN = { title: ['already being used for another group or project milestone.'] };
 
-const checkFree = async (tx: Tx, place: Place, title: string, butId: number | null): Promise<void> => {
-  const { project_id, namespace_id } = ownerColumns(place);
+const checkFree = async (tx: Tx, container: Container, title: string, butId: number | null): Promise<void> => {
+  const { project_id, namespace_id } = ownerColumns(container);
   const row = await tx.db
     .selectFrom('milestones')
     .select('id')
     .where('title', '=', title)
     .where('id', '<>', butId ?? 0)
     .where(
-      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(place)}::bigint[]))`,
+      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(container)}::bigint[]))`,
     )
     .executeTakeFirst();
   if (row) throw invalid(TAKEN);
@@ -165,8 +175,8 @@ const checkDates = (start: string | null, due: string | null): void => {
   if (start !== null && due !== null && due < start) throw invalid({ due_date: ['must be greater than start date'] });
 };
 
-const about = (place: Place, milestone: MilestoneRow) => ({
-  ...placeScope(place),
+const about = (container: Container, milestone: MilestoneRow) => ({
+  ...containerScope(container),
   subject: { type: 'Milestone', id: milestone.id },
 });
 

@@ -1,5 +1,5 @@
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
-import { getPlace, type Place, requirePlaceAbility } from '#domains/planning/place.ts';
+import { type Container, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
 import { JUDGED, loadProject, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -99,7 +99,7 @@ interface MilestoneArguments extends ConnectionArguments {
   readonly includeDescendants?: boolean | null | undefined;
 }
 
-const milestonesBelow = (kind: Place['kind']) =>
+const milestonesBelow = (kind: Container['kind']) =>
   batchedConnection((ctx, args: MilestoneArguments) =>
     listMilestonesBelow(ctx, kind, {
       ids: args.ids,
@@ -157,7 +157,7 @@ builder.queryField('milestone', (t) =>
   t.field({
     type: MilestoneRef,
     args: { id: t.arg({ type: 'MilestoneID', required: true }) },
-    resolve: (_root, { id }, ctx) => orNull(milestoneWithPlace(ctx, id).then(({ milestone }) => milestone)),
+    resolve: (_root, { id }, ctx) => orNull(milestoneWithContainer(ctx, id).then(({ milestone }) => milestone)),
   }),
 );
 
@@ -174,12 +174,17 @@ mutationField('milestoneCreate', {
   payload: { milestone: MilestoneRef },
   run: async (ctx, { projectPath, groupPath, title, description, dueDate, startDate }) => {
     if ((projectPath == null) === (groupPath == null)) throw badRequest('either projectPath or groupPath is required');
-    const place =
+    const container =
       groupPath == null
-        ? await getPlace(ctx, 'project', { path: projectPath ?? '' })
-        : await getPlace(ctx, 'group', { path: groupPath });
+        ? await getContainer(ctx, 'project', { path: projectPath ?? '' })
+        : await getContainer(ctx, 'group', { path: groupPath });
     return {
-      milestone: await createMilestone(ctx, place, { title, description, due_date: dueDate, start_date: startDate }),
+      milestone: await createMilestone(ctx, container, {
+        title,
+        description,
+        due_date: dueDate,
+        start_date: startDate,
+      }),
     };
   },
 });
@@ -196,9 +201,9 @@ mutationField('milestoneUpdate', {
   }),
   payload: { milestone: MilestoneRef },
   run: async (ctx, { id, title, description, dueDate, startDate, stateEvent }) => {
-    const { place, milestone } = await milestoneWithPlace(ctx, id);
+    const { container, milestone } = await milestoneWithContainer(ctx, id);
     return {
-      milestone: await updateMilestone(ctx, place, milestone, {
+      milestone: await updateMilestone(ctx, container, milestone, {
         title: title ?? undefined,
         description,
         due_date: dueDate,
@@ -214,20 +219,23 @@ mutationField('milestoneDelete', {
   input: (t) => ({ id: t.field({ type: 'MilestoneID', required: true }) }),
   payload: { milestone: MilestoneRef },
   run: async (ctx, { id }) => {
-    const { place, milestone } = await milestoneWithPlace(ctx, id);
-    await deleteMilestone(ctx, place, milestone);
+    const { container, milestone } = await milestoneWithContainer(ctx, id);
+    await deleteMilestone(ctx, container, milestone);
     return { milestone };
   },
 });
 
 /** @throws DomainError `not_found`, also if the caller cannot see it */
-const milestoneWithPlace = async (ctx: Context, id: number): Promise<{ place: Place; milestone: MilestoneRow }> => {
+const milestoneWithContainer = async (
+  ctx: Context,
+  id: number,
+): Promise<{ container: Container; milestone: MilestoneRow }> => {
   const milestone = (await milestonesByIds(ctx, [id])).get(id);
   if (!milestone) throw notFound('Milestone');
-  const place =
+  const container =
     milestone.project_id === null
-      ? await getPlace(ctx, 'group', { id: milestone.namespace_id ?? 0 })
-      : await getPlace(ctx, 'project', { id: milestone.project_id });
-  requirePlaceAbility(ctx, place, 'read_milestone');
-  return { place, milestone };
+      ? await getContainer(ctx, 'group', { id: milestone.namespace_id ?? 0 })
+      : await getContainer(ctx, 'project', { id: milestone.project_id });
+  requireContainerAbility(ctx, container, 'read_milestone');
+  return { container, milestone };
 };

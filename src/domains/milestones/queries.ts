@@ -1,5 +1,5 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { ancestorIds, ownerColumns, type Place } from '#domains/planning/place.ts';
+import { ancestorIds, type Container, ownerColumns } from '#domains/planning/container.ts';
 import { issueIsVisible } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
@@ -36,14 +36,18 @@ export interface MilestoneStats {
 }
 
 /** Lists the milestones of a group or project by due date. The caller checks `read_milestone`. */
-export const listMilestones = (ctx: Context, place: Place, filter: MilestoneFilter = {}): List<MilestoneRow> => {
-  const { project_id, namespace_id } = ownerColumns(place);
+export const listMilestones = (
+  ctx: Context,
+  container: Container,
+  filter: MilestoneFilter = {},
+): List<MilestoneRow> => {
+  const { project_id, namespace_id } = ownerColumns(container);
   const parts =
     project_id === null
       ? [sql<boolean>`milestones.namespace_id = ${namespace_id}`]
       : [sql<boolean>`milestones.project_id = ${project_id}`];
   if (filter.include_ancestors) {
-    parts.push(sql<boolean>`milestones.namespace_id = any (${ancestorIds(place)}::bigint[])`);
+    parts.push(sql<boolean>`milestones.namespace_id = any (${ancestorIds(container)}::bigint[])`);
   }
   if (filter.include_descendants && namespace_id !== null) {
     parts.push(sql<boolean>`milestones.namespace_id in (
@@ -55,15 +59,19 @@ export const listMilestones = (ctx: Context, place: Place, filter: MilestoneFilt
 /** Lists the milestones of many projects or groups at once. */
 export const listMilestonesBelow = (
   ctx: Context,
-  kind: Place['kind'],
+  kind: Container['kind'],
   filter: MilestoneFilter,
 ): BatchedList<MilestoneRow> =>
   batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_DUE_DATE, 'asc');
 
-/** Returns a milestone of the place itself. @throws DomainError `not_found` (Milestone) */
-export const getMilestone = async (ctx: Pick<Context, 'db'>, place: Place, id: number): Promise<MilestoneRow> => {
+/** Returns a milestone of the container itself. @throws DomainError `not_found` (Milestone) */
+export const getMilestone = async (
+  ctx: Pick<Context, 'db'>,
+  container: Container,
+  id: number,
+): Promise<MilestoneRow> => {
   const milestone = (await milestonesByIds(ctx, [id])).get(id);
-  const { project_id, namespace_id } = ownerColumns(place);
+  const { project_id, namespace_id } = ownerColumns(container);
   if (!milestone || milestone.project_id !== project_id || milestone.namespace_id !== namespace_id) {
     throw notFound('Milestone');
   }
@@ -143,7 +151,11 @@ const matching = (ctx: Context, filter: MilestoneFilter) => {
 const anyOf = (parts: readonly RawBuilder<boolean>[]): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(parts, sql` or `)})`;
 
-const isBelow = (kind: Place['kind'], parentId: RawBuilder<number>, filter: MilestoneFilter): RawBuilder<boolean> => {
+const isBelow = (
+  kind: Container['kind'],
+  parentId: RawBuilder<number>,
+  filter: MilestoneFilter,
+): RawBuilder<boolean> => {
   const parts =
     kind === 'project'
       ? [sql<boolean>`milestones.project_id = ${parentId}`]

@@ -1,4 +1,4 @@
-import { getPlace, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
@@ -15,8 +15,8 @@ const details = {
   start_date: date().nullish(),
 };
 
-/** The routes for groups and projects differ only in their place. */
-const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
+/** The routes for groups and projects differ only in their container. */
+const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
   listRoute({
     path: `${path}/milestones`,
     tag,
@@ -37,9 +37,9 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     },
     item: milestoneRecord,
     run: async (ctx, { id, state, include_parent_milestones, ...filter }, page) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_milestone');
-      const list = listMilestones(ctx, place, {
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_milestone');
+      const list = listMilestones(ctx, container, {
         ...filter,
         // The older name.
         include_ancestors: include_parent_milestones ?? filter.include_ancestors,
@@ -58,9 +58,9 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     input: one,
     response: milestoneRecord,
     run: async (ctx, { id, milestone_id }) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_milestone');
-      return toMilestone(ctx, await getMilestone(ctx, place, milestone_id));
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_milestone');
+      return toMilestone(ctx, await getMilestone(ctx, container, milestone_id));
     },
   }),
   route({
@@ -72,7 +72,7 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     input: { id: idOrPath(), title: text({ max: 255 }), ...details },
     response: milestoneRecord,
     run: async (ctx, { id, ...input }) =>
-      toMilestone(ctx, await createMilestone(ctx, await getPlace(ctx, kind, id), input)),
+      toMilestone(ctx, await createMilestone(ctx, await getContainer(ctx, kind, id), input)),
   }),
   route({
     method: 'PUT',
@@ -89,10 +89,10 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     rules: [atLeastOneOf('title', 'description', 'due_date', 'start_date', 'state_event')],
     response: milestoneRecord,
     run: async (ctx, { id, milestone_id, ...input }) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_milestone');
-      const milestone = await getMilestone(ctx, place, milestone_id);
-      return toMilestone(ctx, await updateMilestone(ctx, place, milestone, input));
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_milestone');
+      const milestone = await getMilestone(ctx, container, milestone_id);
+      return toMilestone(ctx, await updateMilestone(ctx, container, milestone, input));
     },
   }),
   route({
@@ -103,9 +103,9 @@ const routesOf = (kind: PlaceKind, path: '/groups/:id' | '/projects/:id'): Route
     input: one,
     response: null,
     run: async (ctx, { id, milestone_id }) => {
-      const place = await getPlace(ctx, kind, id);
-      requirePlaceAbility(ctx, place, 'read_milestone');
-      await deleteMilestone(ctx, place, await getMilestone(ctx, place, milestone_id));
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_milestone');
+      await deleteMilestone(ctx, container, await getMilestone(ctx, container, milestone_id));
     },
   }),
 ];

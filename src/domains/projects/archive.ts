@@ -9,13 +9,13 @@ export type ArchiveFile =
   | 'container_expiration_policy'
   | 'auto_devops';
 
-interface Place {
+interface ArchiveKey {
   readonly file: ArchiveFile;
   readonly key: string;
 }
 
 // All other settings are in tree/project.json under their own names.
-const places: Partial<Record<AttributeName, Place | null>> = {
+const archiveKeys: Partial<Record<AttributeName, ArchiveKey | null>> = {
   // Stored as two booleans: see below.
   merge_method: null,
   // Never exported.
@@ -46,15 +46,15 @@ const places: Partial<Record<AttributeName, Place | null>> = {
   auto_devops_deploy_strategy: { file: 'auto_devops', key: 'deploy_strategy' },
 };
 
-const placeOf = (name: AttributeName): Place | null => {
+const archiveKeyOf = (name: AttributeName): ArchiveKey | null => {
   if (name.endsWith('_access_level')) return { file: 'project_feature', key: name };
-  const place = places[name];
-  return place === undefined ? { file: 'project', key: name } : place;
+  const key = archiveKeys[name];
+  return key === undefined ? { file: 'project', key: name } : key;
 };
 
 const placed = attributeNames.flatMap((name) => {
-  const place = placeOf(name);
-  return place ? [{ name, ...place }] : [];
+  const key = archiveKeyOf(name);
+  return key ? [{ name, ...key }] : [];
 });
 
 const LEVELS: readonly string[] = ['disabled', 'private', 'enabled', 'public'];

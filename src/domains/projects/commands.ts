@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { type Visibility, visibilityLevel, wasAsOpen } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
-import { lockPlace } from '#domains/groups/tree.ts';
+import { lockNamespace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { describeProjects, type ProjectPayload } from '#domains/users/project-payload.ts';
@@ -120,7 +120,7 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     const level = input.visibility === undefined ? given.visibility_level : visibilityLevel(input.visibility);
     if (level !== given.visibility_level) await lockForks(tx);
     // Lock the namespace before the project, as all writers do: the project's path depends on it.
-    const place = await lockPlace(tx, given.namespace_id);
+    const place = await lockNamespace(tx, given.namespace_id);
     const before = await lockProject(tx, given.id);
     if (!place || place.id !== before.namespace_id) throw conflict();
     requireAbility(tx, before, 'update_settings');

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
-import { lockPath, lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
+import { lockNamespace, lockPath, requireUnmarked } from '#domains/groups/tree.ts';
 import { highestUnrestricted, requireUnrestricted } from '#domains/groups/visibility.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -41,7 +41,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
   const { namespace, name, path } = project;
   checkNameAndPath({ name, path });
   // The namespace may be renamed concurrently. Use its path as of this transaction.
-  const place = await lockPlace(tx, namespace.id);
+  const place = await lockNamespace(tx, namespace.id);
   if (!place) throw notFound('Namespace');
   await requireUnmarked(tx, place);
   // The namespace may have become less visible after the project's visibility was decided.

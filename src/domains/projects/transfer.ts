@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { visibilityName } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
-import { lockPlace, requireUnmarked } from '#domains/groups/tree.ts';
+import { lockNamespace, requireUnmarked } from '#domains/groups/tree.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -26,8 +26,8 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
   requireTarget(ctx, namespace);
   return ctx.transaction(async (tx) => {
     // In order of id, as everywhere that two namespaces are locked.
-    for (const id of [given.namespace_id, namespace.id].toSorted((a, b) => a - b)) await lockPlace(tx, id);
-    const place = await lockPlace(tx, namespace.id);
+    for (const id of [given.namespace_id, namespace.id].toSorted((a, b) => a - b)) await lockNamespace(tx, id);
+    const place = await lockNamespace(tx, namespace.id);
     if (!place) throw notFound('Namespace');
     await requireUnmarked(tx, place);
     const before = await lockProject(tx, given.id);

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
-import { ownerColumns } from '#domains/planning/place.ts';
+import { ownerColumns } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid, notFound, unprocessable } from '#platform/errors.ts';
 import { pushRuleCreated, pushRuleDeleted, pushRuleUpdated } from './events.ts';
 import { FLAG_NAMES, PATTERN_NAMES, type PushRule, type PushRuleAttributes } from './model.ts';
 import { problemsOf } from './patterns.ts';
-import { getPushRulePlace, type PushRulePlace, pushRuleScope } from './policy.ts';
+import { getPushRuleContainer, type PushRuleContainer, pushRuleScope } from './policy.ts';
 import { ownerOf } from './queries.ts';
 
 /**
@@ -13,18 +13,22 @@ import { ownerOf } from './queries.ts';
  *
  * @throws `not_found` (Group, Project), `forbidden`, `invalid` by attribute, `unprocessable` if it already has one
  */
-export const createPushRule = async (ctx: Context, at: PushRulePlace, given: PushRuleAttributes): Promise<PushRule> => {
-  const place = await getPushRulePlace(ctx, at);
+export const createPushRule = async (
+  ctx: Context,
+  at: PushRuleContainer,
+  given: PushRuleAttributes,
+): Promise<PushRule> => {
+  const container = await getPushRuleContainer(ctx, at);
   const columns = columnsOf(given);
   return ctx.transaction(async (tx) => {
     const rule = await tx.db
       .insertInto('push_rules')
-      .values({ ...columns, ...ownerColumns(place) })
+      .values({ ...columns, ...ownerColumns(container) })
       .onConflict((conflict) => conflict.doNothing())
       .returningAll()
       .executeTakeFirst();
-    if (!rule) throw unprocessable(`The ${place.kind} has a push rule already`);
-    tx.emit(pushRuleCreated, { ...pushRuleScope(place, rule.id), payload: described(rule) });
+    if (!rule) throw unprocessable(`The ${container.kind} has a push rule already`);
+    tx.emit(pushRuleCreated, { ...pushRuleScope(container, rule.id), payload: described(rule) });
     return rule;
   });
 };
@@ -32,10 +36,14 @@ export const createPushRule = async (ctx: Context, at: PushRulePlace, given: Pus
 /**
  * Changes the given attributes. @throws `not_found` (Group, Project, Push rule), `forbidden`, `invalid` by attribute
  */
-export const updatePushRule = async (ctx: Context, at: PushRulePlace, given: PushRuleAttributes): Promise<PushRule> => {
-  const place = await getPushRulePlace(ctx, at);
+export const updatePushRule = async (
+  ctx: Context,
+  at: PushRuleContainer,
+  given: PushRuleAttributes,
+): Promise<PushRule> => {
+  const container = await getPushRuleContainer(ctx, at);
   const columns = columnsOf(given);
-  const { column, id } = ownerOf(place);
+  const { column, id } = ownerOf(container);
   return ctx.transaction(async (tx) => {
     const before = await tx.db
       .selectFrom('push_rules')
@@ -55,19 +63,19 @@ export const updatePushRule = async (ctx: Context, at: PushRulePlace, given: Pus
       .where('id', '=', before.id)
       .returningAll()
       .executeTakeFirstOrThrow();
-    tx.emit(pushRuleUpdated, { ...pushRuleScope(place, rule.id), payload: { ...described(rule), changed } });
+    tx.emit(pushRuleUpdated, { ...pushRuleScope(container, rule.id), payload: { ...described(rule), changed } });
     return rule;
   });
 };
 
 /** Deletes the rule. The rule of the nearest group above then applies, if there is one. @throws as `updatePushRule` */
-export const deletePushRule = async (ctx: Context, at: PushRulePlace): Promise<void> => {
-  const place = await getPushRulePlace(ctx, at);
-  const { column, id } = ownerOf(place);
+export const deletePushRule = async (ctx: Context, at: PushRuleContainer): Promise<void> => {
+  const container = await getPushRuleContainer(ctx, at);
+  const { column, id } = ownerOf(container);
   await ctx.transaction(async (tx) => {
     const rule = await tx.db.deleteFrom('push_rules').where(column, '=', id).returningAll().executeTakeFirst();
     if (!rule) throw notFound('Push Rule');
-    tx.emit(pushRuleDeleted, { ...pushRuleScope(place, rule.id), payload: described(rule) });
+    tx.emit(pushRuleDeleted, { ...pushRuleScope(container, rule.id), payload: described(rule) });
   });
 };
 

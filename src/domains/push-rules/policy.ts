@@ -1,12 +1,17 @@
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
-import { getPlace, type Place, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import {
+  type Container,
+  type ContainerKind,
+  getContainer,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /** The group or project of a push rule, as the caller names it. */
-export interface PushRulePlace {
-  readonly kind: PlaceKind;
+export interface PushRuleContainer {
+  readonly kind: ContainerKind;
   readonly id: IdOrPath;
 }
 
@@ -15,15 +20,15 @@ export interface PushRulePlace {
  *
  * @throws `not_found` (Group, Project), `forbidden`, `unauthenticated`
  */
-export const getPushRulePlace = async (ctx: Context, { kind, id }: PushRulePlace): Promise<Place> => {
-  const place = await getPlace(ctx, kind, id);
-  requirePlaceAbility(ctx, place, 'admin_push_rule');
-  return place;
+export const getPushRuleContainer = async (ctx: Context, { kind, id }: PushRuleContainer): Promise<Container> => {
+  const container = await getContainer(ctx, kind, id);
+  requireContainerAbility(ctx, container, 'admin_push_rule');
+  return container;
 };
 
 /** Events of push rules are only for those who administer the rules. */
-export const pushRuleScope = (place: Place, ruleId: number) => ({
+export const pushRuleScope = (container: Container, ruleId: number) => ({
   subject: { type: 'PushRule', id: ruleId },
-  ...(place.kind === 'group' ? { namespace_ids: place.group.traversal_ids } : projectScope(place.project)),
-  min_access_level: place.kind === 'group' ? OWNER : MAINTAINER,
+  ...(container.kind === 'group' ? { namespace_ids: container.group.traversal_ids } : projectScope(container.project)),
+  min_access_level: container.kind === 'group' ? OWNER : MAINTAINER,
 });

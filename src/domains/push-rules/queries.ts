@@ -1,24 +1,27 @@
 import { sql } from 'kysely';
-import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import type { Container, ContainerKind } from '#domains/planning/container.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import type { PushRule } from './model.ts';
-import { getPushRulePlace, type PushRulePlace } from './policy.ts';
+import { getPushRuleContainer, type PushRuleContainer } from './policy.ts';
 
 const OWNERS = { group: 'namespace_id', project: 'project_id' } as const;
 
 /** Returns the owner column of `push_rules` and its value. */
-export const ownerOf = (place: Place) =>
-  ({ column: OWNERS[place.kind], id: place.kind === 'group' ? place.group.id : place.project.id }) as const;
+export const ownerOf = (container: Container) =>
+  ({
+    column: OWNERS[container.kind],
+    id: container.kind === 'group' ? container.group.id : container.project.id,
+  }) as const;
 
 /**
  * Returns the rule of the group or project itself, or null.
  *
  * @throws DomainError `not_found` (Group, Project), `forbidden`
  */
-export const findPushRule = async (ctx: Context, at: PushRulePlace): Promise<PushRule | null> => {
-  const { column, id } = ownerOf(await getPushRulePlace(ctx, at));
+export const findPushRule = async (ctx: Context, at: PushRuleContainer): Promise<PushRule | null> => {
+  const { column, id } = ownerOf(await getPushRuleContainer(ctx, at));
   const rule = await ctx.db.selectFrom('push_rules').selectAll().where(column, '=', id).executeTakeFirst();
   return rule ?? null;
 };
@@ -27,7 +30,7 @@ export const findPushRule = async (ctx: Context, at: PushRulePlace): Promise<Pus
  * Returns the rule of the group or project itself. @throws DomainError `not_found` (Group, Project; Push Rule if none
  * is set), `forbidden`
  */
-export const getPushRule = async (ctx: Context, at: PushRulePlace): Promise<PushRule> => {
+export const getPushRule = async (ctx: Context, at: PushRuleContainer): Promise<PushRule> => {
   const rule = await findPushRule(ctx, at);
   if (!rule) throw notFound('Push Rule');
   return rule;
@@ -35,7 +38,7 @@ export const getPushRule = async (ctx: Context, at: PushRulePlace): Promise<Push
 
 /** Returns the rules of these groups or projects by their ids. The caller checks permissions. */
 export const pushRulesOf =
-  (kind: PlaceKind) =>
+  (kind: ContainerKind) =>
   async (ctx: Context, ids: readonly number[]): Promise<ReadonlyMap<number, PushRule>> => {
     const column = OWNERS[kind];
     const rows = await ctx.db

@@ -1,4 +1,4 @@
-import type { PlaceKind } from '#domains/planning/place.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
@@ -26,7 +26,7 @@ const attributes = {
   max_file_size: integer().nullish().describe(MAX_FILE_SIZE),
 };
 
-const pushRuleRoutes = (kind: PlaceKind, path: '/groups/:id/push_rule' | '/projects/:id/push_rule'): Route[] => {
+const pushRuleRoutes = (kind: ContainerKind, path: '/groups/:id/push_rule' | '/projects/:id/push_rule'): Route[] => {
   const { record, of } = pushRuleRecords[kind];
   return [
     route({

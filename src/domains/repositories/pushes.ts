@@ -10,7 +10,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { isChange, type RefUpdate } from './model.ts';
 import { type PushOptions, pushOptionsSchema } from './push-options.ts';
-import { asHub, describeUpdates, recordUpdates } from './recording.ts';
+import { asHub, describeUpdates, recordUpdates } from './ref-updates.ts';
 
 // Ref and event agree, whatever dies: the row of a push is committed before git moves a ref and settled in the
 // transaction that emits the events. What a dead process left is settled by looking at the refs. Everyone who moves

@@ -39,7 +39,7 @@ export const createSamlGroupLink = async (
       .returningAll()
       .executeTakeFirst();
     if (!link) throw invalid({ saml_group_name: ['has already been taken'] });
-    tx.emit(samlGroupLinkCreated, { ...linkScope(group, link.id), payload: described(group, link) });
+    tx.emit(samlGroupLinkCreated, { ...linkScope(group, link.id), payload: linkPayload(group, link) });
     return link;
   });
 };
@@ -59,11 +59,14 @@ export const deleteSamlGroupLink = async (ctx: Context, group: GroupRow, name: s
       .returningAll()
       .executeTakeFirst();
     if (!link) throw notFound('Linked SAML Group');
-    tx.emit(samlGroupLinkDeleted, { ...linkScope(group, link.id), payload: described(group, link) });
+    tx.emit(samlGroupLinkDeleted, { ...linkScope(group, link.id), payload: linkPayload(group, link) });
   });
 };
 
-const described = ({ id, full_path }: GroupRow, { id: linkId, name, access_level, member_role_id }: SamlGroupLink) => ({
+const linkPayload = (
+  { id, full_path }: GroupRow,
+  { id: linkId, name, access_level, member_role_id }: SamlGroupLink,
+) => ({
   id: linkId,
   group: { id, full_path },
   name,

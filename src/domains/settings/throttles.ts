@@ -56,13 +56,13 @@ const ACTIONS = {
  * @throws `too_many_requests`
  */
 export const limitAction = async (
-  { services, actor, client, presumption }: Pick<Context, 'services' | 'actor' | 'client' | 'presumption'>,
+  { services, actor, client, callerCheck }: Pick<Context, 'services' | 'actor' | 'client' | 'callerCheck'>,
   setting: keyof typeof ACTIONS,
   about: number | null = null,
 ): Promise<void> => {
   const limit = (await getSettings({ services }))[setting];
   if (limit === 0 || actor.isSystem) return;
-  await presumption?.confirm(services.pool);
+  await callerCheck?.confirm(services.pool);
   const key = [setting, actor.userId ?? client.ip ?? '', ...(about === null ? [] : [about])].join(':');
   const { allowed, retryAfterSeconds } = await hit(services, key, { limit, seconds: ACTIONS[setting] });
   if (allowed) return;

@@ -2,6 +2,7 @@ import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { checkPassword } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
+import { CallerCheck } from '#platform/caller-check.ts';
 import {
   type Actor,
   type ActorCredential,
@@ -20,7 +21,6 @@ import {
   notFound,
   unauthenticated,
 } from '#platform/errors.ts';
-import { Presumption } from '#platform/presumption.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { revokeFamily } from './commands.ts';
 
@@ -47,7 +47,7 @@ interface AuthenticationRequest {
 
 /**
  * Identifies the caller (conventions §5). With HTTP Basic the password is a token, whatever the user name. The database
- * confirms every cached identity (`presume`), so a revoked token or a blocked user is refused from the next request on.
+ * confirms every cached identity (`assume`), so a revoked token or a blocked user is refused from the next request on.
  *
  * @throws `unauthenticated` for an unknown credential, `invalid_token` for a revoked or expired one, `forbidden` for
  * closed accounts and for sudo by a caller who is not an administrator, `insufficient_scope` and `not_found` for sudo
@@ -277,7 +277,7 @@ const refusalBySettings = async (
 };
 
 const MAX_REMEMBERED = 2_000;
-/** Cache of accepted tokens by digest. `presume` uses it for the next request. */
+/** Cache of accepted tokens by digest. `assume` uses it for the next request. */
 const admitted = new WeakMap<Services, Map<string, FoundToken>>();
 
 const remember = (services: Services, digest: Buffer, token: FoundToken): void => {
@@ -291,21 +291,21 @@ const remember = (services: Services, digest: Buffer, token: FoundToken): void =
 const keyOf = (digest: Buffer): string => digest.toString('latin1');
 
 /**
- * Returns the caller from the cache, with a presumption that the caller must confirm: neither the row of the token nor
+ * Returns the caller from the cache, with a callerCheck that the caller must confirm: neither the row of the token nor
  * that of its user has changed since. Returns null when the cache has no entry.
  */
-export const presume = async (
+export const assume = async (
   services: Services,
   credential: Credential,
   { sudo, ip, tokenInQuery }: AuthenticationRequest,
-): Promise<{ readonly actor: Actor; readonly presumption: Presumption } | null> => {
+): Promise<{ readonly actor: Actor; readonly callerCheck: CallerCheck } | null> => {
   if (credential.kind !== 'token' || sudo !== null || tokenInQuery) return null;
   const token = admitted.get(services)?.get(keyOf(digestToken(credential.value)));
   if (!token || (await refusalBySettings(services, token))) return null;
   const text = UNCHANGED[token.kind];
   const check = { name: statementName(text), text, values: [token.id, token.user_id, ...token.version] };
   const actor = await comingFrom(services, actorOfRow(services, token), ip ?? null);
-  return { actor, presumption: new Presumption(check) };
+  return { actor, callerCheck: new CallerCheck(check) };
 };
 
 const unchangedIn = (table: string, isValid: string): string => `

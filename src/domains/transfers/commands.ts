@@ -16,12 +16,12 @@ import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { beginImport } from './beginning.ts';
+import { beginImport } from './begin-import.ts';
+import { emitExport } from './emit-progress.ts';
 import { exportQueued } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
 import { exportKey, exportProject } from './jobs.ts';
 import { IMPORT_TYPE, REPLACEMENT_MARK } from './model.ts';
-import { emitExport } from './telling.ts';
 
 export interface ExportOptions {
   /** Replaces the project's own description in the archive. */

@@ -24,7 +24,7 @@ import { badRequest, conflict, DomainError, invalid, unauthenticated } from '#pl
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { beginImport } from './beginning.ts';
+import { beginImport } from './begin-import.ts';
 import { FORK_TYPE } from './model.ts';
 
 export interface ForkOptions {

@@ -5,7 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { forbidden, invalid } from '#platform/errors.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { encrypt } from '#platform/secrets.ts';
-import { beginImport } from './beginning.ts';
+import { beginImport } from './begin-import.ts';
 import { limitImportsByUrl } from './import-limit.ts';
 import { GIT_TYPE } from './model.ts';
 import { outboundPolicy } from './outbound.ts';

@@ -10,7 +10,7 @@ import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { badRequest } from '#platform/errors.ts';
 import { deleteUpload, deleteUploadAt } from './commands.ts';
-import { listUploadsBelow, type PlaceName, type UploadRow } from './queries.ts';
+import { type ContainerName, listUploadsBelow, type UploadRow } from './queries.ts';
 
 /** Resolvers must have checked that the caller may administer the uploads. */
 const FileUpload = builder.objectRef<UploadRow>('FileUpload').implement({
@@ -63,7 +63,7 @@ builder.objectField(ProjectRef, 'uploads', (t) =>
   ),
 );
 
-const placeOf = (groupPath: string | null | undefined, projectPath: string | null | undefined): PlaceName => {
+const containerOf = (groupPath: string | null | undefined, projectPath: string | null | undefined): ContainerName => {
   if ((groupPath == null) === (projectPath == null)) throw badRequest('either groupPath or projectPath is required');
   return groupPath == null
     ? { kind: 'project', id: { path: projectPath ?? '' } }
@@ -81,9 +81,9 @@ mutationField('uploadDelete', {
   }),
   payload: {},
   run: async (ctx, { groupPath, projectPath, id, secret, filename }) => {
-    const place = placeOf(groupPath, projectPath);
-    if (id != null) await deleteUpload(ctx, place, id);
-    else if (secret != null && filename != null) await deleteUploadAt(ctx, place, { secret, filename });
+    const container = containerOf(groupPath, projectPath);
+    if (id != null) await deleteUpload(ctx, container, id);
+    else if (secret != null && filename != null) await deleteUploadAt(ctx, container, { secret, filename });
     else throw badRequest('id, or secret and filename, are required');
     return {};
   },

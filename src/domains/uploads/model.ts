@@ -1,9 +1,10 @@
-import type { Place, PlaceKind } from '#domains/planning/place.ts';
+import type { Container, ContainerKind } from '#domains/planning/container.ts';
 
-export const placeId = (place: Place): number => (place.kind === 'group' ? place.group.id : place.project.id);
+export const containerId = (container: Container): number =>
+  container.kind === 'group' ? container.group.id : container.project.id;
 
 /** Returns the storage folder for all files of a group or project. */
-export const uploadFolder = (kind: PlaceKind, id: number): string => `uploads/${kind}/${id}/`;
+export const uploadFolder = (kind: ContainerKind, id: number): string => `uploads/${kind}/${id}/`;
 
 /** Image types that browsers display. SVG is not included, because it can contain scripts. */
 const PICTURES: Readonly<Record<string, string>> = {
@@ -71,8 +72,8 @@ export const uploadUrl = ({ secret, filename }: Address): string =>
   `/uploads/${secret}/${encodeURIComponent(filename)}`;
 
 /** Returns the URL path from anywhere on the hub. */
-export const uploadPath = (place: Place, address: Address): string =>
-  `/-/${place.kind}/${placeId(place)}${uploadUrl(address)}`;
+export const uploadPath = (container: Container, address: Address): string =>
+  `/-/${container.kind}/${containerId(container)}${uploadUrl(address)}`;
 
 /** Returns the alternative text of a file: its name, without the extension for media. */
 export const altText = (filename: string): string =>

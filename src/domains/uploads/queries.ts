@@ -1,66 +1,75 @@
 import { type Selectable, sql } from 'kysely';
-import { getPlace, type Place, type PlaceKind, requirePlaceAbility } from '#domains/planning/place.ts';
+import {
+  type Container,
+  type ContainerKind,
+  getContainer,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Uploads } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { type Address, pictureTypeOf, placeId } from './model.ts';
+import { type Address, containerId, pictureTypeOf } from './model.ts';
 
 export type UploadRow = Selectable<Uploads>;
 
 /** A group or project, as the caller names it. */
-export interface PlaceName {
-  readonly kind: PlaceKind;
+export interface ContainerName {
+  readonly kind: ContainerKind;
   readonly id: IdOrPath;
 }
 
 /**
  * Returns the group or project if the caller may administer its uploads (specification 3 §4.4).
  *
- * @throws as `getPlace`, `forbidden`
+ * @throws as `getContainer`, `forbidden`
  */
-export const administeredPlace = async (ctx: Context, name: PlaceName): Promise<Place> => {
-  const place = await getPlace(ctx, name.kind, name.id);
-  requirePlaceAbility(ctx, place, 'admin_uploads');
-  return place;
+export const administeredContainer = async (ctx: Context, name: ContainerName): Promise<Container> => {
+  const container = await getContainer(ctx, name.kind, name.id);
+  requireContainerAbility(ctx, container, 'admin_uploads');
+  return container;
 };
 
-/** Lists the uploads of a group or project, newest first. @throws as `administeredPlace` */
-export const listUploads = async (ctx: Context, name: PlaceName): Promise<List<UploadRow>> => {
-  const place = await administeredPlace(ctx, name);
-  return listOf(ctx.db, inPlace(ctx, place.kind, placeId(place)), sortKeys, 'desc');
+/** Lists the uploads of a group or project, newest first. @throws as `administeredContainer` */
+export const listUploads = async (ctx: Context, name: ContainerName): Promise<List<UploadRow>> => {
+  const container = await administeredContainer(ctx, name);
+  return listOf(ctx.db, inContainer(ctx, container.kind, containerId(container)), sortKeys, 'desc');
 };
 
 /** Lists the uploads of many groups or projects at once. The caller checks access. */
-export const listUploadsBelow = (ctx: Context, kind: PlaceKind): BatchedList<UploadRow> =>
-  batchedListOf(ctx.db, (id) => inPlace(ctx, kind, id), sortKeys, 'desc');
+export const listUploadsBelow = (ctx: Context, kind: ContainerKind): BatchedList<UploadRow> =>
+  batchedListOf(ctx.db, (id) => inContainer(ctx, kind, id), sortKeys, 'desc');
 
-/** Returns an upload by its id. @throws as `administeredPlace`, `not_found` (Upload) */
-export const getUpload = async (ctx: Context, name: PlaceName, id: number): Promise<UploadRow> => {
-  const place = await administeredPlace(ctx, name);
-  const row = await inPlace(ctx, place.kind, placeId(place)).where('id', '=', id).executeTakeFirst();
+/** Returns an upload by its id. @throws as `administeredContainer`, `not_found` (Upload) */
+export const getUpload = async (ctx: Context, name: ContainerName, id: number): Promise<UploadRow> => {
+  const container = await administeredContainer(ctx, name);
+  const row = await inContainer(ctx, container.kind, containerId(container)).where('id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Upload');
   return row;
 };
 
-/** Returns an upload by its URL. @throws as `administeredPlace`, `not_found` (Upload) */
-export const getUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> => {
-  const place = await administeredPlace(ctx, name);
-  return atAddress(ctx, place, address);
+/** Returns an upload by its URL. @throws as `administeredContainer`, `not_found` (Upload) */
+export const getUploadAt = async (ctx: Context, name: ContainerName, address: Address): Promise<UploadRow> => {
+  const container = await administeredContainer(ctx, name);
+  return atAddress(ctx, container, address);
 };
 
 /**
  * Returns an upload by its URL, for everyone who can see the group or project. Images of projects without
  * `enforce_auth_checks_on_uploads` are returned to everyone who knows the URL.
  *
- * @throws as `getPlace`, `not_found` (Upload)
+ * @throws as `getContainer`, `not_found` (Upload)
  */
-export const readUploadAt = async (ctx: Context, name: PlaceName, address: Address): Promise<UploadRow> =>
-  (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getPlace(ctx, name.kind, name.id), address);
+export const readUploadAt = async (ctx: Context, name: ContainerName, address: Address): Promise<UploadRow> =>
+  (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getContainer(ctx, name.kind, name.id), address);
 
-const findOpenPicture = async (ctx: Context, { kind, id }: PlaceName, address: Address): Promise<UploadRow | null> => {
+const findOpenPicture = async (
+  ctx: Context,
+  { kind, id }: ContainerName,
+  address: Address,
+): Promise<UploadRow | null> => {
   if (kind === 'group' || pictureTypeOf(address.filename) === null) return null;
   const row = await ctx.db
     .selectFrom('uploads')
@@ -80,8 +89,8 @@ const findOpenPicture = async (ctx: Context, { kind, id }: PlaceName, address: A
   return row ?? null;
 };
 
-const atAddress = async (ctx: Context, place: Place, { secret, filename }: Address): Promise<UploadRow> => {
-  const row = await inPlace(ctx, place.kind, placeId(place))
+const atAddress = async (ctx: Context, container: Container, { secret, filename }: Address): Promise<UploadRow> => {
+  const row = await inContainer(ctx, container.kind, containerId(container))
     .where('secret', '=', secret)
     .where('filename', '=', filename)
     .executeTakeFirst();
@@ -89,7 +98,7 @@ const atAddress = async (ctx: Context, place: Place, { secret, filename }: Addre
   return row;
 };
 
-const inPlace = (ctx: Pick<Context, 'db'>, kind: PlaceKind, id: unknown) =>
+const inContainer = (ctx: Pick<Context, 'db'>, kind: ContainerKind, id: unknown) =>
   ctx.db
     .selectFrom('uploads')
     .selectAll('uploads')

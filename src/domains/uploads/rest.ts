@@ -64,12 +64,12 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
       input: { id: idOrPath(), file: fileUpload({ maxBytes: maxAttachmentBytes }) },
       response: createdRecord,
       run: async (ctx, { id, file }) => {
-        const { place, row } = await createUpload(ctx, { kind, id }, file);
+        const { container, row } = await createUpload(ctx, { kind, id }, file);
         return {
           id: row.id,
           alt: altText(row.filename),
           url: uploadUrl(row),
-          full_path: uploadPath(place, row),
+          full_path: uploadPath(container, row),
           markdown: markdownOf(row),
         };
       },

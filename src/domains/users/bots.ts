@@ -9,7 +9,7 @@ import { emailProblems, externalByDefault } from './email-rules.ts';
 import { userCreated } from './events.ts';
 import { createPersonalNamespace } from './personal-namespace.ts';
 import { getUser, type UserRow } from './queries.ts';
-import { described, lockUser, writeUser } from './write.ts';
+import { lockUser, userPayload, writeUser } from './write.ts';
 
 export interface BotAttributes {
   readonly name?: string | undefined;
@@ -62,7 +62,7 @@ export const createServiceAccount = async (
         .executeTakeFirstOrThrow();
       await createPersonalNamespace(tx, id, { username, name });
       const user = await getUser(tx, id);
-      tx.emit(userCreated, { subject: { type: 'User', id }, user_ids: [id], payload: described(user) });
+      tx.emit(userCreated, { subject: { type: 'User', id }, user_ids: [id], payload: userPayload(user) });
       return user;
     }),
   );

@@ -24,7 +24,7 @@ import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
 import { endOtherSessions } from './sessions.ts';
 import { setPassword } from './set-password.ts';
-import { described, lockUser, writeUser } from './write.ts';
+import { lockUser, userPayload, writeUser } from './write.ts';
 
 export interface NewUser extends UserAttributes, ApplicationProof {
   readonly email: string;
@@ -94,7 +94,7 @@ export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow>
       const user = await getUser(tx, id);
       if (!skip_confirmation) await sendConfirmation(tx, id, user.email);
       if (reset_password) await sendPasswordReset(tx, user);
-      tx.emit(userCreated, { subject: { type: 'User', id }, user_ids: [id], payload: described(user) });
+      tx.emit(userCreated, { subject: { type: 'User', id }, user_ids: [id], payload: userPayload(user) });
       return user;
     }),
   );

@@ -9,7 +9,7 @@ import { deleteContributions, moveContributions } from './ghost.ts';
 import { dismissApplications } from './leaving-applications.ts';
 import { dismissProjects } from './leaving-projects.ts';
 import { isInternal } from './model.ts';
-import { described, lockUser } from './write.ts';
+import { lockUser, userPayload } from './write.ts';
 
 /**
  * Deletes an account with its personal namespace, the projects in it, its OAuth applications and all its tokens. The
@@ -46,7 +46,7 @@ export const removeAccount = async (
   tx.emit(userDeleted, {
     subject: { type: 'User', id },
     namespace_ids: [],
-    payload: { ...described(user), namespace_id: namespace?.id ?? null },
+    payload: { ...userPayload(user), namespace_id: namespace?.id ?? null },
   });
 };
 

@@ -21,7 +21,7 @@ import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
 import { endSessions } from './sessions.ts';
-import { described, lockUser } from './write.ts';
+import { lockUser, userPayload } from './write.ts';
 
 const EVENTS = {
   block: userBlocked,
@@ -142,7 +142,7 @@ const setState = async (
 };
 
 const tell = (tx: Tx, event: EventDefinition<UserPayload>, user: UserRow): void =>
-  tx.emit(event, { subject: { type: 'User', id: user.id }, user_ids: [user.id], payload: described(user) });
+  tx.emit(event, { subject: { type: 'User', id: user.id }, user_ids: [user.id], payload: userPayload(user) });
 
 /** Requires that the user was inactive for `deactivate_dormant_users_period` days. @throws `forbidden` */
 const requireDormant = async (tx: Tx, { id }: UserRow): Promise<void> => {

@@ -41,13 +41,13 @@ export const writeUser = async (
   tx.emit(userUpdated, {
     subject: { type: 'User', id },
     user_ids: [id],
-    payload: { ...described(user), changes },
+    payload: { ...userPayload(user), changes },
   });
   return user;
 };
 
 /** Returns the user as events describe them. */
-export const described = ({ id, username, name, state }: UserRow) => ({ id, username, name, state });
+export const userPayload = ({ id, username, name, state }: UserRow) => ({ id, username, name, state });
 
 /**
  * The attributes that the event names. The user receives the event, so attributes for administrators only (`note`) are

@@ -62,16 +62,16 @@ export class CompiledStatements {
  * caller is assumed, the re-check of the caller runs together with it.
  */
 export const runCompiled = async <Row extends object>(
-  ctx: Pick<Context, 'db' | 'services' | 'actor' | 'presumption'>,
+  ctx: Pick<Context, 'db' | 'services' | 'actor' | 'callerCheck'>,
   { text, slots, constants }: Compiled,
   values: SlotValues,
 ): Promise<Row[]> => {
   const parameters = slots.map((name, i) =>
     name === null ? constants[i] : name === USER ? ctx.actor.userId : (values[name] ?? null),
   );
-  const { db, services, presumption } = ctx;
+  const { db, services, callerCheck } = ctx;
   if (db !== services.db) return (await db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
   // Named even without parameters, because Postgres plans an unnamed statement each time.
   const statement = { name: statementName(text), text, values: parameters };
-  return presumption ? presumption.query(services.pool, statement) : (await services.pool.query<Row>(statement)).rows;
+  return callerCheck ? callerCheck.query(services.pool, statement) : (await services.pool.query<Row>(statement)).rows;
 };

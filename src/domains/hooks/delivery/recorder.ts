@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '#platform/context.ts';
 import { applyFindings, type Findings } from './health.ts';
-import { News } from './news.ts';
+import { Notifier } from './notifier.ts';
 import { type Attempt, recordAttempts, tellOfAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
@@ -27,7 +27,7 @@ const LAST_RETRY_MS = 5_000;
 /** Records outcomes in groups, because one statement for many costs little more than one for one. */
 export class Recorder {
   readonly #options: RecorderOptions;
-  readonly #news: News;
+  readonly #notifier: Notifier;
   #waiting: Recorded[] = [];
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | null = null;
@@ -35,7 +35,7 @@ export class Recorder {
 
   constructor(options: RecorderOptions) {
     this.#options = options;
-    this.#news = new News({
+    this.#notifier = new Notifier({
       tell: async (hooks) => {
         await options.ctx
           .transaction(async (tx) => tellOfAttempts(tx, hooks))
@@ -60,7 +60,7 @@ export class Recorder {
       if (!this.#writing) this.#write();
       await this.#writing;
     }
-    await this.#news.stop();
+    await this.#notifier.stop();
   }
 
   #write(): void {
@@ -85,13 +85,13 @@ export class Recorder {
       () =>
         ctx.transaction(async (tx) => {
           const hooks = await recordAttempts(tx.db, processId, group);
-          const told = this.#news.due(hooks, failed);
+          const told = this.#notifier.due(hooks, failed);
           tellOfAttempts(tx, told);
           return { hooks, told, blocked: findings.length > 0 ? await applyFindings(tx, findings) : new Set<number>() };
         }),
       'attempts could not be recorded',
     );
-    if (written) this.#news.settled(written.hooks, written.told);
+    if (written) this.#notifier.settled(written.hooks, written.told);
     onRecorded(group, written?.blocked ?? new Set());
   }
 

@@ -1,4 +1,4 @@
-import type { PlaceKind } from '#domains/planning/place.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import type { Types } from '#graphql/builder.ts';
 import { builder } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -9,7 +9,7 @@ import type { HookAttributes } from '../attributes.ts';
 import { createHook, deleteHook, enableHook, rotateSigningToken, updateHook } from '../commands.ts';
 import { getDelivery } from '../deliveries.ts';
 import { TEST_TRIGGERS } from '../model.ts';
-import type { HookPlace } from '../policy.ts';
+import type { HookContainer } from '../policy.ts';
 import { getHookById } from '../queries.ts';
 import { cancelDelivery, replayDeliveries } from '../replay.ts';
 import { resendAttemptById } from '../resend.ts';
@@ -78,11 +78,11 @@ const attributesOf = (input: AttributeInput): Omit<HookAttributes, 'url'> => ({
 const togglesOf = (events: readonly Trigger[]): NonNullable<HookAttributes['toggles']> =>
   Object.fromEntries(TRIGGERS.map(({ name }) => [name, events.includes(name)]));
 
-/** Returns the place of a hook as the commands take it. @throws `not_found`, also if the hook is of another kind */
-const placeOf = async (ctx: Context, id: number, kind?: PlaceKind): Promise<HookPlace> => {
-  const { place } = await getHookById(ctx, id);
-  if (kind !== undefined && place.kind !== kind) throw notFound('Hook');
-  return { kind: place.kind, id: { id: place.kind === 'group' ? place.group.id : place.project.id } };
+/** Returns the container of a hook as the commands take it. @throws `not_found`, also if the hook is of another kind */
+const containerOf = async (ctx: Context, id: number, kind?: ContainerKind): Promise<HookContainer> => {
+  const { container } = await getHookById(ctx, id);
+  if (kind !== undefined && container.kind !== kind) throw notFound('Hook');
+  return { kind: container.kind, id: { id: container.kind === 'group' ? container.group.id : container.project.id } };
 };
 
 const hookId = (t: InputBuilder) => ({ id: t.field({ type: 'WebHookID', required: true }) });
@@ -113,7 +113,7 @@ for (const kind of ['group', 'project'] as const) {
     payload,
     run: async (ctx, { id, url, ...input }) => {
       const given = { ...attributesOf(input), url: url ?? undefined };
-      return { webhook: await updateHook(ctx, await placeOf(ctx, id, kind), id, given) };
+      return { webhook: await updateHook(ctx, await containerOf(ctx, id, kind), id, given) };
     },
   });
 
@@ -122,7 +122,7 @@ for (const kind of ['group', 'project'] as const) {
     input: hookId,
     payload: {},
     run: async (ctx, { id }) => {
-      await deleteHook(ctx, await placeOf(ctx, id, kind), id);
+      await deleteHook(ctx, await containerOf(ctx, id, kind), id);
       return {};
     },
   });
@@ -133,7 +133,7 @@ for (const kind of ['group', 'project'] as const) {
     input: (t) => ({ ...hookId(t), event: t.field({ type: TestEvent, required: true }) }),
     payload: { ...payload, delivery: WebhookDelivery },
     run: async (ctx, { id, event }) => {
-      const attemptId = await testHook(ctx, await placeOf(ctx, id, kind), id, event);
+      const attemptId = await testHook(ctx, await containerOf(ctx, id, kind), id, event);
       const { hook } = await getHookById(ctx, id);
       return { webhook: hook, delivery: await getAttemptById(ctx, attemptId) };
     },
@@ -143,14 +143,14 @@ for (const kind of ['group', 'project'] as const) {
     description: 'Enables a disabled hook and sends its held deliveries.',
     input: hookId,
     payload,
-    run: async (ctx, { id }) => ({ webhook: await enableHook(ctx, await placeOf(ctx, id, kind), id) }),
+    run: async (ctx, { id }) => ({ webhook: await enableHook(ctx, await containerOf(ctx, id, kind), id) }),
   });
 
   mutationField(`${kind}WebhookRotateSigningToken`, {
     description: 'Creates a signing token, which is shown only once. The old token keeps signing for 24 hours.',
     input: hookId,
     payload: { signingToken: 'String' },
-    run: async (ctx, { id }) => ({ signingToken: await rotateSigningToken(ctx, await placeOf(ctx, id, kind), id) }),
+    run: async (ctx, { id }) => ({ signingToken: await rotateSigningToken(ctx, await containerOf(ctx, id, kind), id) }),
   });
 }
 
@@ -177,7 +177,7 @@ mutationField('webhookDeliveriesReplay', {
     const range = failedSince
       ? { failed_since: failedSince }
       : { created_after: createdAfter ?? '', created_before: createdBefore ?? null };
-    return { count: await replayDeliveries(ctx, await placeOf(ctx, id), id, range) };
+    return { count: await replayDeliveries(ctx, await containerOf(ctx, id), id, range) };
   },
 });
 
@@ -187,6 +187,6 @@ mutationField('webhookDeliveryCancel', {
   payload: { entry: WebhookOutboxEntry },
   run: async (ctx, { idempotencyKey }) => {
     const { webhook_id: id } = await getDelivery(ctx, idempotencyKey);
-    return { entry: await cancelDelivery(ctx, await placeOf(ctx, id), id, idempotencyKey) };
+    return { entry: await cancelDelivery(ctx, await containerOf(ctx, id), id, idempotencyKey) };
   },
 });

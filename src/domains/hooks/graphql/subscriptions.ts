@@ -5,7 +5,7 @@ import { badRequest } from '#platform/errors.ts';
 import { type AttemptRow, attemptsByIds } from '../attempts.ts';
 import { webhookAlertStatusChanged, webhookDeliveryUpdated } from '../events.ts';
 import type { AlertStatus } from '../model.ts';
-import { getHookPlace } from '../policy.ts';
+import { getHookContainer } from '../policy.ts';
 import { type HookRow, hooksByIds } from '../queries.ts';
 import { AlertStatusEnum, WebhookDelivery, WebhookRef } from './types.ts';
 
@@ -71,17 +71,19 @@ interface PlaceArguments {
   readonly projectPath?: string | number | null | undefined;
 }
 
-/** Opens a subscription for callers who administer the hooks of the place. A group also covers the hooks below it. */
+/** Opens a subscription for callers who administer the hooks of the container. A group also covers the hooks below it. */
 const openFor = async (ctx: Context, kind: string, { groupPath, projectPath }: PlaceArguments) => {
   if (Boolean(groupPath) === Boolean(projectPath)) throw badRequest('give groupPath or projectPath');
-  const place = await getHookPlace(
+  const container = await getHookContainer(
     ctx,
     groupPath
       ? { kind: 'group', id: { path: String(groupPath) } }
       : { kind: 'project', id: { path: String(projectPath) } },
   );
   const kinds = new Set([kind]);
-  return place.kind === 'group' ? { kinds, namespace_id: place.group.id } : { kinds, project_id: place.project.id };
+  return container.kind === 'group'
+    ? { kinds, namespace_id: container.group.id }
+    : { kinds, project_id: container.project.id };
 };
 
 const hookOf = async (ctx: Context, id: number) => (await hooksByIds(ctx, [id])).get(id) ?? null;

@@ -1,7 +1,7 @@
 import type { ArgBuilder } from '@pothos/core';
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
-import type { PlaceKind } from '#domains/planning/place.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
@@ -283,7 +283,7 @@ const ProjectConnection = builder.connectionObject(
   { name: 'ProjectWebhookEdge' },
 );
 
-const hooksBelow = (kind: PlaceKind) =>
+const hooksBelow = (kind: ContainerKind) =>
   batchedConnection((ctx: Context, _args: ConnectionArguments) => listHooksBelow(ctx, kind));
 const groupHooks = hooksBelow('group');
 const projectHooks = hooksBelow('project');

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { PlaceKind } from '#domains/planning/place.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { badParameters } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
@@ -7,7 +7,7 @@ import { listRoute, type Route, route } from '#rest/route.ts';
 import { type AttemptStatus, getAttempt, listAttempts } from '../attempts.ts';
 import { getHookDelivery, listDeliveries } from '../deliveries.ts';
 import { DELIVERY_STATES } from '../model.ts';
-import { getHookPlace } from '../policy.ts';
+import { getHookContainer } from '../policy.ts';
 import { getHook } from '../queries.ts';
 import {
   hookDeliveryRecord,
@@ -52,7 +52,7 @@ const filters = {
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The routes for deliveries and attempts of a hook. */
-export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:id'): Route[] => {
+export const deliveryRoutes = (kind: ContainerKind, at: '/groups/:id' | '/projects/:id'): Route[] => {
   const tag = kind === 'group' ? 'Group hooks' : 'Project hooks';
   const path = `${at}/hooks/:hook_id` as const;
   const hookInput = { id: idOrPath(), hook_id: integer() };
@@ -67,7 +67,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       item: hookEventRecord,
       run: async (ctx, { id, hook_id, status, trigger, created_after, created_before }, page) => {
         const filter = { status: readStatus(status), trigger: readTrigger(trigger), created_after, created_before };
-        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const hook = await getHook(ctx, await getHookContainer(ctx, { kind, id }), hook_id);
         const found = await readPage(listAttempts(ctx, hook.id, filter), page);
         return { ...found, items: found.items.map(toHookEvent) };
       },
@@ -81,7 +81,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       input: { ...hookInput, hook_event_id: integer() },
       response: hookEventRecord,
       run: async (ctx, { id, hook_id, hook_event_id }) => {
-        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const hook = await getHook(ctx, await getHookContainer(ctx, { kind, id }), hook_id);
         return toHookEvent(await getAttempt(ctx, hook.id, hook_event_id));
       },
     }),
@@ -107,7 +107,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       item: hookDeliveryRecord,
       run: async (ctx, { id, hook_id, state, status, trigger, created_after, created_before }, page) => {
         const filter = { status: readStatus(status), trigger: readTrigger(trigger), created_after, created_before };
-        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const hook = await getHook(ctx, await getHookContainer(ctx, { kind, id }), hook_id);
         const states = state === undefined ? undefined : [state];
         const found = await readPage(listDeliveries(ctx, hook.id, { ...filter, states }), page);
         return { ...found, items: found.items.map(toHookDelivery) };
@@ -122,7 +122,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       input: one,
       response: hookDeliveryRecord,
       run: async (ctx, { id, hook_id, delivery_id }) => {
-        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const hook = await getHook(ctx, await getHookContainer(ctx, { kind, id }), hook_id);
         return toHookDelivery(await getHookDelivery(ctx, hook.id, delivery_id));
       },
     }),
@@ -172,7 +172,7 @@ export const deliveryRoutes = (kind: PlaceKind, at: '/groups/:id' | '/projects/:
       input: hookInput,
       response: hookStatisticsRecord,
       run: async (ctx, { id, hook_id }) => {
-        const hook = await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id);
+        const hook = await getHook(ctx, await getHookContainer(ctx, { kind, id }), hook_id);
         return toHookStatistics(await getHookStatistics(ctx, hook.id));
       },
     }),

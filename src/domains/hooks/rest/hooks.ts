@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { PlaceKind } from '#domains/planning/place.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, hash, type Input, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
@@ -14,7 +14,7 @@ import {
   updateHook,
 } from '../commands.ts';
 import { BRANCH_FILTER_STRATEGIES, TEST_TRIGGERS } from '../model.ts';
-import { getHookPlace } from '../policy.ts';
+import { getHookContainer } from '../policy.ts';
 import { getHook, listHooks } from '../queries.ts';
 import { hookRecords, signingTokenRecord } from '../record.ts';
 import { testHook } from '../testing.ts';
@@ -138,7 +138,7 @@ export const projectHookRoutes: Route[] = [
 ];
 
 /** The routes that are the same for groups and projects. */
-function commonRoutes(kind: PlaceKind, path: Path): Route[] {
+function commonRoutes(kind: ContainerKind, path: Path): Route[] {
   const tag = TAGS[kind];
   const { record, of } = hookRecords[kind];
   return [
@@ -150,7 +150,7 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
       paging: 'offset',
       item: record,
       run: async (ctx, { id }, page) => {
-        const found = await readPage(listHooks(ctx, await getHookPlace(ctx, { kind, id })), page);
+        const found = await readPage(listHooks(ctx, await getHookContainer(ctx, { kind, id })), page);
         return { ...found, items: found.items.map((hook) => of(hook)) };
       },
     }),
@@ -161,7 +161,7 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
       summary: `Get a hook of a ${kind}`,
       input: hookInput,
       response: record,
-      run: async (ctx, { id, hook_id }) => of(await getHook(ctx, await getHookPlace(ctx, { kind, id }), hook_id)),
+      run: async (ctx, { id, hook_id }) => of(await getHook(ctx, await getHookContainer(ctx, { kind, id }), hook_id)),
     }),
     route({
       method: 'DELETE',
@@ -215,26 +215,32 @@ function commonRoutes(kind: PlaceKind, path: Path): Route[] {
 
 type ValuePath = `${Path}/hooks/:hook_id/${'custom_headers' | 'url_variables'}/:key`;
 
-function valueRoutes(place: PlaceKind, path: ValuePath, kind: 'header' | 'url_variable', words: string): Route[] {
+function valueRoutes(
+  container: ContainerKind,
+  path: ValuePath,
+  kind: 'header' | 'url_variable',
+  words: string,
+): Route[] {
   const input = { ...hookInput, key: text({ max: 255 }) };
   return [
     route({
       method: 'PUT',
       path,
-      tag: TAGS[place],
+      tag: TAGS[container],
       summary: `Set a ${words} of a hook`,
       input: { ...input, value: text() },
       response: null,
-      run: (ctx, { id, hook_id, key, value }) => setHookValue(ctx, { kind: place, id }, hook_id, kind, { key, value }),
+      run: (ctx, { id, hook_id, key, value }) =>
+        setHookValue(ctx, { kind: container, id }, hook_id, kind, { key, value }),
     }),
     route({
       method: 'DELETE',
       path,
-      tag: TAGS[place],
+      tag: TAGS[container],
       summary: `Remove a ${words} of a hook`,
       input,
       response: null,
-      run: (ctx, { id, hook_id, key }) => deleteHookValue(ctx, { kind: place, id }, hook_id, kind, key),
+      run: (ctx, { id, hook_id, key }) => deleteHookValue(ctx, { kind: container, id }, hook_id, kind, key),
     }),
   ];
 }

@@ -83,11 +83,16 @@ export const wikiSample = async (scene: Scene): Promise<Body> => {
 const DAYS = 7;
 
 /** Returns the body for a sample token of the group or project that expires in a week. */
-export const tokenSample = async ({ ctx, place, caller, now }: Scene): Promise<Body> =>
-  tokenBody(place.kind === 'group' ? { group: hookGroup(place.group) } : { project: hookProject(ctx, place.project) }, {
-    id: 0,
-    user_id: caller?.id ?? 0,
-    name: 'Sample token',
-    created_at: now,
-    expires_at: new Date(ctx.clock.now().getTime() + DAYS * 86_400_000).toISOString().slice(0, 10),
-  });
+export const tokenSample = async ({ ctx, container, caller, now }: Scene): Promise<Body> =>
+  tokenBody(
+    container.kind === 'group'
+      ? { group: hookGroup(container.group) }
+      : { project: hookProject(ctx, container.project) },
+    {
+      id: 0,
+      user_id: caller?.id ?? 0,
+      name: 'Sample token',
+      created_at: now,
+      expires_at: new Date(ctx.clock.now().getTime() + DAYS * 86_400_000).toISOString().slice(0, 10),
+    },
+  );

@@ -1,26 +1,26 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Place } from '#domains/planning/place.ts';
+import type { Container } from '#domains/planning/container.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { HookedProject } from '#domains/projects/webhook.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 
-/** The setting of a hook test. Data is read as the hub itself, for a caller who administers the whole place. */
+/** The setting of a hook test. Data is read as the hub itself, for a caller who administers the whole container. */
 export interface Scene {
   readonly ctx: Context;
-  readonly place: Place;
+  readonly container: Container;
   /** The caller. Samples name them as the acting user. */
   readonly caller: UserSummary | null;
   readonly now: string;
 }
 
-export const sceneOf = async (ctx: Context, place: Place): Promise<Scene> => {
+export const sceneOf = async (ctx: Context, container: Container): Promise<Scene> => {
   const { userId } = ctx.actor;
   const people = await userSummariesByIds(ctx, userId === null ? [] : [userId]);
   return {
     ctx: { ...ctx, actor: systemActor },
-    place,
+    container,
     caller: people.get(userId ?? 0) ?? null,
     now: ctx.clock.now().toISOString(),
   };
@@ -39,7 +39,7 @@ export interface Found {
  * newest row of each project, which an index finds.
  */
 export const newestIn = async (
-  { ctx, place }: Scene,
+  { ctx, container }: Scene,
   table: 'issues' | 'merge_requests' | 'notes' | 'pipelines' | 'jobs' | 'releases',
   part: Part,
   {
@@ -53,37 +53,37 @@ export const newestIn = async (
       select t.id, t.project_id, ${by} as sorted from ${sql.table(table)} t
       where t.project_id = p.id and ${where} order by ${by} desc, t.id desc limit 1
     ) newest
-    where ${isIn(place)} and p.${sql.ref(part)} <> 'disabled'
+    where ${isIn(container)} and p.${sql.ref(part)} <> 'disabled'
     order by newest.sorted desc, newest.id desc limit 1`.execute(ctx.db);
   return rows[0] ?? null;
 };
 
-const isIn = (place: Place) =>
-  place.kind === 'project'
-    ? sql`p.id = ${place.project.id}`
-    : sql`p.namespace_id in (select n.id from namespaces n where n.traversal_ids @> array[${place.group.id}::bigint])
+const isIn = (container: Container) =>
+  container.kind === 'project'
+    ? sql`p.id = ${container.project.id}`
+    : sql`p.namespace_id in (select n.id from namespaces n where n.traversal_ids @> array[${container.group.id}::bigint])
         and not p.pending_delete and not p.hidden`;
 
 /** Returns the project with a non-empty repository and the latest activity, or null. */
-export const newestRepository = async ({ ctx, place }: Scene): Promise<ProjectRow | null> => {
+export const newestRepository = async ({ ctx, container }: Scene): Promise<ProjectRow | null> => {
   const { rows } = await sql<{ id: number }>`
     select p.id from projects p
-    where ${isIn(place)} and not p.empty_repo and p.repository_access_level <> 'disabled'
+    where ${isIn(container)} and not p.empty_repo and p.repository_access_level <> 'disabled'
     order by p.last_activity_at desc, p.id desc limit 1`.execute(ctx.db);
   return rows[0] ? findProject(ctx, { id: rows[0].id }) : null;
 };
 
 /** Returns the newest project, or a sample project if the group has none. */
 export const someProject = async (scene: Scene): Promise<HookedProject> => {
-  const { ctx, place } = scene;
-  if (place.kind === 'project') return place.project;
+  const { ctx, container } = scene;
+  if (container.kind === 'project') return container.project;
   const { rows } = await sql<{ id: number }>`
-    select p.id from projects p where ${isIn(place)} order by p.id desc limit 1`.execute(ctx.db);
+    select p.id from projects p where ${isIn(container)} order by p.id desc limit 1`.execute(ctx.db);
   const found = rows[0] && (await findProject(ctx, { id: rows[0].id }));
-  return found ?? sampleProject(place);
+  return found ?? sampleProject(container);
 };
 
-const sampleProject = ({ group }: Extract<Place, { kind: 'group' }>): HookedProject => ({
+const sampleProject = ({ group }: Extract<Container, { kind: 'group' }>): HookedProject => ({
   id: 0,
   name: 'Sample project',
   description: 'A sample project for testing a hook.',

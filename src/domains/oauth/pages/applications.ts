@@ -24,7 +24,7 @@ import { applicationForm, applicationInput, fromDraft, LABELS, newDraft } from '
 import { authorizedSection } from './authorized.ts';
 import { scopeList } from './scopes.ts';
 
-interface Place {
+interface Section {
   readonly path: string;
   readonly title: string;
   /** Shows every application and registers instance-wide ones. For administrators. */
@@ -32,8 +32,8 @@ interface Place {
 }
 
 /** Returns the application pages below a path: the caller's own applications, or all of them for administrators. */
-const pagesBelow = (place: Place): readonly Page[] => {
-  const { path, forHub } = place;
+const pagesBelow = (section: Section): readonly Page[] => {
+  const { path, forHub } = section;
   const allow = (ctx: Context): void => {
     if (forHub) requireAdministrator(ctx);
     else requireUser(ctx);
@@ -44,7 +44,7 @@ const pagesBelow = (place: Place): readonly Page[] => {
       path,
       auth: 'required',
       input: { page: integer({ min: 1, max: 10_000 }).default(1) },
-      run: (ctx, { page: number }, visit) => showList(ctx, visit, place, number),
+      run: (ctx, { page: number }, visit) => showList(ctx, visit, section, number),
     }),
     page({
       method: 'GET',
@@ -52,7 +52,7 @@ const pagesBelow = (place: Place): readonly Page[] => {
       auth: 'required',
       run: (ctx, _input, visit) => {
         allow(ctx);
-        return showNew(visit, place, newDraft, {});
+        return showNew(visit, section, newDraft, {});
       },
     }),
     page({
@@ -63,9 +63,9 @@ const pagesBelow = (place: Place): readonly Page[] => {
       run: async (ctx, draft, visit) => {
         try {
           const created = await createApplication(ctx, fromDraft(draft), { forHub });
-          return showOne(visit, place, created, created.secret);
+          return showOne(visit, section, created, created.secret);
         } catch (error) {
-          return showNew(visit, place, draft, mendable(error));
+          return showNew(visit, section, draft, mendable(error));
         }
       },
     }),
@@ -76,7 +76,7 @@ const pagesBelow = (place: Place): readonly Page[] => {
       input: { id: integer() },
       run: async (ctx, { id }, visit) => {
         allow(ctx);
-        return showOne(visit, place, await getApplication(ctx, id));
+        return showOne(visit, section, await getApplication(ctx, id));
       },
     }),
     page({
@@ -88,7 +88,7 @@ const pagesBelow = (place: Place): readonly Page[] => {
         allow(ctx);
         const application = await getApplication(ctx, id);
         const draft = { ...application, redirect_uri: application.redirect_uris.join('\n') };
-        return showEdit(visit, place, application, draft, {});
+        return showEdit(visit, section, application, draft, {});
       },
     }),
     page({
@@ -103,7 +103,7 @@ const pagesBelow = (place: Place): readonly Page[] => {
           await updateApplication(ctx, id, fromDraft(draft));
           return visit.redirect(`${path}/${id}`, { notice: 'The application was changed.' });
         } catch (error) {
-          return showEdit(visit, place, application, draft, mendable(error));
+          return showEdit(visit, section, application, draft, mendable(error));
         }
       },
     }),
@@ -115,7 +115,7 @@ const pagesBelow = (place: Place): readonly Page[] => {
       run: async (ctx, { id }, visit) => {
         allow(ctx);
         const renewed = await renewSecret(ctx, id);
-        return showOne(visit, place, renewed, renewed.secret);
+        return showOne(visit, section, renewed, renewed.secret);
       },
     }),
     page({
@@ -143,14 +143,14 @@ const mendable = (error: unknown): FormErrors => {
   throw error;
 };
 
-const showList = async (ctx: Context, visit: Visit, place: Place, number: number): Promise<PageResponse> => {
-  const { path, title, forHub } = place;
+const showList = async (ctx: Context, visit: Visit, section: Section, number: number): Promise<PageResponse> => {
+  const { path, title, forHub } = section;
   const list = listApplications(ctx, { all: forHub });
   const { items, ...rest } = await readPage(list, offsetPage(number, DEFAULT_PER_PAGE));
   const body = html`<section aria-labelledby="registered">
 <h2 id="registered">${forHub ? 'All applications' : 'Your applications'}</h2>
 <p>${forHub ? 'This includes the applications that users have registered.' : 'Your programs that sign users in with this hub, or act for them.'}</p>
-!${items.length === 0 ? html`<p class="empty">There are none.</p>` : await applicationTable(ctx, place, items)}
+!${items.length === 0 ? html`<p class="empty">There are none.</p>` : await applicationTable(ctx, section, items)}
 !${pager(path, number, rest)}
 <p><a class="button" href="${path}/new">New application</a></p>
 </section>
@@ -160,7 +160,7 @@ const showList = async (ctx: Context, visit: Visit, place: Place, number: number
 
 const applicationTable = async (
   ctx: Context,
-  { path, forHub }: Place,
+  { path, forHub }: Section,
   applications: readonly ApplicationRow[],
 ): Promise<string> => {
   const owners = await userSummariesByIds(ctx, forHub ? applications.flatMap(({ owner_id }) => owner_id ?? []) : []);
@@ -181,7 +181,7 @@ const applicationTable = async (
   );
 };
 
-const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, shownSecret?: string): PageResponse => {
+const showOne = (visit: Visit, { path }: Section, application: ApplicationRow, shownSecret?: string): PageResponse => {
   const { id, uid, name, redirect_uris, scopes, confidential, trusted } = application;
   const uris = redirect_uris.map((uri) => html`<dd><code>${uri}</code></dd>`).join('');
   const body = html`!${shownSecret === undefined ? '' : secret({ id: 'secret', label: 'Secret', value: shownSecret })}
@@ -208,7 +208,7 @@ const showOne = (visit: Visit, { path }: Place, application: ApplicationRow, sho
 
 type Draft = Parameters<typeof applicationForm>[1]['draft'];
 
-const showNew = (visit: Visit, { path, forHub }: Place, draft: Draft, errors: FormErrors): PageResponse => {
+const showNew = (visit: Visit, { path, forHub }: Section, draft: Draft, errors: FormErrors): PageResponse => {
   const body = html`!${errorSummary(errors, LABELS)}
 !${applicationForm(visit, { action: path, submit: 'Create application', draft, errors, ofHub: forHub })}
 <p><a href="${path}">All applications</a></p>`;
@@ -218,7 +218,7 @@ const showNew = (visit: Visit, { path, forHub }: Place, draft: Draft, errors: Fo
 
 const showEdit = (
   visit: Visit,
-  { path }: Place,
+  { path }: Section,
   { id, name, owner_id }: ApplicationRow,
   draft: Draft,
   errors: FormErrors,

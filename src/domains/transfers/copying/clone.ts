@@ -5,12 +5,12 @@ import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { decrypt } from '#platform/secrets.ts';
+import { emitImport } from '../emit-progress.ts';
 import { importProgressed } from '../events.ts';
 import { type ImportRow, TransferError } from '../model.ts';
 import { outboundPolicy } from '../outbound.ts';
 import { Pace } from '../progress.ts';
-import { updateStartedImport } from '../started.ts';
-import { emitImport } from '../telling.ts';
+import { updateStartedImport } from '../update-import.ts';
 import { finishCopy } from './finish.ts';
 import { openRemote } from './remote.ts';
 

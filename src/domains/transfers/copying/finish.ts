@@ -3,11 +3,11 @@ import { protectDefaultBranch } from '#domains/projects/protection.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { refreshStatistics } from '#domains/repositories/jobs.ts';
 import type { Context } from '#platform/context.ts';
+import { emitImport } from '../emit-progress.ts';
 import { importFinished } from '../events.ts';
 import { settleHead } from '../importing/repository.ts';
 import type { ImportRow } from '../model.ts';
-import { updateStartedImport } from '../started.ts';
-import { emitImport } from '../telling.ts';
+import { updateStartedImport } from '../update-import.ts';
 
 interface Copied {
   readonly branches: number;

@@ -8,6 +8,7 @@ import { DomainError } from '#platform/errors.ts';
 import type { JobRun } from '#platform/jobs.ts';
 import { removeFiles } from '#platform/remove-files.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
+import { emitExport } from '../emit-progress.ts';
 import { exportFailed, exportFinished, exportProgressed } from '../events.ts';
 import {
   ARCHIVE_TYPE,
@@ -18,7 +19,6 @@ import {
   TransferError,
 } from '../model.ts';
 import { Pace, percentageOf } from '../progress.ts';
-import { emitExport } from '../telling.ts';
 import { upload } from './upload.ts';
 import { atOneMoment, countRelations, writeProject } from './write.ts';
 

@@ -3,11 +3,11 @@ import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
+import { emitImport } from '../emit-progress.ts';
 import { importProgressed } from '../events.ts';
 import type { ImportRow, RelationCounts } from '../model.ts';
 import { Pace, percentageOf } from '../progress.ts';
-import { updateStartedImport } from '../started.ts';
-import { emitImport } from '../telling.ts';
+import { updateStartedImport } from '../update-import.ts';
 import type { Unpacked } from './unpack.ts';
 
 const stored = z.object({

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { PUBLIC, visibilityLevel, visibilityName } from '#domains/access/model.ts';
-import { lockPlace } from '#domains/groups/tree.ts';
+import { lockNamespace } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
 import { projectAttributes } from '#domains/projects/attributes.ts';
@@ -12,12 +12,12 @@ import { findProject, getProject, type ProjectRow } from '#domains/projects/quer
 import type { Actor, Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { removeFiles } from '#platform/remove-files.ts';
+import { emitImport } from '../emit-progress.ts';
 import { importFailed, importFinished } from '../events.ts';
 import { type ImportRow, type RelationCounts, Superseded, TransferError } from '../model.ts';
 import { SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
-import { updateStartedImport } from '../started.ts';
-import { emitImport } from '../telling.ts';
+import { updateStartedImport } from '../update-import.ts';
 import { readSettingsLine } from './relations.ts';
 import type { Unpacked } from './unpack.ts';
 
@@ -45,7 +45,7 @@ export const finishImport = async (
   try {
     await ctx.transaction(async (tx) => {
       if (row.replaces_project_id !== null) await lockForks(tx, 'shared');
-      const place = await lockPlace(tx, project.namespace_id);
+      const place = await lockNamespace(tx, project.namespace_id);
       if (!place) throw new Superseded();
       const done = await updateStartedImport(tx, row, {
         status: 'finished',

@@ -11,7 +11,7 @@ import type { Members } from '#platform/db/tables.ts';
 import { badParameters, conflict, invalid, notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { type MemberPayload, memberAdded } from './events.ts';
-import { ancestorIds, describedSource, groupSource, type MemberSource, projectSource, scopeOf } from './model.ts';
+import { ancestorIds, groupSource, type MemberSource, projectSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers } from './policy.ts';
 
 // Shared by all ways to join: added by an Owner or Maintainer, by an approved request, or by invitation.
@@ -142,14 +142,14 @@ export const checkInherited = async (tx: Tx, source: MemberSource, userId: numbe
 
 /** A group or project as events describe it. */
 export interface EventSource {
-  readonly described: MemberPayload['source'];
+  readonly container: MemberPayload['source'];
   readonly scope: { readonly project_id?: number | null; readonly namespace_ids: readonly number[] };
 }
 
 /** Returns the payload and scope of a membership's events. */
 export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
-  const { described, scope } =
-    'described' in source ? source : { described: describedSource(source), scope: scopeOf(source) };
+  const { container, scope } =
+    'container' in source ? source : { container: sourcePayload(source), scope: scopeOf(source) };
   const userId = row.user_id ?? 0;
   const user = (await userSummariesByIds(tx, [userId])).get(userId);
   if (!user) throw notFound('User');
@@ -157,7 +157,7 @@ export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: M
   const payload: MemberPayload = {
     id: row.id,
     user: { id, name, username, email },
-    source: described,
+    source: container,
     access_level: row.access_level,
     expires_at: row.expires_at,
     created_at: isoTime(row.created_at),
@@ -165,7 +165,7 @@ export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: M
   };
   return {
     ...scope,
-    subject: { type: described.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
+    subject: { type: container.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
     // Like the list of members, these events are not for everyone who can see a public project.
     min_access_level: GUEST,
     user_ids: [userId],

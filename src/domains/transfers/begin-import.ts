@@ -4,13 +4,13 @@ import type { Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import type { ProjectImports } from '#platform/db/tables.ts';
 import { conflict } from '#platform/errors.ts';
+import { emitImport } from './emit-progress.ts';
 import { importScheduled } from './events.ts';
 import { importByUrl, importKey, importProject } from './jobs.ts';
 import { GIT_TYPE } from './model.ts';
-import { emitImport } from './telling.ts';
 
 /** The attributes that differ between kinds of imports. */
-export type Beginning = Pick<
+export type ImportSource = Pick<
   Insertable<ProjectImports>,
   | 'import_type'
   | 'storage_key'
@@ -26,11 +26,11 @@ export type Beginning = Pick<
  *
  * @throws DomainError `conflict` while another import replaces the same project
  */
-export const beginImport = async (tx: Tx, project: ProjectRow, beginning: Beginning): Promise<void> => {
+export const beginImport = async (tx: Tx, project: ProjectRow, source: ImportSource): Promise<void> => {
   const row = await tx.db
     .insertInto('project_imports')
     .values({
-      ...beginning,
+      ...source,
       project_id: project.id,
       user_id: tx.actor.userId,
       by_administrator: tx.actor.isAdmin,
@@ -40,7 +40,7 @@ export const beginImport = async (tx: Tx, project: ProjectRow, beginning: Beginn
     .executeTakeFirstOrThrow()
     .catch(asRunning);
   tx.enqueue(
-    beginning.import_type === GIT_TYPE ? importByUrl : importProject,
+    source.import_type === GIT_TYPE ? importByUrl : importProject,
     { import_id: row.id },
     { key: importKey(row.id) },
   );

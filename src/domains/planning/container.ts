@@ -11,13 +11,13 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
  * The owner of labels, milestones, hooks, push rules and uploads: a group, for everything below it, or a single
  * project.
  */
-export type Place =
+export type Container =
   | { readonly kind: 'group'; readonly group: GroupRow }
   | { readonly kind: 'project'; readonly project: ProjectRow };
 
-export type PlaceKind = Place['kind'];
+export type ContainerKind = Container['kind'];
 
-type PlaceAbility =
+type ContainerAbility =
   | 'read_label'
   | 'admin_label'
   | 'read_milestone'
@@ -28,31 +28,31 @@ type PlaceAbility =
   | 'admin_uploads';
 
 /** Returns the group or project if the caller can see it. @throws DomainError `not_found` (Group, Project) */
-export const getPlace = async (ctx: Context, kind: PlaceKind, id: IdOrPath): Promise<Place> =>
+export const getContainer = async (ctx: Context, kind: ContainerKind, id: IdOrPath): Promise<Container> =>
   kind === 'group' ? { kind, group: await getGroup(ctx, id) } : { kind: 'project', project: await getProject(ctx, id) };
 
 /** @throws DomainError `not_found` if the feature of the project is hidden, `unauthenticated`, `forbidden` */
-export const requirePlaceAbility = (ctx: Context, place: Place, ability: PlaceAbility): void => {
-  if (place.kind === 'project') requireAbility(ctx, place.project, ability);
+export const requireContainerAbility = (ctx: Context, container: Container, ability: ContainerAbility): void => {
+  if (container.kind === 'project') requireAbility(ctx, container.project, ability);
   // Everyone who can see a group can read its labels and milestones.
-  else if (ability !== 'read_label' && ability !== 'read_milestone') requireGroupAbility(ctx, place.group, ability);
+  else if (ability !== 'read_label' && ability !== 'read_milestone') requireGroupAbility(ctx, container.group, ability);
 };
 
 /** Returns the owner columns of a label or milestone. */
-export const ownerColumns = (place: Place) =>
-  place.kind === 'group'
-    ? { project_id: null, namespace_id: place.group.id }
-    : { project_id: place.project.id, namespace_id: null };
+export const ownerColumns = (container: Container) =>
+  container.kind === 'group'
+    ? { project_id: null, namespace_id: container.group.id }
+    : { project_id: container.project.id, namespace_id: null };
 
-/** Returns the namespaces that the place inherits from. A group does not include itself. */
-export const ancestorIds = (place: Place): readonly number[] =>
-  place.kind === 'group' ? place.group.traversal_ids.slice(0, -1) : place.project.namespace.traversal_ids;
+/** Returns the namespaces that the container inherits from. A group does not include itself. */
+export const ancestorIds = (container: Container): readonly number[] =>
+  container.kind === 'group' ? container.group.traversal_ids.slice(0, -1) : container.project.namespace.traversal_ids;
 
 /** Returns the scope and audience of label and milestone events. */
-export const placeScope = (place: Place) => {
-  if (place.kind === 'group')
-    return { namespace_ids: place.group.traversal_ids, visibility_level: place.group.visibility_level };
-  const { project } = place;
+export const containerScope = (container: Container) => {
+  if (container.kind === 'group')
+    return { namespace_ids: container.group.traversal_ids, visibility_level: container.group.visibility_level };
+  const { project } = container;
   const isOpen = project.issues_access_level === 'enabled' || project.merge_requests_access_level === 'enabled';
   return { ...projectScope(project), min_access_level: isOpen ? null : GUEST };
 };

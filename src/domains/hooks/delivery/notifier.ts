@@ -5,7 +5,7 @@ const EVERY_MS = 1_000;
 /** The most attempt ids in one event. */
 const MAX_IDS = 500;
 
-export interface NewsOptions {
+export interface NotifierOptions {
   /** Commits events for the gathered attempts. Logs errors itself; failed notifications are lost. */
   readonly tell: (hooks: readonly RecordedHook[]) => Promise<void>;
   readonly everyMs?: number;
@@ -21,14 +21,14 @@ interface Known {
  * Decides when subscribers are notified of a hook's attempts: at once for the first ones and for failures, else once a
  * second. Each notification is an event in the log, and a busy hook would flood it (decision 11).
  */
-export class News {
-  readonly #options: NewsOptions;
+export class Notifier {
+  readonly #options: NotifierOptions;
   readonly #everyMs: number;
   readonly #known = new Map<number, Known>();
   #timer: NodeJS.Timeout | undefined;
-  #telling: Promise<void> = Promise.resolve();
+  #sending: Promise<void> = Promise.resolve();
 
-  constructor(options: NewsOptions) {
+  constructor(options: NotifierOptions) {
     this.#options = options;
     this.#everyMs = options.everyMs ?? EVERY_MS;
   }
@@ -59,7 +59,7 @@ export class News {
   async stop(): Promise<void> {
     this.#flush(true);
     clearTimeout(this.#timer);
-    await this.#telling;
+    await this.#sending;
   }
 
   #flush(all = false): void {
@@ -74,7 +74,7 @@ export class News {
         known.hook = null;
       } else this.#known.delete(id);
     }
-    if (gathered.length > 0) this.#telling = this.#telling.then(() => this.#options.tell(gathered));
+    if (gathered.length > 0) this.#sending = this.#sending.then(() => this.#options.tell(gathered));
     if (this.#known.size > 0 && !all) this.#timer = setTimeout(() => this.#flush(), this.#everyMs / 2);
   }
 }

@@ -1,6 +1,6 @@
 import { openFrom } from '#domains/access/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
-import { Written } from '#rest/written.ts';
+import { Written } from '#rest/encoded-json.ts';
 import type { ProjectDetails, ProjectNamespace, ProjectRow } from '../model.ts';
 import { type ProjectRecord, type SimpleProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
 

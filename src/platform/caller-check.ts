@@ -2,14 +2,14 @@ import type { Pool } from 'pg';
 import { queryTogether, type Statement } from './db/pool.ts';
 
 /** Raised in work that was begun for a caller who is not, or no longer, who he was taken for. It never reaches him. */
-class NotAsPresumed extends Error {}
+class StaleCaller extends Error {}
 
 /**
  * That the caller is who an earlier request with the same credential found him to be. Whether it still holds the database
  * says each time, but together with the first statement that is run for him, or else at the end: until then a request may
  * read, and nothing may be answered or changed.
  */
-export class Presumption {
+export class CallerCheck {
   readonly #check: Statement;
   #isChecked = false;
   #holds: boolean | null = null;
@@ -44,6 +44,6 @@ export class Presumption {
 
   #settle(holds: boolean): void {
     this.#holds = holds && this.#holds !== false;
-    if (!this.#holds) throw new NotAsPresumed();
+    if (!this.#holds) throw new StaleCaller();
   }
 }

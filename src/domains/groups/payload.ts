@@ -15,7 +15,7 @@ export const groupScope = ({
 });
 
 /** Returns the group as event payload. */
-export const describedGroup = (
+export const groupPayload = (
   group: Omit<GroupRow, 'access_level'>,
   parent: NonNullable<GroupPayload['parent']> | null,
 ): GroupPayload => ({

@@ -3,7 +3,7 @@ import { DomainError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import { mapLimit } from '#platform/map-limit.ts';
 
-interface DoubtsOptions<Group, Viewer> {
+interface RechecksOptions<Group, Viewer> {
   /** Returns the indexes of the actors whose credentials are still valid. */
   readonly stillValid: (actors: readonly Actor[]) => Promise<ReadonlySet<number>>;
   /** Rejects with a DomainError when the viewer may no longer follow the group. */
@@ -22,13 +22,13 @@ const ROUND_MS = 500;
  * Viewers to re-check because an event was hidden from them. Somebody may lack one event and still follow the rest. The
  * re-check runs beside the event queue, for all such viewers together, and at most twice a second.
  */
-export class Doubts<Group, Viewer extends { readonly actor: Actor }> {
-  readonly #options: DoubtsOptions<Group, Viewer>;
+export class Rechecks<Group, Viewer extends { readonly actor: Actor }> {
+  readonly #options: RechecksOptions<Group, Viewer>;
   #waiting = new Map<Group, Set<Viewer>>();
   #busy = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(options: DoubtsOptions<Group, Viewer>) {
+  constructor(options: RechecksOptions<Group, Viewer>) {
     this.#options = options;
   }
 
@@ -46,19 +46,19 @@ export class Doubts<Group, Viewer extends { readonly actor: Actor }> {
 
   async #round(): Promise<void> {
     this.#busy = true;
-    const doubts = [...this.#waiting].flatMap(([group, viewers]) => [...viewers].map((viewer) => ({ group, viewer })));
+    const waiting = [...this.#waiting].flatMap(([group, viewers]) => [...viewers].map((viewer) => ({ group, viewer })));
     this.#waiting = new Map();
     const { stillValid, open, expel, log } = this.#options;
     try {
-      const valid = await stillValid(doubts.map(({ viewer }) => viewer.actor));
-      await mapLimit([...doubts.entries()], CONCURRENCY, async ([index, { group, viewer }]) => {
+      const valid = await stillValid(waiting.map(({ viewer }) => viewer.actor));
+      await mapLimit([...waiting.entries()], CONCURRENCY, async ([index, { group, viewer }]) => {
         const over = !valid.has(index) || (await open(group, viewer).then(() => false, isRefusal));
         if (over) expel(group, viewer, true);
       });
     } catch (error) {
       // Disconnecting viewers is safer than letting them follow without access. They can resume with a cursor.
-      log.error({ err: error, viewers: doubts.length }, 'the access of subscribers could not be re-checked');
-      for (const { group, viewer } of doubts) expel(group, viewer, false);
+      log.error({ err: error, viewers: waiting.length }, 'the access of subscribers could not be re-checked');
+      for (const { group, viewer } of waiting) expel(group, viewer, false);
     }
     this.#timer = setTimeout(() => {
       this.#busy = false;
