@@ -180,7 +180,7 @@ const lengthOf = (value: unknown, atMost: number): number => {
 const checkScope = ({ scopes }: Actor, kind: OperationDefinitionNode['operation']): void => {
   if (scopes === null || scopes.has('api') || (kind !== 'mutation' && scopes.has('read_api'))) return;
   const accepted = kind === 'mutation' ? ['api'] : ['api', 'read_api'];
-  throw new GraphQLError(`The token lacks the scope this needs: ${accepted.join(' or ')}`, {
+  throw new GraphQLError(`The token lacks a required scope: ${accepted.join(' or ')}`, {
     extensions: { code: 'INSUFFICIENT_SCOPE', scopes: accepted },
   });
 };

@@ -74,7 +74,7 @@ export const checkShape = (document: DocumentNode): number => {
     }
     selections += size.selections;
     if (selections > LIMITS.selections)
-      throw limitError(`The query exceeds the limit of ${LIMITS.selections} selections with its fragments written out`);
+      throw limitError(`The query exceeds the limit of ${LIMITS.selections} selections after fragment expansion`);
     checkRepeats(operation, fragments);
   }
   // Unused fragments were not measured, but the validation rules would walk them.

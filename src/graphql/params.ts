@@ -16,7 +16,7 @@ export const readParams = (sent: unknown): GraphqlParams | Refused => {
   if (variables !== null && !isObject(variables)) return refuse('`variables` must be an object');
   if (extensions !== null && !isObject(extensions)) return refuse('`extensions` must be an object');
   if (NUL_LITERAL.test(query) || !isStorable(variables))
-    return refuse('A string has a character that cannot be stored');
+    return refuse('A string contains a character that cannot be stored');
   return { query, operationName: operationName === '' ? null : operationName, variables: variables ?? {} };
 };
 

@@ -34,7 +34,7 @@ export const toJson = (body: unknown): Buffer => {
     length += item.length + 1;
     if (length > MAX_LIST_LENGTH)
       throw badParameters(
-        `per_page is too large for records of this size: the answer exceeds ${MAX_LIST_LENGTH} characters`,
+        `per_page is too large for records of this size: the response exceeds ${MAX_LIST_LENGTH} characters`,
       );
     return item;
   });

@@ -52,8 +52,8 @@ const define = <T>(kind: Kind, read: (value: unknown) => T | Refusal): z.ZodType
   return schema;
 };
 
-const NO_TEXT = invalid('a text');
-const NO_HASH = invalid('values by key, x[key]=value');
+const NO_TEXT = invalid('a string');
+const NO_HASH = invalid('a hash, x[key]=value');
 
 /** A string. Numbers and booleans are converted. Refuses NUL and lone surrogates, which Postgres cannot store. */
 export const text = (options: { readonly max?: number; readonly pattern?: RegExp } = {}): z.ZodType<string> =>
@@ -146,7 +146,7 @@ export const date = (): z.ZodType<string> =>
     return day !== undefined && isDay(day) ? day : NO_DATE;
   });
 
-const NO_DATE = invalid('a day, YYYY-MM-DD');
+const NO_DATE = invalid('a date, YYYY-MM-DD');
 
 /**
  * An ISO 8601 time. A date means its first moment, and a time without an offset is in UTC. The result looks like

@@ -70,7 +70,7 @@ describe('project aliases', () => {
     expect(await post({})).toEqual([400, { error: 'name is missing' }]);
     expect((await client.post('/project_aliases', { name: 'x' })).body).toEqual({ error: 'project_id is missing' });
     expect(await post({ name: 'x', project_id: 999_999_999 })).toEqual([404, { message: '404 Project Not Found' }]);
-    expect(await post({ name: ['x'] })).toEqual([400, { error: 'name is invalid (allowed: a text)' }]);
+    expect(await post({ name: ['x'] })).toEqual([400, { error: 'name is invalid (allowed: a string)' }]);
     expect((await client.get('/project_aliases/x')).status).toBe(404);
   });
 

@@ -63,7 +63,7 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     const path = `/${kind}/${id}/custom_attributes`;
     expect((await admin().put(`${path}/k`, {})).body).toEqual({ error: 'value is missing' });
     expect((await admin().put(`${path}/k`, { value: ['a'] })).body).toEqual({
-      error: 'value is invalid (allowed: a text)',
+      error: 'value is invalid (allowed: a string)',
     });
     expect((await admin().put(`${path}/k`, { value: ' ' })).body).toEqual({ message: { value: ["can't be blank"] } });
     expect((await admin().put(`${path}/k`, { value: 'x'.repeat(256) })).status).toBe(400);

@@ -85,7 +85,7 @@ describe('applications of the hub, over REST', () => {
     ['no scopes', { scopes: '' }, { message: { scopes: expect.any(Array) } }],
     ['an unknown scope', { scopes: 'api everything' }, { message: { scopes: expect.any(Array) } }],
     ['a bad flag', { confidential: 'perhaps' }, { error: 'confidential is invalid (allowed: true, false)' }],
-    ['a list for a name', { name: ['a', 'b'] }, { error: 'name is invalid (allowed: a text)' }],
+    ['a list for a name', { name: ['a', 'b'] }, { error: 'name is invalid (allowed: a string)' }],
     ['a name that turns its direction', { name: 'evil\u202eelpmis' }, { message: { name: ['is invalid'] } }],
   ])('are refused with %s', async (_what, input, body) => {
     const answer = await app()

@@ -133,7 +133,7 @@ describe('creating a runner', () => {
       { tag_list: Array.from({ length: 51 }, (_, n) => `tag${n}`) },
       { message: { tag_list: ['has too many tags (maximum is 50)'] } },
     ],
-    [{ tag_list: [{ a: 1 }] }, { error: 'tag_list is invalid (allowed: a text)' }],
+    [{ tag_list: [{ a: 1 }] }, { error: 'tag_list is invalid (allowed: a string)' }],
   ])('refuses %j', async (wrong, expected) => {
     const before = await countOf(app().root);
     const { status, body } = await create(app().root, { runner_type: 'instance_type', ...wrong });

@@ -70,7 +70,7 @@ describe('creating tokens for users', () => {
     ],
     [{ scopes: ['sudo'] }, { message: { scopes: ['can only contain available scopes'] } }],
     [{ name: '  ' }, { message: { name: ["can't be blank"] } }],
-    [{ expires_at: '2026-02-30' }, { error: 'expires_at is invalid (allowed: a day, YYYY-MM-DD)' }],
+    [{ expires_at: '2026-02-30' }, { error: 'expires_at is invalid (allowed: a date, YYYY-MM-DD)' }],
     [{ expires_at: '2020-01-01' }, { message: { expires_at: ['must be in the future'] } }],
     [{ expires_at: '2999-01-01' }, { message: { expires_at: [expect.stringContaining('must be on or before')] } }],
   ])('refuses %j', async (wrong, expected) => {

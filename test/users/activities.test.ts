@@ -68,7 +68,7 @@ describe('activities', () => {
     async (from) => {
       const query = Array.isArray(from) ? from.map((each) => `from[]=${each}`).join('&') : `from=${from}`;
       const { status, body } = await app().as(reader).get(`/user/activities?${query}`);
-      expect([status, body]).toEqual([400, { error: 'from is invalid (allowed: a day, YYYY-MM-DD)' }]);
+      expect([status, body]).toEqual([400, { error: 'from is invalid (allowed: a date, YYYY-MM-DD)' }]);
     },
   );
 

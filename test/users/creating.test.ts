@@ -273,7 +273,7 @@ describe('parameters of a new user', () => {
   it('have their exact types', async () => {
     for (const email of [['a@example.com'], { $ne: '' }, [['a@example.com']]]) {
       expect((await create({ email, password: PASSWORD })).body).toEqual({
-        error: 'email is invalid (allowed: a text)',
+        error: 'email is invalid (allowed: a string)',
       });
     }
     for (const name of ['email[]', 'email']) {

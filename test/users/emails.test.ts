@@ -89,7 +89,7 @@ describe('adding an address', () => {
     for (const email of [['a@example.org', 'b@example.org'], { to: 'a@example.org' }]) {
       expect(await as.post('/user/emails', { email })).toMatchObject({
         status: 400,
-        body: { error: 'email is invalid (allowed: a text)' },
+        body: { error: 'email is invalid (allowed: a string)' },
       });
     }
     expect(await as.post('/user/emails', {})).toMatchObject({ status: 400, body: { error: 'email is missing' } });

@@ -69,7 +69,7 @@ describe('the address of a user', () => {
     expect((await admin().put(`/users/${user.id}`, { email: taken, skip_reconfirmation: true })).status).toBe(404);
     for (const email of [[`${user.username}@example.com`], { a: 1 }]) {
       const { status, body } = await admin().put(`/users/${user.id}`, { email });
-      expect([status, body]).toEqual([400, { error: 'email is invalid (allowed: a text)' }]);
+      expect([status, body]).toEqual([400, { error: 'email is invalid (allowed: a string)' }]);
     }
     expect((await admin().get(`/users/${user.id}`)).body).toMatchObject({
       email: `${user.username}@example.com`,

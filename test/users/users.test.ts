@@ -81,8 +81,8 @@ describe('creating a user', () => {
 
   it.each([
     [{ email: undefined }, { error: 'email is missing' }],
-    [{ email: ['a@example.com', 'b@example.com'] }, { error: 'email is invalid (allowed: a text)' }],
-    [{ email: { a: 'a@example.com' } }, { error: 'email is invalid (allowed: a text)' }],
+    [{ email: ['a@example.com', 'b@example.com'] }, { error: 'email is invalid (allowed: a string)' }],
+    [{ email: { a: 'a@example.com' } }, { error: 'email is invalid (allowed: a string)' }],
     [{ admin: 'maybe' }, { error: 'admin is invalid (allowed: true, false)' }],
     [{ email: 'nobody' }, { message: { email: ['is invalid'] } }],
     [{ username: 'a b' }, { message: { username: [expect.stringContaining('can contain only letters')] } }],

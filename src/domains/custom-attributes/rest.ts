@@ -23,7 +23,7 @@ export const customAttributesFilter = anyHash().transform((given, ctx): Readonly
         continue;
       }
     }
-    ctx.issues.push({ code: 'custom', message: 'is invalid (allowed: values by key, x[key]=value)', input: given });
+    ctx.issues.push({ code: 'custom', message: 'is invalid (allowed: a hash, x[key]=value)', input: given });
     return z.NEVER;
   }
   return Object.fromEntries(attributes);
