@@ -103,7 +103,7 @@ describe('releases', () => {
     expect(asGuest.data.project.release.commit).toBeNull();
   });
 
-  it('show to whoever may see the project and that part of it', async () => {
+  it('are visible to everyone who may see the project and its releases', async () => {
     const { project, path, owner, guest, stranger } = await makeScene(app());
     await insertRelease(db(), { project_id: project.id, tag: 'v1' });
     for (const suffix of ['/releases', '/releases/v1', '/releases/permalink/latest']) {

@@ -18,7 +18,7 @@ beforeAll(async () => {
   return () => receiver[Symbol.asyncDispose]();
 });
 
-/** A private project with one commit on its default branch, and somebody who may push. */
+/** Creates a private project with one commit on its default branch, and a user who may push. */
 const scene = async () => {
   const made = await makeScene(app(), { initialize_with_readme: true });
   const person = await app().make.user();
@@ -43,7 +43,7 @@ const eventsOf = async (projectId: number) =>
   ).map(({ kind }) => kind);
 
 describe('creating a release', () => {
-  it('makes the tag from a ref where it is not there', async () => {
+  it('creates the tag from a ref if the tag does not exist', async () => {
     const { project, path, releases, developer, person, sha, branch } = await scene();
     const made = await developer.post(releases, {
       tag_name: 'v1.0',
@@ -69,7 +69,7 @@ describe('creating a release', () => {
     const { body } = await developer.get(`${path}/repository/tags/v1.0`);
     expect(body).toMatchObject({ target: sha, release: { tag_name: 'v1.0', description: 'It works' } });
     expect(await eventsOf(project.id)).toEqual(['release.created']);
-    // The tag is there now: no ref is needed, and a second release of it there is not.
+    // The tag exists now, so no ref is needed, and a second release of it is refused.
     expect((await developer.post(releases, { tag_name: 'v1.0' })).status).toBe(409);
     await developer.delete(`${releases}/v1.0`);
     expect((await developer.post(releases, { tag_name: 'v1.0' })).body).toMatchObject({
@@ -78,7 +78,7 @@ describe('creating a release', () => {
     });
   });
 
-  it('goes with milestones of the project and the groups above', async () => {
+  it('accepts milestones of the project and of the groups above', async () => {
     const { path, releases, developer, owner, group, branch } = await scene();
     const own = (await owner.post(`${path}/milestones`, { title: 'M1' })).body;
     const above = (await owner.post(`/groups/${group.id}/milestones`, { title: 'G1' })).body;
@@ -100,7 +100,7 @@ describe('creating a release', () => {
     expect(titles((await developer.put(`${releases}/a`, { milestones: [] })).body)).toEqual([]);
   });
 
-  it('of a time to come is upcoming, and not the latest', async () => {
+  it('with a future date makes it upcoming, and not the latest', async () => {
     const { releases, developer, branch } = await scene();
     const made = await developer.post(releases, { tag_name: 'next', ref: branch, released_at: '2999-01-01T00:00:00Z' });
     expect(made.body.upcoming_release).toBe(true);
@@ -110,7 +110,7 @@ describe('creating a release', () => {
     expect((await developer.get(`${releases}/permalink/latest`)).body.tag_name).toBe('now');
   });
 
-  it('refuses what cannot be, and leaves no tag behind', async () => {
+  it('refuses invalid input, and creates no tag', async () => {
     const { project, path, releases, developer, branch } = await scene();
     for (const wrong of [
       {},
@@ -136,7 +136,7 @@ describe('creating a release', () => {
     expect(await eventsOf(project.id)).toEqual([]);
   });
 
-  it('happens once when asked twenty times at once', async () => {
+  it('succeeds once out of twenty concurrent requests', async () => {
     const { releases, developer, branch, project } = await scene();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => developer.post(releases, { tag_name: 'v1', ref: branch })),
@@ -147,7 +147,7 @@ describe('creating a release', () => {
     expect(await eventsOf(project.id)).toEqual(['release.created']);
   });
 
-  it('is for Developers, and of protected tags for whoever may make them', async () => {
+  it('requires a Developer, or for a protected tag a user who may create it', async () => {
     const { path, project, releases, reporter, stranger, developer, maintainer, branch } = await scene();
     const wanted = { tag_name: 'v1', ref: branch };
     expect((await reporter.post(releases, wanted)).status).toBe(403);
@@ -174,7 +174,7 @@ describe('creating a release', () => {
 });
 
 describe('a release', () => {
-  it('is changed and deleted by Developers, its tag stays', async () => {
+  it('is changed and deleted by Developers, but its tag stays', async () => {
     const { project, path, releases, developer, reporter, stranger, branch } = await scene();
     await developer.post(releases, { tag_name: 'v/1', ref: branch, name: 'One', description: 'D' });
     const one = `${releases}/v%2F1`;
@@ -194,7 +194,7 @@ describe('a release', () => {
     expect(await eventsOf(project.id)).toEqual(['release.created', 'release.updated', 'release.deleted']);
   });
 
-  it('has links, which Developers add, change and remove', async () => {
+  it('has links that Developers add, change and remove', async () => {
     const { releases, developer, reporter, stranger, branch } = await scene();
     await developer.post(releases, { tag_name: 'v1', ref: branch });
     const links = `${releases}/v1/assets/links`;
@@ -233,7 +233,7 @@ describe('a release', () => {
     expect((await developer.get(links)).body).toEqual([]);
   });
 
-  it('goes with its tag, once, and no other does', async () => {
+  it('is deleted with its tag, once, while others stay', async () => {
     const { project, path, releases, developer, person, owner, branch } = await scene();
     const hook = { url: `${receiver.url}/gone`, releases_events: true, push_events: false };
     expect((await owner.post(`${path}/hooks`, hook)).status).toBe(201);
@@ -246,7 +246,7 @@ describe('a release', () => {
     const tree = await workTree(folder());
     const remote = await remoteOf(app(), project, person);
     await runGit(tree, 'push', '-q', remote, ':refs/tags/b');
-    // A tag that is moved is none that is deleted.
+    // Moving a tag is not deleting it.
     await runGit(tree, 'push', '-q', '--force', remote, 'HEAD:refs/tags/stays');
     await app().settle();
     expect(await left()).toEqual(['stays']);
@@ -257,13 +257,13 @@ describe('a release', () => {
     expect(told().map(({ body }) => body.tag)).toEqual(['a/1', 'b']);
   });
 
-  it('of a tag that came after one was deleted stays', async () => {
+  it('of a recreated tag stays when an older deletion is handled late', async () => {
     const { project, path, releases, developer, branch } = await scene();
     await developer.post(releases, { tag_name: 'v1', ref: branch });
     await developer.delete(`${releases}/v1`);
     await developer.delete(`${path}/repository/tags/v1`);
     await developer.post(releases, { tag_name: 'v1', ref: branch });
-    // The hub reads of the deletion, again, when all of that has happened.
+    // The hub handles the events of the deletion again after all of this.
     await app().settle();
     const window = { after: 0, until: Number.MAX_SAFE_INTEGER, limit: 1_000 };
     const kinds = new Set(['tag.pushed']);
@@ -276,7 +276,7 @@ describe('a release', () => {
     expect(await eventsOf(project.id)).toEqual(['release.created', 'release.deleted', 'release.created']);
   });
 
-  it('is told to hooks', async () => {
+  it('is reported to hooks', async () => {
     const { project, releases, developer, owner, sha, branch, path } = await scene();
     const hook = await owner.post(`${path}/hooks`, {
       url: `${receiver.url}/releases`,
@@ -295,7 +295,7 @@ describe('a release', () => {
     await app().settle();
     const received = () => receiver.received.filter((each) => each.path.endsWith('/releases'));
     await until('three deliveries', () => received().length === 3);
-    // Deliveries of one hook may overtake each other.
+    // Deliveries of one hook may arrive out of order.
     const [first, last, second] = received().toSorted((a, b) => a.body.action.localeCompare(b.body.action));
     expect([first, second, last].map((each) => each?.body.action)).toEqual(['create', 'update', 'delete']);
     expect(first?.headers['x-gitlab-event']).toBe('Release Hook');
@@ -315,7 +315,7 @@ describe('a release', () => {
     expect(second?.body.name).toBe('One');
   });
 
-  it('can be written over GraphQL likewise', async () => {
+  it('can be written over GraphQL too', async () => {
     const { project, developer, reporter, branch } = await scene();
     const path = project.path_with_namespace;
     const create = (client: typeof developer) =>

@@ -11,7 +11,7 @@ const memberOf = async (project: { readonly id: number }, level: number): Promis
   return user;
 };
 
-/** A project with `main`, `release/1` and `release/2`. */
+/** Creates a project with `main`, `release/1` and `release/2`. */
 const setUp = async (attributes: Record<string, unknown> = { visibility: 'private' }) => {
   const owner = await app().make.user();
   const project = await app().make.project(attributes, owner);
@@ -51,7 +51,7 @@ const UNAVAILABLE =
   "The resource that you are attempting to access does not exist or you don't have permission to perform this action";
 
 describe('branch rules', () => {
-  it('are made, listed, changed and ended', async () => {
+  it('are created, listed, changed and deleted', async () => {
     const { owner, project, base, client } = await setUp();
     const developer = await memberOf(project, 30);
     const made = await run(owner, 'branchRuleCreate', { projectPath: project.path_with_namespace, name: 'release/*' });
@@ -78,7 +78,7 @@ describe('branch rules', () => {
       made.branchRule,
     ]);
 
-    // The lists given stand for what was there; the rest stays.
+    // The lists in the input replace the old ones, and everything else stays.
     const changed = await run(owner, 'branchRuleUpdate', {
       id: made.branchRule.id,
       name: 'release/1',
@@ -117,7 +117,7 @@ describe('branch rules', () => {
     ]);
     expect((await client.get(`${base}/protected_branches/release%2F*`)).status).toBe(404);
 
-    // Nobody may push, and what is wrong is said.
+    // Setting the push level to nobody works. Invalid input is reported.
     const id = made.branchRule.id;
     const nobody = await run(owner, 'branchRuleUpdate', {
       id,
@@ -147,7 +147,7 @@ describe('branch rules', () => {
     expect((await run(owner, 'branchRuleDelete', { id })).top).toEqual([UNAVAILABLE]);
   });
 
-  it('are for Developers to see and for Maintainers to change', async () => {
+  it('are visible to Developers, and changed by Maintainers', async () => {
     const { owner, project } = await setUp({ visibility: 'public' });
     const [rule] = (await rulesOf(owner, project)).branchRules.nodes;
     const developer = await memberOf(project, 30);
@@ -169,7 +169,7 @@ describe('branch rules', () => {
     expect((await rulesOf(developer, project)).branchRules.nodes).toEqual([rule]);
   });
 
-  it('are changed and ended by those alone whom they let', async () => {
+  it('are changed and deleted only by users who may unprotect the branch', async () => {
     const { owner, project, client, base } = await setUp();
     const maintainer = await memberOf(project, 40);
     await client.post(`${base}/protected_branches`, { name: 'kept', allowed_to_unprotect: [{ user_id: owner.id }] });
@@ -182,7 +182,7 @@ describe('branch rules', () => {
     expect((await run(owner, 'branchRuleDelete', { id: rule.id })).errors).toEqual([]);
   });
 
-  it('name no group that the caller may not know of', async () => {
+  it('omit groups that the caller cannot see', async () => {
     const { owner, project, client, base } = await setUp();
     const group = await app().make.group({ visibility: 'private' }, owner);
     await client.post(`${base}/share`, { group_id: group.id, group_access: 30 });
@@ -194,7 +194,7 @@ describe('branch rules', () => {
     expect(await groupSeenBy(developer)).toBeNull();
   });
 
-  it('count no branches where the code is hidden', async () => {
+  it('count no branches if the code is disabled', async () => {
     const { owner, project, client, base } = await setUp();
     await client.put(base, { repository_access_level: 'disabled' });
     expect((await rulesOf(owner, project)).branchRules.nodes).toMatchObject([
@@ -202,7 +202,7 @@ describe('branch rules', () => {
     ]);
   });
 
-  it('of many projects are read in as few statements as of one', async () => {
+  it('take as few statements for many projects as for one', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const client = app().as(owner);

@@ -9,7 +9,7 @@ import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } f
 const app = useApp();
 const folder = useFolder();
 
-/** A project with `main` and what else is asked for, all at the first commit. */
+/** Creates a project with `main` and the given branches, all at the first commit. */
 const setUp = async (branches: readonly string[] = [], attributes: Record<string, unknown> = {}) => {
   const owner = await app().make.user();
   const project = await app().make.project({ visibility: 'private', ...attributes }, owner);
@@ -18,7 +18,7 @@ const setUp = async (branches: readonly string[] = [], attributes: Record<string
   await runGit(tree, 'push', '-q', remote, 'main', ...branches.map((name) => `main:refs/heads/${name}`));
   return { owner, project, tree, remote, path: `/projects/${project.id}/repository/branches` };
 };
-/** What was made before has its end behind that of the default branch then. */
+/** Adds a commit to the default branch, so that earlier branches are behind it. */
 const moveOn = async (tree: string, remote: string): Promise<void> => {
   await commitFile(tree, 'moved', 'on', 'Move on');
   await runGit(tree, 'push', '-q', remote, 'main');
@@ -32,7 +32,7 @@ const memberOf = async (project: { id: number }, level: number): Promise<TestUse
 const namesOf = (answer: { body: any }) => answer.body.map(({ name }: { name: string }) => name);
 
 describe('GET branches', () => {
-  it('lists them by name, with all that is known of each', async () => {
+  it('lists them by name, with all their fields', async () => {
     const { owner, project, tree, remote, path } = await setUp(['done', 'zeta']);
     await moveOn(tree, remote);
     await runGit(tree, 'push', '-q', remote, 'main:fresh');
@@ -44,7 +44,7 @@ describe('GET branches', () => {
     expect(body.map(({ name, merged }: { name: string; merged: boolean }) => [name, merged])).toEqual([
       ['ahead', false],
       ['done', true],
-      // At the commit of the default branch itself: nothing of it was merged.
+      // This branch has the commit of the default branch, so nothing was merged from it.
       ['fresh', false],
       ['main', false],
       ['zeta', true],
@@ -75,7 +75,7 @@ describe('GET branches', () => {
     expect(forDeveloper).toMatchObject({ can_push: false, developers_can_push: false });
   });
 
-  it('searches by part, beginning, end and RE2 expression, and pages', async () => {
+  it('searches by part, prefix, suffix and RE2 expression, and paginates', async () => {
     const { owner, path } = await setUp(['feature/one', 'feature/two', 'one-more']);
     const client = app().as(owner);
     expect(namesOf(await client.get(`${path}?search=ONE`))).toEqual(['feature/one', 'one-more']);
@@ -88,7 +88,7 @@ describe('GET branches', () => {
     expect((await client.head(path)).headers.get('x-total')).toBe('4');
   });
 
-  it('pages by name, in the byte order of names, past what is deleted meanwhile', async () => {
+  it('paginates by name in byte order, even if branches are deleted meanwhile', async () => {
     const { owner, path } = await setUp(['B', 'a', 'a-b', 'é', 'z/y']);
     const client = app().as(owner);
     const first = await client.get(`${path}?pagination=keyset&per_page=2`);
@@ -104,7 +104,7 @@ describe('GET branches', () => {
     expect((await client.get(`${path}?pagination=keyset&sort=updated_desc`)).status).toBe(405);
   });
 
-  it('sorts by the last change', async () => {
+  it('sorts by the last commit', async () => {
     const { owner, tree, remote, path } = await setUp(['b', 'a']);
     await commitFile(tree, 'x', 'x', 'Later', '2030-01-01T00:00:00Z');
     await runGit(tree, 'push', '-q', remote, 'main:late');
@@ -116,7 +116,7 @@ describe('GET branches', () => {
     });
   });
 
-  it('holds to both search and expression, and says what is wrong with an expression', async () => {
+  it('combines a search with an expression, and explains an invalid expression', async () => {
     const { owner, path } = await setUp(['feature/one', 'feature/two', 'one']);
     const client = app().as(owner);
     expect(namesOf(await client.get(`${path}?search=feature&regex=one`))).toEqual(['feature/one']);
@@ -133,7 +133,7 @@ describe('GET branches', () => {
     }
   });
 
-  it('tells of each branch on a long page whether it is merged', async () => {
+  it('shows for each branch on a long page whether it is merged', async () => {
     const { owner, tree, remote, path } = await setUp(Array.from({ length: 30 }, (_, n) => `b${n}`));
     await moveOn(tree, remote);
     await runGit(tree, 'checkout', '-q', '-b', 'work');
@@ -146,7 +146,7 @@ describe('GET branches', () => {
     expect([body.length, merged.length]).toEqual([36, 30]);
   });
 
-  it('computes for less than a second over hostile expressions on 10,000 branches, and answers others meanwhile', async () => {
+  it('takes less than a second of CPU time for hostile expressions on 10,000 branches, and answers others meanwhile', async () => {
     const { owner, project, tree, path } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     const { disk_path } = await app()
@@ -164,7 +164,7 @@ describe('GET branches', () => {
       ['(a+)+$', '10000'],
       ['(a|aa)*b$', '0'],
       ['(.*)(.*)(.*)(.*)x', '0'],
-      // Either all are tried within the time, or it is refused.
+      // Either all branches are tested in time, or the expression is refused.
       ['(?:a?){40}a{40}\\b.{20}$', null],
       ['(((.{0,9}){0,9}){0,3}c){2}', null],
     ] as const) {
@@ -182,7 +182,7 @@ describe('GET branches', () => {
     }
   });
 
-  it('says by HEAD whether there is one', async () => {
+  it('answers HEAD with 204, or 404 for an unknown branch', async () => {
     const { owner, path } = await setUp(['a/b']);
     const client = app().as(owner);
     for (const name of ['main', 'a%2Fb']) {
@@ -194,7 +194,7 @@ describe('GET branches', () => {
     expect((await client.get(`${path}/main`)).status).toBe(200);
   });
 
-  it('shows a public repository to everyone, a private one from Reporter up', async () => {
+  it('shows a public repository to everyone, and a private one to Reporters and above', async () => {
     const open = await setUp([], { visibility: 'public' });
     expect((await app().anonymous.get(open.path)).status).toBe(200);
     expect((await app().anonymous.get(`${open.path}/main`)).status).toBe(200);
@@ -217,7 +217,7 @@ describe('POST branches of an empty repository', () => {
     return { owner, project, path, list: async () => namesOf(await app().as(owner).get(`${path}/branches`)) };
   };
 
-  it('begin the default branch with a readme where a branch is to be made from it', async () => {
+  it('create the default branch with a readme if the new branch starts from it', async () => {
     const { owner, path, list } = await empty();
     const made = await app().as(owner).post(`${path}/branches`, { branch: 'feature/x', ref: 'main' });
     expect([made.status, made.body.name, made.body.commit.title]).toEqual([201, 'feature/x', 'Add README.md']);
@@ -226,7 +226,7 @@ describe('POST branches of an empty repository', () => {
     expect([body.size, body.commit_id]).toEqual([0, made.body.commit.id]);
   });
 
-  it('leave it empty for who may not begin it, and where the branch cannot be', async () => {
+  it('leave it empty if the caller may not push to it, or the branch is invalid', async () => {
     const { owner, project, path, list } = await empty();
     const developer = await memberOf(project, 30);
     const post = async (user: TestUser, body: Record<string, string>) => {
@@ -248,7 +248,7 @@ describe('POST branches of an empty repository', () => {
 });
 
 describe('POST and DELETE branches', () => {
-  it('create and delete a branch with the events of a push', async () => {
+  it('create and delete a branch, with the same events as a push', async () => {
     const { owner, project, tree, path } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     const created = await app().as(owner).post(path, { branch: 'feature/x', ref: 'main' });
@@ -275,7 +275,7 @@ describe('POST and DELETE branches', () => {
     expect(events[0]?.actor_id).toBe(owner.id);
   });
 
-  it('refuse what cannot be, and change nothing', async () => {
+  it('refuse invalid requests, and change nothing', async () => {
     const { owner, project, path } = await setUp(['taken', 'kept']);
     const post = async (user: TestUser, branch: string, ref = 'main') => {
       const { status, body } = await app().as(user).post(path, { branch, ref });
@@ -306,7 +306,7 @@ describe('POST and DELETE branches', () => {
     expect(await eventsOf(app(), project.id)).toHaveLength(4);
   });
 
-  it('of twenty at once one creates the branch', async () => {
+  it('create the branch for one of twenty concurrent requests', async () => {
     const { owner, project, path } = await setUp();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => app().as(owner).post(path, { branch: 'x', ref: 'main' })),
@@ -315,7 +315,7 @@ describe('POST and DELETE branches', () => {
     expect(await eventsOf(app(), project.id)).toHaveLength(4);
   });
 
-  it('delete all that is merged, but for what is protected', async () => {
+  it('delete all merged branches, except protected ones', async () => {
     const { owner, project, tree, remote, path } = await setUp(['merged/a', 'merged/b', 'kept']);
     await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'kept' });
     await moveOn(tree, remote);
@@ -342,7 +342,7 @@ describe('POST and DELETE branches', () => {
 });
 
 describe('DELETE merged_branches', () => {
-  it('keeps a branch without commits of its own, and those of open merge requests', async () => {
+  it('keeps branches without commits of their own, and those of open merge requests', async () => {
     const { owner, project, tree, remote, path } = await setUp(['source', 'target', 'closed', 'elsewhere', 'old']);
     const fork = await app().make.project({}, owner);
     await moveOn(tree, remote);
@@ -351,7 +351,7 @@ describe('DELETE merged_branches', () => {
     const here = { project_id: project.id, source_project_id: project.id };
     await insertMergeRequest(db, { ...here, source_branch: 'source', target_branch: 'target' });
     await insertMergeRequest(db, { ...here, source_branch: 'closed', target_branch: 'main', state: 'closed' });
-    // Of another project: that its branch has the same name says nothing of this one.
+    // A branch of another project with the same name must not count.
     await insertMergeRequest(db, { project_id: fork.id, source_project_id: fork.id, source_branch: 'old' });
     await insertMergeRequest(db, { project_id: fork.id, source_project_id: project.id, source_branch: 'elsewhere' });
     expect((await app().as(owner).delete(`/projects/${project.id}/repository/merged_branches`)).status).toBe(202);
@@ -359,7 +359,7 @@ describe('DELETE merged_branches', () => {
     expect(namesOf(await app().as(owner).get(path))).toEqual(['elsewhere', 'fresh', 'main', 'source', 'target']);
   });
 
-  it('keeps what is pushed to meanwhile and what a wildcard protects, and may be asked twice', async () => {
+  it('keeps branches that are pushed to meanwhile or protected by a wildcard, and may be requested twice', async () => {
     const many = Array.from({ length: 52 }, (_, n) => `old/${String(n).padStart(2, '0')}`);
     const { owner, project, tree, remote, path } = await setUp([...many, 'keep/me/too']);
     const client = app().as(owner);
@@ -384,7 +384,7 @@ describe('DELETE merged_branches', () => {
 });
 
 describe('protected branches', () => {
-  it('let people push by the most generous rule, by role, user and group, over git and the API', async () => {
+  it('apply the most permissive rule by role, user and group, over git and the API', async () => {
     const { owner, project, tree, remote, path } = await setUp(['release/1']);
     const client = app().as(owner);
     const rules = `/projects/${project.id}/protected_branches`;
@@ -424,7 +424,7 @@ describe('protected branches', () => {
     expect([await push(other, 'release/1'), await push(inGroup, 'g-1')]).toEqual([0, 0]);
     const refused = await tryGit(tree, 'push', await remoteOf(app(), project, other), 'main:g-2');
     expect(refused.stderr).toContain('You are not allowed to push code to protected branches on this project.');
-    // The group is no longer there for the project, and its members with it.
+    // Without the share, members of the group lose access to the project.
     await client.delete(`/projects/${project.id}/share/${group.id}`);
     expect(await create(inGroup, 'g-4')).toBe(404);
     expect(namesOf(await client.get(`${path}?search=^g-`))).toEqual(['g-1', 'g-2']);
@@ -482,7 +482,7 @@ describe('protected branches', () => {
     ]);
   });
 
-  it('are for Maintainers, and take no strangers', async () => {
+  it('are changed by Maintainers, and cannot name users outside the project', async () => {
     const { owner, project } = await setUp();
     const path = `/projects/${project.id}/protected_branches`;
     const developer = await memberOf(project, 30);
@@ -519,7 +519,7 @@ describe('protected branches', () => {
     expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);
   });
 
-  it('name each role, user and group once for an action', async () => {
+  it('list each role, user and group once for an action', async () => {
     const { owner, project } = await setUp();
     const client = app().as(owner);
     const developer = await memberOf(project, 30);
@@ -544,7 +544,7 @@ describe('protected branches', () => {
       expect((await client.patch(`${path}/x`, { allowed_to_push: [again] })).status).toBe(422);
     }
     expect((await client.get(`${path}/x`)).body).toEqual(made.body);
-    // In the place of the one that goes; and a plain role is that of all before.
+    // An entry can replace one that is deleted. A plain role equals the same role given before.
     const [{ id }] = made.body.push_access_levels;
     const replaced = await client.patch(`${path}/x`, { allowed_to_push: [{ id, _destroy: true }, role] });
     expect([replaced.status, replaced.body.push_access_levels]).toMatchObject([200, [user, role]]);
@@ -554,7 +554,7 @@ describe('protected branches', () => {
     expect([tag.status, tag.body.message]).toEqual(taken('Create access levels access level'));
   });
 
-  it('may be changed and unprotected by those whom they name alone', async () => {
+  it('are changed and unprotected only by users whom they name', async () => {
     const { owner, project } = await setUp();
     const path = `/projects/${project.id}/protected_branches`;
     await app().as(owner).post(path, { name: 'x', unprotect_access_level: 60 });
@@ -613,7 +613,7 @@ describe('commits and tags', () => {
     }
   });
 
-  it('of an empty repository are none', async () => {
+  it('of an empty repository are empty lists', async () => {
     const project = await app().make.project({});
     const client = app().as(app().root);
     for (const part of ['commits', 'tags', 'branches']) {
@@ -680,7 +680,7 @@ describe('GraphQL', () => {
     expect(hidden.data.project).toEqual({ repository: null, protectedBranches: null });
   });
 
-  it('changes branches and protections as REST does', async () => {
+  it('changes branches and protections under the same rules as REST', async () => {
     const { owner, project, tree, remote, path } = await setUp(['old']);
     const run = (user: TestUser, text: string) =>
       app()

@@ -10,7 +10,7 @@ const folder = useFolder();
 const titles = (answer: { body: any }) => answer.body.map(({ title }: { title: string }) => title);
 
 describe('GET repository/commits', () => {
-  it('lists by branch, range, path, author, time and line of history, page by page without a count', async () => {
+  it('lists by branch, range, path, author, time and first parent, in pages without a count', async () => {
     const { owner, tree, remote, path, commit } = await filledProject(app(), folder(), { a: '1' });
     await runGit(tree, 'checkout', '-q', '-b', 'side');
     await commit({ b: '1' }, 'On the side');
@@ -63,7 +63,7 @@ describe('GET repository/commits', () => {
 });
 
 describe('GET one commit', () => {
-  it('tells its numbers, its pipeline, what it changed and where it is', async () => {
+  it('shows its statistics, its pipeline, its changes and its refs', async () => {
     const { owner, project, tree, remote, path, commit } = await filledProject(app(), folder(), { a: 'x\ny\n' });
     const before = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'mv', 'a', 'moved');
@@ -134,7 +134,7 @@ describe('GET one commit', () => {
     expect([unsigned.status, unsigned.body.message]).toEqual([404, '404 Signature Not Found']);
   });
 
-  it('tells of a diff as much as the settings allow', async () => {
+  it('truncates a diff at the limits in the settings', async () => {
     const files = { a: 'x\n'.repeat(600), b: '1\n2\n3\n', c: '1\n2\n', d: '1\n' };
     const { owner, project, path } = await filledProject(app(), folder(), files);
     const bounds = (value: Record<string, unknown>) => app().as(app().root).put('/application/settings', value);
@@ -164,7 +164,7 @@ describe('GET one commit', () => {
     expect(whole).toEqual(['a', 'b', 'c', 'd'].map((name) => [name, false, false]));
   });
 
-  it('names the kind of a signature', async () => {
+  it('shows the type of a signature', async () => {
     const { owner, tree, remote, path } = await filledProject(app(), folder());
     const raw = await runGit(tree, 'cat-file', 'commit', 'HEAD');
     const [head = '', ...message] = raw.split('\n\n');
@@ -179,7 +179,7 @@ describe('GET one commit', () => {
     ]);
   });
 
-  it('is for those who may read the code', async () => {
+  it('requires the right to read the code', async () => {
     const { project, path } = await filledProject(app(), folder());
     const [guest, stranger] = [await app().make.user(), await app().make.user()];
     await app().make.projectMember(project, guest, 10);

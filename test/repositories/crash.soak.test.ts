@@ -16,7 +16,7 @@ interface Doomed {
   readonly ended: Promise<NodeJS.Signals | null>;
 }
 
-/** Another process of the same hub, which will kill itself. */
+/** Starts another process of the same hub, which will kill itself. */
 const startDoomed = async (moment: 'before' | 'after'): Promise<Doomed> => {
   const { config } = app().hub.services;
   const script = fileURLToPath(new URL('push-process.ts', import.meta.url));
@@ -38,7 +38,7 @@ const setUp = async () => {
 };
 const openPushes = () =>
   app().hub.services.db.selectFrom('pushes').select('id').where('state', '=', 'receiving').execute();
-/** As if the heartbeat had stopped long ago: nobody has to wait for it. */
+/** Makes the heartbeat look old, so that nobody has to wait for it. */
 const forget = ({ processId }: Doomed) =>
   app()
     .hub.services.db.updateTable('hub_processes')
@@ -47,7 +47,7 @@ const forget = ({ processId }: Doomed) =>
     .execute();
 
 describe('a process killed in the middle of a push', () => {
-  it('after refs moved: the event is not lost, and comes once', async () => {
+  it('after refs moved: emits the event exactly once', async () => {
     const { owner, project, tree, token, remote } = await setUp();
     const doomed = await startDoomed('after');
     await tryGit(tree, 'push', remoteUrl(doomed.url, project, 'x', token), 'main', 'main:other');
@@ -55,7 +55,7 @@ describe('a process killed in the middle of a push', () => {
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     expect(await runGit(folder(), 'ls-remote', remote, 'refs/heads/*')).toContain(head);
     expect(await eventsOf(app(), project.id)).toEqual([]);
-    // As long as it may be alive nobody interferes.
+    // The push is left alone as long as the process may be alive.
     await settleDeadPushes(app().hub.services);
     expect(await eventsOf(app(), project.id)).toEqual([]);
 
@@ -74,7 +74,7 @@ describe('a process killed in the middle of a push', () => {
     expect((await eventsOf(app(), project.id))[3]?.payload).toMatchObject({ before: head, after: second });
   });
 
-  it('before refs moved: nothing is told of, and the next push settles it', async () => {
+  it('before refs moved: emits nothing, and the next push settles it', async () => {
     const { project, tree, token, remote } = await setUp();
     const doomed = await startDoomed('before');
     const pushed = await tryGit(tree, 'push', remoteUrl(doomed.url, project, 'x', token), 'main');
@@ -82,7 +82,7 @@ describe('a process killed in the middle of a push', () => {
     expect(await doomed.ended).toBe('SIGKILL');
     expect(await openPushes()).toHaveLength(1);
     expect(await runGit(folder(), 'ls-remote', remote)).toBe('');
-    // The client tries again while the process still counts as alive: it waits until that is over.
+    // The client retries while the process still counts as alive, and waits until it does not.
     const again = tryGit(tree, 'push', remote, 'main');
     await forget(doomed);
     expect((await again).code).toBe(0);
@@ -91,7 +91,7 @@ describe('a process killed in the middle of a push', () => {
     expect(await openPushes()).toEqual([]);
   });
 
-  it('with the refs of several as they are: moved ones are told of, others not', async () => {
+  it('while some refs moved: emits events only for the moved refs', async () => {
     const { owner, project, tree, remote } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'push', '-q', remote, 'main');

@@ -17,7 +17,7 @@ const strangersSee = async (url: string) => {
 };
 
 describe('readers of large files', () => {
-  it('hold a process each: so many of one caller at once, who is told when to come again', async () => {
+  it('are limited per caller, because each takes a process, and get Retry-After beyond the limit', async () => {
     const { owner, path } = await setUp({ large: randomBytes(15_000_000), small: 'small' }, { visibility: 'public' });
     const client = app().as(owner);
     const url = path('/files/large/raw');
@@ -42,7 +42,7 @@ describe('readers of large files', () => {
 });
 
 describe('GET repository/files', () => {
-  it('tells all of a file, in JSON and in headers', async () => {
+  it('shows all fields of a file, in JSON and in headers', async () => {
     const { owner, tree, path } = await setUp({ 'docs/ü 100%.md': 'Hä?\n' });
     await runGit(tree, 'update-index', '--chmod=+x', 'docs/ü 100%.md');
     const client = app().as(owner);
@@ -90,7 +90,7 @@ describe('GET repository/files', () => {
     expect(readme.body.last_commit_id).toBe(await runGit(tree, 'rev-parse', 'HEAD~1'));
   });
 
-  it('reads at a branch, tag, commit or full name, and names what is not there', async () => {
+  it('reads at a branch, tag, commit or full ref name, and names what does not exist', async () => {
     const { owner, tree, remote, path, commit } = await setUp({ a: 'one' });
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'tag', '-a', 'v1', '-m', 'One');
@@ -118,7 +118,7 @@ describe('GET repository/files', () => {
     expect(body.message).toBe('404 Commit Not Found');
   });
 
-  it('gives a raw file as text that runs nothing, once for those who have it', async () => {
+  it('serves a raw file as harmless text, and answers 304 for a known ETag', async () => {
     const page = '<script>alert(1)</script>';
     const { owner, path } = await setUp({ 'page.html': page });
     const client = app().as(owner);
@@ -135,7 +135,7 @@ describe('GET repository/files', () => {
     expect(other.status).toBe(200);
   });
 
-  it('gives the part of a file that is asked for', async () => {
+  it('serves a byte range', async () => {
     const large = Buffer.alloc(3 * 1024 * 1024, '0123456789abcdef-');
     const { owner, path } = await setUp({ small: '0123456789', large, empty: '' });
     const client = app().as(owner);
@@ -150,7 +150,7 @@ describe('GET repository/files', () => {
     expect(await ask('small', { range: 'bytes=7-' })).toEqual([206, 'bytes 7-9/10', '3', '789']);
     expect(await ask('small', { range: 'bytes=-2' })).toEqual([206, 'bytes 8-9/10', '2', '89']);
     expect(await ask('small', { range: 'bytes=0-99' })).toEqual([206, 'bytes 0-9/10', '10', '0123456789']);
-    // What is no single range counts as none.
+    // Anything but a single valid range is ignored.
     for (const range of ['bytes=4-2', 'bytes=0-1,3-4', 'lines=1-2', 'bytes=-', 'bytes=a-b']) {
       expect([range, (await ask('small', { range }))[0]]).toEqual([range, 200]);
     }
@@ -163,7 +163,7 @@ describe('GET repository/files', () => {
     expect((await ask('small', { range: 'bytes=0-0', 'if-range': '"other"' }))[0]).toBe(200);
     const head = await client.request('HEAD', path('/files/small/raw'), undefined, { range: 'bytes=0-1' });
     expect([head.status, head.headers.get('content-length')]).toEqual([200, '10']);
-    // Across the pieces in which git gives it.
+    // This range spans several chunks of output from git.
     const [start, end] = [1_000_001, 2_000_005];
     const part = large.subarray(start, end + 1).toString();
     const told = [206, `bytes ${start}-${end}/${large.length}`, String(part.length), part];
@@ -174,7 +174,7 @@ describe('GET repository/files', () => {
     expect((await app().anonymous.get(path('/files/small/raw'), { range: 'bytes=0-0' })).status).toBe(404);
   });
 
-  it('streams what is large, keeps it out of JSON, and gives binary content unchanged', async () => {
+  it('streams large files, keeps them out of JSON, and serves binary content unchanged', async () => {
     const large = Buffer.alloc(21 * 1024 * 1024, 'abc\0\xff', 'latin1');
     const { owner, path } = await setUp({ large, middle: large.subarray(0, 3 * 1024 * 1024) });
     const client = app().as(owner);
@@ -190,7 +190,7 @@ describe('GET repository/files', () => {
     expect(blamed.status).toBe(413);
   });
 
-  it('tells who last changed each line', async () => {
+  it('shows who last changed each line', async () => {
     const { owner, tree, path, commit } = await setUp({ poem: 'one\ntwo\nthree\n' });
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const second = await commit({ poem: 'one\n2\nthree\n' }, 'Second\n\nWith a body');
@@ -218,7 +218,7 @@ describe('GET repository/files', () => {
     expect((await client.get(path('/files/absent/blame?ref=main'))).body.message).toBe('404 File Not Found');
   });
 
-  it('gives blobs by their ids and nothing else', async () => {
+  it('serves blobs by id, and no other objects', async () => {
     const { owner, tree, remote, path } = await setUp({ a: 'blob content' });
     const client = app().as(owner);
     const id = await runGit(tree, 'rev-parse', 'HEAD:a');
@@ -242,7 +242,7 @@ describe('GET repository/files', () => {
     }
   });
 
-  it('says that a file of git LFS is not kept', async () => {
+  it('answers 404 for the content of a git LFS file', async () => {
     const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 5\n';
     const { owner, path } = await setUp({ big: pointer, small: 'plain' });
     const client = app().as(owner);
@@ -251,7 +251,7 @@ describe('GET repository/files', () => {
     expect((await client.get(path('/files/small/raw?lfs=true'))).body).toBe('plain');
   });
 
-  it('is for those who may read the code', async () => {
+  it('requires the right to read the code', async () => {
     const { project, path } = await setUp({ a: 'secret' });
     const guest = await app().make.user();
     await app().make.projectMember(project, guest, 10);

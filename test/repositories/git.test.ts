@@ -28,7 +28,7 @@ const refsOf = async (remote: string) => {
 const eventKinds = async (projectId: number) => (await eventsOf(app(), projectId)).map(({ kind }) => kind);
 
 describe('notes of commits', () => {
-  it('are pushed, fetched and deleted as release tools do, and are no branches', async () => {
+  it('are pushed, fetched and deleted as release tools do, and are not listed as branches', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const ref = 'refs/notes/released-v1.0.0';
@@ -57,7 +57,7 @@ describe('notes of commits', () => {
 });
 
 describe('clone and push', () => {
-  it('carry a history there and back, and tell of it by events', async () => {
+  it('transfer a history both ways, with events', async () => {
     const { owner, project, tree, remote } = await setUp();
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     expect(await tryGit(tree, 'push', remote, 'main')).toMatchObject({ code: 0 });
@@ -108,7 +108,7 @@ describe('clone and push', () => {
     expect(open).toEqual([]);
   });
 
-  it('names the newest 20 commits of many, and counts all', async () => {
+  it('includes the newest 20 of many commits, and counts them all', async () => {
     const { project, tree, remote } = await setUp();
     for (let n = 0; n < 24; n++) await runGit(tree, 'commit', '-q', '--allow-empty', '-m', `Commit ${n}`);
     await runGit(tree, 'push', '-q', remote, 'main');
@@ -119,7 +119,7 @@ describe('clone and push', () => {
     expect(push?.payload.commits[19]).toMatchObject({ id: push?.payload.after, title: 'Commit 23' });
   });
 
-  it('tell of tags, of new branches without new commits, and of deletions', async () => {
+  it('emit events for tags, for new branches without new commits, and for deletions', async () => {
     const { project, tree, remote } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'push', '-q', remote, 'main');
@@ -154,7 +154,7 @@ describe('clone and push', () => {
     expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main', 'refs/tags/light']);
   });
 
-  it('make the first branch pushed the default one, and protect it', async () => {
+  it('make the first pushed branch the default, and protect it', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main:trunk');
     const { body } = await app().as(owner).get(`/projects/${project.id}`);
@@ -165,7 +165,7 @@ describe('clone and push', () => {
     expect(await runGit(join(folder(), `trunk-${project.id}`), 'branch', '--show-current')).toBe('trunk');
   });
 
-  it('take 20 MB at bounded memory, sent in chunks after a probe', async () => {
+  it('transfer 20 MB with bounded memory, sent in chunks after a probe', async () => {
     const { tree, remote } = await setUp();
     await writeFile(join(tree, 'big'), randomBytes(20 * 1024 * 1024));
     await runGit(tree, 'add', '.');
@@ -182,13 +182,13 @@ describe('clone and push', () => {
     expect(await runGit(join(folder(), 'big-clone'), 'rev-parse', 'main')).toBe(
       await runGit(tree, 'rev-parse', 'main'),
     );
-    // Held whole it would be 40 MB and more.
+    // Holding the content in memory would take at least 40 MB.
     expect(peak - before).toBeLessThan(64 * 1024 * 1024);
   });
 });
 
-describe('who may', () => {
-  it('clone and push a private project goes by role', async () => {
+describe('access by git', () => {
+  it('to a private project depends on the role', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const stranger = await app().make.user();
@@ -228,7 +228,7 @@ describe('who may', () => {
     expect((await tryGit(folder(), 'ls-remote', theirs)).stderr).toContain('not found');
   });
 
-  it('read a public project: anyone; push: nobody without a role', async () => {
+  it('to a public project allows anyone to read, and only members to push', async () => {
     const { project, tree, remote } = await setUp({ visibility: 'public' });
     await runGit(tree, 'push', '-q', remote, 'main');
     const open = remoteUrl(app().url, project);
@@ -239,14 +239,14 @@ describe('who may', () => {
     const stranger = await app().make.user();
     const pushed = await tryGit(tree, 'push', await remoteOf(app(), project, stranger), 'main:x');
     expect(pushed.stderr).toContain('you are not allowed to push code to this project');
-    // A credential that is sent has to count.
+    // A credential that is sent must be valid.
     const wrong = await fetch(`${open}/info/refs?service=git-upload-pack`, {
       headers: { authorization: `Basic ${Buffer.from('oauth2:wrong').toString('base64')}` },
     });
     expect(wrong.status).toBe(401);
   });
 
-  it('anonymous callers cannot tell private projects from none', async () => {
+  it('does not let anonymous callers tell private projects from missing ones', async () => {
     const { project } = await setUp();
     const answers = await Promise.all(
       [project.path_with_namespace, 'no/such'].map((path) =>
@@ -279,7 +279,7 @@ describe('who may', () => {
     });
   });
 
-  it('takes the password of the account, where the setting allows it', async () => {
+  it('accepts the password of the account if the setting allows it', async () => {
     const project = await app().make.project({ visibility: 'private' });
     const theirs = remoteUrl(app().url, project, 'root', PASSWORD);
     expect((await tryGit(folder(), 'ls-remote', theirs)).code).toBe(0);
@@ -290,7 +290,7 @@ describe('who may', () => {
     await app().as(app().root).put(settings, { password_authentication_enabled_for_git: true });
   });
 
-  it('refuses blocked users and revoked tokens at once', async () => {
+  it('is refused at once for blocked users and revoked tokens', async () => {
     const { owner, remote } = await setUp();
     const { db } = app().hub.services;
     expect((await tryGit(folder(), 'ls-remote', remote)).code).toBe(0);
@@ -301,7 +301,7 @@ describe('who may', () => {
     expect((await tryGit(folder(), 'ls-remote', remote)).code).not.toBe(0);
   });
 
-  it('closes an archived project to pushes, and a disabled repository to all', async () => {
+  it('refuses pushes to an archived project, and everything on a disabled repository', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     await app().as(owner).post(`/projects/${project.id}/archive`);
@@ -316,7 +316,7 @@ describe('who may', () => {
 });
 
 describe('protection', () => {
-  it('keeps protected branches from those without the role, and from everyone who would rewrite them', async () => {
+  it('requires the role to push to a protected branch, and keeps everyone from rewriting it', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const developer = await remoteOf(app(), project, await memberOf(project, 30));
@@ -324,7 +324,7 @@ describe('protection', () => {
     const refused = await tryGit(tree, 'push', developer, 'main', 'main:other');
     expect(refused.code).not.toBe(0);
     expect(refused.stderr).toContain('You are not allowed to push code to protected branches on this project.');
-    // Refused as a whole.
+    // The push is refused as a whole.
     expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main']);
     expect((await tryGit(tree, 'push', developer, 'main:other')).code).toBe(0);
     await runGit(tree, 'push', '-q', remote, 'main');
@@ -339,7 +339,7 @@ describe('protection', () => {
     expect((await tryGit(tree, 'push', developer, ':other')).code).toBe(0);
   });
 
-  it('may name wildcards, nobody, one user, one group, and may allow force pushes', async () => {
+  it('can name wildcards, nobody, one user or one group, and can allow force pushes', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const protect = async (name: string, attributes: Record<string, unknown>) => {
@@ -370,13 +370,13 @@ describe('protection', () => {
     await runGit(tree, 'commit', '-q', '--amend', '-m', 'Rewritten');
     expect(await push(ofOther, 'team/a', '--force')).toBe(true);
     expect(await push(ofDev, '1-stable', '--force')).toBe(false);
-    // Of several rules for one name the most generous counts.
+    // The most permissive rule for a name applies.
     await protect('team/a', { push_access_level: 30 });
     expect(await push(ofDev, 'team/a', '--force')).toBe(true);
     expect((await tryGit(tree, 'push', remote, ':team/a')).stderr).toContain('Protected branch cannot be removed');
   });
 
-  it('holds for protected tags', async () => {
+  it('applies to protected tags', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const { db } = app().hub.services;
@@ -401,12 +401,12 @@ describe('protection', () => {
     expect((await tryGit(tree, 'push', '--force', remote, 'v1')).stderr).toContain('Protected tags cannot be updated.');
   });
 
-  it('lets Developers begin a repository only where the defaults say so', async () => {
+  it('lets Developers push to an empty repository only if the default settings allow it', async () => {
     const { owner, project, tree } = await setUp();
     const developer = await memberOf(project, 30);
     const theirs = await remoteOf(app(), project, developer);
     expect((await tryGit(tree, 'push', theirs, 'main')).stderr).toContain('protected branches');
-    // Under another name it would become the default branch as well.
+    // Any first branch would become the default branch.
     expect((await tryGit(tree, 'push', theirs, 'main:trunk')).stderr).toContain('protected branches');
     await app()
       .hub.services.db.updateTable('namespaces')
@@ -420,7 +420,7 @@ describe('protection', () => {
 });
 
 describe('odd requests', () => {
-  it('names that are no good are refused: too long, object ids, other refs', async () => {
+  it('with invalid ref names are refused: too long, object ids, other refs', async () => {
     const { project, tree, remote } = await setUp();
     const long = `${'a'.repeat(150)}/${'b'.repeat(149)}`;
     for (const ref of [long, `refs/heads/${'0123456789'.repeat(4)}`, 'refs/odd/x', 'refs/heads/refs/heads/x']) {
@@ -433,7 +433,7 @@ describe('odd requests', () => {
     expect((await tryGit(tree, 'push', remote, 'main', `main:${most}`)).code).toBe(0);
   });
 
-  it('the dumb protocol, unknown services and content types are refused', async () => {
+  it('for the dumb protocol, unknown services and content types are refused', async () => {
     const { project } = await setUp({ visibility: 'public' });
     const base = `${app().url}/${project.path_with_namespace}.git`;
     expect((await fetch(`${base}/info/refs`)).status).toBe(403);
@@ -450,7 +450,7 @@ describe('odd requests', () => {
     for (const answer of answers) expect(answer.status).toBe(404);
   });
 
-  it('a push larger than the setting allows is refused', async () => {
+  it('with a push above the size limit are refused', async () => {
     const { project, tree, remote } = await setUp();
     await writeFile(join(tree, 'big'), randomBytes(2 * 1024 * 1024));
     await runGit(tree, 'add', '.');
@@ -462,7 +462,7 @@ describe('odd requests', () => {
     expect((await tryGit(tree, 'push', remote, 'main')).code).toBe(0);
   });
 
-  it('a push that is no push is refused', async () => {
+  it('with an invalid push are refused', async () => {
     const { owner, project } = await setUp();
     const token = await app().tokenOf(owner);
     const send = (body: string) =>
@@ -479,7 +479,7 @@ describe('odd requests', () => {
     expect(await eventKinds(project.id)).toEqual([]);
   });
 
-  it('a client that goes away in the middle of a push leaves nothing behind', async () => {
+  it('aborted during a push leave nothing behind', async () => {
     const { owner, project } = await setUp();
     const token = await app().tokenOf(owner);
     const url = new URL(`${app().url}/${project.path_with_namespace}.git/git-receive-pack`);
@@ -499,7 +499,7 @@ describe('odd requests', () => {
     expect(await eventKinds(project.id)).toEqual([]);
   });
 
-  it('the old path of a renamed project leads to the new one', async () => {
+  it('for the old path of a renamed project reach the new one', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const { status } = await app()
@@ -512,7 +512,7 @@ describe('odd requests', () => {
     expect(await eventKinds(project.id)).toHaveLength(4);
   });
 
-  it('two who push the same branch at once: one wins, and the log tells of one', async () => {
+  it('that race to push the same branch have one winner, and one event', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const base = await runGit(tree, 'rev-parse', 'HEAD');

@@ -11,15 +11,15 @@ import { remoteOf, runGit, useFolder, workTree } from './support.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** Bytes by language of files given as path and size. */
+/** Returns the bytes by language, for files given as path and size. */
 const tallied = async (files: Readonly<Record<string, number>>, mode = '100644') => {
   const tally = new Tally(await loadCatalogue());
   for (const [path, size] of Object.entries(files)) tally.add({ path, size, mode, oid: '0'.repeat(40) });
   return Object.fromEntries(tally.result());
 };
 
-describe('what files are written in', () => {
-  it('goes by name and by ending, the longest that is known', async () => {
+describe('the language of a file', () => {
+  it('is detected by name and by the longest known extension', async () => {
     expect(await tallied({ 'a.ts': 100, 'src/b.tsx': 50, Makefile: 7, 'x.PY': 3, 'view.html.erb': 5 })).toEqual({
       TypeScript: 150,
       Makefile: 7,
@@ -28,7 +28,7 @@ describe('what files are written in', () => {
     });
   });
 
-  it('leaves out data, prose, documentation, and what others or programs wrote', async () => {
+  it('is ignored for data, prose, documentation, and vendored or generated files', async () => {
     const files = [
       'a.json',
       'b.yml',
@@ -45,7 +45,7 @@ describe('what files are written in', () => {
     expect(await tallied({ 'src/docs/c.py': 10 })).toEqual({ Python: 10 });
   });
 
-  it('lets the other files decide where several languages end alike, else takes the usual one', async () => {
+  it('is chosen by the other files if an extension is ambiguous, else is the usual one', async () => {
     expect(await tallied({ 'a.h': 10 })).toEqual({ C: 10 });
     expect(await tallied({ 'a.h': 10, 'a.cpp': 30, 'b.c': 20 })).toEqual({ 'C++': 40, C: 20 });
     expect(await tallied({ 'a.m': 10 })).toEqual({ 'Objective-C': 10 });
@@ -60,7 +60,7 @@ describe('what files are written in', () => {
     });
   });
 
-  it('reads the interpreter of scripts', async () => {
+  it('is detected by the interpreter of a script', async () => {
     expect(interpreterOf('#!/bin/sh\necho')).toBe('sh');
     expect(interpreterOf('#! /usr/bin/env -S FOO=1 python3.12 -u\n')).toBe('python3.12');
     expect(interpreterOf('#!/usr/bin/env\n')).toBeNull();
@@ -92,7 +92,7 @@ const pushFiles = async (
 };
 
 describe('.gitattributes', () => {
-  it('say what is counted, and as what, the innermost last', async () => {
+  it('decides what is counted, and as which language, with the innermost file last', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const files = {
@@ -135,7 +135,7 @@ describe('.gitattributes', () => {
     expect(Object.fromEntries(rows.map(({ name, bytes }) => [name, Number(bytes)]))).toEqual({
       'Visual Basic .NET': 90,
       JSON: 70,
-      // workTree begins with a README of its own, which is not detectable.
+      // `workTree` starts with a README, which is not detectable.
       Markdown: 60,
       Python: 40,
       Ruby: 35,
@@ -144,10 +144,10 @@ describe('.gitattributes', () => {
     });
   });
 
-  it('are passed over where git would never be done with them', async () => {
+  it('is skipped if matching would take git too long', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
-    // Not by git, which would ask for the attributes as well.
+    // Create these through the API, because git would match the attributes too.
     const files = {
       '.gitattributes': `${'**/a/'.repeat(9)}**/b linguist-vendored\n`,
       [`${'a/'.repeat(120)}b.rb`]: 'puts 1\n',
@@ -160,8 +160,8 @@ describe('.gitattributes', () => {
   });
 });
 
-describe('projects of before languages were read', () => {
-  it('get them without a push, in batches, past one that cannot be read', async () => {
+describe('projects without language statistics', () => {
+  it('get them without a push, in batches, even if one cannot be read', async () => {
     const owner = await app().make.user();
     const { services } = app().hub;
     const { db } = services;
@@ -191,7 +191,7 @@ describe('projects of before languages were read', () => {
 });
 
 describe('GET /projects/:id/languages', () => {
-  it('tells the shares of the default branch, anew after pushes and when the default branch changes', async () => {
+  it('shows the shares in the default branch, and updates after a push or a new default branch', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -215,7 +215,7 @@ describe('GET /projects/:id/languages', () => {
     expect(data.project.languages[0]).toEqual({ name: 'Go', share: expect.closeTo(64.36, 2), color: '#00ADD8' });
   });
 
-  it('is for who may read the code', async () => {
+  it('requires the right to read the code', async () => {
     const { make } = app();
     const [owner, guest, stranger] = [await make.user(), await make.user(), await make.user()];
     const project = await make.project({ initialize_with_readme: true }, owner);
@@ -232,8 +232,8 @@ describe('GET /projects/:id/languages', () => {
   });
 });
 
-describe('the commit a project is created with', () => {
-  it('is told of as a push is', async () => {
+describe('the initial commit of a project', () => {
+  it('emits the same events as a push', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     await app().settle();
@@ -255,7 +255,7 @@ describe('the commit a project is created with', () => {
     });
   });
 
-  it('is told of before what is pushed upon it', async () => {
+  it('emits its events before those of later commits', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     const file = { branch: 'main', content: 'x', commit_message: 'Second' };

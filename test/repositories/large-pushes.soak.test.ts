@@ -6,12 +6,12 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { useApp } from '../support/app.ts';
 import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from './support.ts';
 
-// What a push costs must not grow with its refs: processes of the hub, statements, and waits for the disk are counted.
+// The cost of a push must not grow with its refs. These tests count processes of the hub, statements and disk syncs.
 
 const app = useApp();
 const folder = useFolder();
 const MANY = 500;
-/** What the hub does by itself meanwhile; something for each ref would be five hundred more. */
+/** The statements the hub may run by itself meanwhile. One statement for each ref would be five hundred more. */
 const SLACK = 200;
 
 afterEach(() => vi.restoreAllMocks());
@@ -38,14 +38,14 @@ const branchesAt = async (remote: string): Promise<string[]> => {
   return text === '' ? [] : text.split('\n').map((line) => line.split('\trefs/heads/')[1] ?? '');
 };
 
-/** How many statements the hub sent and git processes it started while the work was done. */
+/** Returns how many statements the hub sent and how many git processes it started during the work. */
 const costOf = async (work: () => Promise<unknown>) => {
   const query = vi.spyOn(pg.Client.prototype, 'query');
   let processes = 0;
   const onStart = (message: unknown) => {
     if (typeof message !== 'object' || message === null || !('process' in message)) return;
     const { process } = message;
-    // The hub's own; the test's git is told no directory.
+    // Count only the hub's git, since the git of the tests gets no `--git-dir`.
     const isHubs = (args: unknown) => Array.isArray(args) && args.some((arg) => `${arg}`.startsWith('--git-dir='));
     if (typeof process === 'object' && process !== null && 'spawnargs' in process && isHubs(process.spawnargs))
       processes += 1;
@@ -61,7 +61,7 @@ const costOf = async (work: () => Promise<unknown>) => {
 };
 
 describe('a push of many branches', () => {
-  it('costs as few processes and statements as one of ten to create and to delete, and tells of each branch', async () => {
+  it('takes as few processes and statements as a push of ten, to create and to delete, with an event for each branch', async () => {
     const costs = [];
     for (const count of [10, MANY]) {
       const { project, tree, remote } = await setUp();
@@ -71,7 +71,7 @@ describe('a push of many branches', () => {
       );
       expect(await branchesAt(remote)).toHaveLength(count + 1);
       await app().settle();
-      // As housekeeping leaves them: git writes this file anew for what is deleted.
+      // Housekeeping packs the refs, and git rewrites the packed file for each deletion.
       await app().hub.services.git.gc(await diskPathOf(project.id));
       const deletions = numbered(count).map((name) => `:refs/heads/${name}`);
       const deleted = await costOf(() => runGit(tree, 'push', '-q', remote, ...deletions));
@@ -88,7 +88,7 @@ describe('a push of many branches', () => {
     }
   });
 
-  it('costs no more when all of them go because they are merged', async () => {
+  it('takes few processes to delete them all as merged', async () => {
     const { owner, project, tree, remote } = await setUp();
     await createBranches(tree, numbered(MANY));
     await runGit(tree, 'push', '-q', remote, 'refs/heads/feature/*:refs/heads/feature/*');
@@ -105,7 +105,7 @@ describe('a push of many branches', () => {
 });
 
 describe('a push of a hundred refs and more', () => {
-  it('moves all or none, where a smaller one moves what can be moved', async () => {
+  it('moves all refs or none, while a smaller push moves those it can', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main:refs/heads/taken');
     const before = await eventsOf(app(), project.id);
@@ -122,7 +122,7 @@ describe('a push of a hundred refs and more', () => {
     }
   });
 
-  it('moves nothing where one of them is protected, or what others may not see', async () => {
+  it('moves nothing if it includes a protected branch or a hidden ref', async () => {
     const { owner, project, tree, remote } = await setUp();
     const developer = await app().make.user();
     await app().as(owner).post(`/projects/${project.id}/members`, { user_id: developer.id, access_level: 30 });
@@ -153,7 +153,7 @@ describe('a push of a hundred refs and more', () => {
     expect(await eventsOf(app(), project.id)).toHaveLength(2);
   });
 
-  it('may put a branch where another goes', async () => {
+  it('can replace a branch with one below its name', async () => {
     const { tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main:refs/heads/taken');
     await createBranches(tree, [...numbered(120), 'taken/below']);

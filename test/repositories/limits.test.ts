@@ -24,8 +24,8 @@ const setUp = async () => {
   return { owner, project, push, kinds };
 };
 
-describe('a push that is small and unpacks to much', () => {
-  it('is refused for a file that is larger than git may hold, and leaves nothing', async () => {
+describe('a small push that unpacks to a lot', () => {
+  it("is refused for a file that is too large for git's memory limit, and leaves nothing", async () => {
     const { push, kinds } = await setUp();
     const { oid, pack } = commitOfLargeDelta(250);
     const { status, text } = await push(pushOf('refs/heads/main', oid, pack));
@@ -35,7 +35,7 @@ describe('a push that is small and unpacks to much', () => {
     expect(await kinds()).toEqual([]);
   });
 
-  it('is refused for more files than the setting allows', async () => {
+  it('is refused if it has more files than the setting allows', async () => {
     const { push, kinds } = await setUp();
     const { oid, pack } = commitOfManyFiles(6);
     const { text } = await push(pushOf('refs/heads/main', oid, pack));
@@ -43,7 +43,7 @@ describe('a push that is small and unpacks to much', () => {
     expect(await kinds()).toEqual([]);
   });
 
-  it('is taken up to that', async () => {
+  it('is accepted up to the limit', async () => {
     const { push, kinds } = await setUp();
     const { oid, pack } = commitOfManyFiles(4);
     const body = pushOf('refs/heads/main', oid, pack);
@@ -56,7 +56,7 @@ describe('a push that is small and unpacks to much', () => {
   });
 });
 
-it('a commit of a million files in a history is refused to readers where git cannot read it within its memory', async () => {
+it('reads of a commit with a million files are refused if git would need too much memory', async () => {
   const { project, push } = await setUp();
   const { oid, pack } = commitOfManyFiles(6);
   await app().as(app().root).put('/application/settings', { push_max_files: 0 });

@@ -7,10 +7,10 @@ import { runGit, useFolder } from './support.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** `café.txt` as Latin-1 has it, which is no UTF-8. */
+/** `café.txt` in Latin-1, which is invalid UTF-8. */
 const NAME = Buffer.from('caf\xe9.txt', 'latin1');
 
-it('files whose names are no UTF-8 are listed, packed and kept, and read by the id of their content', async () => {
+it('files whose names are not UTF-8 are listed, archived and kept, and can be read by blob id', async () => {
   const { owner, tree, remote, path } = await filledProject(app(), folder(), { 'plain.txt': 'plain' });
   const client = app().as(owner);
   const blob = await runGit(tree, 'hash-object', '-w', 'plain.txt');
@@ -38,7 +38,7 @@ it('files whose names are no UTF-8 are listed, packed and kept, and read by the 
   const archive = await client.fetch('GET', path('/archive.tar'));
   expect(Buffer.from(await archive.arrayBuffer()).includes(NAME)).toBe(true);
 
-  // What is written beside it leaves it as it is.
+  // Adding a file beside it leaves it unchanged.
   const file = { branch: 'main', commit_message: 'Beside', content: 'x' };
   expect((await client.post(path('/files/beside.txt'), file)).status).toBe(201);
   await runGit(tree, 'fetch', '-q', remote, 'main');

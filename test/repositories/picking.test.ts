@@ -4,7 +4,7 @@ import { eventsOf } from './support.ts';
 
 const app = useApp();
 
-/** `main` with a file of some lines, and `topic` with a change to its last line. */
+/** Creates `main` with a file of some lines, and `topic` with a change to its last line. */
 const setUp = async () => {
   const owner = await app().make.user();
   const project = await app().make.project({ visibility: 'private' }, owner);
@@ -39,7 +39,7 @@ const CANNOT = (what: string, done: string) =>
   `Sorry, we cannot ${what} this commit automatically. This commit may already have been ${done}, or a more recent commit may have updated some of its content.`;
 
 describe('cherry_pick', () => {
-  it('puts what a commit changed on another branch, by its author', async () => {
+  it('applies the change of a commit to another branch, and keeps its author', async () => {
     const { owner, project, change, commit, post } = await setUp();
     const head = await commit('main', lines('b', 'z'));
     const picked = await post(change.id, 'cherry_pick', { branch: 'main' });
@@ -65,7 +65,7 @@ describe('cherry_pick', () => {
     ]);
   });
 
-  it('changes nothing where both sides changed the same, nor in a dry run', async () => {
+  it('changes nothing on a conflict or in a dry run', async () => {
     const { path, owner, change, commit, post, project } = await setUp();
     const dry = await post(change.id, 'cherry_pick', { branch: 'main', dry_run: true });
     expect([dry.status, dry.body]).toEqual([200, { dry_run: 'success' }]);
@@ -79,7 +79,7 @@ describe('cherry_pick', () => {
     expect((await eventsOf(app(), project.id)).length).toBe(before);
   });
 
-  it('tells what is not there, and is for those who may push to the branch', async () => {
+  it('reports missing commits and branches, and requires the right to push to the branch', async () => {
     const { project, path, change, post } = await setUp();
     expect((await post('f'.repeat(40), 'cherry_pick', { branch: 'main' })).body).toEqual({
       message: '404 Commit Not Found',
@@ -98,14 +98,14 @@ describe('cherry_pick', () => {
       const stranger = await app().make.user();
       expect((await app().as(stranger).post(`${url}/${action}`, { branch: 'main' })).status).toBe(404);
       expect((await app().as(reporter).post(`${url}/${action}`, { branch: 'topic' })).status).toBe(403);
-      // Of the protected branch not even a dry run.
+      // Even a dry run on the protected branch is refused.
       const body = { branch: 'main', dry_run: true };
       expect((await app().as(developer).post(`${url}/${action}`, body)).status).toBe(403);
     }
     expect((await app().as(developer).post(`${url}/revert`, { branch: 'topic' })).status).toBe(201);
   });
 
-  it('keeps to the push rule', async () => {
+  it('follows the push rule', async () => {
     const { owner, project, change, post } = await setUp();
     await app().as(owner).post(`/projects/${project.id}/push_rule`, { commit_message_regex: '^AB-\\d' });
     for (const dry_run of [true, false]) {
@@ -117,7 +117,7 @@ describe('cherry_pick', () => {
 });
 
 describe('revert', () => {
-  it('takes back what a commit changed, by the caller', async () => {
+  it('undoes the change of a commit, with the caller as author', async () => {
     const { owner, first, change, post } = await setUp();
     const reverted = await post(change.id, 'revert', { branch: 'topic' });
     expect(reverted.status).toBe(201);
@@ -129,7 +129,7 @@ describe('revert', () => {
     });
     const again = await post(change.id, 'revert', { branch: 'topic' });
     expect([again.status, again.body]).toEqual([400, { message: CANNOT('revert', 'reverted'), error_code: 'empty' }]);
-    // The commit that all began with leaves no file.
+    // Reverting the first commit leaves no file.
     const root = await post(first.id, 'revert', { branch: 'topic' });
     expect(root.status).toBe(201);
     expect((await post(first.id, 'revert', { branch: 'topic' })).body.error_code).toBe('empty');

@@ -65,7 +65,7 @@ describe('protected tags', () => {
     ]);
   });
 
-  it('are made by those named alone, and kept by everybody', async () => {
+  it('can be created only by users whom they name, and cannot be deleted', async () => {
     const { owner, project, base, path } = await setUp();
     const [developer, named] = [await memberOf(project, 30), await memberOf(project, 30)];
     const client = app().as(owner);
@@ -92,7 +92,7 @@ describe('protected tags', () => {
     expect((await client.delete(`${base}/repository/tags/v1`)).status).toBe(204);
   });
 
-  it('are for Maintainers to change, and for Developers to see', async () => {
+  it('are changed by Maintainers, and visible to Developers', async () => {
     const { owner, project, path } = await setUp();
     await app().as(owner).post(path, { name: 'v*' });
     for (const [user, read, write] of [
@@ -113,7 +113,7 @@ describe('protected tags', () => {
 });
 
 describe('GraphQL', () => {
-  it('commits, tags and protects tags as REST does', async () => {
+  it('reads commits, and creates and protects tags under the same rules as REST', async () => {
     const { owner, project, base } = await setUp();
     const client = app().as(owner);
     const run = async (mutation: string, input: Record<string, unknown>, fields: string) => {

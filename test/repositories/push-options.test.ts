@@ -13,7 +13,7 @@ const setUp = async () => {
 };
 
 describe('git push -o', () => {
-  it('tells subscribers and hooks what was given along, and the pusher what has no effect', async () => {
+  it('passes options on to subscribers and hooks, and warns about options without effect', async () => {
     const { project, tree, remote } = await setUp();
     const options = [
       'ci.skip',
@@ -34,7 +34,7 @@ describe('git push -o', () => {
       merge_request: { create: true },
     };
     expect(push?.payload.push_options).toEqual(expected);
-    // What is pushed comes whole behind them, and nothing of them stays for the next push.
+    // The pack arrives complete after the options, and the next push has none of them.
     await commitFile(tree, 'big', 'x'.repeat(300_000), 'Second');
     await runGit(tree, 'push', '-q', '-o', 'ci.skip', remote, 'main', 'main:topic');
     const head = await commitFile(tree, 'third', 'x', 'Third');
@@ -49,7 +49,7 @@ describe('git push -o', () => {
     expect(await runGit(tree, 'ls-remote', remote, 'main')).toContain(head);
   });
 
-  it('refuses what is too much', async () => {
+  it('refuses too many or too long options', async () => {
     const { project, tree, remote } = await setUp();
     const many = Array.from({ length: 51 }, (_, n) => ['-o', `ci.variable=A${n}=1`]).flat();
     expect((await tryGit(tree, 'push', ...many, remote, 'main')).code).not.toBe(0);
@@ -58,7 +58,7 @@ describe('git push -o', () => {
     expect(await eventsOf(app(), project.id)).toEqual([]);
   });
 
-  it('shows refusals of the push as ever', async () => {
+  it('shows why the push was refused', async () => {
     const { tree, remote, owner, project } = await setUp();
     await app().as(owner).post(`/projects/${project.id}/push_rule`, { branch_name_regex: '^ok' });
     await runGit(tree, 'push', '-q', remote, 'main');

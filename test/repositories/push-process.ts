@@ -2,8 +2,8 @@ import { startHub } from '#app/build.ts';
 import { readConfig } from '#platform/config.ts';
 import { createLogger } from '#platform/log.ts';
 
-// A web process of the hub that dies in the middle of the first push:
-// `node push-process.ts <databaseUrl> <dataDir> before|after`: before git may move a ref, or right after it has.
+// A web process of the hub that dies during the first push, before git may move a ref or right after it has:
+// `node push-process.ts <databaseUrl> <dataDir> before|after`
 const [databaseUrl = '', dataDir = '', moment = ''] = process.argv.slice(2);
 const config = readConfig([], {
   DATABASE_URL: databaseUrl,

@@ -9,13 +9,13 @@ export interface Filled {
   readonly project: TestProject;
   readonly tree: string;
   readonly remote: string;
-  /** Below `/projects/:id/repository`. */
+  /** Returns the path below `/projects/:id/repository`. */
   readonly path: (rest: string) => string;
-  /** Writes the files, commits and pushes all; resolves to the commit. */
+  /** Writes the files, commits and pushes them. Returns the id of the commit. */
   commit(files: Readonly<Record<string, string | Buffer>>, message: string): Promise<string>;
 }
 
-/** A project whose repository holds `files`, in a second commit after that of the readme. */
+/** Creates a project whose repository has `files` in a second commit, after the readme. */
 export const filledProject = async (
   app: TestApp,
   folder: string,

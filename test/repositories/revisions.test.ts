@@ -6,7 +6,7 @@ import { runGit, useFolder } from './support.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** `main` is a merge of `side`; `v1.0` is an annotated tag of the commit before it. */
+/** Makes `main` a merge of `side`, and `v1.0` an annotated tag of the commit before it. */
 const setUp = async () => {
   const filled = await filledProject(app(), folder(), { a: '1' });
   const { tree, remote, commit } = filled;
@@ -22,7 +22,7 @@ const setUp = async () => {
 };
 
 describe('a revision', () => {
-  it('may go back from a branch, a tag, an id or HEAD, as git reads it', async () => {
+  it('may go back from a branch, a tag, an id or HEAD, as in git', async () => {
     const { client, path, idOf } = await setUp();
     const head = await idOf('main');
     const expressions = [
@@ -50,7 +50,7 @@ describe('a revision', () => {
     }
   });
 
-  it('is understood wherever one is asked for', async () => {
+  it('is accepted wherever a revision is expected', async () => {
     const { client, path, idOf, project } = await setUp();
     const [main, before, side, start] = await Promise.all(['main', 'main~1', 'main^2', 'main~2'].map(idOf));
     const listed = await client.get(path('/commits?ref_name=main~1'));
@@ -83,7 +83,7 @@ describe('a revision', () => {
     expect(answer.data.project.repository).toEqual({ commit: { sha: before }, none: null });
   });
 
-  it('that leads before the first commit, or begins nowhere, is not there', async () => {
+  it('is not found if it goes past the first commit or starts nowhere', async () => {
     const { client, path, idOf } = await setUp();
     const expressions = ['main~9', 'main^3', 'main~10000', 'none~1', 'none^{commit}', `${await idOf('main:a')}^`];
     for (const expression of expressions) {
@@ -98,7 +98,7 @@ describe('a revision', () => {
     }
   });
 
-  it('of any other kind is refused with a reason, and starts nothing', async () => {
+  it('is refused with a reason if it has any other form, and runs nothing', async () => {
     const { client, path } = await setUp();
     const expressions = [
       'main@{1}',
@@ -141,7 +141,7 @@ describe('a revision', () => {
     expect((await client.get(path('/commits/main'))).status).toBe(200);
   });
 
-  it('never reaches refs that are hidden', async () => {
+  it('never resolves hidden refs', async () => {
     const { client, path, project, idOf } = await setUp();
     const { git } = app().hub.services;
     const { disk_path } = await app()
@@ -162,7 +162,7 @@ describe('a revision', () => {
     }
   });
 
-  it('tells strangers as little as any other name', async () => {
+  it('reveals no more to strangers than any other name', async () => {
     const { path, project } = await setUp();
     const [guest, stranger] = [await app().make.user(), await app().make.user()];
     await app().make.projectMember(project, guest, 10);

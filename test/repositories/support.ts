@@ -25,7 +25,7 @@ export interface Ran {
   readonly stderr: string;
 }
 
-/** The real git, as a person at a terminal has it. */
+/** Runs the real git, as a person at a terminal would. */
 export const tryGit = (cwd: string, ...args: string[]): Promise<Ran> => tryGitWith({}, cwd, ...args);
 
 const tryGitWith = (env: Readonly<Record<string, string>>, cwd: string, ...args: string[]): Promise<Ran> =>
@@ -41,7 +41,7 @@ export const runGit = async (cwd: string, ...args: string[]): Promise<string> =>
   return stdout.trim();
 };
 
-/** A folder for work trees, gone after the file's tests. */
+/** Provides a folder for work trees that is removed after the tests of the file. */
 export const useFolder = (): (() => string) => {
   let folder = '';
   beforeAll(async () => {
@@ -66,7 +66,7 @@ export const commitFile = async (
   return runGit(tree, 'rev-parse', 'HEAD');
 };
 
-/** A work tree with one commit on `main` (or another branch). */
+/** Creates a work tree with one commit on `main` (or another branch). */
 export const workTree = async (folder: string, branch = 'main'): Promise<string> => {
   const tree = await mkdtemp(join(folder, 'tree-'));
   await runGit(tree, 'init', '-q', '-b', branch);
@@ -74,7 +74,7 @@ export const workTree = async (folder: string, branch = 'main'): Promise<string>
   return tree;
 };
 
-/** The URL to clone from and push to, with a credential in it. */
+/** Returns the URL to clone from and push to, including a credential. */
 export const remoteUrl = (
   base: string,
   project: { readonly path_with_namespace: string },
@@ -87,7 +87,7 @@ export const remoteUrl = (
   return url.href;
 };
 
-/** The same with a token of the user. */
+/** Returns the URL with a token of the user. */
 export const remoteOf = async (
   app: TestApp,
   project: { readonly path_with_namespace: string },
@@ -103,7 +103,7 @@ export interface RecordedEvent {
   readonly payload: any;
 }
 
-/** What the log tells of the project's repository, oldest first. */
+/** Returns the events of the project's repository, oldest first. */
 export const eventsOf = async (app: TestApp, projectId: number): Promise<RecordedEvent[]> => {
   const { rows } = await app.hub.services.pool.query(
     `select kind, actor_id, min_access_level, payload from events

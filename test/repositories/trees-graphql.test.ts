@@ -36,7 +36,7 @@ const PAGES = `query ($path: ID!, $after: String) {
 }`;
 
 describe('the tree of a repository', () => {
-  it('is shown by folders, by pages and by paths, to those who may read the code', async () => {
+  it('is shown by folder, by page and by path to users who may read the code', async () => {
     const files = { 'docs/a': '1', 'docs/deep/b': '2', 'x y': 'text', z: Buffer.from([0, 1]) };
     const { owner, project, tree, path, commit } = await filledProject(app(), folder(), files);
     const head = await commit({ z2: '5' }, 'Later');
@@ -108,7 +108,7 @@ describe('the tree of a repository', () => {
 });
 
 describe('reading endpoints', () => {
-  it('answer hostile names with a refusal, and keep answering', async () => {
+  it('refuse hostile names, and keep answering', async () => {
     const { owner, path } = await filledProject(app(), folder(), { a: '1' });
     const client = app().as(owner);
     const names = [
@@ -172,7 +172,7 @@ describe('reading endpoints', () => {
       const ask = async (url: string) => {
         const { status, body } = await client.get(path(url));
         const finds = url.startsWith('/commits?path=') || url.startsWith('/commits?author=');
-        // Two dots alone are a range: from the default branch to itself.
+        // Two dots form an empty range from the default branch to itself.
         const isEmpty = (finds || url === '/commits?ref_name=..') && status === 200;
         const said = JSON.stringify(body);
         if (status !== 400 && status !== 404 && !isEmpty) wrong.push([url, status, said.slice(0, 200)]);

@@ -17,7 +17,7 @@ const run = promisify(execFile);
 const paths = (answer: { body: any }) => answer.body.map(({ path }: { path: string }) => path);
 
 describe('GET repository/tree', () => {
-  it('lists a folder or all below it, by pages and by key', async () => {
+  it('lists one folder or all below it, by offset and by keyset', async () => {
     const files = { 'docs/a/x': '1', 'docs/b': '2', 'lib/c': '3', z: '4', 'a b#?': '5' };
     const { owner, tree, path } = await filledProject(app(), folder(), files);
     const client = app().as(owner);
@@ -48,7 +48,7 @@ describe('GET repository/tree', () => {
     expect((await client.get(path('/tree?pagination=keyset&page_token=nowhere'))).status).toBe(400);
   });
 
-  it('says what is missing', async () => {
+  it('reports missing refs and paths', async () => {
     const { owner, project, path } = await filledProject(app(), folder(), { 'docs/a': '1' });
     const client = app().as(owner);
     const said = async (url: string) => {
@@ -71,7 +71,7 @@ describe('GET repository/tree', () => {
 });
 
 describe('comparisons', () => {
-  it('tell what happened since two lines of history parted, or how two commits differ', async () => {
+  it('show the changes since two branches diverged, or the difference between two commits', async () => {
     const { owner, project, tree, remote, path, commit } = await filledProject(app(), folder(), { a: '1\n' });
     const base = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'checkout', '-q', '-b', 'side/x');
@@ -117,7 +117,7 @@ describe('comparisons', () => {
     await runGit(tree, 'push', '-q', remote, ':other');
   });
 
-  it('reach into another project for those who may read both', async () => {
+  it('compare with another project if the caller may read both', async () => {
     const one = await filledProject(app(), folder(), { a: '1\n' });
     const other = await app().make.project({ visibility: 'private' }, one.owner);
     const token = await app().tokenOf(one.owner);
@@ -134,7 +134,7 @@ describe('comparisons', () => {
     expect([refused.status, refused.body.message]).toEqual([404, '404 Project Not Found']);
   });
 
-  it('know who wrote the commits', async () => {
+  it('list the authors of the commits', async () => {
     const { owner, tree, remote, path } = await filledProject(app(), folder(), { a: '1' });
     for (const name of ['Bob', 'Robert', 'Bob']) {
       await runGit(tree, 'commit', '-q', '--allow-empty', '--author', `${name} <bob@example.com>`, '-m', 'x');
@@ -154,7 +154,7 @@ describe('comparisons', () => {
 const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 5\n`;
 
 describe('GET repository/archive', () => {
-  it('packs a commit in each format, under a name that says what it is', async () => {
+  it('packs a commit in each format, with a descriptive file name', async () => {
     const { owner, project, tree, path } = await filledProject(app(), folder(), {
       'docs/a': '1',
       b: '2',
@@ -182,11 +182,11 @@ describe('GET repository/archive', () => {
       expect((await client.get(path(url), { 'if-none-match': etag })).status).toBe(304);
       expect((await client.head(path(url))).status).toBe(200);
     }
-    // Packed anew for everyone: nothing is promised to go on from.
+    // The archive is created anew for each request, so it offers no ranges.
     const ranged = await client.fetch('GET', path('/archive.tar'), undefined, { range: 'bytes=0-0' });
     expect([ranged.status, ranged.headers.get('accept-ranges')]).toEqual([200, null]);
     expect((await ranged.arrayBuffer()).byteLength).toBeGreaterThan(512);
-    // There are no files of git LFS here to put in the place of their pointers.
+    // The hub stores no git LFS files, so their pointers stay.
     for (const query of ['', '?include_lfs_blobs=true', '?include_lfs_blobs=false']) {
       const packed = await client.fetch('GET', path(`/archive.tar${query}`));
       expect(Buffer.from(await packed.arrayBuffer()).toString('latin1')).toContain(POINTER);
@@ -197,7 +197,7 @@ describe('GET repository/archive', () => {
     expect(text).not.toContain('README.md');
   });
 
-  it('refuses what it cannot pack, and whom it may not show it', async () => {
+  it('refuses what it cannot pack, and callers who may not read the code', async () => {
     const { owner, project, path } = await filledProject(app(), folder(), { a: '1' });
     const client = app().as(owner);
     expect((await client.get(path('/archive.rar'))).status).toBe(400);
@@ -206,7 +206,7 @@ describe('GET repository/archive', () => {
     for (const hostile of ['../..', '--output=x', '-o', ':(glob)*', 'a\nb']) {
       for (const name of ['path', 'sha']) {
         const { status } = await client.get(path(`/archive?${name}=${encodeURIComponent(hostile)}`));
-        // A colon begins an expression that is not understood.
+        // A colon starts an unsupported expression.
         const expected = name === 'sha' && hostile.startsWith(':') ? 400 : 404;
         expect([name, hostile, status]).toEqual([name, hostile, expected]);
       }
@@ -227,7 +227,7 @@ describe('GET repository/archive', () => {
     expect((await client.get(`/projects/${empty.id}/repository/archive`)).status).toBe(404);
   });
 
-  it('packs four at a time for a caller, and the next when one of them is done or given up', async () => {
+  it('packs four archives at a time for a caller, and another when one is finished or aborted', async () => {
     const large = randomBytes(24 * 1024 * 1024);
     const { owner, path } = await filledProject(app(), folder(), { large });
     const client = app().as(owner);

@@ -10,7 +10,7 @@ const app = useApp();
 const folder = useFolder();
 
 describe('GET /projects/:id/statistics', () => {
-  it('counts the fetches that objects were sent for', async () => {
+  it('counts the fetches that sent objects', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({}, owner);
@@ -21,7 +21,7 @@ describe('GET /projects/:id/statistics', () => {
     await runGit(tree, 'push', '-q', remote, 'main');
     await runGit(folder(), 'clone', '-q', remote, 'one');
     await runGit(folder(), '-c', 'protocol.version=0', 'clone', '-q', remote, 'two');
-    // Nothing new: names of refs alone go by.
+    // This fetch has nothing new and reads only the names of refs.
     await runGit(`${folder()}/one`, 'fetch', '-q');
     await until('the fetches are written', async () => (await fetches()).total >= 2);
     const { total, days } = await fetches();
@@ -39,8 +39,8 @@ describe('GET /projects/:id/statistics', () => {
   });
 });
 
-describe('what is told of the repository itself, and done to it', () => {
-  it('asks for the role', async () => {
+describe('repository statistics, storage and housekeeping', () => {
+  it('require the role', async () => {
     const { make } = app();
     const [owner, maintainer, guest, stranger] = [
       await make.user(),
@@ -75,7 +75,7 @@ describe('what is told of the repository itself, and done to it', () => {
     expect((await as(guest).graphql(fetches)).data.project.fetches).toBeNull();
   });
 
-  it('is where it lies', async () => {
+  it('show where the repository is stored', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const { body } = await app().as(app().root).get(`/projects/${project.id}/storage`);
@@ -87,7 +87,7 @@ describe('what is told of the repository itself, and done to it', () => {
     });
   });
 
-  it('is packed', async () => {
+  it('pack the repository', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     const { git, db } = app().hub.services;
@@ -109,7 +109,7 @@ describe('what is told of the repository itself, and done to it', () => {
     expect(await git.isEmpty(disk_path)).toBe(false);
   });
 
-  it('is packed after a push of many refs, which leaves a file for each', async () => {
+  it('pack it after a push of many refs, which are stored in one file each', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const { db, config } = app().hub.services;

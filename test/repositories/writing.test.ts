@@ -7,7 +7,7 @@ import { eventsOf, remoteOf, runGit, useFolder } from './support.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** An empty project, with paths of its repository. */
+/** Creates an empty project, and returns it with the paths of its repository. */
 const setUp = async (attributes: Record<string, unknown> = {}) => {
   const owner = await app().make.user();
   const project = await app().make.project({ visibility: 'private', ...attributes }, owner);
@@ -50,7 +50,7 @@ const headOf = async ({ owner, path }: Setting, branch = 'main'): Promise<string
 const ILL_PATHS = ['../x', '/x', '.git/config', 'a//b', '.GIT/hooks/x', 'a/../b', 'x\\y', 'a\nb', '.git ::$DATA'];
 
 describe('POST commits', () => {
-  it('takes no path that leads out of the tree or into git, as the first commit either', async () => {
+  it('refuses paths outside the tree or into .git, in the first commit too', async () => {
     const at = await setUp();
     for (const file_path of ILL_PATHS) {
       const { status, body } = await commit(at, [{ action: 'create', file_path, content: '' }]);
@@ -59,7 +59,7 @@ describe('POST commits', () => {
     expect(await headOf(at)).toBeUndefined();
   });
 
-  it('refuses paths that lie so deep that looking at all folders would stall the hub', async () => {
+  it('refuses paths with so many folders that checking them would stall the hub', async () => {
     const at = await setUp();
     const deep = Array.from({ length: 200 }, (_, number) => ({
       action: 'create',
@@ -72,7 +72,7 @@ describe('POST commits', () => {
     expect(computedMs() - began).toBeLessThan(5_000);
   });
 
-  it('takes no .gitmodules that a push could not bring', async () => {
+  it('refuses a .gitmodules that a push could not contain', async () => {
     const at = await setUp();
     const modules = (content: string) => commit(at, [{ action: 'create', file_path: '.gitmodules', content }]);
     for (const content of [
@@ -90,13 +90,13 @@ describe('POST commits', () => {
     await runGit(await cloned(at), 'fsck', '--strict');
   });
 
-  it('makes a name of which git would leave nothing into one that it takes', async () => {
+  it('replaces an author name that git would strip to nothing', async () => {
     const at = await setUp();
     const made = await commit(at, [{ action: 'create', file_path: 'x', content: '' }], { author_name: '.' });
     expect([made.status, made.body.author_name]).toEqual([201, emailOf(at.owner)]);
   });
 
-  it('begins an empty repository, and does many things at once', async () => {
+  it('starts an empty repository, and does many actions at once', async () => {
     const at = await setUp();
     const { owner, project } = at;
     const first = await commit(
@@ -183,7 +183,7 @@ describe('POST commits', () => {
     expect(now).toMatchObject({ empty_repo: false, default_branch: 'main' });
   });
 
-  it('takes forms, as scripts send them', async () => {
+  it('accepts forms, as scripts send them', async () => {
     const at = await setUp();
     const form = new FormData();
     form.append('branch', 'main');
@@ -208,7 +208,7 @@ describe('POST commits', () => {
     expect([await show(tree, 'HEAD:one'), await show(tree, 'HEAD:two')]).toEqual(['eins', 'dos']);
   });
 
-  it('says what is not possible, and then changes nothing at all', async () => {
+  it('reports impossible actions, and changes nothing', async () => {
     const at = await setUp();
     const { body: first } = await commit(at, [
       { action: 'create', file_path: 'file', content: '1' },
@@ -272,7 +272,7 @@ describe('POST commits', () => {
     expect((await eventsOf(app(), at.project.id)).length).toBe(2);
   });
 
-  it('makes branches from branches, commits and other projects, and sets them anew by force', async () => {
+  it('creates branches from branches, commits and other projects, and resets them by force', async () => {
     const at = await setUp();
     const { body: first } = await commit(at, [{ action: 'create', file_path: 'file', content: '1' }]);
     const { body: second } = await commit(at, [{ action: 'update', file_path: 'file', content: '2' }]);
@@ -285,7 +285,7 @@ describe('POST commits', () => {
     const anew = await commit(at, add('c'), { branch: 'old', start_branch: 'main', force: true });
     expect(anew.body.parent_ids).toEqual([second.id]);
     expect((await commit(at, add('c'), { branch: 'feature', start_branch: 'main' })).body.message).toContain('clashes');
-    // The default branch is protected, and may only move forward.
+    // The default branch is protected and does not allow force pushes.
     const forced = await commit(at, add('c'), { start_sha: first.id, force: true });
     expect(forced.status).toBe(400);
     expect(await headOf(at)).toBe(second.id);
@@ -318,7 +318,7 @@ describe('POST commits', () => {
     expect([stolen.status, stolen.body]).toEqual([404, { message: '404 Project Not Found' }]);
   });
 
-  it('is for those who may push to the branch', async () => {
+  it('requires the right to push to the branch', async () => {
     const at = await setUp();
     const { body: first } = await commit(at, [{ action: 'create', file_path: 'file', content: '1' }]);
     const body = (branch: string) => ({
@@ -353,7 +353,7 @@ describe('POST commits', () => {
     expect(await headOf(at)).toBe(first.id);
   });
 
-  it('keeps to the push rule, as a push has to', async () => {
+  it('follows the push rule, like a push', async () => {
     const at = await setUp();
     await commit(at, [{ action: 'create', file_path: 'file', content: '1' }]);
     await app().as(at.owner).post(`/projects/${at.project.id}/push_rule`, {
@@ -374,12 +374,12 @@ describe('POST commits', () => {
       'max_file_size',
       'prevent_secrets',
     ]);
-    // Refused again: nothing of it has stayed in the repository.
+    // It is refused again, because none of its objects stayed in the repository.
     expect((await add('a', 'x'.repeat(1_100_000), 'AB-1 big')).status).toBe(400);
     expect((await add('a', 'x', 'AB-1 good')).status).toBe(201);
   });
 
-  it('lets many write to one branch at once', async () => {
+  it('accepts concurrent commits to one branch', async () => {
     const at = await setUp();
     await commit(at, [{ action: 'create', file_path: 'shared', content: '0' }]);
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
@@ -398,7 +398,7 @@ describe('POST commits', () => {
     expect(await runGit(tree, 'rev-list', '--count', '--no-merges', 'HEAD')).toBe('8');
   });
 
-  it('takes twenty megabytes, and refuses what is larger', async () => {
+  it('accepts twenty megabytes, and refuses larger commits', async () => {
     const at = await setUp();
     const content = Buffer.alloc(20_000_000, 'x').toString('base64');
     const big = await commit(at, [{ action: 'create', file_path: 'big', content, encoding: 'base64' }]);
@@ -407,7 +407,7 @@ describe('POST commits', () => {
     expect(bigger.status).toBe(413);
   });
 
-  it('makes an empty commit where that is asked for', async () => {
+  it('creates an empty commit on request', async () => {
     const at = await setUp();
     await commit(at, [{ action: 'create', file_path: 'file', content: '1' }]);
     const empty = await commit(at, [], { allow_empty: true });
@@ -453,7 +453,7 @@ describe('files', () => {
     expect(await runGit(topic, 'ls-files')).toBe('');
   });
 
-  it('answer 400 for what is there or is not, and tell nobody of what he may not see', async () => {
+  it('answer 400 if they already exist or are missing, and 404 to callers who cannot see the project', async () => {
     const at = await setUp();
     const client = app().as(at.owner);
     const body = { branch: 'main', commit_message: 'x', content: 'x' };
