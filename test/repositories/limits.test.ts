@@ -39,7 +39,7 @@ describe('a small push that unpacks to a lot', () => {
     const { push, kinds } = await setUp();
     const { oid, pack } = commitOfManyFiles(6);
     const { text } = await push(pushOf('refs/heads/main', oid, pack));
-    expect(text).toContain('refs/heads/main: it holds more than 500000 files and folders');
+    expect(text).toContain('refs/heads/main: it has more than 500000 files and folders');
     expect(await kinds()).toEqual([]);
   });
 

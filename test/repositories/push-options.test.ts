@@ -26,7 +26,7 @@ describe('git push -o', () => {
     ];
     const pushed = await tryGit(tree, 'push', ...options.flatMap((option) => ['-o', option]), remote, 'main');
     expect(pushed.code).toBe(0);
-    expect(pushed.stderr).toContain('The push option "nonsense" is not known here');
+    expect(pushed.stderr).toContain('The push option "nonsense" is unknown');
     expect(pushed.stderr).toContain('the push option "merge_request.create" has no effect');
     const [push] = await eventsOf(app(), project.id);
     const expected = {

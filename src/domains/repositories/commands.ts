@@ -15,10 +15,10 @@ import { requireMove } from './writing.ts';
 export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
 
 /**
- * Creates a branch from a branch, tag or commit, as a push would: with the same protection and events. In an empty
- * repository it can be made from the default branch all the same, which begins with an empty readme then.
+ * Creates a branch from a branch, tag or commit. Protection and events are as for a push. In an empty repository the
+ * start may be the default branch, which then gets a first commit with an empty readme.
  *
- * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a start that is not there
+ * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a missing start
  */
 export const createBranch = async (
   ctx: Context,
@@ -33,7 +33,7 @@ export const createBranch = async (
     if (!project.empty_repo || ref !== project.default_branch || ref === branch) {
       throw refusal(`Invalid reference name: ${ref}`);
     }
-    // Before anything is begun; by then it is not the first branch any more.
+    // Check the new branch before creating the first commit. By then it is no longer the first branch.
     await requireMove(ctx, { ...project, empty_repo: false }, { ref: branchRef(branch), oldOid: null, newOid: '' });
     await beginRepository(ctx, project, ref);
     return createBranch(ctx, await getProject(ctx, { id: project.id }), { branch, ref });
@@ -53,7 +53,7 @@ const beginRepository = (ctx: Context, project: ProjectRow, branch: string) =>
   ]);
 
 /**
- * Deletes a branch; its commits stay for a while.
+ * Deletes a branch. Its commits stay for a while.
  *
  * @throws DomainError `forbidden`, `not_found` (Branch), `bad_request` for a protected or the default branch
  */
@@ -69,7 +69,7 @@ export const deleteBranch = async (ctx: Context, project: ProjectRow, name: stri
 
 const refusal = (message: string) => new DomainError('bad_request', message);
 
-/** A ref that somebody else was quicker to move, or a name that clashes with a folder of names. */
+/** Moves a ref. Explains conflicts with concurrent changes and with names that clash with a folder of names. */
 const move = async (ctx: Context, project: ProjectRow, update: RefUpdate, taken: string): Promise<void> => {
   try {
     await moveRefs(ctx, project, [update]);

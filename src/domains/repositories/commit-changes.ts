@@ -8,31 +8,31 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { BRANCHES, branchRef, type Commit } from './model.ts';
 import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
 
-/** One thing done to a file. */
+/** One change to a file. */
 export interface FileAction {
   readonly action: FileChange['action'];
   readonly file_path: string;
-  /** Of `move`. */
+  /** For `move`. */
   readonly previous_path?: string | undefined;
   readonly content?: Buffer | string | undefined;
-  /** The commit that the caller takes for the last to have changed the file. */
+  /** The last commit that changed the file, as far as the caller knows. */
   readonly last_commit_id?: string | undefined;
   readonly execute_filemode?: boolean | undefined;
 }
 
-/** Where a commit goes, and who made it. */
+/** The branch, message and author of a commit. */
 export interface CommitTarget {
   readonly branch: string;
   readonly commit_message: string;
-  /** The branch is made from this one. */
+  /** The branch to create `branch` from. */
   readonly start_branch?: string | undefined;
-  /** The branch is made from this commit. */
+  /** The commit to create `branch` from. */
   readonly start_sha?: string | undefined;
-  /** The project that `start_branch` or `start_sha` is of. */
+  /** The project of `start_branch` or `start_sha`. */
   readonly start_project?: IdOrPath | undefined;
   readonly author_name?: string | undefined;
   readonly author_email?: string | undefined;
-  /** The branch may be there already, and is set anew. */
+  /** Overwrites `branch` if it exists. */
   readonly force?: boolean | undefined;
 }
 
@@ -43,12 +43,11 @@ const STALE = {
 } as const;
 
 /**
- * Commits the actions, all or none, to a branch, which is made where a start is named or the repository is empty. As a
- * push would: with the same protection, push rules and events. Two that write at once both succeed as long as their
- * files allow it.
+ * Commits the actions to a branch, all or none. Creates the branch if a start is given or the repository is empty.
+ * Protection, push rules and events are as for a push. Concurrent commits both succeed unless their files conflict.
  *
- * @throws DomainError `forbidden`, `bad_request` for a branch that is not or is there and for actions that are not
- * possible, `not_found` for a start project
+ * @throws DomainError `forbidden`, `bad_request` for a missing or existing branch and for impossible actions,
+ * `not_found` for a start project
  */
 export const createCommit = async (
   ctx: Context,
@@ -82,14 +81,14 @@ export const createCommit = async (
     return { ...update, newOid: oid };
   });
   const [commit] = await git.readCommits(project.disk_path, [newOid]);
-  if (!commit) throw new Error('a commit that was just made is not there');
+  if (!commit) throw new Error('the new commit is missing');
   return commit;
 };
 
 interface Start {
   readonly oldOid: string | null;
   readonly parent: string | null;
-  /** The repository that has the parent. */
+  /** The repository that contains the parent. */
   readonly diskPath: string;
 }
 
@@ -133,7 +132,7 @@ const movesForward = async (
     : false;
 };
 
-/** Refuses to overwrite what the caller has not seen. */
+/** Refuses to overwrite changes that the caller has not seen. */
 const checkLastCommits = async (ctx: Context, start: Start, actions: readonly FileAction[]): Promise<void> => {
   for (const { action, file_path, previous_path, last_commit_id } of actions) {
     if (last_commit_id === undefined || action === 'create') continue;

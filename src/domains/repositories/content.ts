@@ -2,7 +2,7 @@ import { badParameters } from '#platform/errors.ts';
 
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-/** The content of a file as it was sent. @throws DomainError `parameters` naming the parameter where it is no base64 */
+/** Decodes file content. @throws DomainError `parameters` with the parameter's name if it is not valid base64 */
 export const decodeContent = (content: string, encoding: 'text' | 'base64', parameter: string): Buffer => {
   if (encoding === 'text') return Buffer.from(content);
   // Tools break lines every 60 or 76 characters.

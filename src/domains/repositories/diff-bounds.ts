@@ -2,7 +2,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { DiffOptions } from '#platform/git/reading.ts';
 
-/** What the settings let a diff weigh. */
+/** Returns the limits for diffs from the settings. */
 export const diffBounds = async (
   ctx: Context,
 ): Promise<Pick<DiffOptions, 'maxFiles' | 'maxLines' | 'maxPatchBytes'>> => {

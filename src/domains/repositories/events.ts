@@ -7,7 +7,7 @@ const commit = z.object({
   id: z.string(),
   message: z.string(),
   title: z.string(),
-  /** ISO 8601 in the offset of its author. */
+  /** ISO 8601 with the UTC offset of the commit. */
   timestamp: z.string(),
   url: z.string(),
   author: z.object({ name: z.string(), email: z.string() }),
@@ -17,7 +17,7 @@ const commit = z.object({
 });
 export type PushedCommit = z.output<typeof commit>;
 
-/** Objects of webhook bodies as they were then. */
+/** Objects of webhook bodies, with their values at the time of the event. */
 const hookObject = z.record(z.string(), z.json());
 
 const user = z.object({
@@ -30,24 +30,24 @@ const user = z.object({
 
 const moved = z.object({
   ref: z.string(),
-  /** Null: it did not exist. */
+  /** Null if the ref did not exist. */
   before: z.string().nullable(),
-  /** Null: it was deleted. */
+  /** Null if the ref was deleted. */
   after: z.string().nullable(),
-  /** The commit that is there now; null after a deletion. */
+  /** The new commit. Null after a deletion. */
   checkout_sha: z.string().nullable(),
   ref_protected: z.boolean(),
-  /** Of an annotated tag. */
+  /** The message of an annotated tag. */
   message: z.string().nullable(),
   /** The newest 20. */
   commits: z.array(commit),
-  /** Null where the push moved so many refs that they were not counted. */
+  /** Null if the push moved too many refs to count. */
   total_commits_count: z.number().nullable(),
-  /** False in a push of more branches or tags than `push_event_hooks_limit`. */
+  /** False if the push moved more branches or tags than `push_event_hooks_limit`. */
   fires_hooks: z.boolean(),
-  /** What `git push -o` gave along; only where hooks hear of it. */
+  /** The options of `git push -o`. Only set if hooks get the event. */
   push_options: pushOptionsSchema.optional(),
-  /** Null for what the hub does by itself, and when the user is gone. */
+  /** Null for actions of the hub itself, and if the user is gone. */
   user: user.nullable(),
   project: hookObject,
   repository: hookObject,
@@ -93,12 +93,12 @@ const pushBody = (kind: 'push' | 'tag_push') => ({
   }),
 });
 
-/** A branch was created, moved or deleted, by a push or over the API. */
+/** A branch was created, moved or deleted, by a push or through the API. */
 export const pushReceived = defineEvent('push.received', moved, pushBody('push'));
-/** The same of a tag. */
+/** A tag was created, moved or deleted, by a push or through the API. */
 export const tagPushed = defineEvent('tag.pushed', moved, pushBody('tag_push'));
 
-/** One for each push, whatever it moved. */
+/** Emitted once for each push. */
 export const repositoryUpdated = defineEvent('repository.updated', updated, {
   part,
   trigger: () => 'repository_update_events',

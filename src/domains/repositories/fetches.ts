@@ -9,8 +9,9 @@ const FLUSH_AFTER_MS = 1_000;
 const DAYS = 30;
 
 /**
- * Counts fetches of a process and writes them down once a second, a statement for all: a project that many machines
- * fetch has one row for a day, which they would all wait for. What a process that dies had not written is lost.
+ * Counts the fetches of a process and writes them once a second in one statement. A project has one row per day, and
+ * writing each fetch at once would make all fetches of a busy project wait for that row. If the process dies, unwritten
+ * counts are lost.
  */
 export class FetchCounter {
   readonly #services: Services;
@@ -26,7 +27,7 @@ export class FetchCounter {
     this.#timer ??= setTimeout(() => void this.flush(), FLUSH_AFTER_MS).unref();
   }
 
-  /** Writes what has been counted; what cannot be written is kept for the next time. */
+  /** Writes the counts. If that fails, keeps them for the next time. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -56,13 +57,17 @@ export interface FetchDay {
   readonly count: number;
 }
 
-/** How often the project was fetched on each of the last 30 days, the newest first; days without are left out. @throws DomainError `forbidden` */
+/**
+ * Returns the fetches per day of the last 30 days, newest first, without days that had none.
+ *
+ * @throws DomainError `forbidden`
+ */
 export const listFetches = async (ctx: Context, project: ProjectRow): Promise<readonly FetchDay[]> => {
   requireAbility(ctx, project, 'read_statistics');
   return (await fetchesByProjects(ctx, [project.id])).get(project.id) ?? [];
 };
 
-/** The same for many projects; rights are the caller's to check. */
+/** Returns the same for many projects. The caller must check access. */
 export const fetchesByProjects = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],
@@ -77,7 +82,7 @@ export const fetchesByProjects = async (
   return Map.groupBy(rows, (row) => row.project_id);
 };
 
-/** The job `repositories.forget_fetches`: nobody asks for days that are longer ago. */
+/** The job `repositories.forget_fetches`: deletes counts that are older than the API shows. */
 export const forgetFetches = defineJob({
   name: 'repositories.forget_fetches',
   input: z.object({}),

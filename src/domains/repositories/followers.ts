@@ -9,7 +9,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { settlePush } from './pushes.ts';
 import { refreshStatistics } from './upkeep.ts';
 
-/** Has the first push of a new project recorded, and counted anew what follows from the default branch when it is another. */
+/** Records the first push of a new project. Refreshes statistics when the default branch changes. */
 export const followProjects = defineFollower({
   name: 'repositories.projects',
   payloads: false,
@@ -26,7 +26,7 @@ export const followProjects = defineFollower({
   },
 });
 
-/** The job `repositories.settle_first_push`: tells of the commit that a project was created with. */
+/** The job `repositories.settle_first_push`: emits the events of the commit that a project was created with. */
 export const settleFirstPush = defineJob({
   name: 'repositories.settle_first_push',
   input: z.object({ project_id: z.number() }),

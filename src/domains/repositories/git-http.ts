@@ -22,14 +22,14 @@ import { judgePush } from './policy.ts';
 import { type PushOptions, readPushOptions } from './push-options.ts';
 import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
 
-/** Groups nest 20 deep; the router knows no wildcard but at the end. */
+/** Groups nest 20 levels deep, and the router supports wildcards only at the end of a path. */
 const MAX_DEPTH = 23;
 const SETTLE_EVERY_MS = 5_000;
 const REALM = 'Basic realm="Millrace", charset="UTF-8"';
 
-/** Git's smart HTTP protocol below `/<full path>.git` and `/<alias>.git`: clone, fetch and push. */
+/** Mounts git's smart HTTP protocol below `/<full path>.git` and `/<alias>.git`: clone, fetch and push. */
 export const mountGit = (fastify: FastifyInstance, { services }: { readonly services: Services }): void => {
-  // Packs stream past all parsers and their limits.
+  // Packs bypass all parsers and their limits.
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
   fastify.setErrorHandler((error, request, reply) => answerError(services, error, request, reply));
@@ -53,7 +53,7 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
 
   const settle = () =>
     settleDeadPushes(services).catch((error: unknown) =>
-      services.log.warn({ err: error }, 'interrupted pushes could not be looked for; trying again'),
+      services.log.warn({ err: error }, 'could not look for interrupted pushes; trying again'),
     );
   let settling: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
@@ -74,7 +74,7 @@ const advertise = async (services: Services, request: FastifyRequest, reply: Fas
   const { query } = splitTarget(request.raw.url ?? '');
   const asked = new URLSearchParams(query).get('service');
   if (asked !== 'git-upload-pack' && asked !== 'git-receive-pack') {
-    throw forbidden('only the smart HTTP protocol is spoken here; use a newer git');
+    throw forbidden('only the smart HTTP protocol is supported; use a newer git');
   }
   const ctx = await openContext(services, request);
   const found = await findOrMoved(ctx, path, asked);
@@ -126,7 +126,7 @@ const serve = async (
 const fetched = (ctx: Context, count: () => void, { stream, done }: Served): Readable => {
   done.then(
     ({ sentObjects }) => sentObjects && count(),
-    // The client has been told by git; whoever runs the hub may want to know as well.
+    // Git has informed the client. The log informs operators.
     (error: unknown) => {
       if (!ctx.signal.aborted) ctx.log.warn({ err: error }, 'a fetch failed');
     },
@@ -139,7 +139,7 @@ interface PushHandlers {
   onReceived(objects: NewObjects): Promise<readonly RefRefusal[]>;
 }
 
-/** Carries out a push; its answer ends once the events are written, so that who has pushed finds them. */
+/** Handles a push. The response ends after the events are written, so the client can read them at once. */
 const receive = async (
   ctx: Context,
   project: ProjectRow,
@@ -171,13 +171,13 @@ const receive = async (
     .then(
       ({ updates }) => held && recordPush(ctx, held, updates),
       async (error: unknown) => {
-        // git may have ended in the middle: the refs tell how far it had come.
+        // git may have ended half-way. The refs show how far it came.
         if (held) await settlePush(ctx.services, held.id);
         if (!ctx.signal.aborted) ctx.log.warn({ err: error, project_id: project.id }, 'a push failed');
       },
     )
     .catch((error: unknown) => {
-      // The row stays: it is settled when this process is gone, or by the next push to the same refs.
+      // The row stays. The next push to the same refs settles it, or another process after this one has died.
       ctx.log.error({ err: error, project_id: project.id }, 'a push could not be recorded; it is settled later');
       return held && retryLater(ctx, held);
     });
@@ -189,7 +189,7 @@ async function* untilRecorded(stream: Readable, recorded: Promise<unknown>): Asy
   await recorded;
 }
 
-/** The database was away, say: as long as this process lives nobody else will settle its push. */
+/** Retries, for example after a database outage. While this process lives, no other process settles its push. */
 const retryLater = (ctx: Context, held: HeldPush, delayMs = 1_000): void => {
   setTimeout(() => {
     settlePush(ctx.services, held.id).catch((error: unknown) => {
@@ -199,7 +199,9 @@ const retryLater = (ctx: Context, held: HeldPush, delayMs = 1_000): void => {
   }, delayMs).unref();
 };
 
-/** A push may take hours to arrive: rights are those of the moment in which refs move. */
+/**
+ * Checks permissions again, because a push can take hours to arrive. The permissions at the time when refs move count.
+ */
 const judgeAgain = async (
   ctx: Context,
   project: ProjectRow,
@@ -215,7 +217,7 @@ const judgeAgain = async (
   return refused.length > 0 ? refused : refusalsOfSize(ctx, updates, objects);
 };
 
-/** What is cheap to push is not cheap to read where the same folder is used over and over. */
+/** Refuses trees with too many files. Repeating one folder makes them cheap to push but expensive to read. */
 const refusalsOfSize = async (
   ctx: Context,
   updates: readonly RefUpdate[],
@@ -225,13 +227,13 @@ const refusalsOfSize = async (
   const tips = updates.flatMap(({ newOid }) => newOid ?? []);
   const beyond = atMost === 0 || tips.length === 0 ? null : await objects.tipBeyond(tips, atMost);
   return updates.flatMap(({ ref, newOid }) =>
-    newOid !== null && newOid === beyond ? [{ ref, reason: `it holds more than ${atMost} files and folders` }] : [],
+    newOid !== null && newOid === beyond ? [{ ref, reason: `it has more than ${atMost} files and folders` }] : [],
   );
 };
 
 /**
- * The project, when the caller may do this with its repository. Anonymous callers are asked who they are before they
- * learn whether there is such a project.
+ * Returns the project if the caller may use the service, or its new path if it has moved. Anonymous callers must
+ * authenticate before they learn whether the project exists.
  */
 const findOrMoved = async (
   ctx: Context,
@@ -239,7 +241,7 @@ const findOrMoved = async (
   service: Service,
 ): Promise<{ readonly project: ProjectRow } | { readonly movedTo: string }> => {
   const isAnonymous = ctx.actor.userId === null;
-  // The path of a project always names its namespace too; a single word can but be an alias.
+  // A project path always contains its namespace, so a single segment can only be an alias.
   const isAlias = !path.includes('/');
   const project = isAlias ? await findAliasedProject(ctx, path) : await findProject(ctx, { path });
   if (!project) {
@@ -253,9 +255,9 @@ const findOrMoved = async (
   if (can(ctx, project, ability)) return { project };
   if (isAnonymous) throw unauthenticated();
   if (service === 'git-upload-pack') throw forbidden('you are not allowed to download code from this project');
-  if (project.archived) throw forbidden('this project is archived: it cannot be pushed to');
+  if (project.archived) throw forbidden('this project is archived and cannot be pushed to');
   if (project.marked_for_deletion_on !== null) {
-    throw forbidden('this project is marked for deletion: it cannot be pushed to');
+    throw forbidden('this project is marked for deletion and cannot be pushed to');
   }
   throw can(ctx, project, 'read_project')
     ? forbidden('you are not allowed to push code to this project')
@@ -298,7 +300,7 @@ const openContext = async (services: Services, request: FastifyRequest): Promise
   return createContextFactory(services)({ actor, requestId: request.id, client, signal });
 };
 
-/** `group/project` of `/group/project.git/...`, an alias of `/alias.git/...`; null when the URL names no repository. */
+/** Returns `group/project` for `/group/project.git/...`, an alias for `/alias.git/...`, and null for other URLs. */
 const repositoryPath = ({ params }: FastifyRequest): string | null => {
   const segments = typeof params === 'object' && params !== null ? Object.values(params).map(String) : [];
   const path = segments.join('/');
@@ -328,7 +330,7 @@ const GIT_STATUS: Readonly<Record<string, number>> = { invalid: 400, missing: 40
 const BROKEN = 'Something went wrong on our side';
 const AWAY = 'The service is not available at the moment';
 
-/** Plain text: git shows it after `remote:`. */
+/** Answers in plain text, which git shows after `remote:`. */
 const answerError = (services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply) => {
   const known =
     error instanceof DomainError

@@ -12,13 +12,13 @@ export { loadCatalogue } from './languages/catalogue.ts';
 
 export interface ProjectLanguage {
   readonly name: string;
-  /** Percent of all bytes whose language is known. */
+  /** Percent of all bytes in known languages. */
   readonly share: number;
 }
 
 /**
- * The job `repositories.detect_languages`: reads what the files of the default branch are written in. Nothing is read
- * again while the branch stands where it stood.
+ * The job `repositories.detect_languages`: detects the languages of the files in the default branch. Skips the work if
+ * the branch has not moved.
  */
 export const detectLanguages = defineJob({
   name: 'repositories.detect_languages',
@@ -30,8 +30,8 @@ export const detectLanguages = defineJob({
 const AT_ONCE = 100;
 
 /**
- * The job `repositories.detect_missing_languages`: goes once through the projects that were there before languages were
- * read, so many at a time. Added by the migration (0038).
+ * The job `repositories.detect_missing_languages`: detects the languages of older projects once, in batches. Migration
+ * 0038 schedules it.
  */
 export const detectMissingLanguages = defineJob({
   name: 'repositories.detect_missing_languages',
@@ -48,7 +48,7 @@ const readMissing = async (ctx: Context, after: number): Promise<void> => {
     order by id limit ${AT_ONCE}`.execute(ctx.db);
   for (const { id } of rows) {
     ctx.signal.throwIfAborted();
-    // One that cannot be read keeps no other from it, and is read after its next push.
+    // A failing project does not stop the others. Its languages are read after its next push.
     await readLanguages(ctx, id).catch((error: unknown) => {
       ctx.signal.throwIfAborted();
       ctx.log.warn({ err: error, project_id: id }, 'the languages of a project could not be read');
@@ -74,19 +74,23 @@ const readLanguages = async (ctx: Context, project_id: number): Promise<void> =>
   const bytes = head === null ? new Map<string, number>() : await detectLanguagesOf(ctx, project.disk_path, head);
   await ctx.transaction(async (tx) => {
     const now = await findProject(tx, { id: project_id });
-    // Deleted meanwhile, or moved on: whoever moved it has had this done again.
+    // The project was deleted, or the branch has moved and the move has scheduled this job again.
     if (!now || (await headOf(tx, now)) !== head) return;
     await saveLanguages(tx, project_id, head, bytes);
   });
 };
 
-/** What the project is written in, the most first. @throws DomainError `forbidden`, `not_found` where the code is hidden */
+/**
+ * Returns the languages of the project, largest share first.
+ *
+ * @throws DomainError `forbidden`, `not_found` if the code is hidden
+ */
 export const listLanguages = async (ctx: Context, project: ProjectRow): Promise<readonly ProjectLanguage[]> => {
   requireAbility(ctx, project, 'read_code');
   return (await languagesByProjects(ctx, [project.id])).get(project.id) ?? [];
 };
 
-/** The same for many projects; rights are the caller's to check. */
+/** Returns the same for many projects. The caller must check access. */
 export const languagesByProjects = async (
   ctx: Pick<Context, 'db'>,
   ids: readonly number[],

@@ -13,21 +13,21 @@ import { matching, readProtections } from './protections.ts';
 import { moveRefs } from './pushes.ts';
 
 /**
- * Has all branches deleted that are merged into the default branch, but for protected ones and those of open merge
- * requests.
+ * Schedules the deletion of all branches that are merged into the default branch, except protected ones and those of
+ * open merge requests.
  *
  * @throws DomainError `forbidden`
  */
 export const scheduleMergedBranchesDeletion = async (ctx: Context, project: ProjectRow): Promise<void> => {
   requireAbility(ctx, project, 'push_code');
   const { userId: user_id } = ctx.actor;
-  if (user_id === null) return; // the hub itself has no such wish
+  if (user_id === null) return; // the hub itself never requests this
   await ctx.transaction(async (tx) => {
     tx.enqueue(deleteMergedBranches, { project_id: project.id, user_id }, { key: `repositories.merged:${project.id}` });
   });
 };
 
-/** Refs moved at once, in one transaction: git writes the names of all packed branches anew for each. */
+/** Refs per transaction. git rewrites the list of packed refs once per transaction. */
 const BATCH = 500;
 
 export const deleteMergedBranches = defineJob({
@@ -36,7 +36,7 @@ export const deleteMergedBranches = defineJob({
   maxAttempts: 5,
   run: async ({ services, signal, requestId }, { project_id, user_id }) => {
     const actor = await actorFor(services, user_id);
-    if (!actor) return; // the account has been closed meanwhile
+    if (!actor) return; // the account was closed meanwhile
     const ctx = createContextFactory(services)({ actor, requestId, signal });
     const project = await findProject(ctx, { id: project_id });
     if (!project || !can(ctx, project, 'push_code')) return;
@@ -49,8 +49,9 @@ export const deleteMergedBranches = defineJob({
 });
 
 /**
- * By what they hold now, not by their names: one that moves meanwhile is no longer what was found to be merged. A branch
- * at the very commit of the default branch, just made perhaps, stays, and so do those of merge requests that are open.
+ * Returns deletions of the merged branches. Each expects the ref's current commit, so a branch that moves meanwhile
+ * stays. Skips branches at the very commit of the default branch, which may be new, and branches of open merge
+ * requests.
  */
 const mergedBranches = async (ctx: Context, project: ProjectRow): Promise<RefUpdate[]> => {
   const { git } = ctx.services;
@@ -75,13 +76,13 @@ const branchesOfOpenMergeRequests = async (ctx: Context, { id }: ProjectRow): Pr
   return new Set(rows.map(({ name }) => branchRef(name)));
 };
 
-/** Asked for each batch: a branch may have been protected while others were being deleted. */
+/** Filters each batch again, because a branch may have been protected meanwhile. */
 const unprotected = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<RefUpdate[]> => {
   const { branches: rules } = await readProtections(ctx, project.id);
   return updates.filter(({ ref }) => matching(rules, branchName(ref) ?? '').length === 0);
 };
 
-/** A branch that was pushed to meanwhile spoils its batch: halved again and again, only that one stays. */
+/** A branch that moved meanwhile makes its batch fail. Splits the batch until only that branch is left out. */
 const moveAll = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<void> => {
   try {
     await moveRefs(ctx, project, updates);

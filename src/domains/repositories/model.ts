@@ -7,18 +7,18 @@ export type { Commit, RefUpdate } from '#platform/git/types.ts';
 export const BRANCHES = 'refs/heads/';
 export const TAGS = 'refs/tags/';
 
-/** How webhook bodies write "does not exist". */
+/** The object id in webhook bodies for a ref that does not exist. */
 export const ZERO_OID = '0'.repeat(40);
 
 export const branchRef = (name: string): string => BRANCHES + name;
 export const tagRef = (name: string): string => TAGS + name;
 
-/** The branch's name in a full ref; null for any other ref. */
+/** Returns the name of the branch for a full ref, or null for other refs. */
 export const branchName = (ref: string): string | null =>
   ref.startsWith(BRANCHES) ? ref.slice(BRANCHES.length) : null;
 export const tagName = (ref: string): string | null => (ref.startsWith(TAGS) ? ref.slice(TAGS.length) : null);
 
-/** A branch as spec 1 §2.4 tells of it. */
+/** A branch (specification 1 §2.4). */
 export interface Branch {
   readonly name: string;
   readonly merged: boolean;
@@ -35,15 +35,15 @@ export interface Tag {
   /** The tag object of an annotated tag, else the commit. */
   readonly target: string;
   readonly message: string;
-  /** Of an annotated tag. */
+  /** The time of an annotated tag. Null for a lightweight tag. */
   readonly created_at: string | null;
   readonly protected: boolean;
-  /** Null for a tag of something that is no commit. */
+  /** Null for a tag of an object that is not a commit. */
   readonly commit: Commit | null;
   readonly release: { readonly tag_name: string; readonly description: string | null } | null;
 }
 
-/** Whether the name is meant by a rule: `*` stands for any run of characters, slashes too. Linear in the name. */
+/** Returns whether the pattern matches the name. `*` matches any characters, including slashes. Linear in the name. */
 export const matchesPattern = (pattern: string, name: string): boolean => {
   const parts = pattern.split('*');
   if (parts.length === 1) return pattern === name;
@@ -68,7 +68,7 @@ export const branchWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed,
 export const commitWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed, id: string): string =>
   `${projectWebUrl(ctx, project)}/-/commit/${id}`;
 
-/** Where pages show a file or folder (`kind`) of a revision. */
+/** Returns the page path of a file or folder (`kind`) at a revision. */
 export const contentPath = (
   project: Addressed,
   kind: 'blob' | 'tree' | 'raw',
@@ -79,10 +79,10 @@ export const contentPath = (
 const GENERATED =
   /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|Cargo\.lock|Gemfile\.lock|Pipfile\.lock|poetry\.lock|composer\.lock|go\.sum)$|\.min\.(?:js|css)$|\.(?:js|css)\.map$|\.pb\.go$|_pb2\.py$/;
 
-/** Whether a tool writes files of this name, so that their changes are of little interest. */
+/** Returns whether tools generate files of this name, so that their changes matter less to readers. */
 export const isGenerated = (path: string): boolean => GENERATED.test(path);
 
 const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 
-/** Whether anything of this would change: a push may name a ref twice over, or what is so already. */
+/** Returns whether the update changes anything. A push may repeat a ref or send its current value. */
 export const isChange = ({ oldOid, newOid }: RefUpdate): boolean => oldOid !== newOid;

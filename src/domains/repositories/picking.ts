@@ -10,15 +10,15 @@ import { callerIdentity, requireMove, writeRef } from './writing.ts';
 interface Pick {
   /** The branch that gets the new commit. */
   readonly branch: string;
-  /** Instead of the usual words. */
+  /** Replaces the default message. */
   readonly message?: string | undefined;
-  /** Only find out whether it is possible. */
+  /** Only check whether it is possible. */
   readonly dry_run?: boolean | undefined;
 }
 
 /**
- * Puts what a commit changed on a branch, by its author. Of a merge that is what it brought to its first parent.
- * Null for a dry run that found nothing against it.
+ * Applies the changes of a commit to a branch and keeps the author. For a merge, applies its changes relative to the
+ * first parent. Returns null for a successful dry run.
  *
  * @throws DomainError `forbidden`, `not_found` (Commit, Branch), `bad_request` with `conflict` or `empty`
  */
@@ -34,7 +34,7 @@ export const cherryPick = (ctx: Context, project: ProjectRow, sha: string, pick:
     },
   }));
 
-/** Takes back on a branch what a commit changed. As `cherryPick`, by the caller. */
+/** Reverts the changes of a commit on a branch. Like `cherryPick`, with the caller as the author. */
 export const revert = (ctx: Context, project: ProjectRow, sha: string, pick: Pick): Promise<Commit | null> =>
   apply(ctx, project, sha, pick, 'revert', async (commit) => ({
     base: commit.id,
@@ -83,7 +83,7 @@ const apply = async (
   }
 };
 
-/** Thrown where only the question was asked, so that nothing comes into the repository. */
+/** Aborts a successful dry run before anything is written to the repository. */
 class DryRunSucceeded extends Error {}
 
 const DONE = { 'cherry-pick': 'cherry-picked', revert: 'reverted' } as const;

@@ -10,11 +10,11 @@ import type { NewObjects, PushVerdict, RefRefusal } from '#platform/git/types.ts
 import { branchName, type RefUpdate, tagName } from './model.ts';
 import { isGranted, matching, type Protections, readProtections } from './protections.ts';
 
-/** What pushes to a project are held against. */
+/** The rules that apply to pushes to a project. */
 export interface PushPolicy {
   readonly protections: Protections;
   readonly rule: PushRule | null;
-  /** The repository is empty, and Developers may begin it. */
+  /** The repository is empty, and Developers may make the first push. */
   readonly initialPush: boolean;
 }
 
@@ -28,9 +28,9 @@ export const readPushPolicy = async (ctx: Context, project: ProjectRow): Promise
 };
 
 /**
- * What a push may do: refusals per ref, and which refs may only move forward. The caller may push at all
- * (`push_code`); here is what protection and the push rule say: of names alone before the objects are here, and then
- * of what they bring. The policy is read unless it is given.
+ * Applies protection and the push rule to a push. Returns refusals per ref, and the refs that only accept
+ * fast-forwards. The caller must already have `push_code`. Without `objects` it checks names only; with them it also
+ * checks the new objects. Reads the policy unless it is given.
  */
 export const judgePush = async (
   ctx: Context,
@@ -48,7 +48,7 @@ export const judgePush = async (
     const branch = branchName(ref);
     const tag = tagName(ref);
     if (branch !== null) {
-      // What becomes the default branch is protected as that is, under whatever name it comes.
+      // The first branch becomes the default branch, so the protection of the default branch applies to it.
       const name = branch === first ? (project.default_branch ?? branch) : branch;
       const reason =
         refusalOfBranch(ctx, project, protections, { ...update, branch, name, initialPush }) ??
@@ -69,7 +69,7 @@ export const judgePush = async (
   return { refused, fastForwardOnly };
 };
 
-/** The default branch may have any name. */
+/** Checks the name of a new branch. The default branch may have any name. */
 const refusalOfNewName = (
   rule: PushRule | null,
   project: ProjectRow,
@@ -79,14 +79,17 @@ const refusalOfNewName = (
     ? refusalOfBranchName(rule, name)
     : null;
 
-/** The branch that an empty repository begins with, unless the push brings the one it was to have. */
+/**
+ * Returns the first branch of an empty repository: the configured default branch if the push contains it, else the first
+ * one.
+ */
 export const firstBranch = (project: ProjectRow, updates: readonly RefUpdate[]): string | null => {
   if (!project.empty_repo) return null;
   const created = updates.flatMap(({ ref, newOid }) => (newOid === null ? [] : (branchName(ref) ?? [])));
   return created.includes(project.default_branch ?? '') ? project.default_branch : (created[0] ?? null);
 };
 
-/** Whether the caller may push to the branch as far as protection goes; for branch records. */
+/** Returns whether the caller may push to the branch as far as protection goes. For branch records. */
 export const mayPushTo = (
   ctx: Pick<Context, 'actor'>,
   project: ProjectRow,
@@ -135,11 +138,11 @@ const refusalOfTag = (
     : 'You are not allowed to create this tag as it is protected.';
 };
 
-/** `developer_can_initial_push` of the group, else of the instance. */
+/** Reads `developer_can_initial_push` of the group, else of the instance. */
 const developersMayBegin = async (ctx: Context, project: ProjectRow): Promise<boolean> =>
   (await defaultProtection(ctx, project.namespace_id)).developer_can_initial_push;
 
-/** The least role that may see what was pushed, null where whoever sees the project sees its code. */
+/** Returns the lowest role that may see pushed code. Null if everyone who sees the project may. */
 export const codeAudience = (
   project: Pick<ProjectRow, 'visibility_level' | 'repository_access_level'>,
 ): number | null => {

@@ -14,7 +14,7 @@ interface ProtectionLevel {
   readonly group_id: number | null;
 }
 
-/** A protected branch or tag; the name may hold wildcards. */
+/** A protected branch or tag. The name may contain wildcards. */
 export interface Protection {
   readonly id: number;
   readonly name: string;
@@ -25,21 +25,21 @@ export interface Protection {
 export interface Protections {
   readonly branches: readonly Protection[];
   readonly tags: readonly Protection[];
-  /** The groups in which the caller is at least Developer, of those that a level names. */
+  /** The groups named by a level in which the caller is at least Developer. */
   readonly callersGroups: ReadonlySet<number>;
 }
 
-/** Access levels beyond the roles. */
+/** Access levels besides the roles. */
 export const NO_ONE = 0;
 export const ADMINISTRATOR = 60;
 
-/** All that is protected in a project, with what the caller's groups are: read once for a push or a page of branches. */
+/** Reads all protections of a project and the caller's groups. Call it once per push or page of branches. */
 export const readProtections = async (ctx: Context, projectId: number): Promise<Protections> =>
   (await protectionsByProjects(ctx, [projectId])).get(projectId) ?? UNPROTECTED;
 
 const UNPROTECTED: Protections = { branches: [], tags: [], callersGroups: new Set() };
 
-/** The same of many projects at once; those where nothing is protected are there too. */
+/** Reads the same for many projects. Projects without protections are included. */
 export const protectionsByProjects = async (
   ctx: Context,
   projectIds: readonly number[],
@@ -75,13 +75,15 @@ export const protectionsByProjects = async (
   );
 };
 
-/** How the protections of a project are read: by themselves, or along with those of others. */
+/** A function that reads the protections of a project, alone or batched with other projects. */
 export type ReadProtections = typeof readProtections;
 
 export const matching = (rules: readonly Protection[], name: string): readonly Protection[] =>
   rules.filter((rule) => matchesPattern(rule.name, name));
 
-/** Whether one of the rules lets the caller do this: of several that match a name the most generous counts. */
+/**
+ * Returns whether one of the rules allows the action. If several rules match a name, the most permissive one counts.
+ */
 export const isGranted = (
   ctx: Pick<Context, 'actor'>,
   accessLevel: number,
@@ -100,11 +102,11 @@ export const isGranted = (
     }),
   );
 
-/** Whether Developers as such may do this under the rules. */
+/** Returns whether the rules allow the action to the Developer role. */
 export const developersMay = (rules: readonly Protection[], action: ProtectionAction): boolean =>
   rules.some((rule) => rule.levels.some((level) => level.action === action && level.access_level === DEVELOPER));
 
-/** Whether a rule of the project names the branch or tag. */
+/** Returns whether a protection rule of the project matches the branch or tag. */
 export const isProtectedRef = async (
   ctx: Context,
   project: { readonly id: number },

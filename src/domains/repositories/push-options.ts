@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-// `git push -o ci.skip -o ci.variable=A=1`: told to hooks and subscribers, and to nobody else: not to git, its hooks or
-// their environment.
+// Push options, as in `git push -o ci.skip -o ci.variable=A=1`. Only hooks and subscribers get them, not git, its hooks
+// or their environment.
 
-/** `{ ci: { skip: true, variable: { 'A=1': 1 } } }` */
+/** Such as `{ ci: { skip: true, variable: { 'A=1': 1 } } }`. */
 export const pushOptionsSchema = z.record(
   z.string(),
   z.record(z.string(), z.union([z.string(), z.literal(true), z.record(z.string(), z.number())])),
@@ -18,7 +18,7 @@ export interface ReadPushOptions {
 
 const NAMESPACES: ReadonlySet<string> = new Set(['ci', 'merge_request', 'integrations', 'secret_push_protection']);
 const ALIASES: Readonly<Record<string, string>> = { mr: 'merge_request' };
-/** These may be given several times, with values that are counted. */
+/** Options that may occur several times. Their values are counted. */
 const MANY: ReadonlySet<string> = new Set([
   'ci.variable',
   'ci.input',
@@ -30,7 +30,10 @@ const MANY: ReadonlySet<string> = new Set([
 
 const OPTION = /^([a-z_]+)\.([a-z][a-z_]*)(?:=([\s\S]*))?$/;
 
-/** Sorts options by their namespace. What is not known is left out, and said; what nothing acts on is said. */
+/**
+ * Groups options by namespace. Drops unknown options. Adds a message for each unknown option and for those without
+ * effect.
+ */
 export const readPushOptions = (given: readonly string[]): ReadPushOptions => {
   const options: PushOptions = {};
   const messages = new Set<string>();
@@ -38,12 +41,12 @@ export const readPushOptions = (given: readonly string[]): ReadPushOptions => {
     const [, prefix = '', key = '', value] = OPTION.exec(option) ?? [];
     const namespace = ALIASES[prefix] ?? prefix;
     if (!NAMESPACES.has(namespace)) {
-      messages.add(`The push option "${option.slice(0, 100)}" is not known here; it was ignored.`);
+      messages.add(`The push option "${option.slice(0, 100)}" is unknown and was ignored.`);
       continue;
     }
     if (namespace === 'merge_request') {
       messages.add(
-        `Pushes do not make or change merge requests here: the push option "${namespace}.${key}" has no effect.`,
+        `Pushes cannot create or change merge requests here, so the push option "${namespace}.${key}" has no effect.`,
       );
     }
     const values = options[namespace] ?? {};

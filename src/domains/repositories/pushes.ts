@@ -12,30 +12,32 @@ import { isChange, type RefUpdate } from './model.ts';
 import { type PushOptions, pushOptionsSchema } from './push-options.ts';
 import { asHub, describeUpdates, recordUpdates } from './ref-updates.ts';
 
-// Ref and event agree, whatever dies: the row of a push is committed before git moves a ref and settled in the
-// transaction that emits the events. What a dead process left is settled by looking at the refs. Everyone who moves
-// branches or tags goes through here.
+// Keeps refs and events consistent across crashes. The row of a push is committed before git moves a ref, and settled
+// in the transaction that emits the events. Pushes of dead processes are settled by comparing the refs. Every change of
+// branches or tags must go through here.
 
-/** A push whose refs are about to move. */
+/** A push that is about to move refs. */
 export interface HeldPush {
   readonly id: number;
   readonly project: ProjectRow;
-  /** Those that can still be: their refs are what they were taken for. git refuses the others. */
+  /** The updates whose refs still have the expected value. git refuses the others. */
   readonly possible: readonly RefUpdate[];
   readonly options: PushOptions;
 }
 
-/** A process that was not seen for so long is dead (platform/processes.ts says 12 s), and so is the git it had started. */
+/**
+ * A process that was not seen for this long is dead, and so is its git process. See the 12 s in platform/processes.ts.
+ */
 const DEAD_AFTER = '15 seconds';
-/** Longer than it takes until a process that died counts as dead. */
+/** Longer than it takes to detect a dead process. */
 const WAIT_MS = 25_000;
 const RECORDED_KEPT = '1 day';
 
 /**
- * Takes the refs for a push that is about to move them, as a durable row. Waits for another one that has moved a ref
- * and is being recorded, and settles what a dead process left.
+ * Reserves the refs of a push in a durable row before git moves them. Waits for other pushes to the same refs that are
+ * being recorded, and settles those of dead processes.
  *
- * @throws DomainError `conflict` when others hold a ref for too long
+ * @throws DomainError `conflict` if other pushes hold a ref for too long
  */
 export const holdPush = async (
   ctx: Context,
@@ -46,7 +48,8 @@ export const holdPush = async (
   for (let pauseMs = 5, deadline = performance.now() + WAIT_MS; ; pauseMs = Math.min(pauseMs * 2, 250)) {
     const taken = await tryHold(ctx, project, updates, options);
     if ('possible' in taken) return taken;
-    if (performance.now() > deadline) throw conflict('Another push to the same branch or tag is under way; try again');
+    if (performance.now() > deadline)
+      throw conflict('Another push to the same branch or tag is in progress; try again');
     const dead = taken.holders.filter((row) => row.dead);
     for (const { id } of dead) await settlePush(ctx.services, id);
     if (dead.length === 0) await sleep(pauseMs, undefined, { signal: ctx.signal });
@@ -66,7 +69,7 @@ const tryHold = (
 ): Promise<HeldPush | { readonly holders: readonly Holder[] }> => {
   const refs = updates.map(({ ref }) => ref);
   return ctx.transaction(async ({ db }) => {
-    // Two that ask at once must not both find the refs free.
+    // Concurrent pushes must not both find the refs free.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
     const [isComing, { rows: holders }, current] = await Promise.all([
       db
@@ -78,10 +81,10 @@ const tryHold = (
       sql<Holder>`
         select id, ${processIsDead} as dead from pushes
         where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db),
-      // Somebody may have been quicker: what a ref came to by others must not be taken for the work of this push.
+      // A ref may have moved meanwhile. The work of others must not count as the work of this push.
       readRefs(ctx.services, project, refs),
     ]);
-    // It comes as a whole, in the place of what is there.
+    // The import replaces the whole repository.
     if (isComing) throw conflict('The repository is still being imported or forked; try again when it is complete');
     if (holders.length > 0) return { holders };
     const possible = updates.filter(
@@ -107,9 +110,11 @@ const tryHold = (
 const processIsDead = sql<boolean>`not exists (
   select from hub_processes h where h.id = pushes.process_id and h.seen_at > now() - ${sql.lit(DEAD_AFTER)}::interval)`;
 
-/** Writes the events of the refs that moved and lets go of the push. Another process may have settled it meanwhile. */
+/**
+ * Writes the events of the moved refs and deletes the push's row. Another process may have settled the push meanwhile.
+ */
 export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly RefUpdate[]): Promise<void> => {
-  // git also calls the deletion of what is not there a success.
+  // git also reports success for deleting a ref that does not exist.
   const possible = new Set(push.possible.map(({ ref }) => ref));
   const described = await describeUpdates(
     ctx,
@@ -130,9 +135,9 @@ export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly R
 };
 
 /**
- * Moves refs for the API as a push would: all or none, with the same events.
+ * Moves refs for the API, with the events of a push. Moves all or none.
  *
- * @throws DomainError `conflict` when a ref is not what it was taken for
+ * @throws DomainError `conflict` if a ref does not have the expected value
  */
 export const moveRefs = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<void> => {
   const changes = updates.filter(isChange);
@@ -142,7 +147,7 @@ export const moveRefs = async (ctx: Context, project: ProjectRow, updates: reado
     if (push.possible.length < changes.length) throw new GitError('conflict', 'The reference has just been changed');
     await ctx.services.git.updateRefs(project.disk_path, changes);
   } catch (error) {
-    // Whatever went wrong, the refs know whether it was before or after they moved.
+    // Whatever failed, the refs show whether they have moved.
     await settlePush(ctx.services, push.id);
     if (error instanceof GitError && error.reason === 'conflict') throw new DomainError('conflict', error.message);
     throw error;
@@ -154,7 +159,7 @@ const commandsSchema = z.array(
   z.object({ ref: z.string(), oldOid: z.string().nullable(), newOid: z.string().nullable() }),
 );
 
-/** Finds out from the refs which of a push's updates were carried out, and records those. Safe to repeat. */
+/** Compares the refs to find out which updates of a push were carried out, and records those. Idempotent. */
 export const settlePush = async (services: Services, pushId: number): Promise<void> => {
   const row = await services.db.selectFrom('pushes').selectAll().where('id', '=', pushId).executeTakeFirst();
   if (row?.state !== 'receiving') return;
@@ -182,11 +187,11 @@ export const settlePush = async (services: Services, pushId: number): Promise<vo
   });
   services.log.info(
     { push_id: pushId, project_id: project.id, moved: moved.length },
-    'a push was settled by what its refs hold',
+    'settled a push by comparing its refs',
   );
 };
 
-/** What the refs hold now; those that do not exist are absent. */
+/** Returns the current values of the refs. Refs that do not exist are absent. */
 const readRefs = async (
   { git }: Services,
   { disk_path }: ProjectRow,
@@ -200,7 +205,7 @@ const readRefs = async (
   }
 };
 
-/** Settles what dead processes left; those that fail are tried again the next time. */
+/** Settles the pushes of dead processes. Failed ones are retried next time. */
 export const settleDeadPushes = async (services: Services): Promise<void> => {
   const rows = await services.db
     .selectFrom('pushes')
@@ -217,7 +222,7 @@ export const settleDeadPushes = async (services: Services): Promise<void> => {
   }
 };
 
-/** The floor below the timer of the web processes (git-http.ts). */
+/** A fallback for the timer of the web processes (git-http.ts). */
 export const settlePushes = defineJob({
   name: 'repositories.settle_pushes',
   input: z.object({}),

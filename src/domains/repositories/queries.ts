@@ -1,4 +1,4 @@
-// The front door for other domains.
+// The exports for other domains.
 export { isProtectedRef } from './protections.ts';
 export { getCommit, listCommits } from './queries/commits.ts';
 export { getFile, readWhole } from './queries/files.ts';

@@ -3,7 +3,9 @@ import { branchRef } from './model.ts';
 
 const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
 
-/** The readme at the root of the branch, Markdown first; null where there is none, or no such branch. */
+/**
+ * Returns the path of the readme at the root of the branch, Markdown first. Null if there is none or no such branch.
+ */
 export const findReadme = async (
   { services: { git } }: Pick<Context, 'services'>,
   path: string,

@@ -9,7 +9,7 @@ import { describeLevel, type GrantedLevel } from './protections/levels.ts';
 import type { ProtectedTag } from './protections/tags.ts';
 import type { PipelineOfCommit } from './queries/commits.ts';
 
-/** A commit (specification 1 §2.4). Its times keep their offsets. */
+/** A commit (specification 1 §2.4). Times keep their UTC offsets. */
 export const commitRecord = z
   .object({
     id: z.string(),
@@ -54,12 +54,12 @@ export const toCommit = (ctx: Context, project: Addressed, commit: Commit): z.ou
 
 const statsRecord = z.object({ additions: z.int(), deletions: z.int(), total: z.int() });
 
-/** A commit of a list; `stats` with `with_stats`. */
+/** A commit in a list. `stats` is only set with `with_stats`. */
 export const listedCommitRecord = z
   .object({ ...commitRecord.shape, stats: statsRecord.optional() })
   .meta({ id: 'CommitListed' });
 
-/** A commit with what the project knows of it. */
+/** A commit with its details in the project. */
 export const wholeCommitRecord = z
   .object({
     ...commitRecord.shape,
@@ -101,7 +101,7 @@ export const toWholeCommit = (
   },
 });
 
-/** How a file differs between two commits. */
+/** The change of a file between two commits. */
 export const diffFileRecord = z
   .object({
     old_path: z.string(),
@@ -118,7 +118,7 @@ export const diffFileRecord = z
   })
   .meta({ id: 'Diff' });
 
-/** With `unidiff` the two lines that name the files come first. */
+/** With `unidiff` the patch starts with the two lines that name the files. */
 export const toDiff = (file: DiffFile, unidiff = false): z.output<typeof diffFileRecord> => {
   const { header, ...rest } = file;
   return {

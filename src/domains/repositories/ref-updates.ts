@@ -18,7 +18,7 @@ import { findReadme } from './readme.ts';
 import { refreshStatistics } from './upkeep.ts';
 import { hookCommit } from './webhook.ts';
 
-/** What git knows of moved refs: read before the transaction, as it may take a while. */
+/** What git knows about moved refs. Read before the transaction, because it may take a while. */
 export interface Described {
   readonly updates: readonly RefUpdate[];
   readonly commits: ReadonlyMap<string, { readonly commits: readonly PushedCommit[]; readonly total: number | null }>;
@@ -28,20 +28,20 @@ export interface Described {
 interface DescribedTag {
   readonly commit: string;
   readonly message: string | null;
-  /** A branch is at that commit. */
+  /** Whether a branch points to that commit. */
   readonly isTip: boolean;
 }
 
 const LISTED_COMMITS = 20;
-/** In a push of more branches than this (a mirror) their commits are not listed. */
+/** A push of more branches, such as a mirror, does not list commits. */
 const MAX_LISTED_BRANCHES = 200;
 const CONCURRENCY = 4;
 const TAGS_AT_ONCE = 100;
-/** Commits whose files are read by one process. */
+/** Commits per git process when reading changed files. */
 const COMMITS_READ = 100;
-/** What counts as one push where pushes are counted until the repository is packed (upkeep.ts). */
+/** The number of refs that counts as one push for repacking (upkeep.ts). */
 const REFS_OF_A_PUSH = 10;
-/** What one commit may list in an event. */
+/** The most files per commit in an event. */
 const MAX_FILES = 1_000;
 
 export const describeUpdates = async (
@@ -68,7 +68,7 @@ export const describeUpdates = async (
     for (const [id, files] of read) changes.set(id, files);
   }
   for (const { ref, commits: newest, total } of found) {
-    // The newest comes last, as receivers know it.
+    // Receivers expect the newest commit last.
     const listed = newest.map((commit) => pushedCommit(ctx, project, commit, changes.get(commit.id))).reverse();
     commits.set(ref, { commits: listed, total });
   }
@@ -110,10 +110,10 @@ const pushedCommit = (
   removed: [...(changes?.removed ?? []).slice(0, MAX_FILES)],
 });
 
-/** Reads as the hub itself, whatever the person who pushed may see by now. */
+/** Returns a context that reads as the hub itself, because the pusher may have lost access meanwhile. */
 export const asHub = <C extends Context>(ctx: C): C => ({ ...ctx, actor: systemActor });
 
-/** Emits the events of the moved refs and brings the project's row up to date with its repository. */
+/** Emits the events of the moved refs and updates the project's row. */
 export const recordUpdates = async (
   tx: Tx,
   projectId: number,
@@ -128,7 +128,7 @@ export const recordUpdates = async (
     getSettings(tx),
     userSummariesByIds(tx, tx.actor.userId === null ? [] : [tx.actor.userId]),
   ]);
-  if (!before) return; // deleted meanwhile, and with it all there would be to tell
+  if (!before) return; // the project was deleted meanwhile
   const project = await updateProjectRow(tx, before, updates);
   const protections = await readProtections(tx, project.id);
   const summary = users.get(tx.actor.userId ?? 0);
@@ -143,7 +143,7 @@ export const recordUpdates = async (
   const branchCount = updates.filter(({ ref }) => branchName(ref) !== null).length;
   for (const { ref, oldOid, newOid } of updates) {
     const tag = tagName(ref);
-    // Of notes the update of the repository tells.
+    // Other refs, such as notes, only appear in `repository.updated`.
     if (tag === null && branchName(ref) === null) continue;
     const fires_hooks = (tag === null ? branchCount : tagCount) <= limit;
     const payload: MovedRef = {
@@ -165,7 +165,7 @@ export const recordUpdates = async (
   if (!updates.every((update) => bringsNothing(described, update, project))) {
     tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
   }
-  // One that moves many refs leaves a file for each, as many pushes do.
+  // A push of many refs leaves many files, as many pushes do.
   const weight = Math.ceil(updates.length / REFS_OF_A_PUSH);
   await sql`
     insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, ${weight})
@@ -173,7 +173,7 @@ export const recordUpdates = async (
       pushes_since_gc = repository_upkeep.pushes_since_gc + excluded.pushes_since_gc`.execute(tx.db);
 };
 
-/** Whether the ref is new and names what a branch holds already: neither size nor number of commits change. */
+/** Returns whether the ref is new and only names commits that a branch contains. Statistics do not change then. */
 const bringsNothing = (
   { commits, tags }: Described,
   { ref, oldOid, newOid }: RefUpdate,
@@ -184,7 +184,7 @@ const bringsNothing = (
   return tag ? tag.commit === newOid && tag.isTip : commits.get(ref)?.total === 0;
 };
 
-/** A moved ref as its event carries it, whoever moved it. */
+/** Returns a moved ref as events carry it, without the user. */
 export const toMovedRef = (
   ctx: Context,
   project: ProjectRow,
@@ -210,7 +210,7 @@ export const toMovedRef = (
   };
 };
 
-/** Emptiness, default branch and readme as the repository now has them. The row is locked. */
+/** Updates emptiness, default branch and readme in the project's row, which the caller has locked. */
 const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly RefUpdate[]): Promise<ProjectRow> => {
   const { git } = tx.services;
   const first = firstBranch(before, updates);
@@ -227,7 +227,7 @@ const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly Re
     wanted.default_branch === before.default_branch &&
     wanted.readme_path === before.readme_path;
   if (same) return before;
-  // The record tells of all of these.
+  // All three are part of the project record.
   await tx.db
     .updateTable('projects')
     .set({ ...wanted, updated_at: sql`now()` })
@@ -237,7 +237,7 @@ const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly Re
   return { ...before, ...wanted };
 };
 
-/** The repository began with another branch than foreseen: HEAD and the protection made for the foreseen one follow. */
+/** The first branch is not the configured default branch. Moves HEAD and the protection to it. */
 const moveDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): Promise<void> => {
   await tx.db
     .updateTable('protected_branches')

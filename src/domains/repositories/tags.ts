@@ -13,14 +13,14 @@ interface NewTag {
   readonly tag: string;
   /** A branch, tag or commit. */
   readonly ref: string;
-  /** Makes an annotated tag, of the caller. */
+  /** Makes the tag annotated, with the caller as its tagger. */
   readonly message?: string | null | undefined;
 }
 
 /**
- * Makes a tag, as a push would: with the same protection and events.
+ * Creates a tag. Protection and events are as for a push.
  *
- * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a start that is not there
+ * @throws DomainError `forbidden`, `bad_request` for a bad or taken name and for a missing start
  */
 export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, message }: NewTag): Promise<Tag> => {
   requireAbility(ctx, project, 'push_code');
@@ -43,7 +43,11 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
   return getTag(ctx, project, tag);
 };
 
-/** Deletes a tag; its release goes soon after. @throws DomainError `forbidden` where it is protected, `not_found` (Tag) */
+/**
+ * Deletes a tag. Its release is deleted soon after.
+ *
+ * @throws DomainError `forbidden` if it is protected, `not_found` (Tag)
+ */
 export const deleteTag = async (ctx: Context, project: ProjectRow, name: string): Promise<Tag> => {
   requireAbility(ctx, project, 'push_code');
   const tag = await getTag(ctx, project, name);
@@ -58,7 +62,7 @@ export const deleteTag = async (ctx: Context, project: ProjectRow, name: string)
   return tag;
 };
 
-/** What protects the tag from being made by the caller, or null. Releases of protected tags follow the same rules. */
+/** Returns why the caller may not create the tag, or null. Releases of protected tags follow the same rules. */
 export const refusalOfTagName = async (ctx: Context, project: ProjectRow, tag: string): Promise<string | null> => {
   const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid: '0'.repeat(40) };
   const [refused] = (await judgePush(ctx, project, [update], null)).refused ?? [];

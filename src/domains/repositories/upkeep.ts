@@ -12,8 +12,8 @@ import { findReadme } from './readme.ts';
 const GC_EVERY = 40;
 
 /**
- * Counts commits and bytes anew after pushes, and when another branch is the default; several at once are one job. Has
- * the languages read, and every so many pushes the repository packed.
+ * Updates the number of commits and the size after pushes, and when the default branch changes. Concurrent requests
+ * share one job. Also schedules language detection and, after a number of pushes, a repack.
  */
 export const refreshStatistics = defineJob({
   name: 'repositories.refresh_statistics',
@@ -30,7 +30,7 @@ export const refreshStatistics = defineJob({
     const readme_path = await findReadme(ctx, project.disk_path, project.default_branch);
     await ctx.transaction(async (tx) => {
       if (readme_path !== project.readme_path) {
-        // A push meanwhile has found its own, and this is done once more after it.
+        // A concurrent push sets its own readme, and schedules this job again.
         await tx.db
           .updateTable('projects')
           .set({ readme_path, updated_at: sql`now()` })
@@ -55,7 +55,7 @@ export const refreshStatistics = defineJob({
   },
 });
 
-/** Has the repository packed in the background. @throws DomainError `forbidden` */
+/** Schedules a repack of the repository. @throws DomainError `forbidden` */
 export const scheduleHousekeeping = async (ctx: Context, project: ProjectRow): Promise<void> => {
   requireAbility(ctx, project, 'housekeeping');
   await ctx.transaction(async (tx) => {
@@ -63,7 +63,7 @@ export const scheduleHousekeeping = async (ctx: Context, project: ProjectRow): P
   });
 };
 
-/** Packs what many pushes left in many files, and drops what has long been unreachable. */
+/** Repacks the files that many pushes have left and removes objects that have long been unreachable. */
 export const packRepository = defineJob({
   name: 'repositories.pack',
   input: z.object({ project_id: z.number() }),

@@ -3,10 +3,10 @@ import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { commitWebUrl } from './model.ts';
 
-/** What the message of one commit may weigh in a body. */
+/** The longest commit message in a body. */
 const MAX_MESSAGE = 64 * 1024;
 
-/** The commit object of webhook bodies (reference: webhooks §3); pushes add the files it touched. */
+/** Returns the commit object of webhook bodies (reference: webhooks §3). Pushes add the changed files. */
 export const hookCommit = (ctx: Pick<Context, 'services'>, project: Pick<ProjectRow, 'full_path'>, commit: Commit) => ({
   id: commit.id,
   message: commit.message.slice(0, MAX_MESSAGE),

@@ -10,13 +10,12 @@ import { BRANCHES, type RefUpdate, TAGS, tagName } from './model.ts';
 import { judgePush, readPushPolicy } from './policy.ts';
 import { moveRefs } from './pushes.ts';
 
-// What commits and tags made over the API have in common: they are held against the same rules as a push, and move
-// refs as one.
+// Shared by API commits and tags: they follow the same rules as a push and move refs in the same way.
 
-/** A sentence of the tools' own, as it is (400). */
+/** Returns a 400 error with a message that clients know and show as it is. */
 export const refusal = (message: string): DomainError => new DomainError('bad_request', message);
 
-/** The caller as git knows him. */
+/** Returns the caller's git identity. */
 export const callerIdentity = async (ctx: Context): Promise<Identity> => {
   const user = await getCurrentUser(ctx);
   return { name: user.name, email: commitEmail(ctx, user), date: ctx.clock.now() };
@@ -26,12 +25,13 @@ const SOME_OID = '0'.repeat(40);
 
 interface PermittedMove {
   readonly fastForwardOnly: boolean;
-  /** Holds the new commit or tag against the push rule. It throws `bad_request`. */
+  /** Checks the new commit or tag against the push rule. It throws `bad_request`. */
   readonly judge: Judge;
 }
 
 /**
- * Refuses what protection and names alone forbid, before any object is made: of `newOid` only null or not counts.
+ * Refuses moves that protection or names forbid, before any object is created. Only checks whether `newOid` is null,
+ * not its value.
  *
  * @throws DomainError `forbidden`
  */
@@ -57,10 +57,10 @@ export const requireMove = async (
 const MAX_ATTEMPTS = 12;
 
 /**
- * Prepares an update and moves its ref; when somebody else was quicker, prepares it anew on what is there now. What
- * comes too late twelve times over is refused.
+ * Prepares an update and moves its ref. If the ref has moved meanwhile, prepares the update again from its new value,
+ * at most twelve times.
  *
- * @throws DomainError `bad_request` for what git finds impossible, and for a name that clashes with another
+ * @throws DomainError `bad_request` if git refuses the change or the name clashes with another
  */
 export const writeRef = async <T extends RefUpdate>(
   ctx: Context,
@@ -82,14 +82,14 @@ export const writeRef = async <T extends RefUpdate>(
       if (attempt >= MAX_ATTEMPTS) throw refusal(`Could not update ${update.ref}. Please refresh and try again.`);
     }
     await sleep(Math.random() * 20 * attempt, undefined, { signal: ctx.signal });
-    // An empty repository is none any more, say.
+    // The project may have changed. For example, its repository may no longer be empty.
     current = (await findProject(ctx, { id: project.id })) ?? current;
   }
 };
 
 const clash = () => refusal('The name clashes with that of another branch or tag');
 
-/** Whether a folder of names stands where the ref should, or a ref where it needs a folder. */
+/** Returns whether the ref clashes with a folder of refs, or needs a folder where a ref exists. */
 const clashes = async (ctx: Context, { disk_path }: ProjectRow, ref: string): Promise<boolean> => {
   const prefix = tagName(ref) === null ? BRANCHES : TAGS;
   const match = (short: string) => ref.startsWith(`${prefix}${short}/`) || `${prefix}${short}`.startsWith(`${ref}/`);

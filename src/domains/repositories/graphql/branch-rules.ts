@@ -20,19 +20,19 @@ import { branchNamesOf } from '../queries/branches.ts';
 import { loadProtectedBranches } from './protected-branches.ts';
 import { type InProject, inProject, projectAt, READS_GIT } from './refs.ts';
 
-// Protected branches once more, in the words of existing frontends: what is ruled for a branch, or all that match a
+// Protected branches in the terms of existing frontends: a rule for a branch, or for all branches that match a
 // wildcard.
 
 const loadBranchNames = loader(branchNamesOf);
 
-/** A kind of access level with its connection; all kinds have the same fields. */
+/** Defines a kind of access level and its connection. All kinds have the same fields. */
 const accessLevels = (name: 'MergeAccessLevel' | 'PushAccessLevel' | 'UnprotectAccessLevel', description: string) => {
   const type = builder.objectRef<GrantedLevel>(name).implement({
     description,
     fields: (t) => ({
       accessLevel: t.int({
         nullable: false,
-        description: 'A role: 0 (no one), 30, 40 or 60 (administrators). 40 where it is a user or a group.',
+        description: 'A role: 0 (no one), 30, 40 or 60 (administrators). Always 40 for a user or a group.',
         resolve: roleToTell,
       }),
       accessLevelDescription: t.string({ nullable: false, resolve: describeLevel }),
@@ -44,7 +44,7 @@ const accessLevels = (name: 'MergeAccessLevel' | 'PushAccessLevel' | 'UnprotectA
       group: t.field({
         type: GroupRef,
         nullable: true,
-        description: 'Null, too, where the caller may not know of it.',
+        description: 'Also null if the caller may not see the group.',
         resolve: ({ group_id }, _args, ctx) => (group_id === null ? null : loadGroup(ctx, group_id)),
       }),
     }),
@@ -53,10 +53,10 @@ const accessLevels = (name: 'MergeAccessLevel' | 'PushAccessLevel' | 'UnprotectA
 };
 const MergeAccessLevel = accessLevels('MergeAccessLevel', 'Who may merge.');
 const PushAccessLevel = accessLevels('PushAccessLevel', 'Who may push.');
-const UnprotectAccessLevel = accessLevels('UnprotectAccessLevel', 'Who may end the protection.');
+const UnprotectAccessLevel = accessLevels('UnprotectAccessLevel', 'Who may remove the protection.');
 
 const BranchProtection = builder.objectRef<ProtectedBranch>('BranchProtection').implement({
-  description: 'How a branch rule protects what it names.',
+  description: 'The protection of the branches that a branch rule matches.',
   fields: (t) => {
     const levels = ({ type, paged }: ReturnType<typeof accessLevels>, action: string) =>
       t.connection(
@@ -78,7 +78,11 @@ const BranchProtection = builder.objectRef<ProtectedBranch>('BranchProtection').
     return {
       allowForcePush: t.exposeBoolean('allow_force_push', { nullable: false }),
       codeOwnerApprovalRequired: t.exposeBoolean('code_owner_approval_required', { nullable: false }),
-      isGroupLevel: t.boolean({ nullable: false, description: 'Groups have none.', resolve: () => false }),
+      isGroupLevel: t.boolean({
+        nullable: false,
+        description: 'Always false: groups have no branch rules.',
+        resolve: () => false,
+      }),
       mergeAccessLevels: levels(MergeAccessLevel, 'merge'),
       pushAccessLevels: levels(PushAccessLevel, 'push'),
       unprotectAccessLevels: levels(UnprotectAccessLevel, 'unprotect'),
@@ -87,20 +91,24 @@ const BranchProtection = builder.objectRef<ProtectedBranch>('BranchProtection').
 });
 
 const BranchRuleRef = builder.objectRef<InProject<ProtectedBranch>>('BranchRule').implement({
-  description: 'What is ruled for a branch, or for all that match a wildcard.',
+  description: 'A rule for a branch, or for all branches that match a wildcard.',
   fields: (t) => ({
     id: t.field({ type: 'ProjectsBranchRuleID', nullable: true, resolve: ({ id }) => id }),
-    name: t.exposeString('name', { nullable: false, description: '`*` stands for any run of characters.' }),
+    name: t.exposeString('name', { nullable: false, description: '`*` matches any characters.' }),
     isDefault: t.boolean({
       nullable: false,
-      description: 'Whether it is the rule of the default branch, by its very name.',
+      description: 'Whether the rule names the default branch exactly.',
       resolve: ({ name, project }) => name === project.default_branch,
     }),
-    isProtected: t.boolean({ nullable: false, description: 'There are no other rules.', resolve: () => true }),
+    isProtected: t.boolean({
+      nullable: false,
+      description: 'Always true: all rules protect branches.',
+      resolve: () => true,
+    }),
     matchingBranchesCount: t.int({
       nullable: false,
       ...READS_GIT,
-      description: 'How many branches it means; 0 where the code is hidden.',
+      description: 'The number of branches that the rule matches. 0 if the caller may not read the code.',
       resolve: async ({ name, project }, _args, ctx) => {
         const names = can(ctx, project, 'read_code') ? await loadBranchNames(ctx, project) : null;
         return (names ?? []).filter((branch) => matchesPattern(name, branch)).length;
@@ -122,7 +130,7 @@ builder.objectField(ProjectRef, 'branchRules', (t) =>
     {
       type: BranchRuleRef,
       nullable: true,
-      description: 'Protected branches, as frontends ask for them. For Developers and up.',
+      description: 'Protected branches in the form that frontends expect. Only for Developers and above.',
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
         const all = (await loadProtectedBranches(ctx, project.id)) ?? [];
@@ -135,7 +143,7 @@ builder.objectField(ProjectRef, 'branchRules', (t) =>
 
 const levelInput = (name: 'MergeAccessLevelInput' | 'PushAccessLevelInput') =>
   builder.inputType(name, {
-    description: 'One of the three.',
+    description: 'Exactly one of the three fields.',
     fields: (t) => ({
       accessLevel: t.int({ description: '0, 30, 40 or 60.' }),
       userId: t.field({ type: 'UserID' }),
@@ -146,7 +154,7 @@ const MergeAccessLevelInput = levelInput('MergeAccessLevelInput');
 const PushAccessLevelInput = levelInput('PushAccessLevelInput');
 
 const BranchProtectionInput = builder.inputType('BranchProtectionInput', {
-  description: 'What is not said stays as it is; a list stands for all that were allowed before.',
+  description: 'Absent fields stay unchanged. A list replaces all earlier levels.',
   fields: (t) => ({
     allowForcePush: t.boolean(),
     codeOwnerApprovalRequired: t.boolean(),
@@ -165,10 +173,10 @@ const toGrants = (
   }));
 
 mutationField('branchRuleCreate', {
-  description: 'Protects a branch, or all that match a wildcard, for Maintainers.',
+  description: 'Protects a branch, or all branches that match a wildcard. Only Maintainers may then push and merge.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
-    name: t.string({ required: true, description: '`*` stands for any run of characters.' }),
+    name: t.string({ required: true, description: '`*` matches any characters.' }),
   }),
   payload: { branchRule: BranchRuleRef },
   run: async (ctx, { projectPath, name }) => {
@@ -178,10 +186,10 @@ mutationField('branchRuleCreate', {
 });
 
 mutationField('branchRuleUpdate', {
-  description: 'Changes a rule, for those who may end it.',
+  description: 'Changes a rule. Only for callers who may remove it.',
   input: (t) => ({
     id: t.field({ type: 'ProjectsBranchRuleID', required: true }),
-    name: t.string({ required: true, description: 'As it is, or another.' }),
+    name: t.string({ required: true, description: 'The current or a new name.' }),
     branchProtection: t.field({ type: BranchProtectionInput }),
   }),
   payload: { branchRule: BranchRuleRef },
@@ -200,7 +208,7 @@ mutationField('branchRuleUpdate', {
 });
 
 mutationField('branchRuleDelete', {
-  description: 'Ends a rule, where it allows the caller to.',
+  description: 'Removes a rule. Only for callers that the rule allows to.',
   input: (t) => ({ id: t.field({ type: 'ProjectsBranchRuleID', required: true }) }),
   payload: { branchRule: BranchRuleRef },
   run: async (ctx, { id }) => {

@@ -18,7 +18,10 @@ const BranchRef = builder.objectRef<InProject<Branch>>('Branch').implement({
   description: 'A branch of a repository.',
   fields: (t) => ({
     name: t.exposeString('name', { nullable: false }),
-    merged: t.exposeBoolean('merged', { nullable: false, description: 'Into the default branch.' }),
+    merged: t.exposeBoolean('merged', {
+      nullable: false,
+      description: 'Whether it is merged into the default branch.',
+    }),
     protected: t.exposeBoolean('protected', { nullable: false }),
     default: t.exposeBoolean('default', { nullable: false }),
     developersCanPush: t.exposeBoolean('developers_can_push', { nullable: false }),
@@ -42,7 +45,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     nullable: { list: true, items: false },
     ...READS_GIT,
     args: {
-      searchPattern: t.arg.string({ required: true, description: '`*` stands for any run of characters.' }),
+      searchPattern: t.arg.string({ required: true, description: '`*` matches any characters.' }),
       offset: t.arg.int({ required: true }),
       limit: t.arg.int({ required: true }),
     },
@@ -57,8 +60,8 @@ builder.objectFields(RepositoryRef, (t) => ({
       nullable: true,
       ...READS_GIT,
       args: {
-        search: t.arg.string({ description: '`^term` begins, `term$` ends with it.' }),
-        regex: t.arg.string({ description: 'An RE2 expression.' }),
+        search: t.arg.string({ description: 'Part of the name. `^term` matches at the start, `term$` at the end.' }),
+        regex: t.arg.string({ description: 'An RE2 regular expression.' }),
       },
       resolve: (project, args, ctx, info) =>
         connection(args, info, async (page) => {
@@ -109,7 +112,7 @@ mutationField('branchDelete', {
 });
 
 mutationField('mergedBranchesDelete', {
-  description: 'Has all branches deleted that are merged into the default branch, but for protected ones.',
+  description: 'Schedules the deletion of all branches that are merged into the default branch, except protected ones.',
   input: (t) => ({ projectPath: t.id({ required: true }) }),
   payload: { project: ProjectRef },
   run: async (ctx, { projectPath }) => {

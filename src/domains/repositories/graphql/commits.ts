@@ -16,7 +16,7 @@ const CommitTrailer = builder.objectRef<{ readonly key: string; readonly value: 
 /** A commit of a project. */
 export const CommitRef = builder.objectRef<InProject<Commit>>('Commit');
 CommitRef.implement({
-  description: 'A commit. Its times are in UTC here; REST keeps the offset of the author.',
+  description: 'A commit. Times are in UTC, unlike in REST, which keeps the offset of the author.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => `gid://gitlab/Commit/${id}` }),
     sha: t.exposeString('id', { nullable: false }),
@@ -54,7 +54,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     type: CommitRef,
     nullable: true,
     ...READS_GIT,
-    args: { ref: t.arg.string({ description: 'A branch, tag or commit id; the default branch when absent.' }) },
+    args: { ref: t.arg.string({ description: 'A branch, tag or commit id. Defaults to the default branch.' }) },
     resolve: async (project, { ref }, ctx) => {
       const commit = await findCommit(ctx, project, ref ?? undefined);
       return commit && { ...commit, project };
@@ -65,7 +65,7 @@ builder.objectFields(RepositoryRef, (t) => ({
       type: CommitRef,
       nullable: true,
       ...READS_GIT,
-      description: 'Newest first, forwards only.',
+      description: 'Newest first. Only supports forward paging.',
       args: {
         ref: t.arg.string(),
         since: t.arg({ type: 'Time' }),
@@ -75,7 +75,8 @@ builder.objectFields(RepositoryRef, (t) => ({
       },
       resolve: (project, args, ctx, info) =>
         connection(args, info, async (page) => {
-          if (page.backwards || page.before) throw badRequest('commits are listed forwards: use first and after');
+          if (page.backwards || page.before)
+            throw badRequest('commits only support forward paging: use first and after');
           const filter = {
             ref_name: args.ref ?? undefined,
             since: args.since ?? undefined,

@@ -12,7 +12,7 @@ const RepositoryLanguageRef = builder.objectRef<ProjectLanguage>('RepositoryLang
     name: t.exposeString('name', { nullable: false }),
     share: t.exposeFloat('share', { description: 'Percent of the bytes whose language is known.' }),
     color: t.string({
-      description: 'As `#3572A5`.',
+      description: 'Such as `#3572A5`.',
       resolve: async ({ name }) => (await loadCatalogue()).colorOf(name),
     }),
   }),
@@ -23,7 +23,7 @@ builder.objectField(ProjectRef, 'languages', (t) =>
   t.field({
     type: [RepositoryLanguageRef],
     nullable: { list: true, items: false },
-    description: 'The most first; null where the code is hidden.',
+    description: 'Largest share first. Null if the caller may not read the code.',
     resolve: async (project, _args, ctx) =>
       can(ctx, project, 'read_code') ? ((await loadLanguages(ctx, project.id)) ?? []) : null,
   }),

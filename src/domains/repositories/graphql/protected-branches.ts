@@ -16,7 +16,7 @@ import {
 import { describeLevel, type GrantedLevel } from '../protections/levels.ts';
 import { projectAt } from './refs.ts';
 
-/** Of branches and tags. */
+/** An access level of a protected branch or tag. */
 export const LevelRef = builder.objectRef<GrantedLevel>('ProtectedBranchAccessLevel').implement({
   description: 'Who may do something with a protected branch: a role, a user or a group.',
   fields: (t) => ({
@@ -29,7 +29,7 @@ export const LevelRef = builder.objectRef<GrantedLevel>('ProtectedBranchAccessLe
 });
 
 const ProtectedBranchRef = builder.objectRef<ProtectedBranch>('ProtectedBranch').implement({
-  description: 'A protected branch, or all that match a wildcard.',
+  description: 'A protected branch, or a wildcard that protects all matching branches.',
   fields: (t) => {
     const levels = (action: string) =>
       t.field({
@@ -53,7 +53,7 @@ const ProtectedBranchConnection = builder.connectionObject(
   { name: 'ProtectedBranchEdge' },
 );
 
-/** Of the projects on a page in one statement. */
+/** Loads the protected branches of a page of projects in one statement. */
 export const loadProtectedBranches = loader(protectedBranchesByProjects);
 
 readsOfProject('protectedBranches', JUDGED);
@@ -62,7 +62,7 @@ builder.objectField(ProjectRef, 'protectedBranches', (t) =>
     {
       type: ProtectedBranchRef,
       nullable: true,
-      description: 'For Developers and up.',
+      description: 'Only for Developers and above.',
       args: { search: t.arg.string() },
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
@@ -75,7 +75,7 @@ builder.objectField(ProjectRef, 'protectedBranches', (t) =>
 );
 
 const GrantInput = builder.inputType('ProtectedBranchGrantInput', {
-  description: 'One of `accessLevel`, `userId` and `groupId`; on update with the `id` of one that is there.',
+  description: 'Exactly one of `accessLevel`, `userId` and `groupId`. On update, `id` selects an existing level.',
   fields: (t) => ({
     id: t.int(),
     accessLevel: t.int({ description: '0, 30, 40 or 60.' }),
@@ -122,11 +122,11 @@ const toProtection = (input: ProtectionFields): ProtectionInput => {
 
 const protectionTarget = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   projectPath: t.id({ required: true }),
-  name: t.string({ required: true, description: '`*` stands for any run of characters.' }),
+  name: t.string({ required: true, description: '`*` matches any characters.' }),
 });
 
 mutationField('protectedBranchCreate', {
-  description: 'Protects a branch, or all that match a wildcard. What is not said is for Maintainers.',
+  description: 'Protects a branch, or all branches that match a wildcard. Absent levels default to Maintainers.',
   input: (t) => ({ ...protectionTarget(t), ...protectionFields(t) }),
   payload: { protectedBranch: ProtectedBranchRef },
   run: async (ctx, { projectPath, name, ...input }) => ({
@@ -144,7 +144,7 @@ mutationField('protectedBranchUpdate', {
 });
 
 mutationField('protectedBranchDestroy', {
-  description: 'Ends a protection.',
+  description: 'Removes a protection.',
   input: (t) => protectionTarget(t),
   payload: { protectedBranch: ProtectedBranchRef },
   run: async (ctx, { projectPath, name }) => ({

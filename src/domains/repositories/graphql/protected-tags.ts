@@ -15,7 +15,7 @@ import { LevelRef } from './protected-branches.ts';
 import { projectAt } from './refs.ts';
 
 const ProtectedTagRef = builder.objectRef<ProtectedTag>('ProtectedTag').implement({
-  description: 'A protected tag, or all that match a wildcard.',
+  description: 'A protected tag, or a wildcard that protects all matching tags.',
   fields: (t) => ({
     id: t.exposeInt('id', { nullable: false }),
     name: t.exposeString('name', { nullable: false }),
@@ -39,7 +39,7 @@ builder.objectField(ProjectRef, 'protectedTags', (t) =>
     {
       type: ProtectedTagRef,
       nullable: true,
-      description: 'For Developers and up.',
+      description: 'Only for Developers and above.',
       resolve: async (project, args, ctx, info) => {
         if (!can(ctx, project, 'read_protected_branch')) return null;
         return listConnection(args, info, listOfTagProtections((await loadProtectedTags(ctx, project.id)) ?? []));
@@ -50,7 +50,7 @@ builder.objectField(ProjectRef, 'protectedTags', (t) =>
 );
 
 const GrantInput = builder.inputType('ProtectedTagGrantInput', {
-  description: 'One of `accessLevel`, `userId` and `groupId`.',
+  description: 'Exactly one of `accessLevel`, `userId` and `groupId`.',
   fields: (t) => ({
     accessLevel: t.int({ description: '0, 30, 40 or 60.' }),
     userId: t.field({ type: 'UserID' }),
@@ -59,10 +59,10 @@ const GrantInput = builder.inputType('ProtectedTagGrantInput', {
 });
 
 mutationField('protectedTagCreate', {
-  description: 'Lets only those named, or Maintainers, make a tag or all that match a wildcard.',
+  description: 'Restricts who may create a tag, or all tags that match a wildcard. Defaults to Maintainers.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
-    name: t.string({ required: true, description: '`*` stands for any run of characters.' }),
+    name: t.string({ required: true, description: '`*` matches any characters.' }),
     allowedToCreate: t.field({ type: [GrantInput] }),
   }),
   payload: { protectedTag: ProtectedTagRef },
@@ -77,7 +77,7 @@ mutationField('protectedTagCreate', {
 });
 
 mutationField('protectedTagDestroy', {
-  description: 'Ends a protection.',
+  description: 'Removes a protection.',
   input: (t) => ({ projectPath: t.id({ required: true }), name: t.string({ required: true }) }),
   payload: { protectedTag: ProtectedTagRef },
   run: async (ctx, { projectPath, name }) => ({

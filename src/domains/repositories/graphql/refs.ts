@@ -10,21 +10,21 @@ import { protectionsByProjects, type ReadProtections, readProtections } from '..
 const loadProtections = loader(protectionsByProjects);
 
 /**
- * Of the repositories on a page in one statement: reading begins at once, as later, when git has answered, each comes by
- * itself.
+ * Starts reading the protections at once, so that those of all repositories on a page are read in one statement. Later,
+ * when git has answered, each repository would ask alone.
  */
 export const protectionsAhead = (ctx: Context, { id }: ProjectRow): ReadProtections => {
   const reading = loadProtections(ctx, id);
-  reading.catch(() => {}); // told to who waits for it; nobody may
+  reading.catch(() => {}); // reported to the caller that awaits it, if any
   return async () => (await reading) ?? readProtections(ctx, id);
 };
 
 export type InProject<T> = T & { readonly project: ProjectRow };
 
-/** Reading a repository costs more than a row. */
+/** Reading a repository costs more than reading a row. */
 export const READS_GIT = { extensions: { cost: 5 } } as const;
 
-/** A page of refs, completed in one pass. */
+/** Returns a page of refs whose details are read in one pass. */
 export const pageOfRefs = async <T extends { readonly name: string }>(
   page: PageWanted,
   list: List<Ref>,

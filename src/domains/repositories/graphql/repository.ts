@@ -3,7 +3,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
 
-/** The repository of a project; what it holds adds its own fields. */
+/** The repository of a project. Other files add fields. */
 export const RepositoryRef = builder.objectRef<ProjectRow>('Repository').implement({
   description: "A project's git repository.",
   fields: (t) => ({
@@ -11,7 +11,7 @@ export const RepositoryRef = builder.objectRef<ProjectRow>('Repository').impleme
     empty: t.exposeBoolean('empty_repo', { nullable: false }),
     rootRef: t.string({
       nullable: true,
-      description: 'The default branch; null while there is no branch.',
+      description: 'The default branch. Null while the repository has no branch.',
       resolve: ({ empty_repo, default_branch }) => (empty_repo ? null : default_branch),
     }),
   }),
@@ -22,7 +22,7 @@ builder.objectField(ProjectRef, 'repository', (t) =>
   t.field({
     type: RepositoryRef,
     nullable: true,
-    description: 'Null for those who may not read the code.',
+    description: 'Null if the caller may not read the code.',
     resolve: (project, _args, ctx) => (can(ctx, project, 'read_code') ? project : null),
   }),
 );

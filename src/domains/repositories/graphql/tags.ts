@@ -28,7 +28,7 @@ const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
 });
 const TagConnection = builder.connectionObject({ type: TagRef, name: 'TagConnection' }, { name: 'TagEdge' });
 
-/** A tag does not tell of its release here. */
+/** Skips releases, because tags have no release field in GraphQL. */
 const readingOf = (ctx: Context, project: ProjectRow) => ({
   protectionsOf: protectionsAhead(ctx, project),
   releases: false,
@@ -69,7 +69,7 @@ builder.objectFields(RepositoryRef, (t) => ({
 }));
 
 mutationField('tagCreate', {
-  description: 'Makes a tag of a branch, tag or commit; an annotated one with a message.',
+  description: 'Creates a tag of a branch, tag or commit. With a message, the tag is annotated.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     name: t.string({ required: true }),
@@ -84,7 +84,7 @@ mutationField('tagCreate', {
 });
 
 mutationField('tagDelete', {
-  description: 'Deletes a tag that is not protected; its release goes soon after.',
+  description: 'Deletes a tag that is not protected. Its release is deleted soon after.',
   input: (t) => ({ projectPath: t.id({ required: true }), name: t.string({ required: true }) }),
   payload: { tag: TagRef },
   run: async (ctx, { projectPath, name }) => {

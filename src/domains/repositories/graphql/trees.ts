@@ -18,7 +18,7 @@ type Entry = InProject<TreeEntry> & { readonly revision: string };
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
-/** What the three kinds of entry have in common. */
+/** Defines an entry type with the fields that all three kinds share. */
 const entryType = (name: 'Blob' | 'TreeEntry' | 'Submodule', description: string) =>
   builder.objectRef<Entry>(name).implement({
     description,
@@ -33,8 +33,8 @@ const entryType = (name: 'Blob' | 'TreeEntry' | 'Submodule', description: string
   });
 
 const TreeEntryRef = entryType('TreeEntry', 'A folder.');
-const BlobRef = entryType('Blob', 'A file as its folder knows it.');
-const SubmoduleRef = entryType('Submodule', 'Another repository, at one of its commits.');
+const BlobRef = entryType('Blob', 'A file in a folder.');
+const SubmoduleRef = entryType('Submodule', 'A commit of another repository.');
 
 const address = (kind: 'blob' | 'tree') => (entry: Entry) =>
   contentPath(entry.project, kind, entry.revision, entry.path);
@@ -62,7 +62,7 @@ const SubmoduleConnection = builder.connectionObject(
 interface Tree extends InProject<Folder> {
   readonly revision: string;
   readonly recursive: boolean;
-  /** The entries of one page of `paginatedTree`; otherwise they are read when asked for. */
+  /** The entries of one page of `paginatedTree`. Null if entries are read on demand. */
   readonly page: readonly Entry[] | null;
 }
 
@@ -86,13 +86,13 @@ const entriesOf = (ctx: Context, tree: Tree, type: TreeEntry['type']) => {
 };
 
 const TreeRef = builder.objectRef<Tree>('Tree').implement({
-  description: 'What lies in a folder of one commit.',
+  description: 'The content of a folder at one commit.',
   fields: (t) => ({
     lastCommit: t.field({
       type: CommitRef,
       nullable: true,
       ...READS_GIT,
-      description: 'The last one that changed something in the folder.',
+      description: 'The last commit that changed the folder.',
       resolve: async (tree, _args, ctx) => {
         const commit = await lastCommitOfFolder(ctx, tree.project, tree);
         return commit && { ...commit, project: tree.project };
@@ -140,16 +140,16 @@ const RepositoryBlobRef = builder.objectRef<FileNode>('RepositoryBlob').implemen
     path: t.exposeString('path', { nullable: false }),
     mode: t.exposeString('mode'),
     executable: t.boolean({ nullable: false, resolve: isExecutable }),
-    size: t.field({ type: 'BigInt', description: 'Bytes.', resolve: ({ size }) => size }),
-    rawSize: t.field({ type: 'BigInt', description: 'Bytes.', resolve: ({ size }) => size }),
+    size: t.field({ type: 'BigInt', description: 'In bytes.', resolve: ({ size }) => size }),
+    rawSize: t.field({ type: 'BigInt', description: 'In bytes.', resolve: ({ size }) => size }),
     rawBlob: t.string({
       ...READS_GIT,
-      description: 'The content. Null for what is no text, or of more than 1 MiB.',
+      description: 'The content. Null if it is not text or larger than 1 MiB.',
       resolve: (blob, _args, ctx) => textOf(ctx, blob.project, blob),
     }),
     rawTextBlob: t.string({
       ...READS_GIT,
-      description: 'The content. Null for what is no text, or of more than 1 MiB.',
+      description: 'The content. Null if it is not text or larger than 1 MiB.',
       resolve: (blob, _args, ctx) => textOf(ctx, blob.project, blob),
     }),
     webPath: t.string({ resolve: ({ project, revision, path }) => contentPath(project, 'blob', revision, path) }),
@@ -166,9 +166,9 @@ const revisionOf = (ref: string | null | undefined, commitOrDefault: string): st
 
 builder.objectFields(RepositoryRef, (t) => {
   const place = {
-    path: t.arg.string({ description: 'The root when absent.' }),
-    ref: t.arg.string({ description: 'A branch, tag or commit id; the default branch when absent.' }),
-    recursive: t.arg.boolean({ description: 'Also what lies in the folders below.' }),
+    path: t.arg.string({ description: 'Defaults to the root.' }),
+    ref: t.arg.string({ description: 'A branch, tag or commit id. Defaults to the default branch.' }),
+    recursive: t.arg.boolean({ description: 'Includes the content of all subfolders.' }),
   };
   return {
     tree: t.field({
@@ -187,7 +187,7 @@ builder.objectFields(RepositoryRef, (t) => {
         type: TreeRef,
         nullable: true,
         ...READS_GIT,
-        description: 'A page of the entries, as one tree: folders first, then files, then submodules.',
+        description: 'A page of the entries as one tree. Folders come first, then files, then submodules.',
         args: place,
         resolve: async (project, { path, ref, recursive, ...args }, ctx, info) => {
           const folder = await orNull(getFolder(ctx, project, { path: path ?? undefined, ref: ref ?? undefined }));
@@ -219,7 +219,7 @@ builder.objectFields(RepositoryRef, (t) => {
         ...READS_GIT,
         args: {
           paths: t.arg.stringList({ required: true, description: 'At most 100.' }),
-          ref: t.arg.string({ description: 'A branch, tag or commit id; the default branch when absent.' }),
+          ref: t.arg.string({ description: 'A branch, tag or commit id. Defaults to the default branch.' }),
         },
         resolve: (project, { paths, ref, ...args }, ctx, info) =>
           connection(args, info, async (page) => {
@@ -233,7 +233,7 @@ builder.objectFields(RepositoryRef, (t) => {
     ),
     diskPath: t.string({
       nullable: true,
-      description: 'Where it is kept; for administrators.',
+      description: 'The storage path. Only for administrators.',
       resolve: (project, _args, ctx) => (ctx.actor.isAdmin ? project.disk_path : null),
     }),
   };

@@ -10,7 +10,7 @@ import { scheduleHousekeeping } from '../upkeep.ts';
 const loadFetches = loader(fetchesByProjects);
 
 const FetchDayRef = builder.objectRef<FetchDay>('ProjectFetchDay').implement({
-  description: 'How often a project was fetched on a day.',
+  description: 'The number of fetches of a project on one day.',
   fields: (t) => ({
     date: t.expose('date', { type: 'Date', nullable: false }),
     count: t.exposeInt('count', { nullable: false }),
@@ -22,14 +22,14 @@ builder.objectField(ProjectRef, 'fetches', (t) =>
   t.field({
     type: [FetchDayRef],
     nullable: { list: true, items: false },
-    description: 'Of the last 30 days, the newest first, without those on which nobody fetched; null below Reporter.',
+    description: 'The last 30 days, newest first, without days that had no fetches. Null below Reporter.',
     resolve: async (project, _args, ctx) =>
       can(ctx, project, 'read_statistics') ? ((await loadFetches(ctx, project.id)) ?? []) : null,
   }),
 );
 
 mutationField('projectHousekeeping', {
-  description: 'Has the repository of a project packed, in the background. Owners.',
+  description: 'Schedules a repack of the repository of a project. Only for Owners.',
   input: (t) => ({ fullPath: t.id({ required: true }) }),
   payload: { project: ProjectRef },
   run: async (ctx, { fullPath }) => {

@@ -7,22 +7,22 @@ import { CommitRef } from './commits.ts';
 import { projectAt } from './refs.ts';
 
 const CommitActionMode = builder.enumType('CommitActionMode', {
-  description: 'What is done to a file.',
+  description: 'The kind of change to a file.',
   values: ['CREATE', 'DELETE', 'MOVE', 'UPDATE', 'CHMOD'] as const,
 });
 
 const CommitEncoding = builder.enumType('CommitEncoding', { values: ['TEXT', 'BASE64'] as const });
 
 const CommitAction = builder.inputType('CommitAction', {
-  description: 'One thing done to a file.',
+  description: 'One change to a file.',
   fields: (t) => ({
     action: t.field({ type: CommitActionMode, required: true }),
     filePath: t.string({ required: true }),
-    previousPath: t.string({ description: 'Of `MOVE`: where the file is now.' }),
-    content: t.string({ description: 'Of `CREATE` and `UPDATE`; a file that is moved may get another.' }),
-    encoding: t.field({ type: CommitEncoding, description: 'TEXT by default.' }),
-    lastCommitId: t.string({ description: 'The commit taken for the last to have changed the file.' }),
-    executeFilemode: t.boolean({ description: 'Of `CHMOD`.' }),
+    previousPath: t.string({ description: 'For `MOVE`: the current path of the file.' }),
+    content: t.string({ description: 'For `CREATE` and `UPDATE`. Optional for `MOVE`.' }),
+    encoding: t.field({ type: CommitEncoding, description: 'Defaults to TEXT.' }),
+    lastCommitId: t.string({ description: 'The last commit that changed the file, as far as the caller knows.' }),
+    executeFilemode: t.boolean({ description: 'For `CHMOD`.' }),
   }),
 });
 
@@ -46,11 +46,11 @@ const toAction = (given: typeof CommitAction.$inferInput): FileAction => {
 };
 
 mutationField('commitCreate', {
-  description: 'Commits changes to many files, all of them or none.',
+  description: 'Commits changes to files, all or none.',
   input: (t) => ({
     projectPath: t.id({ required: true }),
     branch: t.string({ required: true }),
-    startBranch: t.string({ description: 'The branch is made from this one.' }),
+    startBranch: t.string({ description: 'The branch to create `branch` from.' }),
     message: t.string({ required: true }),
     actions: t.field({ type: [CommitAction], required: true }),
   }),

@@ -1,11 +1,11 @@
 import type { FileEntry } from '#platform/git/types.ts';
 
-/** What `.gitattributes` say of a file, as far as they do. */
+/** The attributes of a file in `.gitattributes`. Attributes that are not set are absent. */
 export interface Said {
   readonly vendored?: boolean;
   readonly generated?: boolean;
   readonly documentation?: boolean;
-  /** Counted or not, whatever kind of language it is in. */
+  /** Forces the file to be counted or not, regardless of the type of its language. */
   readonly detectable?: boolean;
   readonly language?: string;
 }
@@ -21,11 +21,11 @@ export const ATTRIBUTES: readonly string[] = [
   'linguist-language',
 ];
 
-/** Whether the file holds attributes that are looked at. */
+/** Returns whether the file is a `.gitattributes` file to read. */
 export const holdsAttributes = ({ path, mode, size }: FileEntry): boolean =>
   (path === '.gitattributes' || path.endsWith('/.gitattributes')) && mode !== '120000' && size <= MAX_BYTES;
 
-/** Those of the files that are looked at, the outer ones first where there are too many. */
+/** Returns the files to read. If there are too many, those nearest to the root. */
 export const fewest = (files: readonly FileEntry[]): readonly FileEntry[] =>
   files.length <= MAX_FILES
     ? files
@@ -42,7 +42,7 @@ export const readSaid = (values: ReadonlyMap<string, string>): Said => {
     generated: flag('generated'),
     documentation: flag('documentation'),
     detectable: flag('detectable'),
-    // Without a name it says nothing.
+    // An attribute without a value names no language.
     language: language === 'set' || language === 'unset' ? undefined : language,
   });
 };

@@ -1,17 +1,17 @@
-/** How languages are told apart, and shown. */
+/** The known languages and how to recognise them. */
 export interface Catalogue {
-  /** The languages of files with exactly this name. */
+  /** Returns the languages of files with exactly this name. */
   byFilename(name: string): readonly string[];
-  /** The languages of files that end so, in lower case and with the dot. */
+  /** Returns the languages of files with this extension, in lower case and with the dot. */
   byExtension(extension: string): readonly string[];
   byInterpreter(interpreter: string): readonly string[];
-  /** The language that is called so, or has this for another name, in whatever case; null for none. */
+  /** Returns the language with this name or alias, regardless of case, or null. */
   named(name: string): string | null;
-  /** What is counted are programming languages and markup: neither data nor prose. */
+  /** Returns whether the language counts. Only programming languages and markup count, not data or prose. */
   isCounted(language: string): boolean;
-  /** Some are told as part of another: TSX as TypeScript. */
+  /** Returns the language that this one is counted as, such as TypeScript for TSX. */
   groupOf(language: string): string;
-  /** `#3572A5` */
+  /** Returns a color such as `#3572A5`, or null. */
   colorOf(language: string): string | null;
 }
 
@@ -28,7 +28,7 @@ interface Entry {
 
 let loading: Promise<Catalogue> | undefined;
 
-/** Loaded when it is first asked for, as it is many hundred modules. */
+/** Loads the catalogue on first use, because it has many hundred modules. */
 export const loadCatalogue = (): Promise<Catalogue> => {
   loading ??= import('linguist-languages').then((all) => build(Object.values(all)));
   return loading;
@@ -47,7 +47,7 @@ const build = (entries: readonly Entry[]): Catalogue => {
     }
     return (key: string): readonly string[] => found.get(key) ?? [];
   };
-  // `Visual Basic .NET` is written `Visual-Basic-.NET` where spaces end a name.
+  // Where spaces end a name, `Visual Basic .NET` is written `Visual-Basic-.NET`.
   const byAnyName = index(({ name }) => [name.toLowerCase(), name.toLowerCase().replaceAll(' ', '-')]);
   const byAlias = index((entry) => entry.aliases?.map((alias) => alias.toLowerCase()));
   return {

@@ -5,14 +5,14 @@ import { ATTRIBUTES, fewest, holdsAttributes, readSaid } from './attributes.ts';
 import { loadCatalogue } from './catalogue.ts';
 import { Tally } from './tally.ts';
 
-/** More is not looked at: by then it is clear what a repository is written in. */
+/** Further files are ignored. By then the shares are clear. */
 const MAX_FILES = 100_000;
 const BEGINNING_BYTES = 256;
 const TIMEOUT_MS = 5 * 60_000;
-/** Honest patterns take less than a second; of a few `**` in one, git tries more ways than it can ever end with. */
+/** Reasonable patterns take less than a second. A pattern with several `**` can take git forever. */
 const ATTRIBUTES_TIMEOUT_MS = 10_000;
 
-/** The bytes of each language in the files of a commit, the most first. */
+/** Returns the bytes per language in the files of a commit, largest first. */
 export const detectLanguagesOf = async (
   ctx: Pick<Context, 'services' | 'signal'>,
   path: string,
@@ -42,7 +42,7 @@ export const detectLanguagesOf = async (
 
 type SaidOf = Awaited<ReturnType<Context['services']['git']['attributesOf']>>;
 
-/** Where it takes too long to find out, nothing is said: it keeps workers from what others wait for. */
+/** Reads `.gitattributes`. If that takes too long, returns nothing, so that it does not block workers. */
 const saidOf = async (
   { services: { git, log }, signal }: Pick<Context, 'services' | 'signal'>,
   path: string,
@@ -54,7 +54,7 @@ const saidOf = async (
     return await git.attributesOf(path, asked, { signal, timeoutMs: ATTRIBUTES_TIMEOUT_MS });
   } catch (error) {
     if (!(error instanceof GitError) || error.reason !== 'timeout') throw error;
-    log.warn({ path }, 'the attributes of a repository take too long to read; its languages are told without them');
+    log.warn({ path }, 'the attributes of a repository take too long to read; detecting its languages without them');
     return new Map();
   }
 };

@@ -1,4 +1,4 @@
-// What others wrote, what a program wrote, and what tells of the code in place of being it.
+// Recognises files that do not count: vendored code, generated code and documentation.
 
 const VENDORED = new Set([
   'node_modules',
@@ -65,20 +65,20 @@ const GENERATED_ENDINGS =
 const LIBRARIES =
   /^(?:jquery|bootstrap|angular|react|vue|d3|mootools|prototype|underscore|modernizr)(?:[.-]\d[\d.]*)?\.(?:js|css)$/;
 
-/** What others wrote, and was put into the repository. */
+/** Returns whether the file is vendored third-party code. */
 export const isVendored = (path: string): boolean => {
   const { name, folders } = split(path);
   if (VENDORED_FILES.has(name) || VENDORED_ENDINGS.test(name) || LIBRARIES.test(name)) return true;
   return isIn(folders, VENDORED, ROOT_VENDORED) || /^(?:tests?|specs?)\/fixtures\//i.test(path);
 };
 
-/** What a program wrote. */
+/** Returns whether the file was generated. */
 export const isGenerated = (path: string): boolean => {
   const { name } = split(path);
   return GENERATED_FILES.has(name) || GENERATED_ENDINGS.test(name);
 };
 
-/** What tells of the code in place of being it. */
+/** Returns whether the file is documentation. */
 export const isDocumentation = (path: string): boolean => isIn(split(path).folders, DOCUMENTATION, ROOT_DOCUMENTATION);
 
 const split = (path: string) => {

@@ -3,7 +3,10 @@ import type { Said } from './attributes.ts';
 import type { Catalogue } from './catalogue.ts';
 import { isDocumentation, isGenerated, isVendored } from './left-out.ts';
 
-/** Which language an ending stands for where nothing in the repository says so; the first by name that is counted where none is given. */
+/**
+ * The default language of an ambiguous extension. Extensions that are not listed default to their first counted
+ * language.
+ */
 const USUAL: Readonly<Record<string, string>> = {
   '.h': 'C',
   '.hh': 'C++',
@@ -72,19 +75,19 @@ const USUAL: Readonly<Record<string, string>> = {
   '.pbt': 'Protocol Buffer Text Format',
   '.msg': 'ROS Interface',
 };
-/** A script is short; what runs from its first line on and is longer is a program that was built. */
+/** Scripts are short. A longer file that starts with `#!` is a built program. */
 const MAX_SCRIPT_BYTES = 1024 * 1024;
 const MAX_SCRIPTS = 500;
 const REGULAR = new Set(['100644', '100755']);
 const NOTHING: Said = {};
 
-/** Adds up what languages the files of a repository are written in, a file at a time. */
+/** Adds up the bytes per language, file by file. */
 export class Tally {
   readonly #catalogue: Catalogue;
   readonly #bytes = new Map<string, number>();
-  /** Where several languages end so. */
+  /** Files whose extension belongs to several languages. */
   readonly #open: { readonly ending: string; readonly size: number; readonly said: Said }[] = [];
-  /** Files without an ending: the interpreter that their first line names says what they are. */
+  /** Files without an extension. The interpreter in their first line decides. */
   readonly scripts: FileEntry[] = [];
   readonly #saidOfScripts = new Map<FileEntry, Said>();
 
@@ -92,7 +95,7 @@ export class Tally {
     this.#catalogue = catalogue;
   }
 
-  /** Counts a file by its path; what `.gitattributes` say of it comes first. */
+  /** Counts a file by its path. `.gitattributes` take precedence. */
   add(file: FileEntry, said = NOTHING): void {
     const { path } = file;
     if (!REGULAR.has(file.mode) || file.size === 0 || said.detectable === false) return;
@@ -117,7 +120,7 @@ export class Tally {
       this.#saidOfScripts.set(file, said);
       return;
     }
-    // The longest ending that is known: `.html.erb` before `.erb`.
+    // Take the longest known extension: `.html.erb` before `.erb`.
     for (let at = dot; at >= 0; at = name.indexOf('.', at + 1)) {
       const ending = name.slice(at).toLowerCase();
       const [first, ...others] = this.#catalogue.byExtension(ending);
@@ -128,7 +131,7 @@ export class Tally {
     }
   }
 
-  /** Counts a file without an ending by the beginning of its content. */
+  /** Counts a file without an extension by the start of its content. */
   addScript(file: FileEntry, beginning: string): void {
     const interpreter = interpreterOf(beginning);
     if (interpreter === null) return;
@@ -137,7 +140,10 @@ export class Tally {
     if (language !== undefined) this.#count(language, file.size, this.#saidOfScripts.get(file) ?? NOTHING);
   }
 
-  /** Bytes by language, the most first. An ending that several share goes to the one that the other files speak for. */
+  /**
+   * Returns the bytes by language, largest first. An ambiguous extension counts for the candidate
+   * with the most bytes in other files.
+   */
   result(): ReadonlyMap<string, number> {
     const sure = new Map(this.#bytes);
     for (const { ending, size, said } of this.#open.splice(0)) this.#count(this.#decide(ending, sure), size, said);
@@ -162,14 +168,16 @@ export class Tally {
   }
 }
 
-/** `python3` of `#!/usr/bin/env -S python3 -u` and of `#!/usr/bin/python3`. */
+/**
+ * Returns the interpreter of the first line: `python3` for `#!/usr/bin/env -S python3 -u` and for `#!/usr/bin/python3`.
+ */
 export const interpreterOf = (beginning: string): string | null => {
   const line = /^#![ \t]*([^\r\n]{1,200})/.exec(beginning)?.[1];
   if (line === undefined) return null;
   const words = line.trim().split(/[ \t]+/);
   const program = words.shift()?.split('/').at(-1) ?? '';
   if (program !== 'env') return program || null;
-  // What `env` is to run: neither its options nor the variables it sets.
+  // The program that `env` runs, after its options and variables.
   return (
     words
       .find((word) => !word.startsWith('-') && !word.includes('='))

@@ -43,18 +43,18 @@ export interface ProtectionInput {
 }
 
 export interface ProtectionChanges extends ProtectionInput {
-  /** Another name or wildcard. */
+  /** A new name or wildcard. */
   readonly name?: string | undefined;
-  /** Whom to allow stands for all that were allowed to do that; otherwise they join those. */
+  /** Whether given levels replace all earlier levels of the same action. Otherwise they are added. */
   readonly replaces?: boolean | undefined;
 }
 
 export interface ProtectionFilter {
-  /** Part of the name, whatever its case. */
+  /** Part of the name, case-insensitive. */
   readonly search?: string | undefined;
 }
 
-/** Protected branches and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
+/** Returns protected branches and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
 export const listProtectedBranches = async (
   ctx: Context,
   project: ProjectRow,
@@ -64,7 +64,7 @@ export const listProtectedBranches = async (
   return listOfProtections(await read(ctx, sql`b.project_id = ${project.id}`), filter);
 };
 
-/** The protections of one project, all of which are at hand, as a list. */
+/** Returns the loaded protections of one project as a list. */
 export const listOfProtections = <Row extends ProtectedBranch>(
   all: readonly Row[],
   { search }: ProtectionFilter = {},
@@ -76,20 +76,27 @@ export const listOfProtections = <Row extends ProtectedBranch>(
   );
 };
 
-/** Of many projects at once, by name; the caller has `read_protected_branch` in each. Those without any are absent. */
+/**
+ * Returns the protections of many projects by name. The caller must have `read_protected_branch` in each. Projects
+ * without protections are absent.
+ */
 export const protectedBranchesByProjects = async (
   ctx: Context,
   projectIds: readonly number[],
 ): Promise<ReadonlyMap<number, readonly ProtectedBranch[]>> =>
   Map.groupBy(await read(ctx, sql`b.project_id = any (${projectIds}::bigint[])`), ({ project_id }) => project_id);
 
-/** By its exact name, wildcards and all. @throws DomainError `not_found` */
+/** Returns the protection with exactly this name, including wildcards. @throws DomainError `not_found` */
 export const getProtectedBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
   requireAbility(ctx, project, 'read_protected_branch');
   return named(ctx, project, name);
 };
 
-/** By its id, with its project. @throws DomainError `not_found`, also where the caller may not know of it */
+/**
+ * Returns a protection by id, with its project.
+ *
+ * @throws DomainError `not_found`, also if the caller may not know of it
+ */
 export const getProtectedBranchById = async (
   ctx: Context,
   id: number,
@@ -102,10 +109,10 @@ export const getProtectedBranchById = async (
 };
 
 /**
- * Protects a branch, or all that match a wildcard. What is not said is for Maintainers.
+ * Protects a branch, or all branches that match a wildcard. Absent levels default to Maintainers.
  *
- * @throws DomainError `forbidden`, `conflict` when it is protected already, `invalid`, `unprocessable` for people and
- * groups who have nothing to do with the project
+ * @throws DomainError `forbidden`, `conflict` if it is protected already, `invalid`, `unprocessable` for people and
+ * groups without access to the project
  */
 export const protectBranch = async (
   ctx: Context,
@@ -136,7 +143,7 @@ export const protectBranch = async (
   });
 };
 
-/** Changes a protection, for those who may end it. @throws DomainError as `protectBranch`, `not_found` */
+/** Changes a protection. Requires the right to remove it. @throws DomainError as `protectBranch`, `not_found` */
 export const updateProtectedBranch = async (
   ctx: Context,
   project: ProjectRow,
@@ -160,7 +167,7 @@ export const updateProtectedBranch = async (
     for (const [action, level, grants] of wishes(input)) {
       const present = before.levels.filter((each) => each.action === action);
       const replaced = present.filter(
-        // A plain level stands for all roles given before.
+        // A plain level replaces all roles given before.
         ({ access_level }) =>
           (level !== undefined && access_level !== null) || (input.replaces && grants !== undefined),
       );
@@ -176,7 +183,7 @@ export const updateProtectedBranch = async (
   });
 };
 
-/** Ends a protection, where its own levels allow the caller to. @throws DomainError `forbidden`, `not_found` */
+/** Removes a protection. Its own levels must allow that. @throws DomainError `forbidden`, `not_found` */
 export const unprotectBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
   requireAbility(ctx, project, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {
@@ -188,7 +195,10 @@ export const unprotectBranch = async (ctx: Context, project: ProjectRow, name: s
   });
 };
 
-/** Who may not end a protection may not empty it either. Without levels of its own whoever administers it may. */
+/**
+ * Callers who may not remove a protection may not weaken it either. Without `unprotect` levels, everyone who
+ * administers protections may.
+ */
 const requireUnprotect = async (
   tx: Tx,
   project: ProjectRow,

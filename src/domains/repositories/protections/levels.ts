@@ -6,7 +6,7 @@ import type { Tx } from '#platform/context.ts';
 import { invalid, unprocessable } from '#platform/errors.ts';
 import { ADMINISTRATOR, NO_ONE, type ProtectionAction } from '../protections.ts';
 
-// Who may do what with a protected branch or tag.
+// Access levels of protected branches and tags.
 
 export interface GrantedLevel {
   readonly id: number;
@@ -14,11 +14,11 @@ export interface GrantedLevel {
   readonly access_level: number | null;
   readonly user_id: number | null;
   readonly group_id: number | null;
-  /** Of the user or group. */
+  /** The name of the user or group. */
   readonly name: string | null;
 }
 
-/** Whom to allow: a role, a user or a group. On update with `id` one that is there, to change or to destroy. */
+/** A role, a user or a group to allow. On update, `id` selects an existing level to change or destroy. */
 export interface Grant {
   readonly id?: number | undefined;
   readonly access_level?: number | undefined;
@@ -39,21 +39,21 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   60: 'Administrators',
 };
 
-/** `Maintainers`, or the name of the user or group. */
+/** Returns a description such as `Maintainers`, or the name of the user or group. */
 export const describeLevel = ({ access_level, name }: GrantedLevel): string =>
   access_level === null ? (name ?? '') : (DESCRIPTIONS[access_level] ?? '');
 
-/** The role that frontends are told, which expect one for users and groups, too. */
+/** Returns the role for frontends, which expect one even for users and groups. */
 export const roleToTell = ({ access_level }: GrantedLevel): number => access_level ?? MAINTAINER;
 
-/** Where events of a protection belong, and who may see them. */
+/** Returns the scope of events about a protection. */
 export const aboutProtection = (project: ProjectRow) => ({
   ...projectScope(project),
   subject: { type: 'Project', id: project.id },
   min_access_level: DEVELOPER,
 });
 
-/** The `GrantedLevel`s of a row, as JSON; `rule` is the column that names it. */
+/** SQL: the `GrantedLevel`s of a rule as JSON. `rule` is the column that refers to the rule. */
 export const levelsOf = (
   rule: 'protected_branch_id' | 'protected_tag_id',
   id: RawBuilder<unknown>,
@@ -65,20 +65,20 @@ export const levelsOf = (
     left join namespaces n on n.id = l.group_id
     where ${sql.ref(`l.${rule}`)} = ${id}), '[]')`;
 
-/** Of a new rule: a role, and whom else to allow; Maintainers when nobody is named. */
+/** Returns the levels of a new rule. Defaults to Maintainers. */
 export const allowedFromStart = (role: number | undefined, grants: readonly Grant[] = []): readonly Grant[] => {
   const wanted = [...(role === undefined ? [] : [{ access_level: role }]), ...grants];
   return wanted.length > 0 ? wanted : [{ access_level: MAINTAINER }];
 };
 
-/** What is wrong with the name, in which `*` stands for any run of characters; null for nothing. */
+/** Returns the problem with the name, or null. `*` matches any characters. */
 export const nameProblem = (name: string): string | null => {
   if (name === '') return "can't be blank";
   if (Buffer.byteLength(name) > MAX_NAME) return `is too long (maximum is ${MAX_NAME} bytes)`;
   return /[\p{Cc} ~^:?[\\]/u.test(name) ? 'is invalid' : null;
 };
 
-/** The levels that grants with an `id` replace. @throws DomainError `invalid` for one that is not there */
+/** Returns the ids of the levels that grants with an `id` replace. @throws DomainError `invalid` for an unknown id */
 export const idsToRemove = (present: readonly GrantedLevel[], grants: readonly Grant[]): number[] =>
   grants.flatMap(({ id }) => {
     if (id === undefined) return [];
@@ -91,10 +91,10 @@ export const removeLevels = async (tx: Tx, ids: readonly number[]): Promise<void
 };
 
 /**
- * Each role, user and group once for an action.
+ * Adds levels. Each role, user and group can occur once per action.
  *
- * @throws DomainError `invalid`, `unprocessable` for one that is there already, and for people and groups who have nothing
- * to do with the project
+ * @throws DomainError `invalid`, `unprocessable` for a duplicate, and for people and groups without access to the
+ * project
  */
 export const addLevels = async (
   tx: Tx,
@@ -132,7 +132,9 @@ const checkGrant = ({ access_level, user_id, group_id }: Grant): void => {
 
 const KINDS = ['access_level', 'user_id', 'group_id'] as const;
 
-/** Those who change a protection hold its row, so that no other adds the same meanwhile. */
+/**
+ * Refuses duplicates. The caller holds a lock on the protection's row, so no concurrent request adds the same level.
+ */
 const checkTwice = async (tx: Tx, rule: Rule, action: ProtectionAction, grants: readonly Grant[]): Promise<void> => {
   const present = await tx.db
     .selectFrom('protection_levels')
@@ -148,7 +150,7 @@ const checkTwice = async (tx: Tx, rule: Rule, action: ProtectionAction, grants: 
   }
 };
 
-/** Ids of strangers are refused alike, whether there is such a user or group or not. */
+/** Refuses unknown and unrelated ids in the same way, so that the answer does not reveal which ids exist. */
 const checkPeople = async (tx: Tx, project: ProjectRow, grants: readonly Grant[]): Promise<void> => {
   const userIds = [...new Set(grants.flatMap(({ user_id }) => user_id ?? []))];
   const developers = await usersWithProjectLevel(tx, project.id, userIds, DEVELOPER);

@@ -23,39 +23,42 @@ export interface ProtectedTag {
 }
 
 export interface TagProtectionInput {
-  /** A role; Maintainers when nobody is named. */
+  /** A role. Defaults to Maintainers if no level is given. */
   readonly create_access_level?: number | undefined;
   readonly allowed_to_create?: readonly Grant[] | undefined;
 }
 
-/** Protected tags and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
+/** Returns protected tags and wildcards by name. @throws DomainError as `requireAbility(read_protected_branch)` */
 export const listProtectedTags = async (ctx: Context, project: ProjectRow): Promise<List<ProtectedTag>> => {
   requireAbility(ctx, project, 'read_protected_branch');
   return listOfTagProtections(await read(ctx, sql`t.project_id = ${project.id}`));
 };
 
-/** The protected tags of one project, all of which are at hand, as a list. */
+/** Returns the loaded tag protections of one project as a list. */
 export const listOfTagProtections = (all: readonly ProtectedTag[]): List<ProtectedTag> =>
   listOfRows(all, ({ name }) => name);
 
-/** Of many projects at once, by name; the caller has `read_protected_branch` in each. Those without any are absent. */
+/**
+ * Returns the tag protections of many projects by name. The caller must have `read_protected_branch` in each. Projects
+ * without protections are absent.
+ */
 export const protectedTagsByProjects = async (
   ctx: Context,
   projectIds: readonly number[],
 ): Promise<ReadonlyMap<number, readonly ProtectedTag[]>> =>
   Map.groupBy(await read(ctx, sql`t.project_id = any (${projectIds}::bigint[])`), ({ project_id }) => project_id);
 
-/** By its exact name, wildcards and all. @throws DomainError `not_found` */
+/** Returns the protection with exactly this name, including wildcards. @throws DomainError `not_found` */
 export const getProtectedTag = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
   requireAbility(ctx, project, 'read_protected_branch');
   return named(ctx, project, name);
 };
 
 /**
- * Lets only some people make a tag, or those that match a wildcard; nobody can change or delete it then.
+ * Restricts who may create a tag, or all tags that match a wildcard. Nobody can change or delete a protected tag.
  *
- * @throws DomainError `forbidden`, `conflict` when it is protected already, `invalid`, `unprocessable` for people and
- * groups who have nothing to do with the project
+ * @throws DomainError `forbidden`, `conflict` if it is protected already, `invalid`, `unprocessable` for people and
+ * groups without access to the project
  */
 export const protectTag = async (
   ctx: Context,
@@ -80,7 +83,7 @@ export const protectTag = async (
   });
 };
 
-/** Ends a protection. @throws DomainError `forbidden`, `not_found` */
+/** Removes a protection. @throws DomainError `forbidden`, `not_found` */
 export const unprotectTag = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
   requireAbility(ctx, project, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {

@@ -21,24 +21,24 @@ const FORMATS: Readonly<Record<string, ArchiveFormat>> = {
 };
 
 export interface ArchiveInput {
-  /** As in the address: `zip`, `tar.gz`, `tbz` ... */
+  /** As in the URL: `zip`, `tar.gz`, `tbz` ... */
   readonly format: string;
-  /** A branch, tag or commit id; the default branch when absent. */
+  /** A branch, tag or commit id. Defaults to the default branch. */
   readonly sha?: string | undefined;
-  /** One folder or file alone. */
+  /** Only this folder or file. */
   readonly path?: string | undefined;
 }
 
 export interface Archive {
   readonly filename: string;
   readonly contentType: string;
-  /** Of one commit, under one name, all archives are alike. */
+  /** All archives of one commit with one name have the same content. */
   readonly etag: string;
-  /** Begins to pack. @throws DomainError `too_many_requests` */
+  /** Starts packing. @throws DomainError `too_many_requests` */
   open(): Readable;
 }
 
-/** @throws DomainError `not_found` (File) without such a revision or path, `bad_request` for a format that is not to be had */
+/** @throws DomainError `not_found` (File) without such a revision or path, `bad_request` for an unavailable format */
 export const getArchive = async (ctx: Context, project: ProjectRow, input: ArchiveInput): Promise<Archive> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;

@@ -11,21 +11,22 @@ import { developersMay, matching, type ReadProtections, readProtections } from '
 import { filterNames, regexTest, searchTest } from './names.ts';
 
 export interface BranchFilter {
-  /** Part of the name; `^term` begins, `term$` ends with it. Whatever the case. */
+  /** Part of the name, case-insensitive. `^term` matches at the start, `term$` at the end. */
   readonly search?: string | undefined;
-  /** An RE2 expression found in the name. */
+  /** An RE2 regular expression that matches part of the name. */
   readonly regex?: string | undefined;
-  /** By name unless it says otherwise. */
+  /** Defaults to the order of names. */
   readonly sort?: (typeof BRANCH_SORTS)[number] | undefined;
 }
 
-/** `updated_*`: by the time of the newest commit. */
+/** `updated_*` sorts by the time of the newest commit. */
 export const BRANCH_SORTS = ['name_asc', 'updated_asc', 'updated_desc'] as const;
 
 /**
- * Branches in the byte order of their names, or by their last change. Rows are refs alone: complete those of a page with `completeBranches`.
+ * Returns branches in the byte order of their names, or by their last change. Rows are bare refs: complete those of a
+ * page with `completeBranches`.
  *
- * @throws DomainError as `requireAbility(read_code)`, `parameters` for an expression RE2 does not take
+ * @throws DomainError as `requireAbility(read_code)`, `parameters` for an invalid RE2 expression
  */
 export const listBranches = async (ctx: Context, project: ProjectRow, filter: BranchFilter): Promise<List<Ref>> => {
   requireAbility(ctx, project, 'read_code');
@@ -37,7 +38,7 @@ export const listBranches = async (ctx: Context, project: ProjectRow, filter: Br
   return listOfRows(found, (ref) => ref.name.slice(BRANCHES.length), order === 'name' ? compareBytes : undefined);
 };
 
-/** The branches with their commits and all that is told of them: one pass for the page, however many they are. */
+/** Reads the commits and details of branches, in one pass for a whole page. */
 export const completeBranches = async (
   ctx: Context,
   project: ProjectRow,
@@ -67,7 +68,7 @@ export const completeBranches = async (
       {
         name,
         commit,
-        // Nothing was merged of what never differed.
+        // A branch at the same commit never had anything to merge.
         merged: ref.oid !== headOid && merged.has(ref.oid),
         protected: rules.length > 0,
         default: ref.name === head,
@@ -92,7 +93,7 @@ export const getBranch = async (
   return branch;
 };
 
-/** The branch as it is now, or null; the caller may read the code. */
+/** Returns the current branch, or null. The caller must be allowed to read the code. */
 const findBranch = async (
   ctx: Context,
   project: ProjectRow,
@@ -107,7 +108,7 @@ const findBranch = async (
   return branch;
 };
 
-/** Names of branches that match a pattern with `*`. */
+/** Returns the names of branches that match a pattern with `*`. */
 export const listBranchNames = async (
   ctx: Context,
   project: ProjectRow,
@@ -123,7 +124,7 @@ export const listBranchNames = async (
 
 const REPOSITORIES_AT_ONCE = 4;
 
-/** The names of all branches of each project. @throws DomainError as `requireAbility(read_code)` */
+/** Returns the names of all branches of each project. @throws DomainError as `requireAbility(read_code)` */
 export const branchNamesOf = async (
   ctx: Context,
   projects: readonly ProjectRow[],

@@ -9,14 +9,14 @@ import { BRANCHES, branchName, type Commit, TAGS, tagName } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
 export interface CommitFilter {
-  /** A branch, tag or commit id, or a range `a..b` or `a...b` of them; the default branch when absent. */
+  /** A branch, tag or commit id, or a range `a..b` or `a...b`. Defaults to the default branch. */
   readonly ref_name?: string | undefined;
   readonly since?: string | undefined;
   readonly until?: string | undefined;
   readonly path?: string | undefined;
   readonly author?: string | undefined;
   readonly first_parent?: boolean | undefined;
-  /** Of every branch and tag; `ref_name` does not count then. */
+  /** Includes the commits of every branch and tag. `ref_name` is ignored then. */
   readonly all?: boolean | undefined;
   readonly order?: 'default' | 'topo' | undefined;
 }
@@ -33,7 +33,7 @@ export interface PipelineOfCommit {
   readonly updated_at: string;
 }
 
-/** Commits newest first. Their number is not counted: it would cost more than the page. */
+/** Returns commits, newest first. Does not count them, because that would cost more than the page. */
 export const listCommits = async (
   ctx: Context,
   project: ProjectRow,
@@ -44,13 +44,13 @@ export const listCommits = async (
   return range === null ? [] : ctx.services.git.listCommits(project.disk_path, { ...range, limit, skip: offset });
 };
 
-/** How many there are in all. */
+/** Counts the matching commits. */
 export const countCommits = async (ctx: Context, project: ProjectRow, filter: CommitFilter): Promise<number> => {
   const range = await rangeOf(ctx, project, filter);
   return range === null ? 0 : ctx.services.git.countCommits(project.disk_path, range);
 };
 
-/** Null where there is nothing yet: an empty repository has no commits, which is no error. */
+/** Returns null for an empty repository, which has no commits. That is not an error. */
 const rangeOf = async (ctx: Context, project: ProjectRow, filter: CommitFilter) => {
   requireAbility(ctx, project, 'read_code');
   const ends = filter.all ? { from: [], all: true } : await endsOf(ctx, project, filter.ref_name);
@@ -68,7 +68,7 @@ const rangeOf = async (ctx: Context, project: ProjectRow, filter: CommitFilter) 
   );
 };
 
-// No branch or tag has two dots in its name.
+// Names of branches and tags cannot contain two dots.
 const RANGE = /^(.*?)(\.{2,3})(?!\.)(.*)$/s;
 
 const endsOf = async (
@@ -92,14 +92,14 @@ const endsOf = async (
   return { from: [from, to], not: base === null ? [] : [base] };
 };
 
-/** A path git looks for in its trees; one that leads out of them would be its fatal error. */
+/** Returns the path for git. A path that leaves the repository would be a fatal error in git. */
 const pathWithin = (path: string | undefined): string | undefined => {
   if (path === undefined || path === '') return undefined;
   if (path.startsWith('/') || path.split('/').includes('..')) throw badRequest('path is invalid');
   return path;
 };
 
-/** The commit behind a branch, tag or commit id, or null. */
+/** Returns the commit of a branch, tag or commit id, or null. */
 export const findCommit = async (
   ctx: Context,
   project: ProjectRow,
@@ -118,7 +118,7 @@ export const getCommit = async (ctx: Context, project: ProjectRow, ref: string):
   return commit;
 };
 
-/** Lines added and removed by each commit, in one pass of git. */
+/** Returns the added and removed lines of each commit, in one pass of git. */
 export const statsOfCommits = (
   ctx: Context,
   project: ProjectRow,
@@ -130,7 +130,7 @@ export const statsOfCommits = (
     { signal: ctx.signal },
   );
 
-/** The latest pipeline of the commit; null where there is none or the caller may not see it. */
+/** Returns the latest pipeline of the commit. Null if there is none or the caller may not see it. */
 export const pipelineOfCommit = async (
   ctx: Context,
   project: ProjectRow,
@@ -147,7 +147,7 @@ export const pipelineOfCommit = async (
   return row ? { ...row, sha: id } : null;
 };
 
-/** What the commit changed against its first parent, one page of the files. */
+/** Returns the changes of a commit against its first parent, one page of files. */
 export const diffOfCommit = async (
   ctx: Context,
   project: ProjectRow,
@@ -165,7 +165,7 @@ export interface RefOfCommit {
   readonly name: string;
 }
 
-/** The branches and tags that hold the commit, by name. */
+/** Returns the branches and tags that contain the commit, by name. */
 export const refsOfCommit = async (
   ctx: Context,
   project: ProjectRow,
@@ -185,7 +185,7 @@ export const refsOfCommit = async (
   ];
 };
 
-/** How many commits come before it, itself counted. */
+/** Returns the number of commits up to and including this one. */
 export const sequenceOfCommit = async (
   ctx: Context,
   project: ProjectRow,
@@ -196,7 +196,7 @@ export const sequenceOfCommit = async (
   return ctx.services.git.countCommits(project.disk_path, { from: id, firstParent, signal: ctx.signal });
 };
 
-/** @throws DomainError `not_found` (Signature) where there is none */
+/** @throws DomainError `not_found` (Signature) if there is none */
 export const signatureOfCommit = async (ctx: Context, project: ProjectRow, ref: string): Promise<SignatureKind> => {
   const { id } = await getCommit(ctx, project, ref);
   const kind = await ctx.services.git.signatureOf(project.disk_path, id);

@@ -8,30 +8,33 @@ import { diffBounds } from '../diff-bounds.ts';
 import type { Commit } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
-/** More are not told of at once. */
+/** The most commits in one comparison. */
 const MAX_COMMITS = 1_000;
 
 export interface CompareInput {
   readonly from: string;
   readonly to: string;
-  /** The two as they are; otherwise what happened on `to` since it left `from`. */
+  /** Compares the two revisions directly. Otherwise compares `to` with the merge base. */
   readonly straight: boolean;
-  /** Where `from` is, if not in the project itself: a fork, say. */
+  /** The project that contains `from`, such as a fork. Defaults to the project itself. */
   readonly from_project_id?: number | undefined;
 }
 
 export interface Comparison {
-  /** The last one; null when nothing came. */
+  /** The newest commit. Null if there are no commits. */
   readonly commit: Commit | null;
   /** Oldest first. */
   readonly commits: readonly Commit[];
   readonly diff: Diff;
-  /** Some commits or files were left out. */
+  /** Whether commits or files were left out. */
   readonly overflow: boolean;
   readonly same: boolean;
 }
 
-/** @throws DomainError `not_found` (Ref) without one of the revisions, (Project) where the caller may not know of the other project */
+/**
+ * @throws DomainError `not_found` (Ref) if a revision is missing, (Project) if the caller may not know of the other
+ * project
+ */
 export const compare = async (ctx: Context, project: ProjectRow, input: CompareInput): Promise<Comparison> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
@@ -68,7 +71,10 @@ const sourceOf = async (ctx: Context, project: ProjectRow, id: number | undefine
   return source;
 };
 
-/** @throws DomainError `bad_request` for fewer than two refs or one that is not there, `not_found` (Merge Base) without a common ancestor */
+/**
+ * @throws DomainError `bad_request` for fewer than two refs or a missing one, `not_found` (Merge Base) without a common
+ * ancestor
+ */
 export const mergeBaseOf = async (ctx: Context, project: ProjectRow, refs: readonly string[]): Promise<Commit> => {
   requireAbility(ctx, project, 'read_code');
   if (refs.length < 2) throw new DomainError('bad_request', 'Provide at least 2 refs');
@@ -87,13 +93,13 @@ export const mergeBaseOf = async (ctx: Context, project: ProjectRow, refs: reado
 };
 
 export interface ContributorFilter {
-  /** The default branch when absent. */
+  /** Defaults to the default branch. */
   readonly ref?: string | undefined;
   readonly order_by: 'name' | 'email' | 'commits';
   readonly sort: 'asc' | 'desc';
 }
 
-/** The authors of commits other than merges, each address once; none in an empty repository. */
+/** Returns the authors of all commits except merges, once per address. Empty for an empty repository. */
 export const contributorsOf = async (
   ctx: Context,
   project: ProjectRow,
@@ -107,7 +113,7 @@ export const contributorsOf = async (
   }
   const authors = await ctx.services.git.authors(project.disk_path, { from, signal: ctx.signal });
   const byEmail = new Map<string, Author>();
-  // Those with the most commits come first: a person goes by the name on most.
+  // Authors come ordered by their number of commits, so a person gets the name that most of their commits have.
   for (const author of authors) {
     const known = byEmail.get(author.email);
     byEmail.set(author.email, known ? { ...known, commits: known.commits + author.commits } : author);

@@ -9,28 +9,30 @@ import type { TreeEntry } from '#platform/git/types.ts';
 import type { Commit } from '../model.ts';
 import { requireRevision, resolveRevision } from './revisions.ts';
 
-/** Content of more bytes is not held in memory: it comes as a stream, from `raw`, and without a checksum. */
+/** Larger content is not held in memory. It is only available as a stream from `raw`, without a checksum. */
 const MAX_WHOLE_BYTES = 20 * 1024 * 1024;
 const MAX_BLAMED_BYTES = 5 * 1024 * 1024;
-/** As much as is held for a caller who reads slowly. */
+/** Smaller content is held in memory, even for slow readers. */
 const MAX_HELD_BYTES = 1024 * 1024;
-/** Whoever takes nothing for so long is no longer waited for: a process of git is held for each reader of a large file. */
+/**
+ * Readers who take nothing for this long are disconnected, because each reader of a large file occupies a git process.
+ */
 const READER_IDLE_MS = 60_000;
 
-/** A file of one commit; its content is read separately. */
+/** A file at one commit, without its content. */
 export interface RepositoryFile {
   readonly path: string;
   readonly name: string;
   readonly mode: string;
   readonly blob_id: string;
   readonly size: number;
-  /** As asked for. */
+  /** The revision as requested. */
   readonly ref: string;
   readonly commit_id: string;
   readonly last_commit_id: string;
 }
 
-/** @throws DomainError `not_found` (Commit) without that revision, (File) without a file at that path */
+/** @throws DomainError `not_found` (Commit) without such a revision, (File) without a file at the path */
 export const getFile = async (
   ctx: Context,
   project: ProjectRow,
@@ -57,17 +59,14 @@ export const getFile = async (
 
 export const isExecutable = ({ mode }: Pick<RepositoryFile, 'mode'>): boolean => mode === '100755';
 
-/** @throws DomainError `too_large` beyond `MAX_WHOLE_BYTES`, which names the way to get it */
+/** @throws DomainError `too_large` beyond `MAX_WHOLE_BYTES`, with a hint how to get the file */
 export const readWhole = async (
   ctx: Context,
   project: ProjectRow,
   { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
 ): Promise<Buffer> => {
   if (size > MAX_WHOLE_BYTES) {
-    throw new DomainError(
-      'too_large',
-      'The file is too large to be sent in one piece of JSON: get it from its raw address',
-    );
+    throw new DomainError('too_large', 'The file is too large to be sent as JSON: get it from its raw address');
   }
   const content = await ctx.services.git.readBytes(project.disk_path, oid, MAX_WHOLE_BYTES, { signal: ctx.signal });
   if (content === null) throw notFound('File');
@@ -76,7 +75,7 @@ export const readWhole = async (
 
 export const sha256 = (content: Buffer): string => createHash('sha256').update(content).digest('hex');
 
-/** The checksum of a file, or null where it is too large to be read for that. */
+/** Returns the checksum of a file, or null if the file is too large. */
 export const checksumOf = async (
   ctx: Context,
   project: ProjectRow,
@@ -95,8 +94,10 @@ export const checksumOf = async (
 };
 
 /**
- * The content as a stream, of whatever size, or a part of it: its first and last byte. @throws DomainError
- * `too_many_requests` or `unavailable` while the caller, or all together, read many large ones
+ * Streams the content, or the part between two bytes, both included.
+ *
+ * @throws DomainError `too_many_requests` or `unavailable` if the caller, or all callers together, read too many large
+ * files
  */
 export const openBlob = async (
   ctx: Context,
@@ -123,7 +124,7 @@ interface BytesWanted {
   readonly end: number;
 }
 
-/** Git gives a file from its beginning: what comes before the part is read over. */
+/** Skips the bytes before the part, because git always sends a file from its start. */
 const partOf = (whole: Readable, { start, end }: BytesWanted): Readable => {
   const part = Readable.from(
     (async function* () {
@@ -146,7 +147,7 @@ const partOf = (whole: Readable, { start, end }: BytesWanted): Readable => {
 const POINTER = 'version https://git-lfs.github.com/spec/v1';
 const MAX_POINTER_BYTES = 1024;
 
-/** Whether the file stands for one that git LFS would keep elsewhere; the hub keeps none. */
+/** Returns whether the file is a git LFS pointer. The hub stores no LFS files. */
 export const isLfsPointer = async (
   ctx: Context,
   project: ProjectRow,
@@ -158,7 +159,7 @@ export const isLfsPointer = async (
     .startsWith(POINTER) ??
     false);
 
-/** A blob by its id, abbreviated or whole. @throws DomainError `not_found` (Blob) */
+/** Returns a blob by its full or abbreviated id. @throws DomainError `not_found` (Blob) */
 export const getBlob = async (ctx: Context, project: ProjectRow, id: string): Promise<FoundObject> => {
   requireAbility(ctx, project, 'read_code');
   const found = await ctx.services.git.findObject(project.disk_path, id);
@@ -171,7 +172,11 @@ export interface BlamedPart {
   readonly lines: readonly string[];
 }
 
-/** Who last changed the lines of the file; lines from 1, both ends included. @throws DomainError `bad_request`, `too_large` */
+/**
+ * Returns who last changed the lines of the file. Lines count from 1; the range includes both ends.
+ *
+ * @throws DomainError `bad_request`, `too_large`
+ */
 export const blameOf = async (
   ctx: Context,
   project: ProjectRow,
@@ -194,7 +199,10 @@ export interface BlobEntry extends TreeEntry {
   readonly size: number;
 }
 
-/** The files at several paths of one commit, in one pass; paths without one are left out. Nothing without that revision. */
+/**
+ * Returns the files at several paths of one commit, in one pass. Leaves out paths without a file. Empty without such a
+ * revision.
+ */
 export const blobsAt = async (
   ctx: Context,
   project: ProjectRow,
@@ -211,7 +219,7 @@ export const blobsAt = async (
   });
 };
 
-/** The text of a blob; null for one that is large or no text. */
+/** Returns the text of a blob. Null if it is large or not text. */
 export const textOf = async (
   ctx: Context,
   project: ProjectRow,
@@ -222,5 +230,5 @@ export const textOf = async (
   return content === null || content.subarray(0, BINARY_PROBE_BYTES).includes(0) ? null : content.toString('utf8');
 };
 
-/** git takes for binary what has a NUL so early. */
+/** Like git, treats content as binary if it has a NUL in its first bytes. */
 const BINARY_PROBE_BYTES = 8_000;

@@ -17,10 +17,10 @@ export const searchTest = (search: string | undefined): Test | null => {
   };
 };
 
-/** Bounds what one name takes, which nothing can interrupt. */
+/** Bounds the time of matching one name, which cannot be interrupted. */
 const MAX_PROGRAM_SIZE = 1_000;
 
-/** RE2 takes time linear in name and expression, whatever somebody thinks up. @throws DomainError `parameters` */
+/** Compiles a filter. RE2 needs linear time for any name and expression. @throws DomainError `parameters` */
 export const regexTest = (regex: string | undefined): Test | null => {
   if (regex === undefined || regex === '') return null;
   const compiled = compile(regex);
@@ -37,10 +37,13 @@ const compile = (regex: string): RE2JS => {
 };
 
 const TURN_MS = 20;
-/** Of computing, however busy the machine; what is not through by then is refused, so that no expression keeps a process busy. */
+/**
+ * The CPU time for one list, regardless of other load. A longer search is refused, so that no expression keeps a
+ * process busy.
+ */
 const BUDGET_MS = 500;
 
-/** Others get their turn while a long list is searched. @throws DomainError `parameters` when that takes too long */
+/** Filters names and yields to other requests regularly. @throws DomainError `parameters` if that takes too long */
 export const filterNames = async (refs: readonly Ref[], prefixLength: number, test: Test): Promise<Ref[]> => {
   const found: Ref[] = [];
   let since = performance.now();

@@ -2,22 +2,22 @@ import { badRequest } from '#platform/errors.ts';
 import type { RevisionStep } from '#platform/git/types.ts';
 
 export interface SteppedRevision {
-  /** The name or id that the way begins at. */
+  /** The name or id where the steps start. */
   readonly start: string;
   readonly steps: readonly RevisionStep[];
 }
 
-/** What no name and no id holds, and where git begins to read an expression. */
+/** Characters that no name or id contains. An expression of git starts there. */
 const BEYOND_NAMES = /[~^:]|@\{/;
 const STEP = /~(\d*)|\^(\d{0,6})(?![\d{])|\^\{(?:commit)?\}/y;
 
-/** git walks them one by one, in a process that others wait for. */
+/** git walks the generations one by one, in a process that other requests wait for. */
 const MAX_GENERATIONS = 10_000;
 const MAX_STEPS = 100;
 
 /**
- * Takes `main~2^2` or `v1.0^{commit}` apart; null for a plain name or id. Nothing but steps back is understood: no
- * reflogs, which are not kept, no searches and no paths.
+ * Parses `main~2^2` or `v1.0^{commit}`. Returns null for a plain name or id. Supports only steps back: no reflogs,
+ * which are not kept, no searches and no paths.
  *
  * @throws DomainError `bad_request` for any other expression and for one that goes back too far
  */

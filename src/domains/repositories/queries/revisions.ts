@@ -7,8 +7,8 @@ import { splitRevision } from './revision-steps.ts';
 type Place = Pick<ProjectRow, 'disk_path' | 'default_branch'>;
 
 /**
- * The commit that somebody means by a branch, tag or commit id, by a full ref name, or by `HEAD`, `@` or nothing: the
- * default branch. Steps back may follow: `main~2`, `HEAD^2`, `v1.0^{commit}`. Null when there is none.
+ * Returns the commit id of a branch, tag, commit id or full ref name. `HEAD`, `@` and an empty revision mean the
+ * default branch. Steps back may follow: `main~2`, `HEAD^2`, `v1.0^{commit}`. Returns null if there is no such commit.
  *
  * @throws DomainError `bad_request` for an expression of another kind
  */
@@ -37,7 +37,7 @@ const resolveStart = async (
   return commit?.id ?? null;
 };
 
-/** The same. @throws DomainError `not_found` (`what`) */
+/** Returns the same. @throws DomainError `not_found` (`what`) */
 export const requireRevision = async (
   ctx: Pick<Context, 'services'>,
   place: Place,

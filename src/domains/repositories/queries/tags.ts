@@ -10,18 +10,18 @@ import { matching, type ReadProtections, readProtections } from '../protections.
 import { filterNames, searchTest } from './names.ts';
 
 export interface TagFilter {
-  /** Part of the name; `^term` begins, `term$` ends with it. Whatever the case. */
+  /** Part of the name, case-insensitive. `^term` matches at the start, `term$` at the end. */
   readonly search?: string | undefined;
-  /** `updated`: by the time of the tag, or of the commit where it is lightweight. */
+  /** `updated` sorts by the time of the tag, or of the commit for a lightweight tag. */
   readonly order_by?: (typeof TAG_ORDERS)[number] | undefined;
   readonly sort?: SortDirection | undefined;
-  /** The list must hold this name: another page goes on behind it. */
+  /** The name after which the page starts. The list must contain it. */
   readonly page_token?: string | undefined;
 }
 
 export const TAG_ORDERS = ['name', 'updated', 'version'] as const;
 
-/** Tags, by default the newest first. Rows are refs alone: `completeTags` for a page. */
+/** Returns tags, by default the newest first. Rows are bare refs: complete those of a page with `completeTags`. */
 export const listTags = async (ctx: Context, project: ProjectRow, filter: TagFilter): Promise<List<Ref>> => {
   requireAbility(ctx, project, 'read_code');
   const { order_by = 'updated', sort = 'desc', page_token } = filter;
@@ -38,11 +38,11 @@ export const listTags = async (ctx: Context, project: ProjectRow, filter: TagFil
 
 export interface TagReading {
   readonly protectionsOf?: ReadProtections;
-  /** False: `release` is null, whether there is one or not. */
+  /** If false, releases are not read and `release` is null. */
   readonly releases?: boolean;
 }
 
-/** The tags with all that is told of them: one pass for the page, however many they are. */
+/** Reads the details of tags, in one pass for a whole page. */
 export const completeTags = async (
   ctx: Context,
   project: ProjectRow,

@@ -11,22 +11,25 @@ import { requireRevision } from './revisions.ts';
 export type { TreeEntry } from '#platform/git/types.ts';
 
 export interface TreePlace {
-  /** The root when absent or empty. */
+  /** Defaults to the root. */
   readonly path?: string | undefined;
-  /** A branch, tag or commit id; the default branch when absent. */
+  /** A branch, tag or commit id. Defaults to the default branch. */
   readonly ref?: string | undefined;
   readonly recursive?: boolean | undefined;
 }
 
-/** A folder of one commit. */
+/** A folder at one commit. */
 export interface Folder {
   readonly commit_id: string;
   readonly tree_id: string;
-  /** Without a slash at its end; empty for the root. */
+  /** Without a trailing slash. Empty for the root. */
   readonly path: string;
 }
 
-/** @throws DomainError `not_found` (Tree) without that revision, (invalid revision or path) without a folder at that path */
+/**
+ * @throws DomainError `not_found` (Tree) without such a revision, (invalid revision or path) without a folder at the
+ * path
+ */
 export const getFolder = async (ctx: Context, project: ProjectRow, { path, ref }: TreePlace): Promise<Folder> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
@@ -42,7 +45,10 @@ export const getFolder = async (ctx: Context, project: ProjectRow, { path, ref }
   return { commit_id, tree_id: entry.oid, path: name };
 };
 
-/** What lies in the folder: first folders, then files, then submodules. The cursor is the path; git is read as far as the page goes. */
+/**
+ * Returns the content of the folder: folders first, then files, then submodules. The cursor is the path. Reads git only
+ * as far as the page needs.
+ */
 export const listEntries = (
   ctx: Context,
   project: ProjectRow,
@@ -89,7 +95,7 @@ const readWindow = async (entries: AsyncIterable<TreeEntry>, window: Window): Pr
     else if (entry.path === before) break;
     else if (skipped < offset) skipped += 1;
     else rows.push(entry);
-    // Backwards the last ones are wanted.
+    // Backwards, keep the last rows.
     if (window.backwards && rows.length > limit) rows.shift();
     else if (!window.backwards && rows.length >= limit) break;
   }
@@ -100,7 +106,7 @@ const readWindow = async (entries: AsyncIterable<TreeEntry>, window: Window): Pr
 const pathIn = (cursor: CursorValues | null | undefined): string | null =>
   typeof cursor?.[0] === 'string' ? cursor[0] : null;
 
-/** The last commit that changed something in the folder. */
+/** Returns the last commit that changed the folder. */
 export const lastCommitOfFolder = async (ctx: Context, project: ProjectRow, folder: Folder): Promise<Commit | null> => {
   const { git } = ctx.services;
   const oid =

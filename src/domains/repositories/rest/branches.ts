@@ -20,7 +20,7 @@ export const branchRoutes = [
     summary: 'List branches',
     auth: 'optional',
     description:
-      '`search` is part of the name, whatever its case; `^term` begins and `term$` ends it. `regex` is an RE2 expression found in the name. With both, both have to hold. `pagination=keyset` goes on after `page_token`, for the order of names alone.',
+      '`search` matches part of the name, case-insensitive; `^term` matches at the start and `term$` at the end. `regex` is an RE2 expression that matches part of the name. If both are given, both must match. `pagination=keyset` continues after `page_token`, only in the order of names.',
     input: {
       id,
       search: text({ max: 1_000 }).optional(),
@@ -41,7 +41,7 @@ export const branchRoutes = [
     path: '/projects/:id/repository/branches/:branch',
     tag,
     summary: 'Show a branch',
-    description: 'HEAD says with 204 or 404 whether there is one.',
+    description: 'HEAD returns 204 if the branch exists, else 404.',
     auth: 'optional',
     input: { id, branch },
     response: branchRecord,
@@ -80,7 +80,7 @@ export const branchRoutes = [
     tag,
     summary: 'Delete all merged branches',
     description:
-      'Those merged into the default branch, but for protected ones, those of open merge requests and those that hold what it holds itself. Carried out in the background.',
+      'Deletes branches that are merged into the default branch, in the background. Keeps protected branches, branches of open merge requests and branches at the same commit as the default branch.',
     input: { id },
     status: 202,
     response: acceptedRecord,

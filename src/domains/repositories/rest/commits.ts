@@ -37,7 +37,7 @@ export const commitRoutes = [
     tag,
     summary: 'List commits',
     description:
-      'Newest first; they are not counted. `ref_name` may be a range, `a..b` or `a...b`. `all` lists the commits of every branch and tag.',
+      'Newest first, without a total. `ref_name` may be a range, `a..b` or `a...b`. `all` lists the commits of every branch and tag.',
     auth: 'optional',
     input: {
       id,
@@ -88,9 +88,9 @@ export const commitRoutes = [
   listRoute({
     path: '/projects/:id/repository/commits/:sha/diff',
     tag,
-    summary: 'Show what a commit changed',
+    summary: 'Show the changes of a commit',
     description:
-      'Against its first parent. Patches of more than `diff_max_patch_bytes` are left out (`too_large`), and those that would make the page more than 10 MiB or `diff_max_lines` (`collapsed`).',
+      'Compares with the first parent. Leaves out patches larger than `diff_max_patch_bytes` (`too_large`), and patches that would make the page exceed 10 MiB or `diff_max_lines` (`collapsed`).',
     auth: 'optional',
     input: { id, sha, unidiff: boolean().default(false) },
     item: diffFileRecord,
@@ -105,7 +105,7 @@ export const commitRoutes = [
   listRoute({
     path: '/projects/:id/repository/commits/:sha/refs',
     tag,
-    summary: 'List the branches and tags that hold a commit',
+    summary: 'List the branches and tags that contain a commit',
     auth: 'optional',
     input: { id, sha, type: oneOf(['branch', 'tag', 'all']).default('all') },
     item: z.object({ type: z.enum(['branch', 'tag']), name: z.string() }).meta({ id: 'CommitRef' }),
@@ -119,7 +119,7 @@ export const commitRoutes = [
     method: 'GET',
     path: '/projects/:id/repository/commits/:sha/sequence',
     tag,
-    summary: 'Count the commits up to one',
+    summary: 'Count the commits up to a commit',
     auth: 'optional',
     input: { id, sha, first_parent: boolean().default(false) },
     response: z.object({ count: z.int() }).meta({ id: 'CommitSequence' }),
@@ -133,7 +133,8 @@ export const commitRoutes = [
     path: '/projects/:id/repository/commits/:sha/signature',
     tag,
     summary: 'Show the signature of a commit',
-    description: '404 where it has none. The hub keeps no keys of people: it tells the kind and verifies nothing.',
+    description:
+      'Returns 404 if there is no signature. The hub stores no public keys, so it returns the kind without verifying it.',
     auth: 'optional',
     input: { id, sha },
     response: signatureRecord,

@@ -42,13 +42,13 @@ const archiveInput = {
   path: text({ max: 4_096 }).optional(),
 };
 
-/** The same at two addresses: the format may be the ending of the address. */
+/** The same archive at two URLs. In one the format is the extension. */
 const archiveDeclaration = {
   method: 'GET',
   tag,
-  summary: 'Download the files of a commit, packed',
+  summary: 'Download the files of a commit as an archive',
   description:
-    'As `tar.gz` unless the address or `format` says otherwise: `zip`, `tar`, and `tar.bz2` where bzip2 is installed. `path` is one folder alone. Files that git LFS keeps elsewhere are their pointers: the hub keeps none. At most 4 at a time for a caller; no parts by `Range`.',
+    'The format is `tar.gz` unless the URL or `format` names `zip`, `tar` or, if bzip2 is installed, `tar.bz2`. `path` limits the archive to one folder. Git LFS files appear as pointers, because the hub stores none. A caller can download 4 archives at a time. `Range` is not supported.',
   auth: 'optional',
   input: archiveInput,
   run: async (ctx: Context, { id, ...input }: Input<typeof archiveInput>) => {
@@ -65,7 +65,7 @@ export const compareRoutes = [
     tag,
     summary: 'Compare two branches, tags or commits',
     description:
-      'What happened on `to` since it left `from`; with `straight`, the two as they are. `compare_timeout` says that something was left out: at most 1,000 commits and files are told of.',
+      'Compares `to` with the merge base, or with `straight` directly with `from`. Returns at most 1,000 commits and files; `compare_timeout` is true if some were left out.',
     auth: 'optional',
     input: {
       id,
@@ -106,8 +106,8 @@ export const compareRoutes = [
   listRoute({
     path: '/projects/:id/repository/contributors',
     tag,
-    summary: 'List who wrote the commits',
-    description: 'Merges do not count. `additions` and `deletions` are always 0: lines are not counted.',
+    summary: 'List contributors',
+    description: 'Merges do not count. `additions` and `deletions` are always 0, because lines are not counted.',
     auth: 'optional',
     input: {
       id,

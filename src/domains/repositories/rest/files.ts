@@ -58,10 +58,10 @@ const blameRecord = z
   })
   .meta({ id: 'BlamedLines' });
 
-/** What a header cannot hold is percent-encoded. */
+/** Percent-encodes characters that a header cannot contain. */
 const headerText = (value: string): string => value.toWellFormed().replace(/[^\x20-\x7e]|%/gu, encodeURIComponent);
 
-/** What clients read of a file by HEAD (reference: conventions §4). */
+/** Returns the headers with the facts about a file (reference: conventions §4). */
 const headersOf = (file: RepositoryFile, checksum: string | null): Record<string, string> => ({
   'X-Gitlab-Blob-Id': file.blob_id,
   'X-Gitlab-Commit-Id': file.commit_id,
@@ -80,7 +80,7 @@ const tell = async (ctx: Context, project: ProjectRow, file: RepositoryFile, htt
   for (const [name, value] of Object.entries(headers)) http.setHeader(name, value);
 };
 
-/** Whatever a file holds, a browser shows it as text and runs nothing of it. */
+/** Browsers must show any file as text and never run it. */
 const AS_TEXT = {
   contentType: 'text/plain',
   disposition: 'inline',
@@ -94,7 +94,7 @@ export const fileRoutes = [
     tag,
     summary: 'Read a file, as JSON',
     description:
-      'Up to 20 MiB; beyond that 413: use `raw`. The headers `X-Gitlab-*` tell the same but for the content. Names that a header cannot hold are percent-encoded there.',
+      'Supports files of up to 20 MiB. Returns 413 for larger ones; use `raw` for them. The headers `X-Gitlab-*` have the same data except the content. Names in them are percent-encoded if necessary.',
     auth: 'optional',
     scopes,
     input: { id, file_path, ref },
@@ -124,9 +124,9 @@ export const fileRoutes = [
     method: 'GET',
     path: '/projects/:id/repository/files/:file_path/raw',
     tag,
-    summary: 'Read a file as it is',
+    summary: 'Read the raw content of a file',
     description:
-      'Of any size, as text/plain. Files of more than 20 MiB come without their checksum. With `lfs` a file that git LFS keeps elsewhere is 404: the hub keeps none.',
+      'Returns files of any size as text/plain. Files of more than 20 MiB have no checksum. With `lfs`, returns 404 for a Git LFS pointer, because the hub stores no LFS files.',
     auth: 'optional',
     scopes,
     input: { id, file_path, ref: ref.optional(), lfs: boolean().default(false) },
@@ -151,7 +151,8 @@ export const fileRoutes = [
     path: '/projects/:id/repository/files/:file_path/blame',
     tag,
     summary: 'Show who last changed each line of a file',
-    description: 'Of files of at most 5 MiB. `range[start]` and `range[end]` are lines from 1, both included.',
+    description:
+      'Supports files of up to 5 MiB. `range[start]` and `range[end]` are line numbers from 1, both included.',
     auth: 'optional',
     scopes,
     input: {
@@ -204,7 +205,7 @@ export const fileRoutes = [
     method: 'GET',
     path: '/projects/:id/repository/blobs/:sha/raw',
     tag,
-    summary: 'Read a blob as it is, by its id',
+    summary: 'Read the raw content of a blob by its id',
     auth: 'optional',
     input: { id, sha: ref },
     run: async (ctx, { id, sha }) => {

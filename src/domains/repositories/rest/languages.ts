@@ -13,7 +13,7 @@ export const languageRoutes = [
     tag: 'Projects',
     summary: 'List the languages a project is written in',
     description:
-      'Percent by name, the most first: of the bytes in the files of the default branch, without data, prose, documentation, and what was generated or written by others. Read anew after each push.',
+      'Percent of bytes by language, largest first. Counts the files of the default branch except data, prose, documentation, generated and vendored files. Updated after each push.',
     auth: 'optional',
     input: { id: idOrPath() },
     response: record,

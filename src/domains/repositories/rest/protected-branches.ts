@@ -75,7 +75,7 @@ export const protectedBranchRoutes = [
     method: 'POST',
     path: '/projects/:id/protected_branches',
     tag,
-    summary: 'Protect a branch, or those that match a wildcard',
+    summary: 'Protect a branch, or all branches that match a wildcard',
     input: { id, name: text(), ...protectionInput },
     response: protectedBranchRecord,
     run: async (ctx, { id, name, ...input }) =>

@@ -36,9 +36,9 @@ export const protectedTagRoutes = [
     method: 'POST',
     path: '/projects/:id/protected_tags',
     tag,
-    summary: 'Protect a tag, or those that match a wildcard',
+    summary: 'Protect a tag, or all tags that match a wildcard',
     description:
-      'Those named may make the tag, Maintainers when nobody is; nobody can change or delete it. Of access levels there are 0, 30, 40 and 60.',
+      'The given levels may create the tag, by default Maintainers. Nobody can change or delete it. Access levels are 0, 30, 40 and 60.',
     input: {
       id,
       name,

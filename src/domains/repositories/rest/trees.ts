@@ -21,7 +21,7 @@ export const treeRoutes = [
     tag: 'Repositories',
     summary: 'List files and folders',
     description:
-      'Of one folder, first its folders, then its files, then its submodules (`commit`); with `recursive` of all below it too. `pagination=keyset` goes on after `page_token`, a path.',
+      'Lists the content of one folder: folders first, then files, then submodules (`commit`). With `recursive`, includes all subfolders. `pagination=keyset` continues after `page_token`, which is a path.',
     auth: 'optional',
     input: {
       id: idOrPath(),

@@ -28,7 +28,7 @@ export const upkeepRoutes = [
     tag,
     summary: 'Count the fetches of the last 30 days',
     description:
-      'Clones and fetches over HTTP that objects were sent for. Days without any are left out. Reporters and above.',
+      'Counts clones and fetches over HTTP that transferred objects. Leaves out days without any. Requires the Reporter role.',
     input: { id: idOrPath() },
     response: fetchStatistics,
     run: async (ctx, { id }) => {
@@ -41,7 +41,7 @@ export const upkeepRoutes = [
     method: 'GET',
     path: '/projects/:id/storage',
     tag,
-    summary: 'Find where the repository of a project lies',
+    summary: 'Get the storage path of the repository of a project',
     admin: true,
     input: { id: idOrPath() },
     response: storageRecord,
@@ -59,14 +59,16 @@ export const upkeepRoutes = [
     method: 'POST',
     path: '/projects/:id/housekeeping',
     tag,
-    summary: 'Have the repository of a project packed',
+    summary: 'Repack the repository of a project',
     description:
-      'In the background; several requests at once are one. What has been unreachable for two weeks goes. Owners.',
+      'Runs in the background. Concurrent requests run once. Removes objects that have been unreachable for two weeks. Requires the Owner role.',
     input: {
       id: idOrPath(),
       task: oneOf(['eager'])
         .optional()
-        .describe('There is one task. Nothing prunes at once: a push under way would lose what it has just sent.'),
+        .describe(
+          'The only task. Immediate pruning is not supported, because a push in progress would lose its objects.',
+        ),
     },
     response: z.object({}),
     run: async (ctx, { id }) => {

@@ -9,7 +9,7 @@ import { cherryPick, revert } from '../picking.ts';
 import { statsOfCommits } from '../queries/commits.ts';
 import { commitRecord, toCommit, toWholeCommit, wholeCommitRecord } from '../record.ts';
 
-/** Content in base64 and JSON is half as much again: some 20 MiB of files. */
+/** Content grows by half in base64 and JSON, so this allows about 20 MiB of files. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 const MAX_ACTIONS = 5_000;
 /** Each action has at most eight members. */
@@ -55,7 +55,7 @@ const toAction = (given: z.output<typeof action>, at: number): FileAction => {
   }
   return {
     ...given,
-    // A mode is what `chmod` is for; tools send the parameter with every action.
+    // Clients send the parameter with every action, but only `chmod` may clear the executable bit.
     execute_filemode: action === 'chmod' || execute_filemode ? execute_filemode : undefined,
     content: content === undefined ? undefined : decodeContent(content, encoding, named('content')),
   };
@@ -94,7 +94,7 @@ const pickRoute = (action: 'cherry_pick' | 'revert', summary: string, pick: type
     path: `/projects/:id/repository/commits/:sha/${action}`,
     tag: 'Commits',
     summary,
-    description: 'With `dry_run` nothing is made; it is only found out whether it could be.',
+    description: 'With `dry_run`, only checks whether it is possible and changes nothing.',
     maxBodyBytes: TEXT_BODY_BYTES,
     input: pickInput,
     response: pickedRecord,
@@ -112,9 +112,9 @@ export const writingRoutes = [
     method: 'POST',
     path: '/projects/:id/repository/commits',
     tag: 'Commits',
-    summary: 'Make a commit of changes to many files',
+    summary: 'Create a commit with changes to several files',
     description:
-      'All of them or none. With `start_branch`, `start_sha` or `start_project` the branch is made from there; `force` sets one that is there anew.',
+      'Commits all changes or none. With `start_branch`, `start_sha` or `start_project`, creates the branch from there. `force` overwrites an existing branch.',
     maxBodyBytes: MAX_BODY_BYTES,
     maxBodyValues: MAX_BODY_VALUES,
     input: {
@@ -135,8 +135,8 @@ export const writingRoutes = [
       return toWholeCommit(ctx, project, commit, { stats: counted?.get(commit.id) ?? null, pipeline: null });
     },
   }),
-  pickRoute('cherry_pick', 'Put what a commit changed on a branch', cherryPick),
-  pickRoute('revert', 'Take back on a branch what a commit changed', revert),
+  pickRoute('cherry_pick', 'Cherry-pick a commit to a branch', cherryPick),
+  pickRoute('revert', 'Revert a commit on a branch', revert),
   route({
     method: 'POST',
     path: '/projects/:id/repository/files/:file_path',
