@@ -20,7 +20,7 @@ export type Paging = 'offset' | KeysetPaging | NamePaging;
 export interface KeysetPaging {
   /** The columns to order by. A cursor also holds `id`. */
   readonly keyset: Readonly<Record<string, KeysetColumn>>;
-  /** The supported directions. Without `order_by` and `sort` inputs, the order is the first column, descending. */
+  /** The supported directions. The default order is the first column, descending if supported. */
   readonly sorts?: readonly SortDirection[];
   /** `id` continues with the route's own `id_after` or `id_before` parameter (projects) instead of an opaque cursor. */
   readonly continueBy?: 'cursor' | 'id';
