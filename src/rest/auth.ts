@@ -54,7 +54,7 @@ export type Authenticate = (credential: Credential, request: RequestInfo) => Pro
  * Returns the assumed caller of a request: the caller that an earlier request authenticated with the same credential,
  * still to be confirmed. Null when there is none.
  */
-export type Presume = (
+export type Assume = (
   credential: Credential,
   request: RequestInfo,
 ) => Promise<{ readonly actor: Actor; readonly callerCheck: CallerCheck } | null>;
