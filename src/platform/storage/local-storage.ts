@@ -9,15 +9,15 @@ import { assertKey, type ListedFile, resolveRange, type Storage } from './storag
 
 export interface LocalStorageOptions {
   readonly directory: string;
-  /** The process that writes: by its id the drafts of a dead one are found. */
+  /** The id of the writing process. It identifies the drafts of a dead process. */
   readonly writer?: string;
-  /** False does not wait for the disk: for tests. */
+  /** False does not wait for the disk. For tests. */
   readonly durable?: boolean;
 }
 
 /**
- * Files in a directory. Writes go to `tmp/`, are synced, and are then renamed into `files/`, so that a crash leaves
- * either the old file or the new one, and a temporary file that the others remove when they find the process dead.
+ * Stores files in a directory. Writes go to `tmp/`, are synced, and are then renamed into `files/`. A crash leaves
+ * either the old file or the new one, and a temporary file that other processes remove when they find the process dead.
  */
 export const createLocalStorage = ({ durable = true, ...options }: LocalStorageOptions): Storage => {
   const files = join(options.directory, 'files');
@@ -42,7 +42,7 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
         if (durable) await syncFolder(dirname(path));
         return meter.result();
       } catch (error) {
-        // A source that never got into the pipeline must not linger either.
+        // Also destroy a source that was never connected to the pipeline.
         source.destroy();
         await rm(draft, { force: true });
         throw explain(error);
@@ -118,7 +118,7 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
   };
 };
 
-/** Another process may prune the folder between the two steps, hence the second try. */
+/** Retries, because another process may remove the empty folder between the two steps. */
 const moveIntoPlace = async (draft: string, path: string): Promise<void> => {
   for (let attempt = 1; ; attempt++) {
     await mkdir(dirname(path), { recursive: true });
@@ -145,7 +145,7 @@ const pruneEmpty = async (from: string, root: string): Promise<void> => {
     try {
       await rmdir(folder);
     } catch {
-      // Not empty, or gone already: either way there is nothing to prune above it.
+      // The folder is not empty, or is already gone. Either way there is nothing to prune above it.
       return;
     }
   }
@@ -183,7 +183,7 @@ const isAbsence = (error: unknown) => codeOf(error) === 'ENOENT' || codeOf(error
 const explain = (error: unknown): unknown => {
   const code = codeOf(error);
   if (code === 'EISDIR' || code === 'ENOTDIR' || code === 'ENOTEMPTY' || code === 'EEXIST') {
-    return badRequest('another stored file is in the way of this key');
+    return badRequest('another stored file conflicts with this key');
   }
   return toStorageError(error);
 };

@@ -3,7 +3,7 @@ import { Transform } from 'node:stream';
 import { DomainError } from '#platform/errors.ts';
 import type { StoredFile } from './storage.ts';
 
-/** Passes bytes through, counts and digests them, and fails with `too_large` past the limit. */
+/** Passes bytes through, counts and hashes them, and fails with `too_large` beyond the limit. */
 export const createMeter = (maxBytes = Number.POSITIVE_INFINITY): { stream: Transform; result(): StoredFile } => {
   const hash = createHash('sha256');
   let size = 0;
@@ -22,7 +22,7 @@ export const createMeter = (maxBytes = Number.POSITIVE_INFINITY): { stream: Tran
 const tooLarge = (maxBytes: number) =>
   new DomainError('too_large', `The file is larger than the limit of ${maxBytes} bytes`);
 
-/** A failure of the machine below, in the domain's words; others pass as they are. */
+/** Converts a full disk to a domain error. Returns other errors unchanged. */
 export const toStorageError = (error: unknown): unknown => {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOSPC' || code === 'EDQUOT') {

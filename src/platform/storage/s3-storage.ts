@@ -7,11 +7,11 @@ import { assertKey, type ListedFile, resolveRange, type Storage } from './storag
 
 export interface S3Options {
   readonly bucket: string;
-  /** Put before every key, such as `millrace/`. */
+  /** Prepended to every key, such as `millrace/`. */
   readonly prefix?: string;
 }
 
-/** Files in an S3 bucket. Region, endpoint and credentials are the standard `AWS_*` variables of the environment. */
+/** Stores files in an S3 bucket. Region, endpoint and credentials are the standard `AWS_*` environment variables. */
 export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => {
   let opened: ReturnType<typeof connect> | undefined;
   const s3 = () => {
@@ -40,7 +40,7 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
       try {
         const params = { ...target(key), Body: meter.stream, ...(contentType ? { ContentType: contentType } : {}) };
         const { client, Upload } = await s3();
-        // Four parts of 8 MiB are all that is ever held; a failure aborts the upload and drops its parts.
+        // At most four parts of 8 MiB are in memory. A failure aborts the upload and drops its parts.
         const upload = new Upload({ client, params, queueSize: 4, partSize: 8 * 1024 * 1024 });
         const feed = pipeline(source, meter.stream, { signal });
         const [fed, sent] = await Promise.allSettled([feed, upload.done()]);
@@ -108,10 +108,10 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
       }
     },
 
-    /** A broken-off upload shows nowhere; its parts go with the sweep. */
+    /** An interrupted upload is not visible. The sweep removes its parts. */
     removeDraftsOf: async () => undefined,
 
-    /** Parts of uploads that were never completed cost money until they are aborted. */
+    /** Parts of incomplete uploads cost money until they are aborted. */
     async sweepTemporary(olderThanMs) {
       const { client, sdk } = await s3();
       const limit = Date.now() - olderThanMs;
@@ -126,7 +126,7 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
           removed++;
         }
       } catch (error) {
-        // Not every store lists uploads; such a store expires them itself.
+        // Not every store can list uploads. Such a store expires them itself.
         if (!isUnsupported(error)) throw explain(error);
       }
       return removed;
@@ -146,7 +146,7 @@ const connect = async () => {
   const ownEndpoint = Boolean(AWS_ENDPOINT_URL_S3 || AWS_ENDPOINT_URL);
   const client: S3Client = new sdk.S3Client({
     region: AWS_REGION || AWS_DEFAULT_REGION || 'us-east-1',
-    // Other stores seldom have a host name per bucket, nor the newest checksums.
+    // Other stores often lack a host name per bucket and the newest checksums.
     ...(ownEndpoint
       ? {
           forcePathStyle: true,
@@ -176,7 +176,7 @@ const explain = (error: unknown): unknown => {
   return known === error && isFromStore(error) ? withCause(unavailable(), error) : known;
 };
 
-/** The SDK marks its own failures, so that an error of the caller's source is not blamed on the store. */
+/** The SDK marks its own errors, so errors of the caller's source are not attributed to the store. */
 const isFromStore = (error: unknown) =>
   error instanceof Error &&
   ('$metadata' in error ||

@@ -2,25 +2,31 @@ import type { Readable } from 'node:stream';
 import { badRequest } from '#platform/errors.ts';
 
 /**
- * Files that all processes of the hub share: uploads, exports, artifacts. Keys look like `exports/12/archive.tar.gz`.
- * Every method raises DomainError: `bad_request` for a malformed key, `no_space` on a full disk, `unavailable` when the
+ * Files shared by all processes of the hub: uploads, exports, artifacts. Keys look like `exports/12/archive.tar.gz`.
+ * Every method throws DomainError: `bad_request` for a malformed key, `no_space` on a full disk, `unavailable` if the
  * object store cannot be reached.
  */
 export interface Storage {
-  /** Stores the whole stream or nothing; readers see the old content or the new, never a part. `too_large` past `maxBytes`. */
+  /**
+   * Stores the whole stream or nothing. Readers see either the old or the new content, never a part. Throws `too_large`
+   * beyond `maxBytes`.
+   */
   write(key: string, source: Readable, options?: WriteOptions): Promise<StoredFile>;
-  /** Opens a file, or a part of it; `not_found` when absent. The caller reads the stream to its end or destroys it. */
+  /**
+   * Opens a file or a part of it. Throws `not_found` if it does not exist. The caller must read the stream to its end
+   * or destroy it.
+   */
   read(key: string, range?: ByteRange): Promise<OpenFile>;
   stat(key: string): Promise<{ readonly size: number } | null>;
-  /** Absent files are removed already. */
+  /** Removes a file. Succeeds if it does not exist. */
   remove(key: string): Promise<void>;
-  /** All files whose key starts with the prefix, in no particular order. */
+  /** Yields all files whose key starts with the prefix, in no particular order. */
   list(prefix: string): AsyncIterable<ListedFile>;
-  /** Resolves when files can be written and read, for readiness probes. */
+  /** Resolves if files can be written and read. For readiness probes. */
   ready(): Promise<void>;
-  /** Removes what broken-off writes left behind, if it is older than that; returns how many there were. */
+  /** Removes the remains of interrupted writes that are older than this. Returns how many it removed. */
   sweepTemporary(olderThanMs: number): Promise<number>;
-  /** Removes what a process that died was writing. Safe to repeat. */
+  /** Removes unfinished writes of a dead process. Safe to repeat. */
   removeDraftsOf(writer: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -37,7 +43,7 @@ export interface StoredFile {
   readonly sha256: string;
 }
 
-/** Positions as in HTTP: the first and the last byte, both included. */
+/** Positions as in HTTP: the first and the last byte, both inclusive. */
 export interface ByteRange {
   readonly start: number;
   readonly end?: number;
@@ -57,14 +63,14 @@ export interface ListedFile {
   readonly modifiedAt: Date;
 }
 
-/** Refuses keys that could leave the storage or collide with its own files. */
+/** Refuses keys that could escape the storage or conflict with its own files. */
 export const assertKey = (key: string): void => {
   if (!KEY.test(key) || key.length > 512 || key.split('/').some((part) => part === '.' || part === '..')) {
     throw badRequest('invalid storage key');
   }
 };
 
-/** The part of a file of `totalSize` bytes that the range asks for; throws `bad_request` when it lies outside. */
+/** Returns the requested part of a file of `totalSize` bytes. Throws `bad_request` if it lies outside. */
 export const resolveRange = (totalSize: number, range?: ByteRange): { start: number; size: number } => {
   if (!range) return { start: 0, size: totalSize };
   const end = Math.min(range.end ?? totalSize - 1, totalSize - 1);
