@@ -1,4 +1,4 @@
-/** The archive itself is at fault, finally: trying again cannot help. The message is a plain sentence for its owner. */
+/** The archive itself is invalid, so a retry cannot help. The message is a plain sentence for its owner. */
 export class ArchiveError extends Error {
   override readonly name = 'ArchiveError';
 }

@@ -1,23 +1,25 @@
 import { ArchiveError } from './archive-error.ts';
 
 /**
- * The relative path that an entry is known by, without `./` in front or `/` at the end; empty for the root folder.
- * Throws ArchiveError for names that point outside, or are longer or deeper than any honest archive has.
+ * Returns the relative path of an entry, without leading `./` or trailing `/`. The root folder is an empty path.
+ *
+ * @throws ArchiveError for names that point outside, or are longer or deeper than in any legitimate archive
  */
 export const toEntryName = (raw: string): string => {
-  if (raw.includes('\0')) throw new ArchiveError('The archive holds an entry with a NUL byte in its name.');
+  if (raw.includes('\0')) throw new ArchiveError('The archive contains an entry with a NUL byte in its name.');
   if (Buffer.byteLength(raw) > MAX_NAME_BYTES)
-    throw new ArchiveError('The archive holds an entry with too long a name.');
+    throw new ArchiveError('The archive contains an entry whose name is too long.');
   if (raw.startsWith('/') || raw.includes('\\') || /^[A-Za-z]:/.test(raw)) {
-    throw new ArchiveError(`The archive holds an absolute or foreign path: ${show(raw)}.`);
+    throw new ArchiveError(`The archive contains an absolute or foreign path: ${show(raw)}.`);
   }
   const parts = raw.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw new ArchiveError(`The archive holds a path that leads outside of it: ${show(raw)}.`);
-  if (parts.length > MAX_DEPTH) throw new ArchiveError('The archive holds folders that are nested too deeply.');
+  if (parts.includes('..'))
+    throw new ArchiveError(`The archive contains a path that leads outside of it: ${show(raw)}.`);
+  if (parts.length > MAX_DEPTH) throw new ArchiveError('The archive contains folders that are nested too deeply.');
   return parts.join('/');
 };
 
-/** Names go into messages, so control characters stay out and length is bounded. */
+/** Quotes a name for messages: well-formed, without raw control characters, and limited in length. */
 export const show = (name: string): string => JSON.stringify(name.toWellFormed().slice(0, 100));
 
 const MAX_NAME_BYTES = 1024;

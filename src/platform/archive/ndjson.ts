@@ -13,9 +13,9 @@ export interface LineOptions extends JsonLimits {
 }
 
 /**
- * Reads one JSON value per line, in batches. A bad line yields its `error` and the rest goes on; a line over the limit
- * is skipped without being held. `index` counts lines from 0, `bytes` is the length with the line break. Blank lines are counted
- * and left out. Errors of the source are thrown.
+ * Reads one JSON value per line, in batches. An invalid line yields its `error`, and reading continues. A line over the
+ * limit is skipped without keeping it in memory. `index` counts lines from 0, and `bytes` is the length including the
+ * line break. Blank lines are counted but not returned. Errors of the source are thrown.
  */
 export async function* readLineBatches(source: AsyncIterable<Buffer>, options: LineOptions): AsyncGenerator<Line[]> {
   const { maxLineBytes, fromIndex = 0, batchSize = 500 } = options;
@@ -66,14 +66,14 @@ export async function* readLineBatches(source: AsyncIterable<Buffer>, options: L
   if (batch.length > 0) yield batch;
 }
 
-/** The same, line by line. */
+/** Like `readLineBatches`, but line by line. */
 export async function* readLines(source: AsyncIterable<Buffer>, options: LineOptions): AsyncGenerator<Line> {
   for await (const batch of readLineBatches(source, options)) yield* batch;
 }
 
 /**
- * Writes one JSON value per line. Strings are taken as JSON that is written already (such as Postgres made it); arrays
- * are batches of lines.
+ * Writes one JSON value per line. A string must already be JSON (as Postgres produces it). An array is a batch of
+ * lines.
  */
 export const writeLines = (source: AsyncIterable<LineSource | readonly LineSource[]>): Readable =>
   Readable.from(gather(source), { objectMode: false, highWaterMark: CHUNK_CHARACTERS });
@@ -83,7 +83,7 @@ type LineSource = string | object;
 async function* gather(source: AsyncIterable<LineSource | readonly LineSource[]>): AsyncGenerator<Buffer> {
   let text = '';
   for await (const item of source) {
-    // Within a batch too: all of it in one text may be more than a text can hold.
+    // Also flushes within a batch, because a whole batch may exceed the maximum length of a string.
     for (const line of Array.isArray(item) ? item : [item]) {
       text += toLine(line);
       if (text.length < CHUNK_CHARACTERS) continue;

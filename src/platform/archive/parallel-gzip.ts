@@ -3,9 +3,9 @@ import { Transform } from 'node:stream';
 import { constants, crc32, deflateRaw } from 'node:zlib';
 
 /**
- * gzip on several cores: blocks of 1 MiB are deflated side by side in zlib's own threads and joined to a single gzip
- * member that every tool reads. Each block knows the end of the one before as its dictionary, so hardly a byte is lost
- * against one stream. Holds a few blocks at most, whatever the length.
+ * Compresses with gzip on several cores. Blocks of 1 MiB are deflated in parallel in zlib's threads and joined to a
+ * single gzip member that every tool can read. Each block uses the end of the previous one as its dictionary, so
+ * compression is almost as good as in one stream. Memory use is limited to a few blocks.
  */
 export const createParallelGzip = ({ level = 6 }: { readonly level?: number } = {}): Transform => {
   const inFlight: Promise<Buffer>[] = [];
@@ -23,7 +23,7 @@ export const createParallelGzip = ({ level = 6 }: { readonly level?: number } = 
     crc = crc32(block, crc);
     totalBytes += block.length;
     const job = deflateBlock(block, level, window, isLast);
-    // It is awaited in its turn; until then a failure must not count as unhandled.
+    // The job is awaited later. Until then its failure must not count as unhandled.
     job.catch(() => undefined);
     inFlight.push(job);
     window = block.length >= WINDOW_BYTES ? block.subarray(-WINDOW_BYTES) : block;
@@ -72,8 +72,8 @@ const deflateBlock = (block: Buffer, level: number, dictionary: Buffer | undefin
     const settings = { level, finishFlush, chunkSize: 256 * 1024, ...(dictionary?.length ? { dictionary } : {}) };
     deflateRaw(block, settings, (error, deflated) => {
       if (error) return reject(error);
-      // zlib answers with a piece of its chunk. What waits to be read is counted by its length: of blocks that deflate
-      // to a few kilobytes, hundreds wait, each would hold the whole chunk.
+      // zlib returns a slice of its chunk. The stream counts waiting data by its length, so hundreds of well-compressed
+      // blocks may wait. Each of them would keep a whole chunk in memory.
       resolve(deflated.length * 2 < deflated.buffer.byteLength ? Buffer.from(deflated) : deflated);
     });
   });
@@ -82,5 +82,5 @@ const BLOCK_BYTES = 1024 * 1024;
 const WINDOW_BYTES = 32 * 1024;
 const MAX_IN_FLIGHT = Math.min(4, availableParallelism() + 1);
 
-/** Deflate, no flags, no time (the same content gives the same bytes), made on Unix. */
+/** Deflate, no flags, no time (so that equal content gives equal bytes), created on Unix. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);

@@ -8,25 +8,26 @@ export interface ArchiveEntry {
   /** Relative, without `./`. */
   readonly name: string;
   readonly size: number;
-  /** What is not read of it is skipped. */
+  /** Unread content is skipped. */
   readonly stream: Readable;
 }
 
 export interface ReadArchiveOptions {
-  /** Of the unpacked archive, all gzip members and tar headers included. */
+  /** The limit for the unpacked archive, including all gzip members and tar headers. */
   readonly maxBytes: number;
   readonly maxEntries: number;
-  /** Time spent on unpacking; while `onEntry` holds the stream back, the clock stands. */
+  /** The limit for the time spent on unpacking. Time in which `onEntry` holds back the stream does not count. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
-  /** Called for each file, one after the other. What it throws ends the reading and is thrown on. */
+  /** Called for each file, one after the other. Its errors end the reading and are rethrown. */
   onEntry(entry: ArchiveEntry): Promise<void>;
 }
 
 /**
- * Reads a gzip-compressed tar from a stranger, as a stream and without ever touching the disk. Throws ArchiveError for
- * anything an honest export would not hold: links, devices, names that lead outside, duplicates, too much of anything,
- * damage. Errors of the source pass as they are.
+ * Reads an untrusted gzip-compressed tar as a stream, without touching the disk. Errors of the source pass unchanged.
+ *
+ * @throws ArchiveError for anything that a legitimate export does not contain: links, devices, names that lead outside,
+ * duplicates, content beyond the limits, damage
  */
 export const readArchive = async (
   source: Readable,
@@ -49,7 +50,7 @@ export const readArchive = async (
     tar.destroy(reason);
   };
 
-  /** Feeds the tar reader, counting as it goes: a bomb is stopped long before it has been unpacked. */
+  /** Feeds the tar reader and counts bytes, so that a decompression bomb is stopped early. */
   const pump = async () => {
     waitingSince = performance.now();
     for await (const chunk of gunzip) {
@@ -70,23 +71,23 @@ export const readArchive = async (
 
   const consume = async () => {
     for await (const entry of tar) {
-      // The archive's failure reaches every open entry; unheard, it would end the process.
+      // A failure of the archive reaches every open entry. Without a listener it would end the process.
       entry.on('error', () => undefined);
       if (++entries > options.maxEntries) {
-        throw new ArchiveError(`The archive holds more than the limit of ${options.maxEntries} entries.`);
+        throw new ArchiveError(`The archive contains more than the limit of ${options.maxEntries} entries.`);
       }
       const { header } = entry;
       const name = toEntryName(header.name);
       if (header.type !== 'file' && header.type !== 'directory') {
         throw new ArchiveError(
-          `The archive holds ${KINDS[header.type ?? ''] ?? 'an unknown kind of entry'}: ${show(name)}.`,
+          `The archive contains ${KINDS[header.type ?? ''] ?? 'an unknown kind of entry'}: ${show(name)}.`,
         );
       }
       if (header.type === 'directory' || name === '') {
         await skip(entry);
         continue;
       }
-      if (names.has(name)) throw new ArchiveError(`The archive holds ${show(name)} twice.`);
+      if (names.has(name)) throw new ArchiveError(`The archive contains ${show(name)} twice.`);
       names.add(name);
       await handOver(entry, name, options.onEntry);
     }
@@ -124,8 +125,8 @@ export const readArchive = async (
 type Entry = Extract extends AsyncIterable<infer E> ? E : never;
 
 /**
- * Gives the entry to the caller as a Node stream. Destroying that stream must not destroy the archive, as tar-stream's
- * own would; so it is a view, and the rest is read away afterwards.
+ * Passes the entry to the caller as a Node stream. Destroying tar-stream's own stream would destroy the archive. The
+ * caller therefore gets a wrapper, and the unread rest is skipped afterwards.
  */
 const handOver = async (entry: Entry, name: string, onEntry: ReadArchiveOptions['onEntry']): Promise<void> => {
   const iterator = entry[Symbol.asyncIterator]();
@@ -138,7 +139,7 @@ const handOver = async (entry: Entry, name: string, onEntry: ReadArchiveOptions[
     for (let step = await next(); !step.done; step = await next()) yield step.value;
   };
   const stream = Readable.from(view(), { objectMode: false, highWaterMark: 256 * 1024 });
-  // Failures reach the caller of readArchive anyway, also when onEntry no longer listens.
+  // The caller of readArchive gets failures anyway, even if onEntry no longer listens.
   stream.on('error', () => undefined);
   await onEntry({ name, size: entry.header.size ?? 0, stream });
   stream.destroy();

@@ -3,9 +3,9 @@ export interface JsonLimits {
 }
 
 /**
- * Parses JSON from a stranger: nesting is bounded, and strings come out such that Postgres takes them as `text` and
- * `jsonb` (no NUL, no lone surrogates). Keys named `__proto__` are dropped. Numbers stay as JSON.parse reads them, so
- * whoever expects an integer checks that it is a safe one. The error completes "line 3 ...".
+ * Parses untrusted JSON. Limits the nesting, and makes strings valid for Postgres `text` and `jsonb` (no NUL, no lone
+ * surrogates). Drops keys named `__proto__`. Numbers stay as JSON.parse reads them, so a caller that expects an integer
+ * must check that it is safe. The error completes "line 3 ...".
  */
 export const parseJson = (bytes: Buffer, { maxDepth }: JsonLimits): { value: unknown } | { error: string } => {
   if (isTooDeep(bytes, maxDepth)) return { error: `is nested deeper than the limit of ${maxDepth}` };
@@ -19,12 +19,12 @@ export const parseJson = (bytes: Buffer, { maxDepth }: JsonLimits): { value: unk
   return { value: needsCleaning(text) ? clean(value) : value };
 };
 
-/** Brackets are counted first, as nearly every text has fewer than the limit; only then are strings told apart. */
+/** Counts brackets first, because nearly every text has fewer than the limit. Only then looks at strings. */
 const isTooDeep = (bytes: Buffer, maxDepth: number): boolean => {
   if (bytes.length <= maxDepth) return false;
   let opened = 0;
   for (let index = 0; index < bytes.length; index++) {
-    // 0x5b and 0x7b, the square and the curly one, differ in this bit.
+    // Square (0x5b) and curly (0x7b) brackets differ only in this bit.
     if (((bytes[index] ?? 0) | 0x20) === CURLY_OPEN) opened++;
   }
   return opened > maxDepth && depthOf(bytes) > maxDepth;
@@ -51,7 +51,7 @@ const depthOf = (bytes: Buffer): number => {
   return deepest;
 };
 
-/** NUL and surrogates can only come from escapes, and so can a disguised `__proto__`. */
+/** NUL, surrogates and a disguised `__proto__` can only come from escapes. */
 const needsCleaning = (text: string): boolean =>
   (text.includes('\\u') && SUSPICIOUS_ESCAPE.test(text)) || text.includes('"__proto__"');
 
@@ -69,7 +69,7 @@ const clean = (value: unknown): unknown => {
   return cleaned;
 };
 
-/** Without NUL, and with the replacement character for half a surrogate pair. */
+/** Removes NUL, and replaces lone surrogates. */
 const cleanText = (text: string): string => text.replaceAll('\0', '').toWellFormed();
 
 const QUOTE = 0x22;

@@ -10,8 +10,8 @@ export interface Spool {
 }
 
 /**
- * Takes in a stream whose length nobody knows, so that it can be read again with its length known. Up to 1 MiB stays in
- * memory, more goes to a file whose name is removed at once: a killed process leaves nothing behind.
+ * Buffers a stream of unknown length, so that it can be read again with a known length. Up to 1 MiB stays in memory.
+ * More goes to a file that is unlinked at once, so a killed process leaves nothing behind.
  */
 export const spool = async (source: AsyncIterable<Buffer | string>, directory: string): Promise<Spool> => {
   let held: Buffer[] = [];
@@ -52,7 +52,7 @@ export const spool = async (source: AsyncIterable<Buffer | string>, directory: s
         return;
       }
       for (let position = 0; position < size; ) {
-        // A block of its own each time: the compressor still reads the one before.
+        // A new block each time, because the compressor may still read the previous one.
         const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(BLOCK_BYTES), 0, BLOCK_BYTES, position);
         if (bytesRead === 0) throw new Error('a spooled file came out shorter than it went in');
         position += bytesRead;

@@ -1,4 +1,7 @@
-/** The ustar header of a plain file, with a pax record before it for what ustar cannot say: long or non-ASCII names, 8 GiB and more. */
+/**
+ * Returns the ustar header of a plain file. Adds a pax record for values beyond ustar: long or non-ASCII names, and
+ * sizes of 8 GiB and more.
+ */
 export const tarHeader = (name: string, size: number): Buffer => {
   const records: string[] = [];
   if (name.length > 100 || !/^[\x20-\x7e]*$/.test(name)) records.push(paxRecord('path', name));
@@ -9,10 +12,10 @@ export const tarHeader = (name: string, size: number): Buffer => {
   return Buffer.concat([block('PaxHeader', pax.length, 'x'), pax, tarPadding(pax.length), header]);
 };
 
-/** The zeros that fill up the last 512-byte block of a file. */
+/** Returns the zeros that fill the last 512-byte block of a file. */
 export const tarPadding = (size: number): Buffer => ZEROS.subarray(0, (512 - (size % 512)) % 512);
 
-/** Two empty blocks end an archive. */
+/** Returns the two empty blocks that end an archive. */
 export const tarEnd = (): Buffer => ZEROS;
 
 const block = (name: string, size: number, type: string): Buffer => {
@@ -34,7 +37,7 @@ const block = (name: string, size: number, type: string): Buffer => {
 
 const octal = (value: number, digits: number) => value.toString(8).padStart(digits, '0');
 
-/** A record begins with its own length, which counts its own digits. */
+/** A record starts with its own length, which includes its digits. */
 const paxRecord = (key: string, value: string): string => {
   const rest = ` ${key}=${value}\n`;
   const restBytes = Buffer.byteLength(rest);

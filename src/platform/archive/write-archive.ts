@@ -4,38 +4,38 @@ import { createParallelGzip } from './parallel-gzip.ts';
 import { spool } from './spool.ts';
 import { tarEnd, tarHeader, tarPadding } from './tar-header.ts';
 
-/** Writes a gzip-compressed tar as a stream. Entries come one after the other, at the speed at which `output` is read. */
+/** Writes a gzip-compressed tar as a stream. Entries are added one after the other, as fast as `output` is read. */
 export interface ArchiveWriter {
-  /** The archive itself. Destroying it makes the waiting `entry` fail. */
+  /** The archive. Destroying it makes the pending `entry` fail. */
   readonly output: Readable;
   /**
-   * Adds a file and returns its size. A stream of unknown size is spooled first, since tar wants the size in front; one
-   * that does not keep to its announced size ruins the archive, so `output` fails with the same error.
+   * Adds a file and returns its size. A stream of unknown size is buffered first, because tar needs the size in
+   * advance. A stream that differs from its announced size ruins the archive, so `output` fails with the same error.
    */
   entry(
     name: string,
     source: Buffer | string | AsyncIterable<Buffer | string>,
     options?: { readonly size?: number },
   ): Promise<number>;
-  /** Ends the archive; resolves when all of it has been handed to `output`. */
+  /** Ends the archive. Resolves when all of it has been passed to `output`. */
   finish(): Promise<void>;
-  /** Gives up: `output` fails with this error. */
+  /** Aborts the archive: `output` fails with this error. */
   abort(error: Error): void;
 }
 
 export const createArchiveWriter = (options: {
-  /** Where spooled files live for a moment. */
+  /** The folder for temporary buffer files. */
   readonly temporaryDirectory: string;
   readonly level?: number;
 }): ArchiveWriter => {
   const gzip = createParallelGzip({ level: options.level ?? 6 });
-  // Whoever reads the output sees its errors, and so does whoever adds entries; until then they are nobody's yet.
+  // The reader of the output and the callers of `entry` both get errors. Before that no listener exists.
   gzip.on('error', () => undefined);
   let busy = false;
 
   const write = async (bytes: Buffer) => {
     if (bytes.length === 0) return;
-    if (gzip.destroyed) throw gzip.errored ?? new Error('the archive was given up');
+    if (gzip.destroyed) throw gzip.errored ?? new Error('the archive was aborted');
     if (!gzip.write(bytes)) await drained(gzip);
   };
 
@@ -86,7 +86,7 @@ export const createArchiveWriter = (options: {
       await write(tarEnd());
       await new Promise<void>((resolve, reject) => {
         gzip.once('error', reject);
-        gzip.once('close', () => reject(new Error('the archive was given up')));
+        gzip.once('close', () => reject(new Error('the archive was aborted')));
         gzip.end(() => resolve());
       });
     },
@@ -100,7 +100,7 @@ async function* once(bytes: Buffer) {
   yield bytes;
 }
 
-/** Resolves on `drain`; unlike `events.once` it also notices a stream that is closed without an error. */
+/** Resolves on `drain`. Unlike `events.once`, it also detects a stream that is closed without an error. */
 const drained = (stream: Readable): Promise<void> =>
   new Promise((resolve, reject) => {
     const settle = (error?: Error) => {
@@ -109,6 +109,6 @@ const drained = (stream: Readable): Promise<void> =>
       else resolve();
     };
     const onDrain = () => settle();
-    const onClose = () => settle(stream.errored ?? new Error('the archive was given up'));
+    const onClose = () => settle(stream.errored ?? new Error('the archive was aborted'));
     stream.on('drain', onDrain).on('error', settle).on('close', onClose);
   });
