@@ -12,23 +12,23 @@ export interface JobRunnerOptions {
   readonly services: Services;
   readonly jobs: readonly AnyJobDefinition[];
   readonly createContext: CreateContext;
-  /** How many short jobs run at a time; long and remote ones have `longConcurrency` workers of their own each. */
+  /** The number of concurrent short jobs. Long and remote jobs have `longConcurrency` separate workers each. */
   readonly concurrency: number;
   readonly longConcurrency?: number;
-  /** Where this process is registered: if it is declared dead, its jobs stop before it registers anew. */
+  /** The registration of this process. If it is declared dead, its jobs stop before it registers again. */
   readonly processes: Processes;
-  /** How often jobs are looked for that were locked but never begun. */
+  /** How often to look for jobs that were locked but never started. */
   readonly reconcileMs?: number;
 }
 
 export interface JobRunner {
-  /** Waits until no job is due or running, those of other processes included. For tests. Throws when that takes too long. */
+  /** Waits until no job is due or running, in any process. For tests. Throws after `timeoutMs`. */
   drain(timeoutMs?: number): Promise<void>;
-  /** Stops within eight seconds: what runs is aborted after a moment and returned, to be taken up by whoever runs next. */
+  /** Stops within eight seconds. Running jobs are soon aborted and returned, and the next runner takes them. */
   stop(): Promise<void>;
 }
 
-/** Starts the workers of this process: jobs and cron. Jobs of names that are not in the list are left for others. */
+/** Starts the workers of this process for jobs and cron. Leaves jobs that are not in the list to other processes. */
 export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunner> => {
   const { services, jobs, concurrency, longConcurrency = 3, processes } = options;
   assertDistinct(jobs);
@@ -53,7 +53,7 @@ export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunn
   const stop = async () => {
     unguard();
     await Promise.all(lanes.map((lane) => lane.stop()));
-    // Not longer: a handler that would not stop may still hold a connection.
+    // Limited, because a handler that does not stop may still hold a connection.
     await Promise.race([pool.end(), sleep(500)]);
   };
   let stopping: Promise<void> | undefined;
@@ -72,13 +72,15 @@ const assertDistinct = (jobs: readonly AnyJobDefinition[]): void => {
   if (twice !== undefined) throw new Error(`two jobs are named ${twice}`);
 };
 
-/** A pool of its own: graphile-worker expects Date objects, and must get through while handlers use up the other one. */
+/**
+ * Creates a separate pool: graphile-worker expects Date objects, and must work while handlers use up the other pool.
+ */
 const createWorkerPool = ({ pool, log }: Services): pg.Pool => {
   const { connectionString } = pool.options;
-  if (connectionString === undefined) throw new Error('the pool was made without a connection string');
+  if (connectionString === undefined) throw new Error('the pool was created without a connection string');
   return tolerateLosses(
     new pg.Pool({ connectionString, max: 10, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
-    (error) => log.warn({ err: error }, 'a connection of the job workers was lost'),
+    (error) => log.warn({ err: error }, 'lost a database connection of the job workers'),
   );
 };
 

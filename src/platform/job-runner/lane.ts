@@ -26,9 +26,12 @@ export interface LaneOptions {
   readonly jobs: readonly AnyJobDefinition[];
   readonly crons: ParsedCronItem[];
   readonly concurrency: number;
-  /** Fetch and complete jobs in batches: twelve times the rate for short jobs; wrong for long ones, which would wait fetched. */
+  /**
+   * Fetches and completes jobs in batches. For short jobs this gives twelve times the rate. Unsuitable for long jobs,
+   * which would be fetched and then wait.
+   */
   readonly batched: boolean;
-  /** How often jobs are looked for whose fetching was lost. */
+  /** How often to look for jobs whose fetch was lost. */
   readonly reconcileMs?: number;
 }
 
@@ -37,7 +40,7 @@ const ABORT_AFTER_MS = 1_500;
 const GIVE_UP_AFTER_MS = 4_500;
 const MAX_RESTART_DELAY_MS = 5_000;
 const RECONCILE_MS = 5_000;
-/** Fetched jobs that wait longer than POLL_MS go back, so one locked for this long has begun, or is lost. */
+/** Fetched jobs that wait longer than POLL_MS are returned, so a job locked for this long has started or is lost. */
 const LOST_AFTER_MS = 10_000;
 const COMPLETED_WITHIN_MS = 5_000;
 
@@ -45,13 +48,13 @@ interface Workers {
   readonly owner: string;
   readonly abort: AbortController;
   readonly runner: Runner;
-  /** Lets go of what they were given. */
+  /** Drops references to the options of these workers. */
   release(): void;
 }
 
 /**
- * A set of workers for one sort of jobs. graphile-worker gives up when it cannot talk to the database for a while; the
- * lane then starts new workers under a new name and, when the old ones are done, returns what they still held.
+ * A set of workers for one kind of job. graphile-worker shuts down if it cannot reach the database for a while. The
+ * lane then starts new workers under a new name, and returns remaining jobs of the old workers when these have ended.
  */
 export class Lane {
   readonly #options: LaneOptions;
@@ -60,7 +63,7 @@ export class Lane {
   #number = 0;
   #running = false;
   #reconciliation: NodeJS.Timeout | undefined;
-  /** The jobs whose handlers run here, of whatever generation of workers. */
+  /** The jobs whose handlers run in this lane, in any generation of workers. */
   readonly #held = new Set<string>();
 
   constructor(options: LaneOptions) {
@@ -70,13 +73,13 @@ export class Lane {
 
   async start(): Promise<void> {
     this.#running = true;
-    // What earlier workers of this process could not return.
+    // Returns jobs that earlier workers of this process could not return.
     await returnJobs(this.#options.pool, { owner: lockOwner(this.#options.services.processId, this.#options.name) });
     await this.#startWorkers();
     this.#reconcileLater();
   }
 
-  /** Takes no more jobs, aborts those that run on, and returns what is left. At most seven seconds. */
+  /** Takes no more jobs, aborts running ones, and returns the rest. Takes at most seven seconds. */
   async stop({ abortAfterMs = ABORT_AFTER_MS } = {}): Promise<void> {
     this.#running = false;
     clearTimeout(this.#reconciliation);
@@ -90,7 +93,7 @@ export class Lane {
     workers.abort.abort(new Error('the hub is stopping'));
     await Promise.race([stopped, sleep(GIVE_UP_AFTER_MS)]);
     const returned = await returnJobs(this.#options.pool, { owner: workers.owner });
-    if (returned > 0) this.#log.warn({ jobs: returned }, 'jobs that would not stop were returned');
+    if (returned > 0) this.#log.warn({ jobs: returned }, 'returned jobs that did not stop');
   }
 
   async #startWorkers(): Promise<void> {
@@ -99,7 +102,7 @@ export class Lane {
     const owner = lockOwner(services.processId, this.#options.name, this.#number);
     const abort = new AbortController();
     const events = new EventEmitter();
-    // Before the first job is asked for: the name under which this pool of workers locks its jobs.
+    // Sets the name under which these workers lock their jobs, before they fetch the first job.
     events.once('pool:create', ({ workerPool }: { workerPool: WorkerPool }) => {
       workerPool.id = owner;
     });
@@ -132,13 +135,13 @@ export class Lane {
     runner.promise
       .catch((error: unknown) => this.#log.warn({ err: error }, 'workers ended with an error'))
       .then(() => this.#ended(workers))
-      .catch((error: unknown) => this.#log.error({ err: error }, 'jobs of ended workers could not be returned'));
+      .catch((error: unknown) => this.#log.error({ err: error }, 'could not return the jobs of ended workers'));
     if (!this.#running) return await runner.stop();
     this.#workers = workers;
     await Promise.race([listening, sleep(POLL_MS)]);
   }
 
-  /** The workers shut down of their own accord: others take their place while they finish. */
+  /** The workers shut down by themselves. New ones replace them while the old ones finish. */
   #lost(owner: string): void {
     if (!this.#running || this.#workers?.owner !== owner) return;
     this.#log.error('the workers shut down unexpectedly; starting new ones');
@@ -150,15 +153,13 @@ export class Lane {
     for (let delayMs = 100; this.#running && !this.#workers; delayMs = Math.min(delayMs * 2, MAX_RESTART_DELAY_MS)) {
       await sleep(delayMs);
       if (!this.#running) return;
-      await this.#startWorkers().catch((error: unknown) =>
-        this.#log.error({ err: error }, 'workers could not be started'),
-      );
+      await this.#startWorkers().catch((error: unknown) => this.#log.error({ err: error }, 'could not start workers'));
     }
   }
 
   /**
-   * Returns what was fetched but not begun. graphile-worker 0.18 fails in this when it shuts down: it refuses its own
-   * statement, whose failure, where the connection is lost as well, is then a rejection that nobody handles.
+   * Returns jobs that were fetched but not started. graphile-worker 0.18 fails to do this on shutdown: it refuses its
+   * own statement. If the connection is lost as well, the failure is an unhandled rejection.
    */
   async #returnFetched(queue: WorkerEventMap['localQueue:init']['localQueue'], owner: string): Promise<void> {
     const ids: string[] = [];
@@ -169,20 +170,20 @@ export class Lane {
     try {
       if (ids.length > 0) await returnJobs(this.#options.pool, { owner, only: ids });
     } catch (error) {
-      this.#log.debug({ err: error }, 'fetched jobs are returned later');
+      this.#log.debug({ err: error }, 'could not return fetched jobs yet');
     }
   }
 
   async #ended({ owner, runner, release }: Workers): Promise<void> {
-    // graphile-worker 0.18 remembers the options of all workers there ever were, and with them all that these reach.
+    // graphile-worker 0.18 keeps the options of all workers ever created, and everything that they reference.
     release();
     if (this.#running && this.#workers?.runner === runner) this.#lost(owner);
     await returnJobs(this.#options.pool, { owner });
   }
 
   /**
-   * Jobs may be locked for this lane without its knowing: the connection broke between the statement that fetched them
-   * and its answer. Whatever was locked a while ago and is not being run here is returned.
+   * Returns lost jobs. A connection may break between the statement that fetches jobs and its response, so jobs may be
+   * locked for this lane without its knowledge. Jobs that were locked a while ago and do not run here are returned.
    */
   #reconcileLater(): void {
     this.#reconciliation = setTimeout(async () => {
@@ -193,9 +194,9 @@ export class Lane {
           lockedForMs: LOST_AFTER_MS,
           except: [...this.#held],
         });
-        if (jobs > 0) this.#log.warn({ jobs }, 'jobs that were locked but never begun were returned');
+        if (jobs > 0) this.#log.warn({ jobs }, 'returned jobs that were locked but never started');
       } catch (error) {
-        this.#log.warn({ err: error }, 'lost jobs could not be looked for; trying again');
+        this.#log.warn({ err: error }, 'could not look for lost jobs; retrying');
       }
       if (this.#running) this.#reconcileLater();
     }, this.#options.reconcileMs ?? RECONCILE_MS);
@@ -227,24 +228,25 @@ export class Lane {
       const durationMs = performance.now() - startedAt;
       finishedJobs.inc({ job: definition.name, outcome });
       jobDuration.observe({ job: definition.name }, durationMs / 1_000);
-      // A job held for long stays listed until it is surely completed; a shorter one is not looked at so soon.
+      // A long-running job stays listed until it is certainly completed. Shorter ones are too young for the check.
       if (durationMs > COMPLETED_WITHIN_MS) setTimeout(() => this.#held.delete(job.id), COMPLETED_WITHIN_MS).unref();
       else this.#held.delete(job.id);
     };
     this.#held.add(job.id);
     try {
       await definition.run(ctx, withoutCron(payload), run);
-      // Completing deletes the job whoever holds it: what was taken from these workers is no longer theirs to complete.
-      if (signal.aborted && !(await isHeld(pool, owner, job.id))) throw new Error('the job was taken over meanwhile');
+      // Completing deletes a job whoever holds it, so these workers must not complete a job that was taken from them.
+      if (signal.aborted && !(await isHeld(pool, owner, job.id)))
+        throw new Error('another worker has taken over the job');
       finish('done');
     } catch (error) {
       if (signal.aborted) {
         await returnJobs(pool, { owner, only: [job.id] });
-        log.info('job returned, to be taken up again');
+        log.info('job returned for a retry');
         finish('returned');
       } else if (error instanceof FinalJobError) {
         await failForGood(pool, owner, job.id);
-        log.error({ err: error }, 'job failed for good');
+        log.error({ err: error }, 'job failed permanently');
         finish('given_up');
       } else {
         log[run.lastAttempt ? 'error' : 'warn'](
@@ -259,32 +261,35 @@ export class Lane {
 }
 
 /**
- * Resolves when notifications of new jobs are heard. Each time that begins, also after a lost connection, the workers
- * look for what was added before: else that would wait for the poll.
+ * Resolves when the workers receive notifications of new jobs. Whenever listening starts, also after a lost connection,
+ * the workers look for jobs added before. Otherwise these would wait for the poll.
  */
 const whenListening = (events: EventEmitter, workers: number): Promise<void> =>
   new Promise((resolve) => {
     events.on('pool:listen:success', async ({ client, workerPool }: { client: PoolClient; workerPool: WorkerPool }) => {
-      // LISTEN is sent right after this event: a statement sent later on the same connection is answered later.
+      // LISTEN is sent right after this event, and a statement sent later on the same connection is answered later.
       await Promise.resolve();
       try {
         await client.query('select 1');
         workerPool.nudge(workers);
       } catch {
-        // Lost again, which is reported where the connection is watched; or stopping, and there is nothing to look for.
+        // The connection is lost again, which its own handler reports, or the workers are stopping.
       }
       resolve();
     });
   });
 
-/** A job that runs by the clock is given `{}`; graphile-worker adds the time it was due. */
+/** A cron job gets `{}` as input. graphile-worker adds the due time, which is removed here. */
 const withoutCron = (payload: unknown): unknown => {
   if (typeof payload !== 'object' || payload === null || !('_cron' in payload)) return payload;
   const { _cron, ...rest } = payload;
   return rest;
 };
 
-/** Its own account of each job repeats ours and carries payloads: only what concerns the workers is passed on. */
+/**
+ * Passes on only messages about the workers. graphile-worker's messages about single jobs duplicate ours and contain
+ * payloads.
+ */
 const graphileLogger = (log: Logger): GraphileLogger =>
   new GraphileLogger(() => (level, message, meta) => {
     if (meta && 'job' in meta) return;

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 
 /**
- * A worker locks jobs under `<process id>:<lane>:<number>;`, so that they can be freed by that or a shorter beginning when
- * the process, or a generation of its workers, is gone. graphile-worker itself frees such locks only after four hours.
+ * Returns the lock owner of a worker: `<process id>:<lane>:<number>;`. This prefix or a shorter one frees the jobs of a
+ * dead process or of an ended generation of workers. graphile-worker itself frees such locks only after four hours.
  */
 export const lockOwner = (processId: string, lane: string, number?: number): string =>
   number === undefined ? `${processId}:${lane}:` : `${processId}:${lane}:${number};`;
@@ -14,15 +14,15 @@ export interface FreedJob {
   readonly gave_up: boolean;
 }
 
-/** A crash costs no attempt, for most jobs only happened to be there; past this many the job itself is suspected. */
+/** Crashes up to this number cost no attempt, because most jobs did not cause them. After that the job is suspected. */
 const FREE_CRASHES = 5;
 const MAX_SMALLINT = 32_767;
 
-/** Frees the jobs that a dead process held, at once, from the third crash on with a pause that grows up to 15 s. */
+/** Frees the jobs of a dead process at once. From the third crash on, adds a delay that grows up to 15 s. */
 export const freeJobsOfProcess = (pool: Pool, processId: string): Promise<FreedJob[]> =>
   freeCrashed(pool, 'starts_with(locked_by, $1)', [`${processId}:`]);
 
-/** Frees jobs locked by processes nobody knows of any more. */
+/** Frees jobs locked by processes that are no longer registered. */
 export const freeOrphanedJobs = (pool: Pool): Promise<FreedJob[]> =>
   freeCrashed(
     pool,
@@ -59,7 +59,7 @@ const freeCrashed = async (pool: Pool, condition: string, values: readonly strin
 const WAKE_WORKERS = `pg_notify('jobs:insert', json_build_object('count', count(*) over ())::text)`;
 
 export interface ReturnOptions {
-  /** A lock owner, or the beginning of several. */
+  /** A lock owner, or a common prefix of several. */
   readonly owner: string;
   readonly only?: readonly string[];
   readonly except?: readonly string[];
@@ -67,8 +67,8 @@ export interface ReturnOptions {
 }
 
 /**
- * Gives back what workers hold and will not run: without the loss of an attempt, and at once for others to take. Returns
- * how many there were.
+ * Returns jobs that workers hold but will not run. They lose no attempt and can be fetched at once. Returns their
+ * number.
  */
 export const returnJobs = async (
   pool: Pool,
@@ -89,7 +89,7 @@ export const returnJobs = async (
   return rows.length;
 };
 
-/** Lets a job that is about to fail not be tried again. */
+/** Prevents further retries of a job that is about to fail. */
 export const failForGood = async (pool: Pool, owner: string, jobId: string): Promise<void> => {
   await pool.query(
     'update graphile_worker._private_jobs set attempts = max_attempts, updated_at = now() where id = $1 and locked_by = $2',
@@ -97,7 +97,7 @@ export const failForGood = async (pool: Pool, owner: string, jobId: string): Pro
   );
 };
 
-/** Whether the worker still holds the job, or it was taken from it as from a dead one. */
+/** Returns true if the worker still holds the job. It does not if the job was freed as that of a dead process. */
 export const isHeld = async (pool: Pool, owner: string, jobId: string): Promise<boolean> => {
   const { rows } = await pool.query('select from graphile_worker._private_jobs where id = $1 and locked_by = $2', [
     jobId,

@@ -2,7 +2,7 @@ import { Counter, Histogram } from 'prom-client';
 
 export const finishedJobs = new Counter({
   name: 'millrace_jobs_total',
-  help: 'Job runs by outcome: done, failed (tried again), given_up, returned (stopped by the hub).',
+  help: 'Job runs by outcome: done, failed (to be retried), given_up, returned (stopped by the hub).',
   labelNames: ['job', 'outcome'],
 });
 

@@ -4,7 +4,7 @@ import { defineJob } from '../jobs.ts';
 
 const KEPT_DAYS = 30;
 
-/** The job `jobs.prune`: forgets jobs given up long ago, and the crash counts of jobs that are gone. */
+/** The job `jobs.prune`: deletes jobs that were given up long ago, and crash counts of deleted jobs. */
 export const pruneJobs = defineJob({
   name: 'jobs.prune',
   input: z.object({}).strict(),
