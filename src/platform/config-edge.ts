@@ -18,7 +18,7 @@ const wholeNumber = (
       defaultText: String(defaultValue),
     });
 
-/** What connections and subscribers may take of this process; docs/reliability.md lists the bounds. */
+/** The resource limits for connections and subscribers of this process; docs/reliability.md lists them. */
 export const edgeSettings = {
   connections: wholeNumber([10, 1_000_000], 10_000, {
     variable: 'MILLRACE_CONNECTIONS',
@@ -30,19 +30,20 @@ export const edgeSettings = {
     variable: 'MILLRACE_CONNECTIONS_PER_ADDRESS',
     flag: 'connections-per-address',
     value: 'NUMBER',
-    description: 'The same from one address (of IPv6, from one /64); trusted proxies may have all',
+    description: 'The same limit for one address (for IPv6, one /64); it does not apply to trusted proxies',
   }),
   requestGrace: wholeNumber([1, 3_600], 30, {
     variable: 'MILLRACE_REQUEST_GRACE',
     flag: 'request-grace',
     value: 'SECONDS',
-    description: 'Time that every request has to arrive in, beside what its bytes are given by the minimum rate',
+    description:
+      'Time that every request has to arrive, in addition to the time that the minimum rate allows for its bytes',
   }),
   requestMinimumRate: wholeNumber([1, 1_000_000], 1_024, {
     variable: 'MILLRACE_REQUEST_MINIMUM_RATE',
     flag: 'request-minimum-rate',
     value: 'BYTES',
-    description: 'Bytes a second that the body of a request must arrive with; slower ones are answered 408',
+    description: 'Bytes per second at which the body of a request must arrive; slower requests get a 408',
   }),
   streamsPerUser: wholeNumber([1, 1_000_000], 200, {
     variable: 'MILLRACE_STREAMS_PER_USER',
@@ -54,7 +55,7 @@ export const edgeSettings = {
     variable: 'MILLRACE_STREAMS_PER_ADDRESS',
     flag: 'streams-per-address',
     value: 'NUMBER',
-    description: 'The same from one address (of IPv6, from one /64), proxies of yours left out',
+    description: 'The same limit for one address (for IPv6, one /64); it does not apply to trusted proxies',
   }),
   subscriptionsPerUser: wholeNumber([1, 1_000_000], 1_000, {
     variable: 'MILLRACE_SUBSCRIPTIONS_PER_USER',
@@ -66,24 +67,25 @@ export const edgeSettings = {
     variable: 'MILLRACE_SUBSCRIPTIONS_PER_ADDRESS',
     flag: 'subscriptions-per-address',
     value: 'NUMBER',
-    description: 'The same from one address',
+    description: 'The same limit for one address',
   }),
   streamMemoryPerUser: wholeNumber([1, 1_000_000], 32, {
     variable: 'MILLRACE_STREAM_MEMORY_PER_USER',
     flag: 'stream-memory-per-user',
     value: 'MEBIBYTES',
-    description: 'Memory of the streams of one user: their subscriptions, and results that wait to be read',
+    description:
+      'Memory for the streams of one user: their subscriptions, and results that the client has not read yet',
   }),
   streamMemoryPerAddress: wholeNumber([1, 1_000_000], 64, {
     variable: 'MILLRACE_STREAM_MEMORY_PER_ADDRESS',
     flag: 'stream-memory-per-address',
     value: 'MEBIBYTES',
-    description: 'The same from one address',
+    description: 'The same limit for one address',
   }),
   streamMemory: wholeNumber([1, 1_000_000], 128, {
     variable: 'MILLRACE_STREAM_MEMORY',
     flag: 'stream-memory',
     value: 'MEBIBYTES',
-    description: 'The same of all streams of this process',
+    description: 'The same limit for all streams of this process',
   }),
 };

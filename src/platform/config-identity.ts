@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { readServers } from './ldap/servers.ts';
 import { infos } from './setting-infos.ts';
 
-/** Which attributes of a SAML assertion say what. */
+/** The names of the attributes of a SAML assertion. */
 export interface SamlAttributes {
   readonly email: string;
   readonly name: string;
@@ -15,13 +15,15 @@ export interface SamlAttributes {
 const SAML_ATTRIBUTES: SamlAttributes = { email: 'email', name: 'name', username: 'username', groups: 'groups' };
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
 
-/** Text as given, or what the file of that path holds. @throws when it is neither `looksRight` nor a file */
+/**
+ * Returns the text itself, or the content of the file at that path. @throws if it is neither `looksRight` nor a file
+ */
 const textOrFile = (given: string, looksRight: (text: string) => boolean): string => {
   if (looksRight(given)) return given;
   try {
     return readFileSync(given, 'utf8');
   } catch {
-    // Node's message repeats what was given, which may hold a password.
+    // Node's message repeats the input, which may contain a password.
     throw new Error('is not a file that can be read');
   }
 };
@@ -53,15 +55,15 @@ const readAttributes = (given: string): SamlAttributes => {
 
 const isHttpUrl = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? '') && !/[#\s]/.test(text);
 
-/** The settings of where else people are known: a SAML provider, directories. */
+/** The settings of external identity sources: a SAML provider and LDAP directories. */
 export const identitySettings = {
   samlEntryPoint: z.string().refine(isHttpUrl).nullable().default(null).register(infos, {
     variable: 'MILLRACE_SAML_ENTRY_POINT',
     flag: 'saml-entry-point',
     value: 'URL',
-    description: 'Where the SAML provider takes sign-in requests (HTTP-Redirect binding); turns SAML on',
+    description: 'URL of the SAML provider for sign-in requests (HTTP-Redirect binding); enables SAML',
     allowed: 'an http or https URL',
-    defaultText: 'none: nobody signs in by SAML',
+    defaultText: 'none: SAML is disabled',
   }),
   samlCertificates: z
     .string()
@@ -71,15 +73,15 @@ export const identitySettings = {
       variable: 'MILLRACE_SAML_CERTIFICATE',
       flag: 'saml-certificate',
       value: 'PEM',
-      description: 'Certificates that the SAML provider signs with: two while it changes them',
-      allowed: 'certificates in PEM, or the path of a file that holds them',
+      description: 'Signing certificates of the SAML provider; two during a rollover',
+      allowed: 'certificates in PEM, or the path of a file that contains them',
       defaultText: 'none',
     }),
   samlEntityId: z.string().min(1).max(1_024).regex(/^\S+$/).nullable().default(null).register(infos, {
     variable: 'MILLRACE_SAML_ENTITY_ID',
     flag: 'saml-entity-id',
     value: 'ID',
-    description: 'What the hub is called at the SAML provider: the audience that assertions have to name',
+    description: 'Entity id of the hub at the SAML provider: the audience that assertions must name',
     allowed: 'text without spaces, of at most 1024 characters',
     defaultText: "the address of the hub's SAML metadata",
   }),
@@ -91,7 +93,7 @@ export const identitySettings = {
       variable: 'MILLRACE_SAML_ATTRIBUTES',
       flag: 'saml-attributes',
       value: 'NAMES',
-      description: 'Attributes of assertions that hold the address, the name, the user name and the groups of a person',
+      description: 'Assertion attributes with the email, name, username and groups of a user',
       allowed: 'a list such as email=mail,name=displayName,username=uid,groups=memberOf',
       defaultText: 'email, name, username and groups',
     }),
@@ -103,7 +105,8 @@ export const identitySettings = {
       variable: 'MILLRACE_SAML_CREATE_USERS',
       flag: 'saml-create-users',
       value: 'BOOLEAN',
-      description: 'Whether who signs in by SAML for the first time gets an account; else administrators link accounts',
+      description:
+        'Whether the first SAML sign-in of a user creates an account; otherwise administrators link accounts',
       allowed: 'true or false',
       defaultText: 'false',
     }),
@@ -111,7 +114,7 @@ export const identitySettings = {
     variable: 'MILLRACE_SAML_LABEL',
     flag: 'saml-label',
     value: 'NAME',
-    description: 'What the page to sign in calls the SAML provider',
+    description: 'Name of the SAML provider on the sign-in page',
     allowed: '1 to 100 characters long',
     defaultText: 'SAML',
   }),
@@ -125,8 +128,8 @@ export const identitySettings = {
       variable: 'MILLRACE_LDAP_SERVERS',
       flag: 'ldap-servers',
       value: 'JSON',
-      description: 'LDAP directories that groups can be linked to and people sign in by (docs/directory.md)',
-      allowed: 'a list of servers in JSON as docs/directory.md has it, or the path of a file that holds one',
+      description: 'LDAP directories for group links and sign-in (docs/directory.md)',
+      allowed: 'a list of servers in JSON as in docs/directory.md, or the path of a file that contains one',
       defaultText: 'none',
       secret: true,
     }),

@@ -17,7 +17,7 @@ const MIN_TOKEN_LENGTH = 20;
 const MIN_PASSWORD_LENGTH = 8;
 const MAX_PASSWORD_LENGTH = 128;
 
-/** The one table of settings: parsing, types, `--help` and the README's list come from it (issue 2 §2). */
+/** The single table of settings. Parsing, types, `--help` and the README's list come from it (issue 2 §2). */
 const Settings = z.object({
   host: z
     .string()
@@ -55,7 +55,7 @@ const Settings = z.object({
       variable: 'MILLRACE_EXTERNAL_URL',
       flag: 'external-url',
       value: 'URL',
-      description: 'URL under which clients reach the hub; links begin with it',
+      description: 'URL at which clients reach the hub; links start with it',
       allowed: 'an http or https URL without user, query and fragment',
       defaultText: 'from host and port',
     }),
@@ -68,7 +68,7 @@ const Settings = z.object({
       variable: 'MILLRACE_TRUSTED_PROXIES',
       flag: 'trusted-proxies',
       value: 'ADDRESSES',
-      description: 'Proxies in front of the hub: from these the address of the caller is taken out of X-Forwarded-For',
+      description: 'Proxies in front of the hub, whose X-Forwarded-For header gives the address of the caller',
       allowed: 'IP addresses and ranges such as 10.0.0.0/8, separated by commas',
       defaultText: 'none',
     }),
@@ -82,9 +82,9 @@ const Settings = z.object({
       variable: 'MILLRACE_METRICS_ADDRESS',
       flag: 'metrics-address',
       value: 'HOST:PORT',
-      description: 'Address at which `/-/metrics` is served, and nothing else',
+      description: 'Separate address that serves only `/-/metrics`',
       allowed: 'a host name or an IP address and a port, such as 127.0.0.1:9090 or [::1]:9090',
-      defaultText: 'none: metrics are served with MILLRACE_METRICS_TOKEN alone',
+      defaultText: 'none: metrics are served only with MILLRACE_METRICS_TOKEN',
     }),
   metricsToken: z
     .string()
@@ -98,7 +98,7 @@ const Settings = z.object({
       flag: 'metrics-token',
       value: 'TOKEN',
       description:
-        'Bearer token that `/-/metrics` asks for; without an address of its own it is served on the port of the hub',
+        'Bearer token that `/-/metrics` requires; without a separate address it is served on the port of the hub',
       allowed: `${MIN_TOKEN_LENGTH} to 255 printable ASCII characters without spaces`,
       defaultText: 'none',
       secret: true,
@@ -112,7 +112,7 @@ const Settings = z.object({
       variable: 'MILLRACE_DATA_DIR',
       flag: 'data-dir',
       value: 'DIRECTORY',
-      description: 'Directory of repositories, local storage, the instance key and the embedded Postgres',
+      description: 'Directory for repositories, local storage, the instance key and the embedded Postgres',
       allowed: 'the path of a directory',
       defaultText: '.millrace',
     }),
@@ -123,7 +123,7 @@ const Settings = z.object({
       variable: 'MILLRACE_ROLE',
       flag: 'role',
       value: 'ROLE',
-      description: 'What this process does: answer requests (web), run jobs (worker), or both (all)',
+      description: 'Work of this process: serve requests (web), run jobs (worker), or both (all)',
       allowed: oneOf(ROLES),
       defaultText: 'all',
     }),
@@ -169,7 +169,7 @@ const Settings = z.object({
       flag: 'git-memory',
       value: 'MEBIBYTES',
       description:
-        'Memory of a git process, beside a part that grows with its repository: how large a file may be that arrives as a difference from another',
+        'Memory of a git process, in addition to a part that grows with its repository; it limits the size of files that arrive as deltas',
       allowed: 'a whole number from 64 to 999999',
       defaultText: String(DEFAULT_MEMORY_MIB),
     }),
@@ -184,7 +184,7 @@ const Settings = z.object({
       flag: 'git-processes',
       value: 'NUMBER',
       description:
-        'Git processes at a time that answer questions, and as many again for fetches and for pushes; one caller has a third of each',
+        'Concurrent git processes for short calls; fetches and pushes get the same number each, and one caller gets a third of each',
       allowed: 'a whole number from 3 to 9999',
       defaultText: String(DEFAULT_PROCESSES),
     }),
@@ -195,7 +195,7 @@ const Settings = z.object({
       variable: 'MILLRACE_LOG_LEVEL',
       flag: 'log-level',
       value: 'LEVEL',
-      description: 'Least severe level that is logged, to standard error',
+      description: 'Least severe level to log, to standard error',
       allowed: oneOf(LOG_LEVELS),
       defaultText: 'info',
     }),
@@ -217,7 +217,8 @@ const Settings = z.object({
       variable: 'MILLRACE_SECRET_KEY',
       flag: 'secret-key',
       value: 'KEY',
-      description: 'Key that seals hook secrets, the same for all processes of one database (openssl rand -base64 32)',
+      description:
+        'Key that encrypts hook secrets; must be the same for all processes of one database (openssl rand -base64 32)',
       allowed: '32 bytes in base64',
       defaultText: 'generated into the data directory',
       secret: true,
@@ -229,7 +230,7 @@ const Settings = z.object({
       variable: 'MILLRACE_STORAGE',
       flag: 'storage',
       value: 'KIND',
-      description: 'Where archives and uploads are kept: the data directory, or S3 (with the standard AWS_* variables)',
+      description: 'Storage for archives and uploads: the data directory, or S3 (with the standard AWS_* variables)',
       allowed: oneOf(STORAGES),
       defaultText: 'local',
     }),
@@ -250,7 +251,7 @@ const Settings = z.object({
     variable: 'MILLRACE_SMTP_URL',
     flag: 'smtp-url',
     value: 'URL',
-    description: 'Mail server that mails to users go through',
+    description: 'Mail server for mails to users',
     allowed: 'a URL of the form smtp://user:password@host:587 or smtps://user:password@host:465',
     defaultText: 'none: mails are appended to `mail.log` in the data directory',
     secret: true,
@@ -265,7 +266,7 @@ const Settings = z.object({
       variable: 'MILLRACE_MAIL_FROM',
       flag: 'mail-from',
       value: 'ADDRESS',
-      description: 'Address that mails come from',
+      description: 'Sender address of mails',
       allowed: 'an e-mail address',
       defaultText: "millrace at the external URL's host",
     }),
@@ -274,17 +275,17 @@ const Settings = z.object({
 });
 
 /**
- * The settings of this process. `dataDir` is absolute; `externalUrl` has no trailing slash and is null when it follows
- * from where the hub listens.
+ * The settings of this process. `dataDir` is absolute. `externalUrl` has no trailing slash, and is null if it is
+ * derived from the address that the hub listens on.
  */
 export type Config = Readonly<z.output<typeof Settings>>;
 
-/** One line per thing that is wrong with the settings. Fit to be printed: it repeats no secret. */
+/** Invalid settings, one line per problem. Safe to print: it repeats no secret. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-/** All settings in the order of `--help`, for the README's list and its test. */
+/** Returns all settings in the order of `--help`, for the README's list and its test. */
 export const settingInfos = (): SettingInfo[] => [...infosByKey.values()];
 
 const infosByKey: ReadonlyMap<string, SettingInfo> = new Map(
@@ -295,21 +296,23 @@ const infosByKey: ReadonlyMap<string, SettingInfo> = new Map(
   }),
 );
 
-/** The description of a process's settings, for `--help`. */
+/** Returns the description of all settings, for `--help`. */
 export const helpText = (usage = 'npm start -- [flags]'): string => {
   const lines = settingInfos().map(
     ({ flag, value, variable, description, defaultText }) =>
       `  --${flag} ${value}\n      ${description}.\n      Variable ${variable}. Default: ${defaultText}.`,
   );
-  return `Usage: ${usage}\n\nA flag wins over its variable; an empty variable counts as not set.\n\n${lines.join('\n')}\n  --help\n      Show this text.\n`;
+  return `Usage: ${usage}\n\nA flag takes precedence over its variable; an empty variable counts as unset.\n\n${lines.join('\n')}\n  --help\n      Show this text.\n`;
 };
 
-/** Whether the arguments ask for `helpText()` instead of a start. */
+/** Returns true if the arguments ask for `helpText()` instead of a start. */
 export const wantsHelp = (argv: readonly string[]): boolean => argv.includes('--help') || argv.includes('-h');
 
 /**
- * Reads the settings from the arguments (without node and script) and the environment; a flag wins over its variable.
- * Throws a ConfigError that names each bad value's variable and flag and says what is allowed.
+ * Reads the settings from the arguments (without node and script) and the environment. A flag takes precedence over its
+ * variable.
+ *
+ * @throws ConfigError naming the variable and flag of each invalid value, and the allowed values
  */
 export const readConfig = (argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Config => {
   const flags = readFlags(argv);
@@ -330,7 +333,7 @@ export const readConfig = (argv: readonly string[], env: Readonly<Record<string,
   }
   if (parsed.data.samlEntryPoint !== null && parsed.data.samlCertificates.length === 0) {
     throw new ConfigError(
-      'MILLRACE_SAML_CERTIFICATE (--saml-certificate) is missing: who signs in by SAML could not be told from others.',
+      'MILLRACE_SAML_CERTIFICATE (--saml-certificate) is missing: SAML assertions could not be verified.',
     );
   }
   return parsed.data;
@@ -341,21 +344,23 @@ const readFlags = (argv: readonly string[]): Readonly<Record<string, string | un
   try {
     return parseArgs({ args: [...argv], options, strict: true, allowPositionals: false }).values;
   } catch (error) {
-    // Its messages name flags and stray words, never the value of a flag.
+    // The messages of parseArgs name flags and extra words, never the value of a flag.
     throw new ConfigError(`${error instanceof Error ? error.message : String(error)} See --help.`);
   }
 };
 
 const describeProblem = (key: string, value: string | undefined, { code, message }: z.core.$ZodIssue): string => {
   const info = infosByKey.get(key);
-  if (!info) return `The setting ${key} is not known.`;
+  if (!info) return `The setting ${key} is unknown.`;
   const shown = info.secret ? 'is not valid' : `is ${JSON.stringify(value)}`;
-  // Zod's own sentence says nothing more.
+  // Zod's default message adds no information.
   const reason = code === 'custom' && message !== 'Invalid input' ? ` (${message})` : '';
   return `${info.variable} (--${info.flag}) ${shown}${reason}; it must be ${info.allowed}.`;
 };
 
-/** `127.0.0.1:9090` and `[::1]:9090` by host and port; null for anything else, which the schema then refuses. */
+/**
+ * Parses `127.0.0.1:9090` and `[::1]:9090` to host and port. Returns null for anything else, which the schema refuses.
+ */
 function readAddress(text: string): { host: string; port: number } | null {
   const [, ipv6, name, port] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(text) ?? [];
   const host = ipv6 ?? name;

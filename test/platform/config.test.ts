@@ -172,7 +172,7 @@ describe('a bad value is refused by name', () => {
     ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, url: 'http://hunter2' }]), '0.url: is not of the form'],
     ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, name: 'main' }]), '0.name: has to begin with ldap'],
     ['MILLRACE_LDAP_SERVERS', JSON.stringify([{ ...LDAP, user_filter: '(a' }]), '0.user_filter: is not a filter'],
-    ['MILLRACE_LDAP_SERVERS', JSON.stringify([LDAP, LDAP]), 'two servers have one name'],
+    ['MILLRACE_LDAP_SERVERS', JSON.stringify([LDAP, LDAP]), 'two servers have the same name'],
     ['DATABASE_URL', 'mysql://user:hunter2@host/db', 'postgresql://'],
   ])('%s, without repeating its value', (variable, value, allowed) => {
     const read = () => readConfig([], { [variable]: value });

@@ -11,12 +11,12 @@ import {
 } from 'ldapts';
 import type { LdapServer } from './servers.ts';
 
-/** The directory could not be asked, or did not answer in full. Its message is for operators. */
+/** The directory could not be reached, or did not respond completely. The message is for operators. */
 export class LdapError extends Error {
   override readonly name = 'LdapError';
 }
 
-/** A person in a directory. */
+/** A user in a directory. */
 export interface LdapPerson {
   readonly dn: string;
   readonly username: string;
@@ -24,21 +24,21 @@ export interface LdapPerson {
   readonly name: string | null;
 }
 
-/** A connection on which the hub is bound as the configured account. Every answer is whole, or an LdapError. */
+/** A connection that is bound as the configured account. Every result is complete; otherwise it throws an LdapError. */
 export interface LdapSession {
-  /** Distinguished names of the people in the group of this name; none when there is no such group. */
+  /** Returns the distinguished names of the members of the group with this name, or none if there is no such group. */
   membersOfGroup(cn: string): Promise<string[]>;
-  /** Distinguished names of the people whom the filter finds. */
+  /** Returns the distinguished names of the users that match the filter. */
   membersByFilter(filter: string): Promise<string[]>;
-  /** The one person with this user name, or null when there is none, or more than one. */
+  /** Returns the user with this username, or null if there is none or more than one. */
   findPerson(username: string): Promise<LdapPerson | null>;
 }
 
 const PAGE_SIZE = 500;
-/** No answer is larger: a sync that would be is refused rather than cut short. */
+/** The maximum size of a result. A larger sync is refused rather than truncated. */
 const MAX_ENTRIES = 100_000;
 const UIDS_PER_SEARCH = 100;
-/** Active Directory's LDAP_MATCHING_RULE_IN_CHAIN: members of members too. */
+/** Active Directory's LDAP_MATCHING_RULE_IN_CHAIN: includes members of nested groups. */
 const IN_CHAIN = '1.2.840.113556.1.4.1941';
 const NO_ATTRIBUTES = ['1.1'];
 
@@ -49,9 +49,9 @@ export const withLdap = async <T>(server: LdapServer, use: (session: LdapSession
     return use(sessionOn(client, server));
   });
 
-/** Whether the directory takes the password of this entry. @throws LdapError when it cannot be asked */
+/** Returns true if the directory accepts the password of this entry. @throws LdapError if it cannot be reached */
 export const checkLdapPassword = async (server: LdapServer, dn: string, password: string): Promise<boolean> => {
-  // A bind without a password succeeds as nobody (RFC 4513 §5.1.2).
+  // A bind without a password succeeds anonymously (RFC 4513 §5.1.2).
   if (dn === '' || password === '') return false;
   return connected(server, async (client) => {
     try {
@@ -79,9 +79,9 @@ const connected = async <T>(server: LdapServer, use: (client: Client) => Promise
     url: server.url,
     timeout: milliseconds,
     connectTimeout: milliseconds,
-    // The library would speak TLS wherever there are options for it.
+    // The library uses TLS whenever TLS options are present.
     ...(server.url.startsWith('ldaps:') ? { tlsOptions } : {}),
-    // Distinguished names come from directories, each with its own idea of them.
+    // Directories differ in how they write distinguished names.
     strictDN: false,
   });
   try {
@@ -96,7 +96,7 @@ const connected = async <T>(server: LdapServer, use: (client: Client) => Promise
   }
 };
 
-/** The library waits for a handshake for good. */
+/** Limits the handshake, because the library would wait for it forever. */
 const startTls = async (client: Client, server: LdapServer, options: ConnectionOptions): Promise<void> => {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error('the TLS handshake took too long')), server.timeout_seconds * 1_000);
@@ -118,10 +118,10 @@ const sessionOn = (client: Client, server: LdapServer): LdapSession => {
       paged: { pageSize: PAGE_SIZE },
       timeLimit: server.timeout_seconds,
     });
-    // References lead to servers that nobody configured: they are not followed.
+    // Referrals lead to servers that the operator did not configure, so they are not followed.
     for await (const { searchEntries } of pages) {
       entries.push(...searchEntries);
-      if (entries.length > MAX_ENTRIES) throw new LdapError(`The directory ${server.name} has too many to answer`);
+      if (entries.length > MAX_ENTRIES) throw new LdapError(`The directory ${server.name} returned too many entries`);
     }
     return entries;
   };
