@@ -1,25 +1,28 @@
 import type { Pool } from 'pg';
 import { queryTogether, type Statement } from './db/pool.ts';
 
-/** Raised in work that was begun for a caller who is not, or no longer, who he was taken for. It never reaches him. */
+/** Thrown in work for an assumed caller whose re-check failed. It never reaches the caller. */
 class StaleCaller extends Error {}
 
 /**
- * That the caller is who an earlier request with the same credential found him to be. Whether it still holds the database
- * says each time, but together with the first statement that is run for him, or else at the end: until then a request may
- * read, and nothing may be answered or changed.
+ * Checks an assumed caller: the user whom an earlier request with the same credential identified. The database
+ * re-checks it each time, together with the first statement of the request, or at the end. Until then a request may
+ * read, but must not respond or change anything.
  */
 export class CallerCheck {
   readonly #check: Statement;
   #isChecked = false;
   #holds: boolean | null = null;
 
-  /** `check` gives a row where it holds. */
+  /** `check` must return a row if the assumption holds. */
   constructor(check: Statement) {
     this.#check = check;
   }
 
-  /** The rows of the statement, the first one run together with the check. Throws where that failed, to end the work. */
+  /**
+   * Returns the rows of the statement. The first statement runs together with the check. Throws if the check failed, to
+   * end the work.
+   */
   async query<Row extends object>(pool: Pool, statement: Statement): Promise<Row[]> {
     if (this.#isChecked) return (await pool.query<Row>(statement)).rows;
     this.#isChecked = true;
@@ -28,7 +31,7 @@ export class CallerCheck {
     return rows;
   }
 
-  /** Whether it holds; asks where no statement has said so. */
+  /** Returns whether the assumption holds. Runs the check if no statement has run it yet. */
   async holds(pool: Pool): Promise<boolean> {
     if (this.#holds !== null) return this.#holds;
     this.#isChecked = true;
@@ -37,7 +40,7 @@ export class CallerCheck {
     return this.#holds;
   }
 
-  /** As `holds`; throws where it does not. */
+  /** Like `holds`, but throws if the assumption does not hold. */
   async confirm(pool: Pool): Promise<void> {
     this.#settle(await this.holds(pool));
   }

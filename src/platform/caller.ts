@@ -3,15 +3,17 @@ import type { Actor, Client } from './context.ts';
 import { networkOf } from './network.ts';
 
 /**
- * On whose behalf work is done, for bounds deep below the domains: whatever a request starts counts as its caller's,
- * without each function in between handing it on. Rights are never decided by it.
+ * The caller on whose behalf work is done, for limits deep below the domains. All work that a request starts counts as
+ * its caller's, and functions need not pass the caller along. It never decides about permissions.
  */
 const storage = new AsyncLocalStorage<{ key: string | null }>();
 
-/** Does the work of one request, whose caller is named once known. */
+/** Runs the work of one request. Its caller is set once it is known. */
 export const forRequest = <T>(work: () => T): T => storage.run({ key: null }, work);
 
-/** Says whose request it is: a user's, wherever they come from, or that of an address without a credential. */
+/**
+ * Sets the caller of the current request: the user, from any address, or the address of a request without a credential.
+ */
 export const nameCaller = (actor: Pick<Actor, 'userId' | 'isSystem'>, client: Client): void => {
   const request = storage.getStore();
   if (!request || actor.isSystem) return;
@@ -19,5 +21,5 @@ export const nameCaller = (actor: Pick<Actor, 'userId' | 'isSystem'>, client: Cl
   else if (client.ip !== null) request.key = `ip:${networkOf(client.ip)}`;
 };
 
-/** Null for the hub itself: jobs, followers, and requests before it is known who asks. */
+/** Returns null for the hub itself: jobs, followers, and requests whose caller is not known yet. */
 export const currentCaller = (): string | null => storage.getStore()?.key ?? null;

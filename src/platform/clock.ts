@@ -1,9 +1,9 @@
-/** The time of day, injected so that tests can move it. Durations are measured with `performance.now()` instead. */
+/** The time of day, injected so that tests can change it. Durations use `performance.now()` instead. */
 export interface Clock {
   now(): Date;
 }
 
 export const systemClock: Clock = { now: () => new Date() };
 
-/** The calendar day in UTC, `YYYY-MM-DD`: the form in which expiry dates are compared. */
+/** Returns the calendar day in UTC as `YYYY-MM-DD`, the format in which expiry dates are compared. */
 export const today = (clock: Clock): string => clock.now().toISOString().slice(0, 10);

@@ -10,37 +10,42 @@ import type { EnqueueOptions, JobDefinition } from './jobs.ts';
 import type { Logger } from './log.ts';
 import type { Storage } from './storage/storage.ts';
 
-/** Who acts, and with what credential. Decided once per request, in rest/auth.ts. */
+/** The acting user and their credential. Determined once per request, in rest/auth.ts. */
 export interface Actor {
   /** Null for anonymous callers and for the hub itself. */
   readonly userId: number | null;
   readonly username: string | null;
   readonly isAdmin: boolean;
-  /** External users see internal things only where they are members. */
+  /** External users see internal projects and groups only as members. */
   readonly isExternal: boolean;
-  /** The hub itself, in a job or at start: every ability. */
+  /** The hub itself, in a job or at start. It has every ability. */
   readonly isSystem: boolean;
   /** Null means unrestricted (password, session, the hub itself). */
   readonly scopes: ReadonlySet<string> | null;
-  /** The address that the request came from; absent for the hub itself. */
+  /** The address that the request came from. Absent for the hub itself. */
   readonly address?: string | null;
-  /** Top-level groups that keep out `address`; administrators are kept out of none. */
+  /** Top-level groups whose address restrictions exclude `address`. Administrators are never excluded. */
   readonly closedGroups?: readonly number[];
-  /** What the request came with; null for a password, a job of the hub, or nothing. */
+  /** The credential of the request. Null for a password, a job of the hub, or an anonymous request. */
   readonly credential: ActorCredential | null;
 }
 
-/** A row that has to stay valid for the actor to go on: a personal access token, an OAuth access token, or a session. */
+/**
+ * A row that must stay valid for the actor to continue: a personal access token, an OAuth access token, or a session.
+ */
 export interface ActorCredential {
   readonly kind: 'token' | 'oauth_token' | 'session';
   readonly id: number;
-  /** Who holds it: its user, also while it acts as somebody else; of an impersonation token the administrator who made it. */
+  /**
+   * The user who holds it, even while it acts as another user. For an impersonation token, the administrator who
+   * created it.
+   */
   readonly holderId: number;
-  /** The OAuth authorization that it belongs to or was made through; null where no application had a hand in it. */
+  /** The OAuth authorization that it belongs to or was created through. Null if no application was involved. */
   readonly originId: string | null;
 }
 
-/** Where a request came from; both null for jobs. */
+/** The origin of a request. Both are null for jobs. */
 export interface Client {
   readonly ip: string | null;
   readonly userAgent: string | null;
@@ -60,7 +65,7 @@ export const anonymous: Actor = {
 
 export const systemActor: Actor = { ...anonymous, isAdmin: true, isSystem: true };
 
-/** What the process holds once, for all requests and jobs. */
+/** The shared services of a process, for all requests and jobs. */
 export interface Services {
   readonly config: Config;
   readonly pool: Pool;
@@ -70,15 +75,15 @@ export interface Services {
   readonly http: HttpClient;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Where users reach the hub: the configured external URL, or the address it listens on. No slash at the end. */
+  /** The URL at which users reach the hub: the configured external URL, or the listening address. No trailing slash. */
   readonly urls: { readonly base: string };
-  /** Seals what must be read back (hook secrets): MILLRACE_SECRET_KEY or the one kept in the data directory. */
+  /** Encrypts values that must be read back (hook secrets): MILLRACE_SECRET_KEY or the key in the data directory. */
   readonly secretKey: Buffer;
   /** Identifies this process in leases and heartbeats. */
   readonly processId: string;
 }
 
-/** Everything a domain function needs to know of the request or job it serves. */
+/** Everything that a domain function needs to know about its request or job. */
 export interface Context {
   readonly actor: Actor;
   readonly db: Database;
@@ -88,18 +93,23 @@ export interface Context {
   readonly signal: AbortSignal;
   readonly requestId: string;
   readonly client: Client;
-  /** The `X-Gitlab-Event-UUID` of the request where this hub issued it: events caused by the request continue that chain. */
+  /**
+   * The `X-Gitlab-Event-UUID` of the request, if this hub issued it. Events caused by the request continue that chain.
+   */
   readonly chainId: string | null;
-  /** Where the actor is still to be confirmed. */
+  /** Set while the actor is an assumed caller that must still be confirmed. */
   readonly callerCheck?: CallerCheck | undefined;
-  /** Runs `run` in a transaction: its changes, events and jobs commit together or not at all. Inside a transaction it joins it. */
+  /**
+   * Runs `run` in a transaction: its changes, events and jobs commit together or not at all. Inside a transaction it
+   * joins the outer one.
+   */
   transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
-/** A context inside a transaction. Only here can events be emitted and jobs enqueued. */
+/** A context inside a transaction. Events can only be emitted and jobs only enqueued here. */
 export interface Tx extends Context {
-  /** Records the event; it becomes visible to followers when the transaction commits. */
+  /** Records the event. Followers see it when the transaction commits. */
   emit<P>(definition: EventDefinition<P>, event: NewEvent<P>): void;
-  /** Adds the job; workers see it when the transaction commits. */
+  /** Adds the job. Workers see it when the transaction commits. */
   enqueue<I>(job: JobDefinition<I>, input: I, options?: EnqueueOptions): void;
 }

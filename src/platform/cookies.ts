@@ -1,13 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 /**
- * The name of the cookie of signed-in people. Where the hub is reached by TLS the browser itself holds it to that host,
- * to `Path=/` and to `Secure`.
+ * Returns the name of the session cookie. If the hub is served over TLS, the `__Host-` prefix makes the browser enforce
+ * that host, `Path=/` and `Secure`.
  */
 export const sessionCookieName = ({ base }: { readonly base: string }): string =>
   base.startsWith('https:') ? '__Host-millrace_session' : 'millrace_session';
 
-/** The value of a cookie; null when it was not sent, or more than once: one of them was set by somebody else. */
+/**
+ * Returns the value of a cookie. Returns null if it was not sent, or sent more than once, because then another site may
+ * have set one of them.
+ */
 export const readCookie = ({ cookie }: Pick<IncomingHttpHeaders, 'cookie'>, name: string): string | null => {
   if (cookie === undefined) return null;
   let found: string | null = null;

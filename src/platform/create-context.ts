@@ -12,19 +12,19 @@ import { toJsonb } from './to-jsonb.ts';
 
 export interface ContextOptions {
   readonly actor: Actor;
-  /** Made up when absent. */
+  /** Generated if absent. */
   readonly requestId?: string;
   readonly chainId?: string | null;
   readonly client?: Client;
   readonly signal?: AbortSignal;
-  /** Defaults to the process's logger with the request id bound. */
+  /** Defaults to the logger of the process with the request id bound. */
   readonly log?: Logger;
   readonly callerCheck?: CallerCheck | undefined;
 }
 
 export type CreateContext = (options: ContextOptions) => Context;
 
-/** Makes the contexts of one process: one per request, job run, or batch of followed events. */
+/** Creates the contexts of one process: one per request, job run, or batch of followed events. */
 export const createContextFactory =
   (services: Services): CreateContext =>
   ({
@@ -58,7 +58,7 @@ export const createContextFactory =
 
 const MAX_ATTEMPTS = 4;
 
-/** Serialization failures and deadlocks are nobody's fault: the whole transaction is run again, with empty buffers. */
+/** Retries the whole transaction with empty buffers after serialization failures and deadlocks. */
 const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>): Promise<T> => {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -70,7 +70,7 @@ const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>):
       });
     } catch (error) {
       if (attempt >= MAX_ATTEMPTS || !isConflict(error)) throw error;
-      context.log.debug({ err: error, attempt }, 'transaction conflicted and is run again');
+      context.log.debug({ err: error, attempt }, 'transaction conflicted; retrying');
       await sleep(5 * 2 ** attempt * (0.5 + Math.random()));
     }
   }
@@ -103,7 +103,7 @@ interface JobSpec {
   readonly job_key: string | null;
 }
 
-/** Collects the events and jobs of a transaction, to write each kind in one statement right before it commits. */
+/** Collects the events and jobs of a transaction, and writes each kind in one statement right before the commit. */
 class BufferedTx {
   readonly tx: Tx;
   readonly #db: Database;
@@ -152,9 +152,9 @@ class BufferedTx {
     });
   }
 
-  /** Something not awaited would otherwise lose its event without a word. */
+  /** Without this check, code that is not awaited would silently lose its event. */
   #checkOpen(): void {
-    if (!this.#open) throw new Error('the transaction has already been completed: an event or job came too late');
+    if (!this.#open) throw new Error('the transaction has already completed: an event or job was added too late');
   }
 
   async flush(): Promise<void> {
@@ -166,7 +166,7 @@ class BufferedTx {
   }
 }
 
-/** A group may go with a hundred thousand projects, an event for each. */
+/** Deleting a group may delete a hundred thousand projects, with one event each. */
 const EVENTS_PER_STATEMENT = 1_000;
 
 const insertEvents = (db: Database, events: readonly EventInsert[]) =>
@@ -187,9 +187,9 @@ const insertEvents = (db: Database, events: readonly EventInsert[]) =>
 const MAX_ROUNDS = 5;
 
 /**
- * `add_jobs` takes each key once, and locks in the order given: the last job of a key wins, and keys are sorted so that
- * two transactions do not wait for each other. Where a worker takes a job up between two statements of `add_jobs`, the
- * new one is dropped without an error: what is not returned is added again.
+ * Adds jobs. `add_jobs` accepts each key once and locks in the given order, so the last job of a key wins, and keys are
+ * sorted so that two transactions do not deadlock. If a worker takes a job between two statements of `add_jobs`, the
+ * new job is dropped without an error. Jobs that were not returned are therefore added again.
  */
 const addJobs = async (db: Database, jobs: readonly JobSpec[]): Promise<void> => {
   const keyed = new Map<string, JobSpec>();

@@ -6,14 +6,14 @@ export type CursorValues = readonly (string | number | boolean | null)[];
 const MAX_CURSOR_LENGTH = 4_000;
 const MAX_CURSOR_VALUES = 8;
 
-/** An opaque text for a place in a sorted list: where a row stands, not how many stand before it. */
+/** Returns an opaque cursor for a position in a sorted list: the sort values of a row, not its index. */
 export const encodeCursor = (values: CursorValues): string => Buffer.from(JSON.stringify(values)).toString('base64url');
 
 /**
- * Reads what `encodeCursor` wrote. The values come from outside: give `types` (one per sort column, null always
+ * Decodes the output of `encodeCursor`. The values come from outside: pass `types` (one per sort column, null always
  * allowed) before they go into a statement.
  *
- * @throws DomainError `bad_request` when the text is not such a cursor, or one of another sort order.
+ * @throws DomainError `bad_request` if the text is not a valid cursor, or belongs to another sort order
  */
 export const decodeCursor = (text: string, types?: readonly ('string' | 'number' | 'boolean')[]): CursorValues => {
   const values = text.length <= MAX_CURSOR_LENGTH ? parse(Buffer.from(text, 'base64url').toString('utf8')) : null;
@@ -21,7 +21,7 @@ export const decodeCursor = (text: string, types?: readonly ('string' | 'number'
   return types ? checkCursor(values, types) : values;
 };
 
-/** The same check for values already decoded. Throws DomainError `bad_request`. */
+/** Checks values that are already decoded. @throws DomainError `bad_request` */
 const checkCursor = (values: CursorValues, types: readonly ('string' | 'number' | 'boolean')[]): CursorValues => {
   const fits =
     values.length === types.length && values.every((value, i) => value === null || typeof value === types[i]);
@@ -29,7 +29,7 @@ const checkCursor = (values: CursorValues, types: readonly ('string' | 'number' 
   return values;
 };
 
-/** Not `badRequest`, whose prefix belongs to REST bodies: both faces show this sentence. */
+/** Not `badRequest`, whose prefix is for REST bodies: REST and GraphQL both show this sentence. */
 const invalidCursor = () => new DomainError('bad_request', 'The cursor is invalid for this list');
 
 const parse = (json: string): unknown => {
@@ -47,5 +47,5 @@ const isScalar = (value: unknown): boolean =>
   value === null ||
   typeof value === 'boolean' ||
   (typeof value === 'number' && Number.isFinite(value)) ||
-  // Postgres text can hold no NUL: it would fail in the middle of a statement.
+  // Postgres text cannot contain NUL; the statement would fail.
   (typeof value === 'string' && !value.includes('\u0000'));

@@ -6,10 +6,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/**
- * The description as HTML that is safe to show: its text, escaped, in paragraphs. Markdown in it stays as it is written
- * (docs/fields.md).
- */
+/** Returns the description as safe HTML: its escaped text in paragraphs. Markdown stays as written (docs/fields.md). */
 export const descriptionHtml = (description: string | null): string => {
   if (!description?.trim()) return '';
   return description

@@ -1,5 +1,5 @@
 /**
- * The errors that a domain may raise. A domain never names a status: `rest/errors.ts` and `graphql/errors.ts`
+ * The errors that a domain may throw. A domain never names an HTTP status: `rest/errors.ts` and `graphql/errors.ts`
  * each map every code once (reference: conventions §1).
  */
 export type ErrorCode =
@@ -20,19 +20,19 @@ export type ErrorCode =
   | 'unavailable'
   | 'no_space';
 
-/** Sentences per attribute; `base` holds those that concern no single attribute. */
+/** Messages per attribute. `base` holds messages about no single attribute. */
 export type FieldErrors = { readonly [field: string]: readonly string[] };
 
 export interface ErrorDetails {
-  /** For `bad_request`: the kind of refusal, for programs. */
+  /** For `bad_request`: a machine-readable reason. */
   readonly errorCode?: string;
-  /** For `invalid`, and where clients expect it `conflict`: what is wrong with which attribute. */
+  /** For `invalid`, and for `conflict` if clients expect it: the errors of each attribute. */
   readonly fields?: FieldErrors;
-  /** For `insufficient_scope`: the scopes that would have been accepted. */
+  /** For `insufficient_scope`: the scopes that would be accepted. */
   readonly scopes?: readonly string[];
   /** For `too_many_requests` and `unavailable`. */
   readonly retryAfterSeconds?: number;
-  /** For `too_many_requests`: said in plain text, as the administrators put it. */
+  /** For `too_many_requests`: respond in plain text, with the text that administrators configured. */
   readonly plain?: true;
 }
 
@@ -48,17 +48,20 @@ export class DomainError extends Error {
   }
 }
 
-/** Absent, or invisible to the caller: both answer the same. `what` is the resource's name in title case, such as `Project`. */
+/**
+ * The resource is absent or invisible to the caller; both give the same error. `what` is the resource's name in title
+ * case, such as `Project`.
+ */
 export const notFound = (what?: string) =>
   new DomainError('not_found', what ? `404 ${what} Not Found` : '404 Not found');
 
-/** Visible to the caller, but not theirs to do. */
+/** The resource is visible to the caller, but they may not do this. */
 export const forbidden = (reason?: string) =>
   new DomainError('forbidden', reason ? `403 Forbidden - ${reason}` : '403 Forbidden');
 
 export const unauthenticated = () => new DomainError('unauthenticated', '401 Unauthorized');
 
-/** A credential was sent, and it does not (or no longer) count. */
+/** The credential that was sent is not valid or no longer valid. */
 export const invalidToken = (reason: string) => new DomainError('invalid_token', reason);
 
 export const insufficientScope = (accepted: readonly string[]) =>
@@ -66,10 +69,10 @@ export const insufficientScope = (accepted: readonly string[]) =>
     scopes: accepted,
   });
 
-/** A parameter is missing or malformed; `problem` is a whole sentence part such as `title is missing`. */
+/** A parameter is missing or malformed. `problem` is a clause such as `title is missing`. */
 export const badParameters = (problem: string) => new DomainError('parameters', problem);
 
-/** The parameters are well formed, yet the request cannot be served; `reason` completes "400 Bad request - ". */
+/** The parameters are well formed, but the request cannot be served. `reason` completes "400 Bad request - ". */
 export const badRequest = (reason: string) => new DomainError('bad_request', `400 Bad request - ${reason}`);
 
 /** Validation failed: `invalid({ path: ['has already been taken'] })`. */
@@ -87,11 +90,11 @@ export const invalid = (fields: FieldErrors) =>
 export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
   new DomainError('conflict', message, fields ? { fields } : {});
 
-/** Understood and well formed, but impossible in the present state. */
+/** The request is understood and well formed, but impossible in the current state. */
 export const unprocessable = (message: string, fields?: FieldErrors) =>
   new DomainError('unprocessable', message, fields ? { fields } : {});
 
-/** For who has done something too often, or has too much of it under way. */
+/** The caller has made too many requests, or has too many running operations. */
 export const tooManyRequests = (retryAfterSeconds: number) =>
   new DomainError('too_many_requests', 'This endpoint has been requested too many times. Try again later.', {
     retryAfterSeconds,

@@ -1,21 +1,21 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
-// The id of a chain of hooks and of the requests that they cause (`X-Gitlab-Event-UUID`; reference: webhooks §1). Half of
-// it is random, the other half is the hub's signature: a caller who makes one up silences no hook.
+// The id of a chain of hooks and the requests that they cause (`X-Gitlab-Event-UUID`; reference: webhooks §1). Half of
+// it is random, the other half is the hub's signature, so a forged id does not suppress hooks.
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** The id of a new chain: a UUID that only the holder of the key can make. */
+/** Returns the id of a new chain: a UUID that only the holder of the key can create. */
 export const newChainId = (key: Buffer): string => format(signed(key, randomBytes(8)));
 
-/** The chain that a request says it continues, or null where it names none that this hub began. */
+/** Returns the chain that a request continues, or null if it names none that this hub started. */
 export const readChainId = (key: Buffer, header: string | readonly string[] | undefined): string | null => {
   if (typeof header !== 'string' || !UUID.test(header)) return null;
   const bytes = Buffer.from(header.replaceAll('-', ''), 'hex');
   return timingSafeEqual(bytes, signed(key, bytes.subarray(0, 8))) ? header : null;
 };
 
-/** The eight bytes and their signature, with the bits set that mark a random UUID (RFC 9562, version 4). */
+/** Returns the eight bytes and their signature, with the bits of a random UUID set (RFC 9562, version 4). */
 const signed = (key: Buffer, nonce: Buffer): Buffer => {
   const random = Buffer.from(nonce);
   random[6] = ((random[6] ?? 0) & 0x0f) | 0x40;

@@ -2,14 +2,14 @@ import type { Services } from './context.ts';
 import { type EventFeed, Feed } from './event-log/feed.ts';
 import { type Notifications, Sequencer } from './event-log/sequencer.ts';
 
-/** The event log as one process sees it. Durable followers are started on it with event-log/followers.ts. */
+/** The event log in one process. event-log/followers.ts starts durable followers on it. */
 export interface EventLog {
   readonly sequencer: Sequencer;
   readonly feed: EventFeed;
   stop(): Promise<void>;
 }
 
-/** Starts following the log: every process that reads events does so. `notifications` is the process's listener, started. */
+/** Starts following the log. Every process that reads events does this. `notifications` is the started listener. */
 export const startEventLog = async (
   services: Pick<Services, 'pool' | 'db' | 'log'>,
   notifications: Notifications,

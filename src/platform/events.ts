@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { Context } from './context.ts';
 
 /**
- * One row of the event log. `position` is given by the sequencer once the event is committed (see event-log.ts);
- * cursors are positions, never ids.
+ * One row of the event log. The sequencer assigns `position` after the event is committed (see event-log.ts). Cursors
+ * are positions, never ids.
  */
 export interface EventRow {
   readonly id: number;
@@ -13,21 +13,24 @@ export interface EventRow {
   readonly subject_type: string;
   readonly subject_id: number;
   readonly project_id: number | null;
-  /** The group or personal namespace concerned and all its ancestors, outermost first. */
+  /** The namespace (group or personal) of the event and all its ancestors, outermost first. */
   readonly namespace_ids: readonly number[];
   /** The visibility of the project or namespace when the event happened; null means members only. */
   readonly visibility_level: number | null;
-  /** The lowest role that could see the event when it happened; null means everyone who could see the place. */
+  /** The lowest role that could see the event when it happened. Null means everyone who could see the container. */
   readonly min_access_level: number | null;
-  /** People who may see it whatever their role; for an event without project and namespace, the only ones beside administrators. */
+  /**
+   * Users who may see the event whatever their role. If it has no project and no namespace, only they and
+   * administrators see it.
+   */
   readonly user_ids: readonly number[];
   readonly payload: unknown;
-  /** Identifies the chain of requests that led here (`X-Gitlab-Event-UUID`). */
+  /** Identifies the chain of requests that caused the event (`X-Gitlab-Event-UUID`). */
   readonly chain_id: string | null;
   readonly created_at: string;
 }
 
-/** What `tx.emit` is given. */
+/** The argument of `tx.emit`. */
 export interface NewEvent<P> {
   readonly subject: { readonly type: string; readonly id: number };
   readonly project_id?: number | null;
@@ -39,24 +42,27 @@ export interface NewEvent<P> {
   readonly payload: P;
 }
 
-/** Binds an event kind to hooks: which toggles may want it, and the body receivers get (reference: webhooks §3). */
+/**
+ * Binds an event kind to hooks: the toggle that selects it, and the body that receivers get (reference: webhooks §3).
+ */
 export interface WebhookBinding<P> {
-  /** The toggle of this event, or null when the payload says that no hook should hear of it. */
+  /** Returns the toggle of this event, or null if the payload is not for hooks. */
   trigger(payload: P): string | null;
-  /** Built once per event, when it is dispatched. Null drops the delivery (its subject is gone). */
+  /** Builds the body once per event, when it is dispatched. Null drops the delivery, because the subject is gone. */
   body(ctx: Context, event: EventRow, payload: P): Promise<Record<string, unknown> | null>;
 }
 
 /**
- * The part of a project that an event is about, if it needs more than access to the project. A reader must be able to read
- * that part now, and have been able to read the event when it happened (domains/events/visibility.ts).
+ * The part of a project that an event is about, if reading it needs more than access to the project. A reader must be
+ * able to read that part now, and must have been able to read the event when it happened
+ * (domains/events/visibility.ts).
  */
 export interface EventPart {
   /** The ability that a reader needs in the project now. */
   readonly ability: string;
-  /** Something with a visibility of its own that the reader must be able to see now. */
+  /** An object with its own visibility that the reader must be able to see now. */
   readonly subject?: { readonly type: string; readonly id: number } | undefined;
-  /** The lowest role that a reader needs now, on top of the ability. */
+  /** The lowest role that a reader needs now, in addition to the ability. */
   readonly least?: number | undefined;
 }
 
@@ -79,7 +85,7 @@ export const defineEvent = <P>(
 ): EventDefinition<P> => {
   const webhook = binding.trigger ? { trigger: binding.trigger, body: binding.body } : null;
   const definition = webhook ? { kind, payload, webhook } : { kind, payload };
-  // Whoever asked for the trigger asks for the body next.
+  // Calls for the trigger are usually followed by a call for the body with the same payload.
   const known = new WeakMap<object, P>();
   const parse = (sent: unknown): P => {
     if (typeof sent !== 'object' || sent === null) return payload.parse(sent);
@@ -98,21 +104,23 @@ export const defineEvent = <P>(
   return definition;
 };
 
-/** A definition whose payload type has been closed over, so that many fit into one list. */
+/** A definition that hides its payload type, so that one list can hold many. */
 export interface AnyEventDefinition {
   readonly kind: string;
-  /** False where no event of the kind ever goes to a hook. */
+  /** False if events of this kind never go to hooks. */
   readonly hasWebhook: boolean;
   /** Null if access to the project or namespace is enough to read the event. */
   part(payload: unknown): EventPart | null;
-  /** Null when the kind has no binding, or this payload wants no hook. */
+  /** Returns null if the kind has no binding, or the payload is not for hooks. */
   trigger(payload: unknown): string | null;
   body(ctx: Context, event: EventRow): Promise<Record<string, unknown> | null>;
 }
 
 const registry = new WeakMap<object, AnyEventDefinition>();
 
-/** The event kinds among the exports of a domain's `events.ts`: `definitionsIn(await import('./events.ts'))`. */
+/**
+ * Returns the event kinds among the exports of a domain's `events.ts`: `definitionsIn(await import('./events.ts'))`.
+ */
 export const definitionsIn = (exports: Readonly<Record<string, unknown>>): AnyEventDefinition[] =>
   Object.values(exports).flatMap((value) => {
     const definition = typeof value === 'object' && value !== null ? registry.get(value) : undefined;

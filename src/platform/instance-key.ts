@@ -7,8 +7,8 @@ const FILE = 'instance-key';
 const BYTES = 32;
 
 /**
- * The key that seals what has to be read back (hook secrets, upload URLs): MILLRACE_SECRET_KEY where several machines
- * share a database, else a file that the first process makes in the data directory.
+ * Returns the key that encrypts values that must be read back (hook secrets, upload URLs). It is MILLRACE_SECRET_KEY if
+ * several machines share a database, else a file that the first process creates in the data directory.
  */
 export const loadInstanceKey = async (dataDir: string, configured: string | null): Promise<Buffer> => {
   if (configured !== null) return Buffer.from(configured, 'base64');
@@ -16,13 +16,13 @@ export const loadInstanceKey = async (dataDir: string, configured: string | null
   const path = join(dataDir, FILE);
   const fresh = randomBytes(BYTES);
   try {
-    // Exclusive: of two processes starting together one makes the key and the other reads it.
+    // Exclusive: if two processes start together, one creates the key and the other reads it.
     await writeFile(path, fresh, { flag: 'wx', mode: 0o600 });
     return fresh;
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
   }
   const key = await readFile(path);
-  if (key.length !== BYTES) throw new ConfigError(`${path} is not an instance key: ${BYTES} bytes are expected.`);
+  if (key.length !== BYTES) throw new ConfigError(`${path} is not an instance key: ${BYTES} bytes were expected.`);
   return key;
 };

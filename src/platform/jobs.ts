@@ -2,9 +2,12 @@ import type { z } from 'zod';
 import type { Context } from './context.ts';
 
 export interface EnqueueOptions {
-  /** Not before this time. */
+  /** The earliest time to run the job. */
   readonly runAt?: Date;
-  /** Jobs with one key exist once: adding again replaces the waiting one (a running one is left alone and a new one added). */
+  /**
+   * Only one waiting job exists per key: adding another replaces it. A running job is left alone, and a new one is
+   * added.
+   */
   readonly key?: string;
 }
 
@@ -15,24 +18,27 @@ export interface JobRun {
 }
 
 export interface JobDefinition<I> {
-  /** `<domain>.<verb>`, for good: a retired name keeps its handler until its queue is empty. */
+  /** `<domain>.<verb>`. Permanent: a retired name keeps its handler until its queue is empty. */
   readonly name: string;
-  /** Parsed when the job is added and again when it runs. */
+  /** Parses the input when the job is added and again when it runs. */
   readonly input: z.ZodType<I>;
   readonly maxAttempts: number;
-  /** Handlers may run twice, or die in the middle and be resumed elsewhere: they go on from stored progress and stop on `ctx.signal`. */
+  /**
+   * Runs the job. A handler may run twice, or die in the middle and continue in another process. It must continue from
+   * stored progress and stop on `ctx.signal`.
+   */
   run(ctx: Context, input: I, run: JobRun): Promise<void>;
-  /** A cron pattern (UTC, five fields) for a job that also runs by the clock, with `{}` as its input. */
+  /** A cron pattern (UTC, five fields) for a job that also runs on a schedule, with `{}` as input. */
   readonly cron?: string;
-  /** Takes minutes rather than moments: such jobs have workers of their own, so that they never hold up the short ones. */
+  /** True for jobs that take minutes. They have separate workers, so that they never block short jobs. */
   readonly long?: boolean;
-  /** Goes at the pace of servers elsewhere, for hours at worst: such jobs hold up nothing but each other. */
+  /** True for jobs that depend on the speed of other servers, possibly for hours. They only block each other. */
   readonly remote?: boolean;
 }
 
 export const defineJob = <I>(definition: JobDefinition<I>): JobDefinition<I> => definition;
 
-/** A definition whose input type has been closed over, so that many fit into one list. */
+/** A definition that hides its input type, so that one list can hold many. */
 export interface AnyJobDefinition {
   readonly name: string;
   readonly maxAttempts: number;
@@ -42,7 +48,7 @@ export interface AnyJobDefinition {
   run(ctx: Context, payload: unknown, run: JobRun): Promise<void>;
 }
 
-/** Closes over the input type; app/jobs.ts lists the results. */
+/** Hides the input type of a job. app/jobs.ts lists the results. */
 export const runnable = <I>(definition: JobDefinition<I>): AnyJobDefinition => ({
   name: definition.name,
   maxAttempts: definition.maxAttempts,
@@ -52,7 +58,7 @@ export const runnable = <I>(definition: JobDefinition<I>): AnyJobDefinition => (
   run: (ctx, payload, run) => definition.run(ctx, definition.input.parse(payload), run),
 });
 
-/** Thrown by a handler for a failure that no retry will mend: the job ends at once, its reason logged. */
+/** Thrown by a handler for a failure that a retry cannot fix. The job ends at once, and the reason is logged. */
 export class FinalJobError extends Error {
   override readonly name = 'FinalJobError';
 }

@@ -1,19 +1,22 @@
-/** How much a JSON text from outside may hold. Bytes alone do not bound it: `{"a":1,"b":1,...}` costs ten times what a string does. */
+/**
+ * The limits for a JSON text from outside. Limiting the bytes is not enough: `{"a":1,"b":1,...}` costs ten times as
+ * much as a string.
+ */
 export interface JsonLimits {
-  /** Members of all objects and items of all lists. */
+  /** Members of all objects and elements of all arrays. */
   readonly values: number;
-  /** Objects and lists within each other. */
+  /** Nesting depth of objects and arrays. */
   readonly depth: number;
 }
 
-/** The text holds more than it may. Nothing of it was parsed. */
+/** The text exceeds a limit. It was not parsed. */
 export class JsonLimitError extends Error {
   override readonly name = 'JsonLimitError';
 }
 
 /**
- * Parses JSON once it is clear that it holds no more than the limits allow. Finding that out takes a few milliseconds for a
- * megabyte.
+ * Parses JSON after checking the limits. The check takes a few milliseconds per megabyte.
+ *
  * @throws JsonLimitError, or SyntaxError as `JSON.parse` does
  */
 export const parseJson = (text: string, limits: JsonLimits): unknown => {
@@ -22,7 +25,8 @@ export const parseJson = (text: string, limits: JsonLimits): unknown => {
 };
 
 /**
- * Counts commas and brackets outside of strings. What is no JSON is left for the parser to refuse.
+ * Counts commas and brackets outside of strings. Leaves invalid JSON for the parser to refuse.
+ *
  * @throws JsonLimitError
  */
 export const checkJson = (text: string, limits: JsonLimits): void => {
@@ -59,7 +63,10 @@ const CLOSE_BRACE = '}'.charCodeAt(0);
 const OPEN_BRACKET = '['.charCodeAt(0);
 const CLOSE_BRACKET = ']'.charCodeAt(0);
 
-/** Where the string that begins at `start` ends: at the first quote behind an even number of backslashes. -1 where none is. */
+/**
+ * Returns the end of the string that starts at `start`: the first quote after an even number of backslashes, or -1 if
+ * there is none.
+ */
 const endOfString = (text: string, start: number): number => {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let before = end;

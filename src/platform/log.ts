@@ -5,7 +5,7 @@ export type { Logger } from 'pino';
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Structured logs on standard error, one JSON object a line; whatever carries a secret is replaced before it is written. */
+/** Creates a logger that writes one JSON object per line to standard error. Fields with secrets are redacted. */
 export const createLogger = (
   level: LogLevel,
   destination: DestinationStream = pino.destination({ dest: 2, sync: true }),
@@ -39,8 +39,8 @@ export const createLogger = (
 const MAX_CAUSES = 5;
 
 /**
- * Of an error only what is known to be fit for a log. Errors of Postgres carry the connection with its password and key,
- * and the values of the row that failed; those of clients the whole request.
+ * Returns only those parts of an error that are safe to log. Postgres errors contain the connection with its password
+ * and key, and the values of the row that failed. Client errors contain the whole request.
  */
 const describeError = (error: unknown, depth = 0): unknown => {
   if (!(error instanceof Error)) return error;

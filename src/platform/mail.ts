@@ -10,35 +10,35 @@ import { defineJob, FinalJobError, type JobDefinition } from './jobs.ts';
 import { decrypt, encrypt } from './secrets.ts';
 
 export interface Mail {
-  /** One address, as it is stored. */
+  /** A single address, as stored. */
   readonly to: string;
   readonly subject: string;
-  /** Plain text; lines end in `\n`. */
+  /** Plain text with `\n` line breaks. */
   readonly text: string;
 }
 
-/** The queue holds no address and no link in the clear: a mail may carry a secret. */
+/** The queue contains no address and no link in plain text, because a mail may contain a secret. */
 const input = z.object({ id: z.uuid(), sealed: z.base64() });
 
 /**
- * Sends a mail once the transaction has committed. Throws a TypeError for an address that is more than one, or that
- * would break out of its header.
+ * Sends a mail after the transaction commits. @throws TypeError if the address is more than one, or would break out of
+ * its header
  */
 export const sendMail = (tx: Tx, { to, subject, text }: Mail): void => {
-  if (!ONE_ADDRESS.test(to)) throw new TypeError('a mail goes to one address');
+  if (!ONE_ADDRESS.test(to)) throw new TypeError('a mail must have exactly one valid address');
   const sealed = encrypt(tx.services.secretKey, JSON.stringify({ to, subject: oneLine(subject), text }));
   tx.enqueue(deliverMail, { id: randomUUID(), sealed: sealed.toString('base64') });
 };
 
 const ONE_ADDRESS = /^[^\s@<>,;:"()[\]\\\p{Cc}]+@[^\s@<>,;:"()[\]\\\p{Cc}]+$/u;
 
-/** What people chose themselves (names) may stand in a subject: it stays one line. */
+/** A subject may contain user input (names), so line breaks are removed. */
 const oneLine = (subject: string): string => subject.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 200);
 
 /**
- * The job `mail.send`: hands the mail to the SMTP server or, where none is configured, appends it to `mail.log` in the
- * data directory. A server that fails for now is asked again, later and later, for about two days; one that refuses the
- * mail for good is not. After a crash the same mail may go out twice, under one Message-ID.
+ * The job `mail.send`: passes the mail to the SMTP server. If none is configured, it appends the mail to `mail.log` in
+ * the data directory. Retries temporary failures with growing delays for about two days, but not permanent ones. After
+ * a crash the same mail may be sent twice, with the same Message-ID.
  */
 const deliverMail = defineJob({
   name: 'mail.send',
@@ -55,18 +55,18 @@ const deliverMail = defineJob({
 
 const message = z.object({ to: z.string(), subject: z.string(), text: z.string() });
 
-/** The job as this hub runs it: `isSilent` says whether nothing may be sent out now. What was to be sent then is dropped. */
+/** The job with the setting of this hub. While `isSilent` returns true, mails are dropped. */
 export const defineMailDelivery = (
   isSilent: (ctx: Context) => Promise<boolean>,
 ): JobDefinition<z.output<typeof input>> => ({
   ...deliverMail,
   run: async (ctx, sent, run) => {
-    if (await isSilent(ctx)) ctx.log.info({ mail: sent.id }, 'a mail was not sent: silent mode is on');
+    if (await isSilent(ctx)) ctx.log.info({ mail: sent.id }, 'dropped a mail: silent mode is on');
     else await deliverMail.run(ctx, sent, run);
   },
 });
 
-/** The configured sender, or one at the hub's own host. */
+/** Returns the configured sender, or one at the hub's own host. */
 const senderOf = ({ config, urls }: Pick<Services, 'config' | 'urls'>): string => {
   if (config.mailFrom !== null) return config.mailFrom;
   const { hostname } = new URL(urls.base);
@@ -87,7 +87,7 @@ const overSmtp = async (url: string, mail: ReadyMail, signal: AbortSignal): Prom
     connectionTimeout: SMTP_TIMEOUT_MS,
     greetingTimeout: SMTP_TIMEOUT_MS,
     socketTimeout: SMTP_TIMEOUT_MS,
-    // A password is not said in the clear, but on this very machine.
+    // The password is never sent unencrypted, except on this machine.
     requireTLS: username !== '' && protocol === 'smtp:' && !/^(localhost|127\..*|\[::1\])$/.test(hostname),
   });
   try {
@@ -99,19 +99,19 @@ const overSmtp = async (url: string, mail: ReadyMail, signal: AbortSignal): Prom
       subject: mail.subject,
       text: mail.text,
       messageId: mail.messageId,
-      // Nobody is there to read answers, of people or of machines.
+      // Suppresses automatic replies, because nothing reads them.
       headers: { 'Auto-Submitted': 'auto-generated' },
       disableFileAccess: true,
       disableUrlAccess: true,
     });
   } catch (error) {
-    // Only what the server says is repeated: the mail itself must not come into a log.
+    // Only repeats the codes of the server: the mail itself must not appear in a log.
     const { code, responseCode } = smtpFailure.catch({}).parse(error);
     const said = [code, responseCode].filter((part) => part !== undefined).join(' ') || 'no connection';
     if (responseCode !== undefined && responseCode >= 500 && code !== 'EAUTH') {
       throw new FinalJobError(`the mail server refused the mail: ${said}`);
     }
-    throw new Error(`the mail server did not take the mail: ${said}`);
+    throw new Error(`the mail server did not accept the mail: ${said}`);
   } finally {
     transport.close();
   }
@@ -119,7 +119,10 @@ const overSmtp = async (url: string, mail: ReadyMail, signal: AbortSignal): Prom
 
 const smtpFailure = z.object({ code: z.string().optional(), responseCode: z.number().optional() });
 
-/** One write each, so that the mails of several processes do not run into each other; for the owner's eyes alone. */
+/**
+ * Appends each mail in a single write, so that the mails of several processes do not mix. Only the owner can read the
+ * file.
+ */
 const appendToLog = async ({ config, clock }: Pick<Services, 'config' | 'clock'>, mail: ReadyMail): Promise<void> => {
   const head = {
     Date: clock.now().toUTCString(),
@@ -139,5 +142,5 @@ const appendToLog = async ({ config, clock }: Pick<Services, 'config' | 'clock'>
   }
 };
 
-/** In the data directory. */
+/** The file name in the data directory. */
 export const MAIL_LOG = 'mail.log';

@@ -1,4 +1,7 @@
-/** Runs `work` for each item, at most `limit` at a time; results keep the order of the items. The first failure fails it. */
+/**
+ * Runs `work` for each item, at most `limit` at a time. Results keep the order of the items. Fails on the first
+ * failure.
+ */
 export const mapLimit = async <T, R>(
   items: readonly T[],
   limit: number,

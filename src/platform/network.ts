@@ -1,6 +1,9 @@
 import ipaddr from 'ipaddr.js';
 
-/** What stands for one caller where something is counted by address: the address; of IPv6 the /64 that one customer has at least. */
+/**
+ * Returns the network that counts as one caller when limits count by address: the address itself, or for IPv6 its /64,
+ * which is the least that one customer gets.
+ */
 export const networkOf = (ip: string): string => {
   if (!ipaddr.isValid(ip)) return ip;
   const address = ipaddr.process(ip);

@@ -1,7 +1,7 @@
 import type { CursorValues } from './cursor.ts';
 import type { List } from './db/list.ts';
 
-/** Lists count their matches up to here; beyond it the total is left out (conventions §2). */
+/** Lists count their matches up to this limit. Beyond it the total is omitted (conventions §2). */
 const COUNT_LIMIT = 10_000;
 
 export const DEFAULT_PER_PAGE = 20;
@@ -9,12 +9,12 @@ export const MAX_PER_PAGE = 100;
 
 export type SortDirection = 'asc' | 'desc';
 
-/** The sort columns of the last row seen, by name: what a keyset page continues after. */
+/** The sort columns of the last row seen, by name. A keyset page continues after it. */
 export type KeysetCursor = Readonly<Record<string, string | number | null>>;
 
 export interface OffsetPageRequest {
   readonly kind: 'offset';
-  /** From 1. */
+  /** Starts at 1. */
   readonly page: number;
   readonly perPage: number;
   /** `perPage`, for SQL. */
@@ -28,20 +28,20 @@ export interface KeysetPageRequest {
   readonly limit: number;
   readonly order_by: string;
   readonly sort: SortDirection;
-  /** Null on the first page. Holds `order_by` and, as the tie breaker, `id`. */
+  /** Null on the first page. Contains `order_by` and, as the tie breaker, `id`. */
   readonly cursor: KeysetCursor | null;
 }
 
-/** Which part of a list is wanted. */
+/** The requested part of a list. */
 export type PageRequest = OffsetPageRequest | KeysetPageRequest;
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** All matches; null or absent when not counted, or more than `COUNT_LIMIT`. */
+  /** The number of all matches. Null or absent if it was not counted, or exceeds `COUNT_LIMIT`. */
   readonly total?: number | null;
-  /** Whether rows follow. Needed only where there is no total; else a full page is taken to have a next one. */
+  /** True if more rows follow. Only needed without a total; otherwise a full page is assumed to have a next one. */
   readonly hasNext?: boolean;
-  /** Keyset: the sort columns of the last row, when rows follow; else null. */
+  /** Keyset: the sort columns of the last row if more rows follow, else null. */
   readonly next?: KeysetCursor | null;
 }
 
@@ -53,18 +53,18 @@ export const offsetPage = (page: number, perPage: number): OffsetPageRequest => 
   offset: (page - 1) * perPage,
 });
 
-/** Cuts the page wanted out of a list that is in memory anyway (branches, archive entries). */
+/** Cuts the requested page out of a list in memory (branches, archive entries). */
 export const slicePage = <T>(all: readonly T[], page: PageRequest): Page<T> => {
   const offset = page.kind === 'offset' ? page.offset : 0;
   return { items: all.slice(offset, offset + page.limit), total: all.length };
 };
 
-/** A count that stopped at `COUNT_LIMIT + 1` rows, as a total: null beyond the limit. */
+/** Converts a count that stops at `COUNT_LIMIT + 1` to a total: null beyond the limit. */
 const countedTotal = (count: number): number | null => (count > COUNT_LIMIT ? null : count);
 
 /**
- * Reads the page that a REST request wants from a domain's list. The total is left out beyond `COUNT_LIMIT`, and is
- * known without counting where the page shows the end of the list.
+ * Reads the page of a REST request from a domain's list. Omits the total beyond `COUNT_LIMIT`. If the page contains the
+ * end of the list, the total is known without counting.
  */
 export const readPage = async <Row>(list: List<Row>, page: PageRequest): Promise<Page<Row>> => {
   if (page.kind === 'keyset') {
@@ -81,7 +81,7 @@ export const readPage = async <Row>(list: List<Row>, page: PageRequest): Promise
   return { items, total: countedTotal(await list.count(COUNT_LIMIT)), hasNext };
 };
 
-/** Keyset cursors travel by name in REST: `order_by` and `id`, or `id` alone. */
+/** REST keyset cursors use names: `order_by` and `id`, or only `id`. */
 const cursorValues = (cursor: KeysetCursor, orderBy: string): CursorValues =>
   orderBy === 'id' ? [cursor.id ?? null] : [cursor[orderBy] ?? null, cursor.id ?? null];
 

@@ -3,13 +3,13 @@ import { buffer } from 'node:stream/consumers';
 import { fileTypeFromBuffer } from 'file-type';
 import { imageSize } from 'image-size';
 
-/** The kinds of picture that are taken, by the ending of their files. No SVG: it can hold a script. */
+/** The accepted picture types by file extension. SVG is excluded, because it can contain a script. */
 const TYPES = { png: 'image/png', jpg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' } as const;
 
-/** More would take gigabytes of whoever looks at it, however small the file. */
+/** A larger picture would take gigabytes of memory on the reader's machine, no matter how small the file is. */
 const MAX_SIDE = 4_096;
 
-/** A file that somebody sent. */
+/** An uploaded file. */
 export interface SentFile {
   readonly size: number;
   open(): Promise<Readable>;
@@ -21,8 +21,8 @@ export interface Picture {
 }
 
 /**
- * The file as a picture, or what is wrong with it, to follow its name in a sentence. What it is its first bytes say, not its
- * name or the type it was sent as.
+ * Reads an uploaded picture. Returns the picture, or a problem that completes a sentence after the file's name. The
+ * type comes from the first bytes, not from the file name or the declared type.
  */
 export const readPicture = async (
   file: SentFile,
@@ -31,7 +31,7 @@ export const readPicture = async (
   if (file.size > maxBytes) return { problem: tooBig(maxBytes) };
   const bytes = await buffer(await file.open());
   const found = await fileTypeFromBuffer(bytes).catch(() => undefined);
-  // An animated PNG is one.
+  // An animated PNG counts as PNG.
   const extension = EXTENSIONS.find((each) => each === (found?.ext === 'apng' ? 'png' : found?.ext));
   if (!extension) return { problem: 'is not a PNG, JPEG, GIF or WebP picture' };
   const size = sizeOf(bytes);
@@ -45,7 +45,7 @@ export const readPicture = async (
 
 export const tooBig = (maxBytes: number): string => `is too big (should be at most ${Math.floor(maxBytes / 1024)} KiB)`;
 
-/** The media type of a stored picture, by the ending of its name; null for what is none. */
+/** Returns the media type of a stored picture by the extension of its name, or null if it is not a picture. */
 export const pictureType = (name: string): string | null => {
   const ending = name.slice(name.lastIndexOf('.') + 1);
   const extension = EXTENSIONS.find((each) => each === ending);
@@ -59,7 +59,7 @@ const sizeOf = (bytes: Buffer): { readonly width: number; readonly height: numbe
     const { width, height } = imageSize(bytes);
     return width > 0 && height > 0 ? { width, height } : null;
   } catch {
-    // It ends too early, or its sizes are none.
+    // The file is truncated, or its dimensions are invalid.
     return null;
   }
 };

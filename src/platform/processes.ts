@@ -4,24 +4,24 @@ import type { Services } from './context.ts';
 import { tolerateLosses } from './db/pool.ts';
 import { type FreedJob, freeJobsOfProcess, freeOrphanedJobs } from './job-runner/locks.ts';
 
-/** What must rest while this process is taken for dead by the others. */
+/** Work that must pause while the other processes consider this process dead. */
 export interface Guarded {
   pause(): Promise<void>;
   resume(): Promise<void>;
 }
 
-/** The processes of the hub, as each of them sees the others: by a row that its owner keeps fresh. */
+/** The processes of the hub. Each one has a row that it keeps fresh, and sees the others by their rows. */
 export interface Processes {
-  /** Those that were not seen for a while and are not yet buried. */
+  /** Returns the processes that missed their heartbeats and are not cleaned up yet. */
   deadProcesses(): Promise<string[]>;
   /**
-   * Frees what the domain leased to a dead process. Several processes may call it for the same one, and again after an
-   * error: it must be safe to repeat.
+   * Registers a function that frees the leases of a dead process. Several processes may call it for the same dead
+   * process, and it is called again after an error, so it must be idempotent.
    */
   onProcessDead(free: (processId: string) => Promise<void>): void;
-  /** Returns what ends it. */
+  /** Registers work to pause. Returns a function that unregisters it. */
   guard(guarded: Guarded): () => void;
-  /** Ends the heartbeat and removes the row: to be called last, when nothing is leased any more. */
+  /** Ends the heartbeat and removes the row. Must be called last, when nothing is leased any more. */
   stop(): Promise<void>;
 }
 
@@ -33,23 +33,23 @@ export interface ProcessesOptions {
 
 const HEARTBEAT_MS = 2_500;
 const DEAD_AFTER_MS = 12_000;
-/** Every so many heartbeats a look at jobs locked by processes that nobody knows. */
+/** The number of heartbeats between checks for jobs locked by unknown processes. */
 const ORPHANS_EVERY = 8;
 
-/** Registers this process and begins to watch the others. All times are the database's. */
+/** Registers this process and starts to watch the others. All times are those of the database. */
 export const startProcesses = async (options: ProcessesOptions): Promise<Processes> => {
   const registry = new Registry(options);
   await registry.start();
   return registry;
 };
 
-/** Throws when no process that works (role `all` or `worker`) was seen lately, this one or another. */
+/** Throws if no process with the role `all` or `worker` had a recent heartbeat, neither this one nor another. */
 export const requireWorker = async ({ pool }: Pick<Services, 'pool'>): Promise<void> => {
   const { rowCount } = await pool.query(
     `select from hub_processes where role <> 'web' and seen_at > now() - make_interval(secs => $1) limit 1`,
     [DEAD_AFTER_MS / 1_000],
   );
-  if (rowCount === 0) throw new Error('no process of the hub is working');
+  if (rowCount === 0) throw new Error('no worker process of the hub is alive');
 };
 
 class Registry implements Processes {
@@ -68,9 +68,9 @@ class Registry implements Processes {
     this.#services = services;
     this.#heartbeatMs = heartbeatMs;
     this.#deadAfterSeconds = deadAfterMs / 1_000;
-    // One connection of its own: a busy pool must not make this process look dead.
+    // A separate connection, because a busy pool must not make this process look dead.
     const { connectionString } = services.pool.options;
-    if (connectionString === undefined) throw new Error('the pool was made without a connection string');
+    if (connectionString === undefined) throw new Error('the pool was created without a connection string');
     this.#pool = tolerateLosses(
       new pg.Pool({
         connectionString,
@@ -79,7 +79,7 @@ class Registry implements Processes {
         connectionTimeoutMillis: 5_000,
         query_timeout: 10_000,
       }),
-      (error) => services.log.warn({ err: error }, 'the heartbeat connection was lost'),
+      (error) => services.log.warn({ err: error }, 'lost the heartbeat connection'),
     );
   }
 
@@ -112,8 +112,8 @@ class Registry implements Processes {
     try {
       await this.#pool.query('delete from hub_processes where id = $1', [this.#services.processId]);
     } catch (error) {
-      // The others will find out.
-      this.#services.log.warn({ err: error }, 'this process could not sign off');
+      // The other processes will find it dead.
+      this.#services.log.warn({ err: error }, 'this process could not remove its registration');
     }
     await this.#pool.end();
   }
@@ -122,14 +122,14 @@ class Registry implements Processes {
     if (this.#stopped) return;
     this.#timer = setTimeout(() => {
       this.#beating = this.#beat()
-        .catch((error: unknown) => this.#services.log.warn({ err: error }, 'heartbeat failed; trying again'))
+        .catch((error: unknown) => this.#services.log.warn({ err: error }, 'heartbeat failed; retrying'))
         .finally(() => this.#schedule());
     }, this.#heartbeatMs);
     this.#timer.unref();
   }
 
   async #beat(): Promise<void> {
-    // A row that had become too old counts as gone: the others may have freed what this process held, or be about to.
+    // If the row is too old, this process counts as dead: others may already be freeing its leases.
     const { rowCount } = await this.#pool.query(
       'update hub_processes set seen_at = now() where id = $1 and seen_at > now() - make_interval(secs => $2)',
       [this.#services.processId, this.#deadAfterSeconds],
@@ -148,7 +148,7 @@ class Registry implements Processes {
   }
 
   async #rejoin(): Promise<void> {
-    this.#services.log.error('this process was taken for dead: its jobs are stopped, and it registers anew');
+    this.#services.log.error('other processes considered this process dead; stopping its jobs and registering again');
     const guards = [...this.#guards];
     await Promise.all(guards.map((guarded) => guarded.pause()));
     await this.#register();
@@ -156,17 +156,17 @@ class Registry implements Processes {
     await Promise.all(guards.filter((guarded) => this.#guards.has(guarded)).map((guarded) => guarded.resume()));
   }
 
-  /** Its row stays until all is freed: what fails is tried again with the next heartbeat, here or elsewhere. */
+  /**
+   * Frees the leases of a dead process. Its row stays until all are freed, so any process retries failures with its
+   * next heartbeat.
+   */
   async #bury(id: string): Promise<void> {
     this.#services.log.warn({ dead_process: id }, 'a process of the hub died');
     this.#report(await freeJobsOfProcess(this.#pool, id), id);
     const freed = await Promise.allSettled(this.#frees.map((free) => free(id)));
     const failures = freed.filter((result) => result.status === 'rejected');
     for (const { reason } of failures)
-      this.#services.log.error(
-        { err: reason, dead_process: id },
-        'leases of a dead process could not be freed; trying again',
-      );
+      this.#services.log.error({ err: reason, dead_process: id }, 'could not free leases of a dead process; retrying');
     if (failures.length > 0) return;
     await this.#pool.query('delete from hub_processes where id = $1 and seen_at < now() - make_interval(secs => $2)', [
       id,
@@ -178,9 +178,7 @@ class Registry implements Processes {
     for (const job of jobs)
       this.#services.log[job.gave_up ? 'error' : 'warn'](
         { job: job.name, job_id: job.id, crashes: job.crashes, dead_process: processId },
-        job.gave_up
-          ? 'a job was given up: processes kept dying while they ran it'
-          : 'a job of a dead process was freed',
+        job.gave_up ? 'gave up a job: processes kept dying while they ran it' : 'freed a job of a dead process',
       );
   }
 }

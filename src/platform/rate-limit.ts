@@ -4,16 +4,16 @@ import { defineJob } from './jobs.ts';
 import { digestToken } from './secrets.ts';
 
 export interface RateRule {
-  /** So many in `seconds`. */
+  /** The number of hits allowed in `seconds`. */
   readonly limit: number;
   readonly seconds: number;
 }
 
 export interface RateCount {
-  /** False from the first one on that is above the limit. */
+  /** False for every hit above the limit. */
   readonly allowed: boolean;
   readonly limit: number;
-  /** How many there were in this while, this one included. */
+  /** The number of hits in the current window, including this one. */
   readonly observed: number;
   readonly remaining: number;
   readonly resetsAt: Date;
@@ -22,8 +22,8 @@ export interface RateCount {
 }
 
 /**
- * Counts one more of `key` (such as `sign-in:<address>`), for all processes of the database together, and says whether it
- * is still within the limit. A while begins with its first one; those above the limit count too but do not prolong it.
+ * Counts one hit for `key` (such as `sign-in:<address>`), across all processes of the database. Returns whether it is
+ * within the limit. A window starts with its first hit. Hits above the limit count too, but do not extend the window.
  */
 export const hit = async ({ pool }: Pick<Services, 'pool'>, key: string, rule: RateRule): Promise<RateCount> => {
   const { rows } = await pool.query<{ count: number; epoch: number; seconds: number }>(COUNT, [
@@ -42,7 +42,7 @@ export const hit = async ({ pool }: Pick<Services, 'pool'>, key: string, rule: R
   };
 };
 
-/** How `key` stands, as `hit` would say it without counting one more. */
+/** Returns the state of `key` like `hit`, without counting a hit. */
 export const observe = async (
   { pool }: Pick<Services, 'pool'>,
   key: string,
@@ -60,7 +60,7 @@ export const observe = async (
   };
 };
 
-/** Lets `key` begin anew. */
+/** Resets the count of `key`. */
 export const forget = async ({ pool }: Pick<Services, 'pool'>, key: string): Promise<void> => {
   await pool.query('delete from rate_counts where key = $1', [storable(key)]);
 };
@@ -70,7 +70,7 @@ const OBSERVE = `
     ceil(extract(epoch from resets_at - now()))::integer as seconds
   from rate_counts where key = $1 and resets_at > now()`;
 
-// A while that has passed is overwritten by the next: nothing has to be removed for counts to be right.
+// The next hit overwrites an expired window, so counts are correct even before the sweep.
 const COUNT = `
   insert into rate_counts as c (key, count, resets_at) values ($1, 1, now() + make_interval(secs => $2))
   on conflict (key) do update set
@@ -79,11 +79,11 @@ const COUNT = `
   returning count, ceil(extract(epoch from resets_at))::bigint as epoch,
     ceil(extract(epoch from resets_at - now()))::integer as seconds`;
 
-/** Keys may hold what callers typed: only what is short and plain is stored as it is. */
+/** Keys may contain user input: only short and plain keys are stored as they are, others as digests. */
 const storable = (key: string): string =>
   /^[\w:.@/-]{1,200}$/.test(key) ? key : digestToken(key).toString('base64url');
 
-/** The job `rate_counts.sweep`: removes counts whose while has passed. */
+/** The job `rate_counts.sweep`: removes counts of expired windows. */
 export const sweepRateCounts = defineJob({
   name: 'rate_counts.sweep',
   input: z.object({}).strict(),

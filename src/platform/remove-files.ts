@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { defineJob } from './jobs.ts';
 
 /**
- * The job `files.remove`: removes repositories, and files in storage, whose rows are gone. Added in the transaction that
- * deletes the rows; what is gone already is fine, so it may run again.
+ * The job `files.remove`: removes repositories and stored files whose rows were deleted. Added in the transaction that
+ * deletes the rows. Idempotent: missing files are not an error.
  */
 export const removeFiles = defineJob({
   name: 'files.remove',

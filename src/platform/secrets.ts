@@ -2,23 +2,25 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEq
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
-/** A URL-safe random string; 27 characters carry 162 bits. */
+/** Returns a URL-safe random string. 27 characters carry 162 bits. */
 export const randomToken = (length = 27): string => {
   let token = '';
   for (const byte of randomBytes(length)) token += ALPHABET[byte & 63];
   return token;
 };
 
-/** How a token is stored: only its SHA-256 digest. Tokens are random, so no salt or slow hash is needed. */
+/**
+ * Returns the SHA-256 digest, the only stored form of a token. Tokens are random, so no salt or slow hash is needed.
+ */
 export const digestToken = (token: string): Buffer => createHash('sha256').update(token).digest();
 
-/** Compares two secrets without telling by its duration where they differ. */
+/** Compares two secrets in constant time. */
 export const sameSecret = (left: string, right: string): boolean =>
   timingSafeEqual(digestToken(left), digestToken(right));
 
 /**
- * Encrypts what has to be read back (hook secrets, upload URLs) with AES-256-GCM under the instance key. Where somebody
- * else keeps it, `purpose` binds it to its place: sealed for one it opens for no other.
+ * Encrypts values that must be read back (hook secrets, upload URLs) with AES-256-GCM under the instance key. If others
+ * store the result, `purpose` binds it to its use: it cannot be decrypted for another purpose.
  */
 export const encrypt = (key: Buffer, plaintext: string, purpose = ''): Buffer => {
   const iv = randomBytes(12);
@@ -28,7 +30,7 @@ export const encrypt = (key: Buffer, plaintext: string, purpose = ''): Buffer =>
   return Buffer.concat([iv, cipher.getAuthTag(), body]);
 };
 
-/** Undoes `encrypt`; throws when the key, the purpose or the bytes are not the ones it was made with. */
+/** Decrypts the output of `encrypt`. Throws if the key, the purpose or the bytes differ. */
 export const decrypt = (key: Buffer, sealed: Buffer, purpose = ''): string => {
   const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12));
   decipher.setAAD(Buffer.from(purpose));

@@ -1,16 +1,16 @@
 import { z } from 'zod';
 
-/** What `--help` and error messages say about a setting. */
+/** The description of a setting in `--help` and error messages. */
 export interface SettingInfo {
   readonly variable: string;
   readonly flag: string;
-  /** Stands for the value in `--help`. */
+  /** The placeholder for the value in `--help`. */
   readonly value: string;
   readonly description: string;
   /** Completes "must be ...". */
   readonly allowed: string;
   readonly defaultText: string;
-  /** Its value is never repeated in a message. */
+  /** If true, messages never repeat the value. */
   readonly secret?: true;
 }
 

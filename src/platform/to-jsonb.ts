@@ -1,9 +1,10 @@
-/** What JSON.stringify writes for the only two things that jsonb refuses: NUL, and half a surrogate pair. */
+/** The JSON.stringify output for the only two things that jsonb refuses: NUL and lone surrogates. */
 const SUSPECT = /\\u0000|\\ud[89a-f]/;
 
 /**
- * JSON that every Postgres accepts as `jsonb`: NUL characters and lone surrogates, in keys as well, become U+FFFD.
- * Throws TypeError for what JSON cannot hold (cycles, bigint).
+ * Returns JSON that every Postgres accepts as `jsonb`. NUL characters and lone surrogates become U+FFFD, also in keys.
+ *
+ * @throws TypeError if JSON cannot represent the value (cycles, bigint)
  */
 export const toJsonb = (value: unknown): string => {
   const json = JSON.stringify(value) ?? 'null';

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 
-/** Whether an address belongs to a proxy whose `X-Forwarded-For` is believed. */
+/** Returns true if the address belongs to a proxy whose `X-Forwarded-For` is trusted. */
 export type Trust = (address: string) => boolean;
 
-/** Whether it is an address or a range such as `10.0.0.0/8`. */
+/** Returns true for an address or a range such as `10.0.0.0/8`. */
 export const isAddressRange = (text: string): boolean => {
   const [address = '', prefix, ...rest] = text.split('/');
   const kind = isIP(address);
@@ -12,7 +12,7 @@ export const isAddressRange = (text: string): boolean => {
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (kind === 4 ? 32 : 128));
 };
 
-/** Trusts the proxies in these addresses and ranges, no one when there are none. */
+/** Trusts the proxies in these addresses and ranges. Trusts none if the list is empty. */
 export const trustOf = (ranges: readonly string[]): Trust => {
   const list = new BlockList();
   for (const range of ranges) {
@@ -27,7 +27,7 @@ export const trustOf = (ranges: readonly string[]): Trust => {
   };
 };
 
-/** Where a request came from: the last address in the chain of proxies that is none of ours. */
+/** Returns the address of the caller: the last address in the proxy chain that is not a trusted proxy. */
 export const callerAddress = ({ socket, headers }: IncomingMessage, trusted: Trust): string => {
   const forwarded = [headers['x-forwarded-for']].flat().join(',').split(',');
   let address = socket.remoteAddress ?? '';

@@ -1,15 +1,15 @@
 import type { Context } from './context.ts';
 
-/** An absolute URL of the hub, as its users reach it: `webUrl(ctx, 'group/project')`. */
+/** Returns an absolute URL of the hub for its users: `webUrl(ctx, 'group/project')`. */
 export const webUrl = ({ services }: Pick<Context, 'services'>, path: string): string =>
   `${services.urls.base}/${path}`;
 
-/** An absolute URL of the REST interface: `apiUrl(ctx, 'projects/1')`. */
+/** Returns an absolute URL of the REST interface: `apiUrl(ctx, 'projects/1')`. */
 export const apiUrl = (ctx: Pick<Context, 'services'>, path: string): string => webUrl(ctx, `api/v4/${path}`);
 
 /**
- * Splits a request's target at its first `?`; the query comes without it. Unlike `new URL`, this never throws: strangers
- * write the target.
+ * Splits a request target at its first `?`. The query excludes the `?`. Unlike `new URL`, this never throws, because
+ * the target is untrusted.
  */
 export const splitTarget = (target: string): { readonly path: string; readonly query: string } => {
   const mark = target.indexOf('?');

@@ -173,7 +173,7 @@ describe('mails over SMTP', () => {
       return jobs.some((each) => each.last_error !== null) ? jobs : null;
     });
     expect(job).toMatchObject({ attempts: 1, max_attempts: 13 });
-    expect(job.last_error).toContain('did not take the mail');
+    expect(job.last_error).toContain('did not accept the mail');
     // What went wrong is told without the mail: not even to whom it was.
     expect(job.last_error).not.toContain(to);
     await app.hub.services.pool.query('update graphile_worker._private_jobs set run_at = now() where attempts = 1');
