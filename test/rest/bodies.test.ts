@@ -7,7 +7,7 @@ import { route } from '#rest/route.ts';
 import { computedMs } from '../support/computed-ms.ts';
 import { createTinyApp, form, json, multipart, type TinyApp } from './harness.ts';
 
-// Threats, Requests: what a body costs before it is known who sends it, and what it may cost at all.
+// Threats, Requests: the cost of a body before its sender is authenticated, and its limits afterwards.
 
 const MEBIBYTE = 1024 * 1024;
 const base = { method: 'POST', tag: 'Things', summary: 'A thing' } as const;
@@ -39,7 +39,7 @@ const jsonText = (body: string, headers: Record<string, string> = {}) => ({
   body,
 });
 
-/** Sends a head that promises more than comes, and gives the answer that came meanwhile. */
+/** Sends headers that announce more body than follows, and returns the answer that came meanwhile. */
 const answerToHead = async (headers: readonly string[], path = '/api/v4/things'): Promise<[string, Socket]> => {
   const socket = connect(app.port, '127.0.0.1');
   socket.on('error', () => undefined);
@@ -51,25 +51,25 @@ const answerToHead = async (headers: readonly string[], path = '/api/v4/things')
   return [String(answer).split('\r\n', 1)[0] ?? '', socket];
 };
 
-describe('who may not ask', () => {
+describe('a refused caller', () => {
   it.each([
     ['nobody, with a large body', ['Content-Length: 7000000'], 401],
     ['nobody, with a body of unknown length', ['Transfer-Encoding: chunked'], 401],
     ['a token that does not count', ['Content-Length: 100', 'PRIVATE-TOKEN: wrong'], 401],
     ['a token without the scope', ['Content-Length: 100', 'PRIVATE-TOKEN: reader-token'], 403],
-  ])('is told before the body is read: %s', async (_name, headers, status) => {
+  ])('gets the answer before the body is read: %s', async (_name, headers, status) => {
     const [line, socket] = await answerToHead(headers);
     expect(line).toContain(`HTTP/1.1 ${status} `);
     socket.destroy();
   });
 
-  it('is told before the body is read, where only administrators may ask', async () => {
+  it('gets the answer before the body is read if only administrators are allowed', async () => {
     const [line, socket] = await answerToHead(['Content-Length: 100', 'PRIVATE-TOKEN: user-token'], '/api/v4/admin');
     expect(line).toContain('HTTP/1.1 403 ');
     socket.destroy();
   });
 
-  it('can read the answer after sending all of the body, and go on with the connection', async () => {
+  it('can read the answer after sending the whole body, and reuse the connection', async () => {
     const large = jsonText(JSON.stringify({ text: 'x'.repeat(20 * MEBIBYTE) }));
     expect((await app.ask('/api/v4/things', large)).status).toBe(401);
     const response = await fetch(`http://127.0.0.1:${app.port}/api/v4/things`, large);
@@ -83,7 +83,7 @@ describe('who may not ask', () => {
     socket.destroy();
   });
 
-  it('is cut off when more comes than any body may have', async () => {
+  it('is disconnected after sending more than any body may have', async () => {
     const [, socket] = await answerToHead(['Content-Length: 100000000000']);
     const closed = new Promise((resolve) => socket.once('close', resolve));
     let sent = 0;
@@ -97,8 +97,8 @@ describe('who may not ask', () => {
   });
 });
 
-describe('credentials in a body', () => {
-  it('count, where the body is small', async () => {
+describe('a credential in a body', () => {
+  it('authenticates if the body is small', async () => {
     for (const sent of [
       form('private_token=user-token&text=abc'),
       json({ private_token: 'user-token', text: 'abc' }),
@@ -109,7 +109,7 @@ describe('credentials in a body', () => {
     expect((await app.ask('/api/v4/things', large)).status).toBe(401);
   });
 
-  it('have to agree with those of the head, and count where anybody may ask', async () => {
+  it('has to match one in the headers, and also authenticates on public routes', async () => {
     const both = { ...form('private_token=reader-token'), headers: { ...form('').headers, ...asUser } };
     expect((await app.ask('/api/v4/things', both)).status).toBe(401);
     expect((await app.ask('/api/v4/open', form('private_token=user-token'))).json()).toMatchObject({ user: 7 });
@@ -119,7 +119,7 @@ describe('credentials in a body', () => {
 });
 
 describe('a body', () => {
-  it('has a mebibyte at most, unless its route declares another limit', async () => {
+  it('is limited to a mebibyte, unless its route declares another limit', async () => {
     const large = JSON.stringify({ text: 'é\\"\n'.repeat(MEBIBYTE / 4) });
     for (const headers of [asUser, { ...asUser, connection: 'close' }]) {
       const refused = await app.ask('/api/v4/things', jsonText(large, headers));
@@ -141,7 +141,7 @@ describe('a body', () => {
     ['1,001 names', keys(1_001), 400, 'too many parameters'],
     ['objects within a list', `{"text":[${'{},'.repeat(30_000)}{}]}`, 400, 'body holds more than 20000 values'],
     ['lists within each other', `{"text":${'['.repeat(400_000)}`, 400, 'body nests more than 32 levels deep'],
-  ])('is refused at little cost: %s', async (_name, body, status, error?: string) => {
+  ])('is refused cheaply: %s', async (_name, body, status, error?: string) => {
     const started = computedMs();
     const answer = await app.ask('/api/v4/things', jsonText(body, asUser));
     expect(computedMs() - started).toBeLessThan(400);
@@ -149,9 +149,9 @@ describe('a body', () => {
     if (error !== undefined) expect(answer.json()).toEqual({ error });
   });
 
-  it('of megabytes is parsed elsewhere, also when it is malformed, and one after the other', async () => {
+  it('of megabytes is parsed in another thread, one at a time, even if it is malformed', async () => {
     const escapes = `{"text":"${'\\"'.repeat(3.5 * MEBIBYTE)}"}`;
-    // Sending counts too: it is done by this thread.
+    // The time includes sending, which this thread does too.
     const started = computedMs();
     const answers = await Promise.all(
       [escapes, escapes.slice(0, -2), keys(700_000), escapes].map((body) =>

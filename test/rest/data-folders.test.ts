@@ -5,7 +5,7 @@ import { useApp } from '../support/app.ts';
 
 const app = useApp();
 
-it.each(['repositories', 'storage'])('keeps %s from other accounts of the machine', async (name) => {
+it.each(['repositories', 'storage'])('hides %s from other accounts on the machine', async (name) => {
   const { mode } = await stat(join(app().hub.services.config.dataDir, name));
   expect(mode & 0o077).toBe(0);
 });

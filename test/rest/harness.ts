@@ -30,7 +30,7 @@ export interface TinyApp extends AsyncDisposable {
   readonly services: Services;
   readonly port: number;
   readonly metrics: Registry;
-  /** Over a real socket, the path exactly as given. */
+  /** Sends a request over a real socket, with the path exactly as given. */
   ask(path: string, options?: Ask): Promise<Answer>;
 }
 
@@ -59,7 +59,7 @@ const authenticate: Authenticate = async (credential) => {
   return user;
 };
 
-/** An app with just these routes and no database behind it. */
+/** Creates an app with only these routes and without a database. */
 export const createTinyApp = async (routes: readonly Route[], options: Partial<HttpOptions> = {}): Promise<TinyApp> => {
   const made = await createTestServices('postgres://nobody@127.0.0.1:1/none');
   const metrics = new Registry();
@@ -93,7 +93,7 @@ export const createTinyApp = async (routes: readonly Route[], options: Partial<H
 
 const askPort = (port: number, path: string, { method = 'GET', headers = {}, body }: Ask): Promise<Answer> =>
   new Promise((resolve, reject) => {
-    // Without a length node sends the body of a DELETE unframed.
+    // Without a length, Node.js sends the body of a DELETE without framing.
     const framing = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
     const outgoing = request(
       { host: '127.0.0.1', port, path, method, headers: { ...framing, ...headers }, agent: false },
@@ -129,7 +129,7 @@ export interface Part {
   readonly filename?: string;
 }
 
-/** A multipart body with its parts in this order. */
+/** Builds a multipart body with its parts in this order. */
 export const multipart = (parts: readonly Part[], headers: Record<string, string> = {}): Ask => {
   const boundary = 'x-boundary-x';
   const chunks = parts.flatMap(({ name, value, filename }) => [

@@ -200,8 +200,8 @@ afterAll(() => app[Symbol.asyncDispose]());
 
 const API = '/api/v4';
 
-describe('parameters', () => {
-  it('come by query, form, JSON and multipart alike', async () => {
+describe('a parameter', () => {
+  it('is read from the query, a form, JSON or multipart', async () => {
     const expected = {
       id: { path: 'a/b' },
       title: 'x',
@@ -232,12 +232,12 @@ describe('parameters', () => {
     }
   });
 
-  it('of the path win over the body, and the body over the query', async () => {
+  it('in the path takes precedence over the body, and one in the body over the query', async () => {
     const answer = await app.ask(`${API}/echo/7?title=query&id=8&weight=1`, json({ title: 'body', id: 9 }));
     expect(answer.json()).toEqual({ id: { id: 7 }, title: 'body', weight: 1 });
   });
 
-  it('keep an encoded slash in its segment, also for static neighbours and trailing slashes', async () => {
+  it('keeps an encoded slash in its segment, even beside static routes and with trailing slashes', async () => {
     expect((await app.ask(`${API}/echo/a%2Fb%2ec/`)).json()).toEqual({ id: { path: 'a/b.c' } });
     expect((await app.ask(`${API}/echo/static`)).json()).toBe('static');
     expect((await app.ask(`${API}/echo/${'a'.repeat(2_000)}`)).status).toBe(400);
@@ -246,11 +246,11 @@ describe('parameters', () => {
     });
   });
 
-  it('take the rest of the path where it is declared', async () => {
+  it('takes the rest of the path if the route declares it', async () => {
     expect((await app.ask(`${API}/files/1/raw/a/b%2Fc.txt`)).text).toBe('a/b/c.txt');
   });
 
-  it('may be absent altogether', async () => {
+  it('may be absent, without any body', async () => {
     const kinds: Record<string, string>[] = [
       {},
       { 'content-type': 'application/json' },
@@ -262,7 +262,7 @@ describe('parameters', () => {
   });
 });
 
-describe('hostile requests', () => {
+describe('a hostile request', () => {
   it.each([
     ['malformed JSON', json(undefined), { body: '{"a":' }, 400],
     ['a JSON array', json([1]), {}, 400],
@@ -316,8 +316,8 @@ describe('hostile requests', () => {
     ['OPTIONS', '/echo', 'GET, HEAD, POST'],
     ['POST', '/files/1/raw/a/b/c.txt', 'GET, HEAD'],
     ['POST', '/mine', 'GET, HEAD, PUT'],
-  ] as const)('%s %s is no method of that path', async (method, path, allow) => {
-    // Whoever asks, and whatever is sent: it is not read.
+  ] as const)('%s %s is refused with 405 and the allowed methods', async (method, path, allow) => {
+    // The refusal does not depend on the caller or the body, which is not read.
     for (const type of ['application/json', 'application/x-www-form-urlencoded', 'image/png']) {
       const headers = { 'content-type': type };
       const answer = await app.ask(API + path, { method, headers, ...(method === 'OPTIONS' ? {} : { body: '{' }) });
@@ -325,7 +325,7 @@ describe('hostile requests', () => {
     }
   });
 
-  it('a method that nothing has at a path that is not there is a 404', async () => {
+  it('for an unknown path is a 404, even if no route has its method', async () => {
     for (const [method, path] of [
       ['PUT', '/nowhere'],
       ['PUT', '/echo/1/2'],
@@ -337,14 +337,14 @@ describe('hostile requests', () => {
     }
   });
 
-  it.each(['', '{'])('a path that does not exist is a 404 whatever its body is: %j', async (body) => {
+  it.each(['', '{'])('for an unknown path is a 404 whatever its body: %j', async (body) => {
     for (const method of ['POST', 'PUT', 'DELETE']) {
       const answer = await app.ask(`${API}/nowhere`, { method, headers: { 'content-type': 'application/json' }, body });
       expect([method, answer.status, answer.json()]).toEqual([method, 404, { error: '404 Not Found' }]);
     }
   });
 
-  it('a megabyte of query and conflicting framing are refused on the wire', async () => {
+  it('with a megabyte of query or conflicting framing is refused at the connection', async () => {
     const raw = (text: string) =>
       new Promise<string>((resolve, reject) => {
         const socket = connect(app.port, '127.0.0.1', () => socket.write(text));
@@ -364,7 +364,7 @@ describe('hostile requests', () => {
   });
 });
 
-describe('errors', () => {
+describe('an error', () => {
   it.each([
     ['not_found', 404, { message: '404 Project Not Found' }],
     ['forbidden', 403, { message: '403 Forbidden - no' }],
@@ -404,7 +404,7 @@ describe('errors', () => {
     if (how === 'invalid_token') expect(answer.headers['www-authenticate']).toBe('Bearer');
   });
 
-  it('that are bugs are logged once, with the request id', async () => {
+  it('from a bug is logged once, with the request id', async () => {
     lines.length = 0;
     await app.ask(`${API}/fail/bug`, { headers: { 'x-request-id': 'my-bug' } });
     const logged = lines.filter((line) => line.includes('request failed'));
@@ -415,20 +415,20 @@ describe('errors', () => {
     expect(lines.filter((line) => line.includes('request failed'))).toEqual([]);
   });
 
-  it('in the middle of a stream break it off', async () => {
+  it('during a stream aborts it', async () => {
     await expect(app.ask(`${API}/broken`)).rejects.toThrow();
   });
 
-  it('that are answers unlike their record are found in tests', async () => {
+  it('in tests reveals an answer that does not match its schema', async () => {
     expect((await app.ask(`${API}/lie`)).status).toBe(500);
   });
 });
 
-describe('credentials', () => {
+describe('a credential', () => {
   const mine = (headers: Record<string, string>, query = '') => app.ask(`${API}/mine${query}`, { headers });
   const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 
-  it('count in each of their places', async () => {
+  it('is accepted in each of its places', async () => {
     for (const answer of [
       await mine({ 'private-token': 'user-token' }),
       await mine({ authorization: 'Bearer user-token' }),
@@ -441,7 +441,7 @@ describe('credentials', () => {
     }
   });
 
-  it('are refused when absent, unknown, malformed or in disagreement', async () => {
+  it('is refused when absent, unknown, malformed or contradictory', async () => {
     expect((await mine({})).json()).toEqual({ message: '401 Unauthorized' });
     expect((await mine({ 'private-token': 'nonsense' })).json()).toMatchObject({ error: 'invalid_token' });
     expect((await app.ask(`${API}/echo`, { headers: { 'private-token': 'nonsense' } })).status).toBe(401);
@@ -457,7 +457,7 @@ describe('credentials', () => {
     }
   });
 
-  it('need a scope, and sometimes an administrator', async () => {
+  it('needs a scope, and for some routes an administrator', async () => {
     expect((await mine({ 'private-token': 'reader-token' })).status).toBe(200);
     const refused = await app.ask(`${API}/mine`, { method: 'PUT', headers: { 'private-token': 'reader-token' } });
     expect(refused.status).toBe(403);
@@ -470,7 +470,7 @@ describe('credentials', () => {
     expect((await app.ask(`${API}/admin`, { headers: { 'private-token': 'admin-token' } })).status).toBe(200);
   });
 
-  it('never reach the log, nor does any query', async () => {
+  it('never appears in the log, nor does any query', async () => {
     lines.length = 0;
     await mine({ 'private-token': 'user-token' }, '?private_token=user-token&x=confidential');
     await expect.poll(() => lines.length).toBeGreaterThan(0);
@@ -480,8 +480,8 @@ describe('credentials', () => {
   });
 });
 
-describe('headers', () => {
-  it('are those of v4', async () => {
+describe('a response', () => {
+  it('has the headers of v4', async () => {
     const { headers } = await app.ask(`${API}/echo`);
     expect(headers).toMatchObject({
       'content-type': 'application/json',
@@ -493,7 +493,7 @@ describe('headers', () => {
     });
   });
 
-  it('adopt a request id that is harmless, and continue a chain that this hub began', async () => {
+  it('returns a safe request id, and continues a chain that this hub started', async () => {
     const ask = (id: string, chain: string) =>
       app.ask(`${API}/context`, { headers: { 'x-request-id': id, 'x-gitlab-event-uuid': chain } });
     const ours = newChainId(key);
@@ -508,7 +508,7 @@ describe('headers', () => {
     }
   });
 
-  it('answer a conditional GET with 304', async () => {
+  it('is a 304 for a conditional GET', async () => {
     const { etag } = (await app.ask(`${API}/list`)).headers;
     const conditional = (tag: unknown) => app.ask(`${API}/list`, { headers: { 'if-none-match': String(tag) } });
     const same = await conditional(etag);
@@ -523,14 +523,14 @@ describe('headers', () => {
     expect(posted.headers.etag).toBeUndefined();
   });
 
-  it('leave an empty answer without a content type', async () => {
+  it('has no content type if it is empty', async () => {
     const answer = await app.ask(`${API}/mine`, { method: 'PUT', headers: { 'private-token': 'admin-token' } });
     expect(answer.status).toBe(204);
     expect(answer.headers['content-type']).toBeUndefined();
     expect(answer.headers['content-length']).toBeUndefined();
   });
 
-  it('name a download safely, and say its size to HEAD', async () => {
+  it('gives a download a safe file name, and HEAD its size', async () => {
     const path = `${API}/files/1/raw/abc`;
     for (const answer of [await app.ask(path), await app.ask(path, { method: 'HEAD' })]) {
       expect(answer.status).toBe(200);
@@ -546,7 +546,7 @@ describe('headers', () => {
 });
 
 describe('the server', () => {
-  it('probes itself', async () => {
+  it('answers liveness and readiness probes', async () => {
     expect((await app.ask('/-/liveness')).json()).toEqual({ status: 'ok' });
     expect((await app.ask('/-/readiness')).json()).toEqual({ status: 'ok', database: { status: 'ok' } });
     failing = true;
@@ -559,7 +559,7 @@ describe('the server', () => {
     );
   });
 
-  it('serves other mounts with parsers of their own and the same authentication', async () => {
+  it('serves other mounts with their own parsers and the same authentication', async () => {
     expect((await app.ask('/mounted', { headers: { 'private-token': 'user-token' } })).json()).toEqual({ user: 7 });
     expect((await app.ask('/mounted', { headers: { 'private-token': 'x' } })).status).toBe(401);
     expect((await app.ask('/mounted', json([1]))).json()).toEqual([1]);
@@ -578,7 +578,7 @@ describe('the server', () => {
     expect((await app.ask('/api/v4/openapi.json')).json()).toHaveProperty('openapi', '3.1.0');
   });
 
-  it('aborts the work for a client that went away, and finishes what runs when it closes', async () => {
+  it('aborts the work for a disconnected client, and finishes running requests when it closes', async () => {
     const registry = new Registry();
     const services = app.services;
     const fastify = await createHttp({

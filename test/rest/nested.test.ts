@@ -46,7 +46,7 @@ describe('parseForm', () => {
     expect(() => parseForm(text)).toThrow(problem);
   });
 
-  it('gives back every nested value that was written with brackets', () => {
+  it('restores every nested value that was written with brackets', () => {
     const name = fc.string({ unit: fc.constantFrom('a', 'b', '_', 'é', '-'), minLength: 1, maxLength: 4 });
     const scalar = fc.string({ unit: 'binary' }).map((text) => text.toWellFormed());
     const value = fc.letrec((tie) => ({
@@ -61,7 +61,7 @@ describe('parseForm', () => {
     );
   });
 
-  it('answers anything with parameters or a DomainError, and fast', () => {
+  it('returns parameters or throws a DomainError for any text, and quickly', () => {
     const piece = fc.constantFrom('a', '[', ']', '&', '=', '%5B', '%', '[]', '__proto__', '0', ';', '\u0000');
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 60 }), (pieces) => {
@@ -81,7 +81,7 @@ describe('parseForm', () => {
 });
 
 describe('expandJson', () => {
-  it('expands bracketed keys and leaves the rest', () => {
+  it('expands bracketed keys and keeps the rest', () => {
     const body = { 'override_params[visibility]': 'private', overwrite: 'True', tags: ['a'], deep: { 'x[y]': 1 } };
     expect(plain(expandJson(body))).toEqual({
       override_params: { visibility: 'private' },
@@ -97,7 +97,7 @@ describe('expandJson', () => {
     expect(plain(expandJson(body))).toEqual({ a: { b: [{}] } });
   });
 
-  it('refuses what is no object and what nests too deeply', () => {
+  it('refuses a body that is not an object or nests too deeply', () => {
     expect(() => expandJson([1])).toThrow('body is not a JSON object');
     expect(() => expandJson('x')).toThrow('body is not a JSON object');
     expect(() => expandJson(JSON.parse(`{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`))).toThrow(

@@ -73,7 +73,7 @@ const document = () =>
     .parse(JSON.parse(JSON.stringify(buildOpenApi(routes, { version: '17.0.0' }))));
 
 describe('the OpenAPI document', () => {
-  it('has each route at its path', () => {
+  it('lists each route at its path', () => {
     expect(
       Object.entries(document().paths).flatMap(([path, each]) =>
         Object.keys(each).map((method) => `${method} ${path}`),
@@ -87,7 +87,7 @@ describe('the OpenAPI document', () => {
     ]);
   });
 
-  it('describes parameters and bodies as they are declared', () => {
+  it('describes parameters and bodies as declared', () => {
     const { paths } = document();
     expect(paths['/api/v4/projects/{id}']?.put).toMatchObject({
       operationId: 'putProjectsId',
@@ -144,7 +144,7 @@ describe('the OpenAPI document', () => {
     });
   });
 
-  it('names records once, and refers to them', () => {
+  it('defines each record once, and refers to it', () => {
     const { schemas } = document().components;
     expect(Object.keys(schemas)).toEqual(['Error', 'Owner', 'Project']);
     expect(schemas.Project).toMatchObject({
@@ -157,7 +157,7 @@ describe('the OpenAPI document', () => {
     );
   });
 
-  it('is the same text in whatever order the routes come, and refuses a double', () => {
+  it('does not depend on the order of the routes, and refuses duplicates', () => {
     expect(JSON.stringify(buildOpenApi(routes.toReversed(), { version: '17.0.0' }))).toBe(
       JSON.stringify(buildOpenApi(routes, { version: '17.0.0' })),
     );

@@ -120,7 +120,7 @@ describe('offset paging', () => {
     expect(headers).toMatchObject({ 'x-page': '1', 'x-total': '0', 'x-total-pages': '1', 'x-next-page': '' });
   });
 
-  it('leaves the totals out beyond the limit', async () => {
+  it('omits the totals beyond the limit', async () => {
     const { headers } = await app.ask(`${API}/many?page=2`);
     expect(headers['x-total']).toBeUndefined();
     expect(headers['x-total-pages']).toBeUndefined();
@@ -159,7 +159,7 @@ describe('offset paging', () => {
     }
   });
 
-  it('cannot be made to end the link early', async () => {
+  it('escapes a query that would end the link early', async () => {
     const { headers } = await app.ask(`${API}/none?x=%3E>;%20rel="next"&page=1`);
     expect(headers.link).toBe(
       `<${EXTERNAL_URL}/api/v4/none?x=%3E%3E;%20rel=%22next%22&page=1&per_page=20>; rel="first", <${EXTERNAL_URL}/api/v4/none?x=%3E%3E;%20rel=%22next%22&page=1&per_page=20>; rel="last"`,
@@ -184,7 +184,7 @@ describe('keyset paging', () => {
     return ids;
   };
 
-  it('is followed to the end by id', async () => {
+  it('reaches the end by id', async () => {
     const ids = await follow(
       `${API}/projects?pagination=keyset&order_by=id&sort=asc&per_page=10&search=x&id_before=99`,
     );
@@ -197,11 +197,11 @@ describe('keyset paging', () => {
     );
   });
 
-  it('is followed to the end by cursor', async () => {
+  it('reaches the end by cursor', async () => {
     expect(await follow(`${API}/users?pagination=keyset&per_page=7`)).toEqual(all.map(({ id }) => id));
   });
 
-  it('hands over the sort column and the id', async () => {
+  it('passes on the sort column and the id', async () => {
     const cursor = (values: object) => Buffer.from(JSON.stringify(values)).toString('base64url');
     const ask = (order: string, values: object) =>
       app.ask(`${API}/users?pagination=keyset&order_by=${order}&cursor=${cursor(values)}`);
@@ -230,13 +230,13 @@ describe('keyset paging', () => {
     `${API}/projects?pagination=keyset`,
     `${API}/users?pagination=keyset&sort=desc`,
     `${API}/none?pagination=keyset`,
-  ])('is refused where it is not offered: %s', async (path) => {
+  ])('is refused where it is not supported: %s', async (path) => {
     const { status, json } = await app.ask(path);
     expect(status).toBe(405);
     expect(json()).toEqual({ error: 'Keyset pagination is not yet available for this type of request' });
   });
 
-  it('is demanded for deep offsets, where the route says so', async () => {
+  it('is required for deep offsets if the route says so', async () => {
     expect((await app.ask(`${API}/projects?page=500&per_page=100`)).status).toBe(200);
     const deep = await app.ask(`${API}/projects?page=501&per_page=100`);
     expect(deep.status).toBe(405);
@@ -246,7 +246,7 @@ describe('keyset paging', () => {
 });
 
 describe('keyset paging by name', () => {
-  it('goes on after the last name seen', async () => {
+  it('continues after the last name seen', async () => {
     const { headers } = await app.ask(`${API}/branches?pagination=keyset&page_token=x&per_page=2`);
     expect(seen).toMatchObject({ kind: 'keyset', limit: 2, cursor: { name: 'x' } });
     expect(headers.link).toBe(
@@ -257,7 +257,7 @@ describe('keyset paging by name', () => {
     expect(seen).toMatchObject({ kind: 'offset', page: 2 });
   });
 
-  it('is refused for another order', async () => {
+  it('is refused for any other order', async () => {
     const { status } = await app.ask(`${API}/branches?pagination=keyset&sort=updated_asc`);
     expect(status).toBe(405);
   });

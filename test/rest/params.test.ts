@@ -17,7 +17,7 @@ import {
   text,
 } from '#rest/params.ts';
 
-/** What the schema makes of a value given as `x`: the parsed value, or the problem. */
+/** Parses a value given as `x`, and returns the result or the problem. */
 const read = (schema: z.ZodType, ...given: unknown[]): unknown => {
   try {
     return inputParser({ x: schema })(given.length === 0 ? {} : { x: given[0] }).x;
@@ -46,7 +46,7 @@ describe('integer', () => {
     expect(read(integer(), given)).toBe(expected);
   });
 
-  it('keeps its bounds', () => {
+  it('enforces its bounds', () => {
     expect(read(integer({ min: 1, max: 3 }), '0')).toBe('! x does not have a valid value (allowed: 1 to 3)');
     expect(read(integer({ min: 1, max: 3 }), '4')).toBe('! x does not have a valid value (allowed: 1 to 3)');
     expect(read(integer({ min: 1, max: 3 }), '3')).toBe(3);
@@ -54,7 +54,7 @@ describe('integer', () => {
 });
 
 describe('absent, null and empty', () => {
-  it('tells null from absent only where null is asked for', () => {
+  it('distinguishes null from absent only in nullable parameters', () => {
     expect(read(integer().optional())).toBeUndefined();
     expect(read(integer().optional(), '')).toBeUndefined();
     expect(read(integer().optional(), null)).toBeUndefined();
@@ -66,7 +66,7 @@ describe('absent, null and empty', () => {
     expect(read(integer())).toBe('! x is missing');
   });
 
-  it('takes an empty text as a text', () => {
+  it('keeps an empty text', () => {
     expect(read(text().optional(), '')).toBe('');
     expect(read(text().nullish(), null)).toBeNull();
     expect(read(text().optional(), null)).toBeUndefined();
@@ -97,7 +97,7 @@ describe('text', () => {
   ])('reads %j as %j', (given, expected) => {
     expect(read(text({ max: 5 }), given)).toBe(expected);
   });
-  it('keeps its pattern', () => {
+  it('enforces its pattern', () => {
     expect(read(text({ pattern: /^[a-z]+$/ }), 'A')).toBe('! x is invalid');
   });
 });
@@ -176,18 +176,18 @@ describe('lists and hashes', () => {
     expect(read(list(integer()), given)).toEqual(expected);
   });
 
-  it('commaList also splits', () => {
+  it('commaList also splits at commas', () => {
     expect(read(commaList(text()), 'a, b,,c')).toEqual(['a', 'b', 'c']);
     expect(read(commaList(text()), ['a,b', 'c'])).toEqual(['a,b', 'c']);
     expect(read(commaList(text()).optional(), '')).toEqual([]);
     expect(read(commaList(text()).optional())).toBeUndefined();
   });
 
-  it('bounds its length', () => {
+  it('limits its length', () => {
     expect(read(list(text(), { max: 1 }), ['a', 'b'])).toBe('! x is invalid');
   });
 
-  it('hash coerces what it holds and ignores what it does not know', () => {
+  it('hash coerces its known keys and ignores others', () => {
     const schema = hash({ url: text(), secure: boolean().optional(), level: integer().nullish() });
     expect(read(schema, { url: 'u', secure: 'True', level: '', other: 1 })).toEqual({
       url: 'u',
@@ -206,7 +206,7 @@ describe('lists and hashes', () => {
 });
 
 describe('several parameters', () => {
-  it('names every problem, in one sentence', () => {
+  it('reports every problem in one sentence', () => {
     const parse = inputParser({ title: text(), state_event: oneOf(['close', 'reopen']).optional() });
     expect(() => parse({ state_event: 'x' })).toThrow(
       'title is missing, state_event does not have a valid value (allowed: close, reopen)',
@@ -214,7 +214,7 @@ describe('several parameters', () => {
     expect(parse({ title: 't', unknown: [1] })).toEqual({ title: 't' });
   });
 
-  it('knows exclusive and required sets', () => {
+  it('supports exclusive and required sets', () => {
     const parse = inputParser({ a: text().optional(), b: integer().optional() }, [
       exclusive('a', 'b'),
       atLeastOneOf('a', 'b'),
@@ -224,7 +224,7 @@ describe('several parameters', () => {
     expect(() => parse({ b: '' })).toThrow('a, b are missing, at least one parameter must be provided');
   });
 
-  it('words the problems of schemas that are plain zod', () => {
+  it('reports problems of plain zod schemas in the same words', () => {
     const parse = inputParser({ mail: z.email(), kind: z.enum(['a']), size: z.int().optional() });
     expect(() => parse({ kind: 'b', size: 'x' })).toThrow(
       'mail is missing, kind does not have a valid value (allowed: a), size is invalid',

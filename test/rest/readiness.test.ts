@@ -5,12 +5,12 @@ const app = useApp();
 const ok = { status: 'ok' };
 
 describe('GET /-/readiness', () => {
-  it('is ready with database, a worker and storage', async () => {
+  it('reports ready with a database, a worker and storage', async () => {
     const { status, body } = await app().anonymous.get('/-/readiness');
     expect([status, body]).toEqual([200, { status: 'ok', database: ok, worker: ok, storage: ok }]);
   });
 
-  it('is not while no process works: what is asked of the hub would not be done', async () => {
+  it('reports not ready without a worker process, because no job would run', async () => {
     const alone = await startTestApp({ env: { MILLRACE_ROLE: 'web' } });
     try {
       const { status, body } = await alone.anonymous.get('/-/readiness');

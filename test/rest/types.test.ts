@@ -58,7 +58,7 @@ describe('declaring a route', () => {
     });
   });
 
-  it('does not compile when the result does not fit the record', () => {
+  it('does not compile if the result does not match the record', () => {
     route({
       ...base,
       method: 'GET',
@@ -87,7 +87,7 @@ describe('declaring a route', () => {
     });
   });
 
-  it('takes its defaults from method and response', () => {
+  it('derives defaults from the method and the response', () => {
     const created = route({
       ...base,
       method: 'POST',

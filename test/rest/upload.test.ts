@@ -89,7 +89,7 @@ describe('an uploaded file', () => {
   it.each([
     ['before', [file, { name: 'path', value: 'p' }]],
     ['after', [{ name: 'path', value: 'p' }, file]],
-  ])('arrives %s its fields, and is gone after the request', async (_order, parts) => {
+  ])('arrives %s its fields, and is deleted after the request', async (_order, parts) => {
     const answer = await app.ask(IMPORT, multipart(parts));
     expect(answer.status).toBe(201);
     expect(answer.json()).toMatchObject({
@@ -102,7 +102,7 @@ describe('an uploaded file', () => {
     expect(await stored()).toEqual([]);
   });
 
-  it('stays when the handler keeps it, until it is swept', async () => {
+  it('stays if the handler keeps it, until it is swept', async () => {
     await app.ask(IMPORT, multipart([file, { name: 'path', value: 'p' }, { name: 'keep', value: '1' }]));
     expect(await stored()).toEqual([expect.stringMatching(/^tmp\/uploads\/[0-9a-f-]{36}$/)]);
     expect(await sweepUploads(app.services.storage, new Date(Date.now() - 60_000), new Set())).toBe(0);
@@ -130,27 +130,27 @@ describe('an uploaded file', () => {
       ],
       400,
     ],
-  ])('leaves nothing after %s', async (_case, parts, status) => {
+  ])('is not stored after %s', async (_case, parts, status) => {
     const answer = await app.ask(IMPORT, multipart(parts));
     expect(answer.status).toBe(status);
     expect(await stored()).toEqual([]);
   });
 
-  it('cannot be claimed by JSON or a form', async () => {
+  it('cannot be forged by JSON or a form', async () => {
     expect((await app.ask(IMPORT, json({ path: 'p', file: { key: 'exports/1', size: 1 } }))).json()).toEqual({
       error: 'file is invalid',
     });
     expect((await app.ask(IMPORT, form('path=p&file=x'))).json()).toEqual({ error: 'file is invalid' });
   });
 
-  it('that is not declared is read and dropped', async () => {
+  it('is read and dropped if the route does not declare it', async () => {
     const answer = await app.ask('/api/v4/plain', multipart([file, { name: 'path', value: 'p' }]));
     expect(answer.json()).toEqual({ path: 'p' });
     const large = { ...file, value: Buffer.alloc(10 * 1024 * 1024) };
     expect((await app.ask('/api/v4/plain', multipart([large, { name: 'path', value: 'p' }]))).status).toBe(413);
   });
 
-  it('is not taken from strangers, nor is its name a path', async () => {
+  it('requires a caller, and its name is never used as a path', async () => {
     expect((await app.ask('/api/v4/members', multipart([file]))).status).toBe(401);
     const answer = await app.ask(
       IMPORT,
@@ -163,7 +163,7 @@ describe('an uploaded file', () => {
     expect(await stored()).toEqual([]);
   });
 
-  it('leaves nothing when the client breaks off in the middle', async () => {
+  it('is not stored when the client disconnects while sending', async () => {
     const ask = multipart([{ ...file, value: Buffer.alloc(200_000, 'x') }]);
     const body = Buffer.from(ask.body ?? '');
     const socket = connect(app.port, '127.0.0.1');

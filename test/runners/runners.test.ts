@@ -30,7 +30,7 @@ const countOf = async (creator: TestUser) =>
   (await db().selectFrom('runners').select('id').where('creator_id', '=', creator.id).execute()).length;
 
 describe('creating a runner', () => {
-  it('tells the token once, and stores its digest alone', async () => {
+  it('returns the token once, and stores only its digest', async () => {
     const { status, body } = await create(app().root, {
       runner_type: 'instance_type',
       description: 'big',
@@ -67,7 +67,7 @@ describe('creating a runner', () => {
     expect(JSON.stringify(events)).not.toContain(body.token);
   });
 
-  it('for a group or project is for its owners', async () => {
+  it('for a group or project requires an Owner', async () => {
     const ofGroup = await create(owner, { runner_type: 'group_type', group_id: group.id });
     expect(ofGroup.status).toBe(201);
     expect(await stored(ofGroup.body.id)).toMatchObject({ namespace_id: group.id, project_id: null, locked: false });
@@ -79,7 +79,7 @@ describe('creating a runner', () => {
     expect((await create(stranger, { runner_type: 'project_type', project_id: mine.id })).status).toBe(201);
   });
 
-  it('is refused to everyone else: 403 to who may know of it, 404 to who may not', async () => {
+  it('is refused to everyone else: 403 if they can see the parent, else 404', async () => {
     const inputs = [
       { runner_type: 'group_type', group_id: group.id },
       { runner_type: 'project_type', project_id: project.id },
@@ -95,13 +95,13 @@ describe('creating a runner', () => {
     expect(await countOf(maintainer)).toBe(0);
   });
 
-  it('takes the scope create_runner, and no lesser one', async () => {
+  it('requires at least the scope create_runner', async () => {
     const input = { runner_type: 'group_type', group_id: group.id };
     expect((await create(owner, input, ['create_runner'])).status).toBe(201);
     const { status, body } = await create(owner, input, ['read_api', 'read_user']);
     expect([status, body.error]).toEqual([403, 'insufficient_scope']);
     expect(body.scope).toContain('create_runner');
-    // The scope opens nothing else.
+    // The scope allows nothing else.
     expect((await app().as(owner, ['create_runner']).get(`/groups/${group.id}`)).status).toBe(403);
   });
 
@@ -141,7 +141,7 @@ describe('creating a runner', () => {
     expect(await countOf(app().root)).toBe(before);
   });
 
-  it('gives the token an end where the settings or the project say so, the earlier one', async () => {
+  it('sets the expiry of the token from the settings or the project, whichever is earlier', async () => {
     const settings = '/application/settings';
     const runner = async (input: Record<string, unknown>) => {
       const { body } = await create(app().root, input);
@@ -170,7 +170,7 @@ describe('creating a runner', () => {
     expect(await runner({ runner_type: 'instance_type' })).toBeNull();
   });
 
-  it('is left to administrators where the settings say so', async () => {
+  it('requires an administrator if the settings say so', async () => {
     const input = { runner_type: 'project_type', project_id: project.id };
     await admin().put('/application/settings', { valid_runner_registrars: ['group'] });
     try {
@@ -184,7 +184,7 @@ describe('creating a runner', () => {
   });
 });
 
-describe('runners over GraphQL', () => {
+describe('a runner over GraphQL', () => {
   const CREATE = `mutation($input: RunnerCreateInput!) { runnerCreate(input: $input) {
     errors runner { id runnerType tagList ephemeralAuthenticationToken group { fullPath } ownerProject { fullPath } } } }`;
   const READ = `query($id: CiRunnerID!) { runner(id: $id) {
@@ -192,7 +192,7 @@ describe('runners over GraphQL', () => {
 
   const gidOf = (model: string, id: number) => `gid://gitlab/${model}/${id}`;
 
-  it('are created by the same rules', async () => {
+  it('is created under the same rules', async () => {
     const input = { runnerType: 'PROJECT_TYPE', projectId: gidOf('Project', project.id), tagList: ['a'] };
     const { data } = await app().as(owner).graphql(CREATE, { input });
     expect(data.runnerCreate).toEqual({
@@ -218,7 +218,7 @@ describe('runners over GraphQL', () => {
     });
   });
 
-  it('are read by administrators and owners, without their token', async () => {
+  it('is visible to administrators and owners, without its token', async () => {
     const { body } = await create(owner, { runner_type: 'group_type', group_id: group.id, description: 'a group' });
     const id = gidOf('Ci::Runner', body.id);
     for (const user of [owner, app().root]) {
@@ -239,7 +239,7 @@ describe('runners over GraphQL', () => {
     }
   });
 
-  it('are listed for administrators', async () => {
+  it('is listed for administrators', async () => {
     const { body } = await create(owner, {
       runner_type: 'group_type',
       group_id: group.id,

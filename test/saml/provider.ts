@@ -6,12 +6,12 @@ const fixture = (name: string): string => readFileSync(new URL(`./fixtures/${nam
 
 export const CERTIFICATE = fixture('provider.crt');
 const KEY = fixture('provider.key');
-/** Of somebody else. */
+/** A key that does not belong to the provider. */
 export const WRONG_KEY = generateKeyPairSync('rsa', { modulusLength: 2048 })
   .privateKey.export({ type: 'pkcs8', format: 'pem' })
   .toString();
 
-/** A request as the provider reads it out of the address. */
+/** A request as the provider reads it from the URL. */
 export interface SentRequest {
   readonly id: string;
   readonly callback: string;
@@ -38,7 +38,7 @@ export interface AssertionOptions {
   readonly audience?: string;
   readonly recipient?: string;
   readonly inResponseTo?: string;
-  /** Seconds from now. */
+  /** Lifetime in seconds from now. */
   readonly notOnOrAfter?: number;
   readonly key?: string;
 }
@@ -50,7 +50,7 @@ const EXCLUSIVE = 'http://www.w3.org/2001/10/xml-exc-c14n#';
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 const at = (seconds: number): string => new Date(Date.now() + seconds * 1_000).toISOString();
 
-/** An assertion as its canonical form has it, in two halves: a signature goes between them. */
+/** Returns an assertion in canonical form as two halves, between which the signature goes. */
 const halves = (request: SentRequest, options: AssertionOptions, id: string): readonly [string, string] => {
   const { nameId, nameIdFormat = 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent', attributes = {} } = options;
   const { audience = request.issuer, recipient = request.callback, inResponseTo = request.id } = options;
@@ -69,23 +69,23 @@ const signatureOf = (canonical: string, id: string, key: string): string => {
   const digest = createHash('sha256').update(canonical).digest('base64');
   const info = (namespace: string) =>
     `<ds:SignedInfo${namespace}><ds:CanonicalizationMethod Algorithm="${EXCLUSIVE}"></ds:CanonicalizationMethod><ds:SignatureMethod Algorithm="http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"></ds:SignatureMethod><ds:Reference URI="#${id}"><ds:Transforms><ds:Transform Algorithm="${DSIG}enveloped-signature"></ds:Transform><ds:Transform Algorithm="${EXCLUSIVE}"></ds:Transform></ds:Transforms><ds:DigestMethod Algorithm="http://www.w3.org/2001/04/xmlenc#sha256"></ds:DigestMethod><ds:DigestValue>${digest}</ds:DigestValue></ds:Reference></ds:SignedInfo>`;
-  // Canonical by itself, it carries the declaration that its parent has in the document.
+  // In canonical form it has the namespace declaration that its parent has in the document.
   const value = sign('sha256', Buffer.from(info(` xmlns:ds="${DSIG}"`)), key).toString('base64');
   return `<ds:Signature xmlns:ds="${DSIG}">${info('')}<ds:SignatureValue>${value}</ds:SignatureValue></ds:Signature>`;
 };
 
-/** An assertion, signed. */
+/** Returns a signed assertion. */
 export const signedAssertion = (request: SentRequest, options: AssertionOptions): string => {
   const id = `_${randomUUID()}`;
   const [head, tail] = halves(request, options, id);
   return head + signatureOf(head + tail, id, options.key ?? KEY) + tail;
 };
 
-/** One that nobody has signed. */
+/** Returns an unsigned assertion. */
 export const plainAssertion = (request: SentRequest, options: AssertionOptions): string =>
   halves(request, options, `_${randomUUID()}`).join('');
 
-/** The answer around assertions, as XML. */
+/** Returns the XML of a response that contains the assertions. */
 export const responseAround = (request: SentRequest, content: string, inResponseTo = request.id): string =>
   `<samlp:Response xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" ID="_${randomUUID()}" Version="2.0" IssueInstant="${at(0)}" Destination="${request.callback}" InResponseTo="${inResponseTo}"><saml:Issuer xmlns:saml="${SAML}">https://provider.example/saml</saml:Issuer><samlp:Status><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:Success"></samlp:StatusCode></samlp:Status>${content}</samlp:Response>`;
 

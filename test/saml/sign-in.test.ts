@@ -33,11 +33,11 @@ const begin = async (person: Visitor, path = '/users/auth/saml'): Promise<SentRe
   return readRequest(location ?? '');
 };
 
-/** Browsers bring answers from another site: without cookies. */
+/** Posts a response as browsers do from another site: without cookies. */
 const deliver = (xml: string) =>
   new Visitor(app().url).post('/users/auth/saml/callback', { SAMLResponse: encoded(xml) });
 
-/** The whole way of an honest person. */
+/** Runs a complete, honest sign-in. */
 const signIn = async (options: AssertionOptions, person = new Visitor(app().url)): Promise<Visitor> => {
   const request = await begin(person);
   const { status, location } = await deliver(responseAround(request, signedAssertion(request, options)));
@@ -60,7 +60,7 @@ const linkedUser = async (): Promise<{ readonly user: TestUser; readonly nameId:
 };
 
 describe('signing in by SAML', () => {
-  it('leads to the provider, and back to where the person wanted to go', async () => {
+  it('redirects to the provider, and back to the requested page', async () => {
     const { user, nameId } = await linkedUser();
     const person = new Visitor(app().url);
     expect((await person.get('/users/sign_in?return_to=%2F-%2Fuser_settings%2Femails')).html).toContain(
@@ -77,7 +77,7 @@ describe('signing in by SAML', () => {
     expect((await person.get('/')).text).toContain(`(@${user.username}, `);
   });
 
-  it('never leads to another host', async () => {
+  it('never redirects to another host', async () => {
     const { nameId } = await linkedUser();
     const person = new Visitor(app().url);
     const request = await begin(person, '/users/auth/saml?return_to=%2F%2Fevil.example');
@@ -93,7 +93,7 @@ describe('signing in by SAML', () => {
     expect(html).toContain('WantAssertionsSigned="true"');
   });
 
-  it('makes an account for who comes for the first time, with a free name', async () => {
+  it('creates an account at the first sign-in, with a free username', async () => {
     const taken = await app().make.user({ username: `jane-${name()}-` });
     const nameId = name();
     const attributes = { email: `${nameId}@corp.example`, name: 'Jane Doe', username: taken.username };
@@ -107,12 +107,12 @@ describe('signing in by SAML', () => {
       identities: [{ provider: 'saml', extern_uid: nameId }],
     });
     expect(user.confirmed_at).not.toBeNull();
-    // And knows them again, whatever their name and address are now.
+    // Later sign-ins find the account by its id at the provider, even with another name and address.
     const again = await signIn({ nameId, attributes: { email: 'other@corp.example', username: 'other' } });
     expect((await again.get('/')).text).toContain(`(@${taken.username}1, `);
   });
 
-  it('takes nobody for somebody with the same address', async () => {
+  it('does not link an account by email address', async () => {
     const user = await app().make.user();
     const nameId = name();
     const attributes = { email: `${user.username}@example.com`, username: user.username };
@@ -126,7 +126,7 @@ describe('signing in by SAML', () => {
   it.each([
     ['blocked', 'Your account has been blocked'],
     ['banned', 'Your account has been banned'],
-  ] as const)('refuses who is %s, and gives no role', async (state, reason) => {
+  ] as const)('refuses a user who is %s, and grants no role', async (state, reason) => {
     const { user, nameId } = await linkedUser();
     const group = await app().make.group();
     const saml_group_name = name();
@@ -139,7 +139,7 @@ describe('signing in by SAML', () => {
     expect(await rolesOf(user)).toEqual({});
   });
 
-  it('still asks for the second factor of the account', async () => {
+  it('still requires the second factor of the account', async () => {
     const { user, nameId } = await linkedUser();
     await db().updateTable('users').set({ two_factor_enabled: true }).where('id', '=', user.id).execute();
     const person = await signIn({ nameId });
@@ -157,8 +157,8 @@ const rolesOf = async (user: TestUser): Promise<Record<number, number>> => {
   return Object.fromEntries(rows.map((row) => [row.namespace_id, row.access_level]));
 };
 
-describe('groups of the provider', () => {
-  it('give, raise, lower and take the linked roles, at each signing in', async () => {
+describe('a group of the provider', () => {
+  it('grants, raises, lowers and removes the linked roles at each sign-in', async () => {
     const { user, nameId } = await linkedUser();
     const [one, other] = [await app().make.group({ visibility: 'private' }), await app().make.group()];
     const [staff, leads] = [name(), name()];
@@ -177,7 +177,7 @@ describe('groups of the provider', () => {
     await root.delete(`/groups/${other.id}/saml_group_links/${staff}`);
     await signIn({ nameId, attributes: { groups: [staff, leads] } });
     expect(await rolesOf(user)).toEqual({ [one.id]: 40 });
-    // Many providers leave the attribute out for who is in no group.
+    // Many providers omit the attribute for a user without groups.
     await signIn({ nameId });
     expect(await rolesOf(user)).toEqual({});
     expect((await app().as(user).get(`/groups/${one.id}`)).status).toBe(404);
@@ -200,7 +200,7 @@ describe('groups of the provider', () => {
     ]);
   });
 
-  it('leave roles that were given by hand, and those that were changed by hand', async () => {
+  it('keeps roles that were granted or changed by hand', async () => {
     const { user, nameId } = await linkedUser();
     const [byHand, changed] = [await app().make.group(), await app().make.group()];
     const staff = name();
@@ -218,7 +218,7 @@ describe('groups of the provider', () => {
     expect(await rolesOf(user)).toEqual({ [byHand.id]: 10 });
   });
 
-  it('leave a group its last owner', async () => {
+  it('keeps the last owner of a group', async () => {
     const { user, nameId } = await linkedUser();
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
@@ -231,8 +231,8 @@ describe('groups of the provider', () => {
   });
 });
 
-describe('answers that cannot be believed', () => {
-  /** Attacks begin a sign-in of their own; nobody is signed in by what comes of it. */
+describe('a response of the provider', () => {
+  /** Attacks a new sign-in with a forged response, and expects that no one is signed in. */
   const attack = async (forge: (request: SentRequest, nameId: string) => string): Promise<void> => {
     const { user, nameId } = await linkedUser();
     const request = await begin(new Visitor(app().url));
@@ -340,20 +340,20 @@ describe('answers that cannot be believed', () => {
       'with attributes without end',
       (request) => responseAround(request, `<a${Array.from({ length: 9_000 }, (_, n) => ` a${n}="b"`).join('')}/>`),
     ],
-  ])('refuses one %s', async (_what, forge) => attack(forge));
+  ])('is refused: one %s', async (_what, forge) => attack(forge));
 
-  it('takes no time over what is too large', async () => {
+  it('is refused quickly if it is too large', async () => {
     const request = await begin(new Visitor(app().url));
     const began = computedMs();
     await deliver(responseAround(request, `${signedAssertion(request, { nameId: 'x' })}${'<!---->'.repeat(15_000)}`));
     expect(computedMs() - began).toBeLessThan(1_000);
-    // As many groups as anybody is in are not.
+    // A realistic number of groups is accepted.
     const { user, nameId } = await linkedUser();
     await signIn({ nameId, attributes: { groups: Array.from({ length: 500 }, (_, n) => `cn=group ${n},dc=corp`) } });
     expect(await sessionsOf(user)).toBe(1);
   });
 
-  it('takes a name whole, whatever comments were put into it', async () => {
+  it('cannot cut a name short with comments', async () => {
     const victim = await app().make.user();
     const prefix = `${name()}@corp.example`;
     await link(victim, prefix);
@@ -371,7 +371,7 @@ describe('answers that cannot be believed', () => {
     expect(await sessionsOf(attacker)).toBe(1);
   });
 
-  it('takes each answer once', async () => {
+  it('is accepted only once', async () => {
     const { user, nameId } = await linkedUser();
     const person = new Visitor(app().url);
     const request = await begin(person);
@@ -385,12 +385,12 @@ describe('answers that cannot be believed', () => {
     expect(await sessionsOf(user)).toBe(1);
   });
 
-  it('signs nobody in who did not begin it', async () => {
+  it('signs in only the browser that started the sign-in', async () => {
     const { user, nameId } = await linkedUser();
     const attacker = new Visitor(app().url);
     const request = await begin(attacker);
     const { location } = await deliver(responseAround(request, signedAssertion(request, { nameId })));
-    // The victim is made to open what came back, alone or in the middle of a sign-in of their own.
+    // The victim opens the link that the attacker got back, alone or during their own sign-in.
     const victim = new Visitor(app().url);
     expect((await victim.get(location ?? '')).location).toBe('/users/sign_in');
     await begin(victim);
@@ -398,7 +398,7 @@ describe('answers that cannot be believed', () => {
     expect(await sessionsOf(user)).toBe(0);
   });
 
-  it('lets no other form be sent from elsewhere', async () => {
+  it('leaves all other forms protected against requests from other sites', async () => {
     const person = new Visitor(app().url);
     expect((await person.post('/users/sign_in', { login: 'root', password: 'x' })).status).toBe(422);
     expect((await person.post('/users/auth/saml/callback')).status).toBe(400);
@@ -408,7 +408,7 @@ describe('answers that cannot be believed', () => {
 describe('without a provider', () => {
   const plain = useApp();
 
-  it('there is nothing of SAML', async () => {
+  it('shows no SAML pages', async () => {
     const person = new Visitor(plain().url);
     expect((await person.get('/users/sign_in')).html).not.toContain('/users/auth/saml');
     expect((await person.get('/users/auth/saml')).status).toBe(404);

@@ -17,7 +17,7 @@ beforeAll(async () => {
   return () => receiver[Symbol.asyncDispose]();
 });
 
-/** What the job does at night. */
+/** Runs the nightly jobs. */
 const tonight = async () => {
   await app()
     .context()
@@ -28,7 +28,7 @@ const tonight = async () => {
   await app().settle();
 };
 
-/** Lets the token end in so many days, made long ago. */
+/** Sets the expiry of a token to `days` from now, and its creation to long ago. */
 const endIn = (id: number, days: number, madeDaysAgo = 200) =>
   sql`update personal_access_tokens set expires_at = current_date + ${days}::int,
     created_at = now() - make_interval(days => ${madeDaysAgo}::int) where id = ${id}`.execute(db());
@@ -58,8 +58,8 @@ const makeToken = async () => {
   return { owner, group, account, tokens, token };
 };
 
-describe('tokens of service accounts', () => {
-  it('are told to hooks seven days and one day before they end, once each', async () => {
+describe('a token of a service account', () => {
+  it('is reported to hooks seven days and one day before it expires, once each', async () => {
     const { owner, group, account, token } = await makeToken();
     const hook = await app()
       .as(owner)
@@ -100,7 +100,7 @@ describe('tokens of service accounts', () => {
     expect(JSON.stringify(received())).not.toContain(token.token);
   });
 
-  it('are made up for where a night was missed, and not told of when made for less', async () => {
+  it('is reported late if a night was missed, but not if it was created for less time', async () => {
     const missed = await makeToken();
     await endIn(missed.token.id, 5);
     const short = await makeToken();
@@ -110,7 +110,7 @@ describe('tokens of service accounts', () => {
     expect(await noticesOf(short.token.id)).toEqual([]);
   });
 
-  it('are told 60 and 30 days before too, where the settings say so', async () => {
+  it('is also reported 60 and 30 days before if the settings say so', async () => {
     const { token } = await makeToken();
     await endIn(token.id, 60);
     await tonight();
@@ -126,7 +126,7 @@ describe('tokens of service accounts', () => {
     expect(await noticesOf(token.id)).toEqual([60, 30]);
   });
 
-  it('are not told of when they are revoked, over, or their account is closed', async () => {
+  it('is not reported if it is revoked or expired, or if its account is blocked', async () => {
     const [revoked, over, closed] = [await makeToken(), await makeToken(), await makeToken()];
     await app().as(revoked.owner).delete(`${revoked.tokens}/${revoked.token.id}`);
     await endIn(revoked.token.id, 7);
@@ -137,7 +137,7 @@ describe('tokens of service accounts', () => {
     for (const { token } of [revoked, over, closed]) expect(await noticesOf(token.id)).toEqual([]);
   });
 
-  it('are told to Owners of the group alone', async () => {
+  it('is reported only to Owners of the group', async () => {
     const { token, group } = await makeToken();
     await endIn(token.id, 7);
     await tonight();
@@ -151,8 +151,8 @@ describe('tokens of service accounts', () => {
   });
 });
 
-describe('tokens of people', () => {
-  it('are told by mail seven days before they end, once', async () => {
+describe('a personal token of a user', () => {
+  it('is reported by mail seven days before it expires, once', async () => {
     const user = await app().make.user();
     const made = await admin().post(`/users/${user.id}/personal_access_tokens`, { name: 'laptop', scopes: ['api'] });
     await endIn(made.body.id, 7);
@@ -167,7 +167,7 @@ describe('tokens of people', () => {
     expect(await noticesOf(made.body.id)).toEqual([]);
   });
 
-  it('are not told of to addresses that were never confirmed', async () => {
+  it('is not reported to an unconfirmed address', async () => {
     const user = await app().make.user({ confirmed_at: null });
     const made = await admin().post(`/users/${user.id}/personal_access_tokens`, { name: 'laptop', scopes: ['api'] });
     await endIn(made.body.id, 7);

@@ -33,8 +33,8 @@ const makeToken = async (owner: TestUser, group: TestGroup, accountId: number) =
   return body;
 };
 
-describe('service accounts of a group', () => {
-  it('are made by its Owners, with names of their own or made up ones', async () => {
+describe('a service account of a group', () => {
+  it('is created by an Owner, with a given or a generated name', async () => {
     const { owner, group, accounts } = await makeGroup();
     const username = unique('deploy');
     const named = await app()
@@ -58,7 +58,7 @@ describe('service accounts of a group', () => {
     expect(humans.body).toEqual([]);
   });
 
-  it('refuses names and addresses that are taken or cannot be', async () => {
+  it('is refused if its name or address is taken or invalid', async () => {
     const { owner, accounts } = await makeGroup();
     const other = await app().make.user();
     const client = app().as(owner);
@@ -73,7 +73,7 @@ describe('service accounts of a group', () => {
     expect([again.status, again.body]).toEqual([409, { message: 'Username has already been taken' }]);
   });
 
-  it('are shown and made by nobody else', async () => {
+  it('is visible to and created by no one else', async () => {
     const { owner, group, accounts } = await makeGroup();
     const account = await makeAccount(owner, group);
     const maintainer = await app().make.user();
@@ -100,7 +100,7 @@ describe('service accounts of a group', () => {
     expect((await app().as(owner).get(accounts)).body).toHaveLength(1);
   });
 
-  it('belong to top-level groups alone, and each to its own', async () => {
+  it('belongs to one top-level group only', async () => {
     const { owner, group } = await makeGroup();
     const subgroup = await app().make.group({ parent_id: group.id }, owner);
     expect((await app().as(owner).post(`/groups/${subgroup.id}/service_accounts`, {})).status).toBe(400);
@@ -115,7 +115,7 @@ describe('service accounts of a group', () => {
     expect((await client.delete(`${other.accounts}/${other.owner.id}`)).status).toBe(404);
   });
 
-  it('are listed in the order asked for', async () => {
+  it('is listed in the requested order', async () => {
     const { owner, accounts } = await makeGroup();
     const client = app().as(owner);
     const names = [unique('zz'), unique('aa')];
@@ -128,7 +128,7 @@ describe('service accounts of a group', () => {
     expect((await client.get(`${accounts}?order_by=email`)).status).toBe(400);
   });
 
-  it('take another name and address, which counts as unconfirmed', async () => {
+  it('can change its name and address, which is then unconfirmed', async () => {
     const { owner, group, accounts } = await makeGroup();
     const account = await makeAccount(owner, group);
     const username = unique('renamed');
@@ -144,12 +144,12 @@ describe('service accounts of a group', () => {
     expect(taken.status).toBe(409);
   });
 
-  it('come in by token, and never by password', async () => {
+  it('authenticates by token, and never by password', async () => {
     const { owner, group } = await makeGroup();
     const account = await makeAccount(owner, group);
     const { token } = await makeToken(owner, group, account.id);
     expect((await withToken(token).get('/user')).body).toMatchObject({ id: account.id, username: account.username });
-    // Nothing that an Owner makes so is an administrator, or opens more than members may.
+    // Such an account is not an administrator, and may do no more than a member.
     expect((await withToken(token).get('/application/settings')).status).toBe(403);
     const answer = await app().anonymous.post('/api/graphql', {
       query: 'mutation { groupCreate(input: { name: "x", path: "x" }) { errors } }',
@@ -158,7 +158,7 @@ describe('service accounts of a group', () => {
     expect((await withToken(token).post('/groups', { name: 'x', path: unique('own') })).status).toBe(403);
   });
 
-  it('of external Owners are external', async () => {
+  it('of an external Owner is external', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     await admin().put(`/users/${owner.id}`, { external: true });
@@ -167,8 +167,8 @@ describe('service accounts of a group', () => {
   });
 });
 
-describe('tokens of service accounts', () => {
-  it('are made, listed, rotated and revoked by Owners', async () => {
+describe('a token of a service account', () => {
+  it('is created, listed, rotated and revoked by an Owner', async () => {
     const { owner, group, accounts } = await makeGroup();
     const account = await makeAccount(owner, group);
     const path = `${accounts}/${account.id}/personal_access_tokens`;
@@ -189,7 +189,7 @@ describe('tokens of service accounts', () => {
     expect((await app().as(owner).get(`${path}?state=active`)).body).toEqual([]);
   });
 
-  it('open nothing that is for administrators, or more than the token that makes them', async () => {
+  it("gets no administrative scope, and no scope beyond that of the caller's token", async () => {
     const { owner, group, accounts } = await makeGroup();
     const account = await makeAccount(owner, group);
     const path = `${accounts}/${account.id}/personal_access_tokens`;
@@ -214,7 +214,7 @@ describe('tokens of service accounts', () => {
     expect((await app().as(owner).get(path)).body).toEqual([]);
   });
 
-  it('are reached by way of their account alone', async () => {
+  it('is reached only through its own account', async () => {
     const { owner, group, accounts } = await makeGroup();
     const [one, two] = [await makeAccount(owner, group), await makeAccount(owner, group)];
     const token = await makeToken(owner, group, one.id);
@@ -224,7 +224,7 @@ describe('tokens of service accounts', () => {
     expect((await withToken(token.token).get('/user')).status).toBe(200);
   });
 
-  it('must end, unless the group says that they need not', async () => {
+  it('has to expire, unless the group allows otherwise', async () => {
     const { owner, group, accounts } = await makeGroup();
     const account = await makeAccount(owner, group);
     const path = `${accounts}/${account.id}/personal_access_tokens`;
@@ -240,7 +240,7 @@ describe('tokens of service accounts', () => {
     expect(off.status).toBe(200);
     expect(await make(null)).toBeNull();
     expect(await make()).toMatch(/^\d{4}-/);
-    // Where the account rotates its own token the same holds.
+    // The same holds when the account rotates its own token.
     const { token } = await makeToken(owner, group, account.id);
     const lasting = await withToken(token).post('/personal_access_tokens/self/rotate', { expires_at: null });
     expect(lasting.body.expires_at).toBeNull();
@@ -263,7 +263,7 @@ describe('deleting a service account', () => {
     return { owner, group, account, token, project, issue: issue.body, path: `${accounts}/${account.id}` };
   };
 
-  it('gives what it wrote to the ghost user, and ends its tokens', async () => {
+  it('moves its issues to the ghost user, and revokes its tokens', async () => {
     const { owner, account, token, project, issue, path } = await withIssue();
     expect((await app().as(owner).delete(path)).status).toBe(204);
     expect((await withToken(token).get('/user')).status).toBe(401);
@@ -273,7 +273,7 @@ describe('deleting a service account', () => {
     expect((await app().as(owner).delete(path)).status).toBe(404);
   });
 
-  it('deletes what it wrote with hard_delete', async () => {
+  it('deletes its issues with hard_delete', async () => {
     const { owner, project, issue, path } = await withIssue();
     expect((await app().as(owner).delete(`${path}?hard_delete=true`)).status).toBe(204);
     expect((await admin().get(`/projects/${project.id}/issues/${issue.iid}`)).status).toBe(404);
@@ -288,8 +288,8 @@ describe('deleting a service account', () => {
   });
 });
 
-describe('service accounts of the instance', () => {
-  it('are made, changed and listed by administrators', async () => {
+describe('a service account of the instance', () => {
+  it('is created, changed and listed by administrators', async () => {
     const made = await admin().post('/service_accounts', { name: 'Backup' });
     expect(made.status).toBe(201);
     expect(made.body.username).toMatch(/^service_account_[a-z0-9]{32}$/);
@@ -303,8 +303,8 @@ describe('service accounts of the instance', () => {
   });
 });
 
-describe('over GraphQL', () => {
-  it('the same can be done, and seen by Owners alone', async () => {
+describe('a service account over GraphQL', () => {
+  it('follows the same rules, and is visible only to Owners', async () => {
     const { owner, group } = await makeGroup();
     const client = app().as(owner);
     const made = await client.graphql(

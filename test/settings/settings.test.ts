@@ -7,8 +7,8 @@ const app = useApp();
 const admin = () => app().as(app().root);
 const PATH = '/application/settings';
 
-describe('instance settings', () => {
-  it('are read whole, with the names they also go by', async () => {
+describe('the settings API', () => {
+  it('returns all settings under all their names', async () => {
     const { status, body } = await admin().get(PATH);
     expect(status).toBe(200);
     expect(Object.keys(body)).toEqual(expect.arrayContaining(Object.keys(settingsSchema.shape)));
@@ -21,7 +21,7 @@ describe('instance settings', () => {
     });
   });
 
-  it('are changed as JSON, form or query, each in its own way of writing', async () => {
+  it('changes settings by JSON, form or query, each in its own syntax', async () => {
     const json = await admin().put(PATH, { max_import_size: '50', default_project_visibility: 'internal', unknown: 1 });
     expect(json.body).toMatchObject({ max_import_size: 50, default_project_visibility: 'internal' });
     const form = await admin().put(
@@ -74,14 +74,14 @@ describe('instance settings', () => {
       { default_branch_protection_defaults: { allowed_to_push: [{ access_level: 7 }] } },
       { message: { default_branch_protection_defaults: [expect.any(String)] } },
     ],
-  ])('refuse %j and stay as they are', async (wrong, expected) => {
+  ])('refuses %j and changes nothing', async (wrong, expected) => {
     const { updated_at } = (await admin().get(PATH)).body;
     const { status, body } = await admin().put(PATH, wrong);
     expect([status, body]).toEqual([400, expected]);
     expect((await admin().get(PATH)).body.updated_at).toBe(updated_at);
   });
 
-  it('are for administrators alone', async () => {
+  it('requires an administrator', async () => {
     const user = app().as(await app().make.user());
     expect((await user.get(PATH)).status).toBe(403);
     expect((await user.put(PATH, { max_import_size: 1 })).status).toBe(403);
@@ -93,7 +93,7 @@ describe('instance settings', () => {
     expect((await admin().get(PATH)).body.max_import_size).toBe(0);
   });
 
-  it('are the same in GraphQL', async () => {
+  it('follows the same rules in GraphQL', async () => {
     const mutation = `mutation ($input: ApplicationSettingsUpdateInput!) { applicationSettingsUpdate(input: $input) {
       applicationSettings { maxExportSize outboundLocalRequestsWhitelist defaultBranchProtectionDefaults canCreateGroup } errors } }`;
     const { data } = await admin().graphql(mutation, {
@@ -111,13 +111,13 @@ describe('instance settings', () => {
     });
   });
 
-  it('are all in the table for readers', () => {
+  it('has every setting in the documented table', () => {
     for (const name of Object.keys(settingsSchema.shape)) expect(settingsTable()).toContain(`| \`${name}\` |`);
   });
 });
 
 describe('metadata', () => {
-  it('says which version runs to those who signed in', async () => {
+  it('shows the version to signed-in users', async () => {
     const user = app().as(await app().make.user(), ['read_user']);
     const version = (await user.get('/version')).body;
     expect(version).toEqual({ version: expect.stringMatching(/^17\.\d+\.\d+$/), revision: expect.any(String) });

@@ -6,7 +6,7 @@ import { hit, sweepRateCounts } from '#platform/rate-limit.ts';
 import { useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
 
-// Callers are told apart by the address that the proxy tells.
+// Callers are distinguished by the address that the proxy forwards.
 const app = useApp({ env: { MILLRACE_TRUSTED_PROXIES: '127.0.0.1, ::1, ::ffff:127.0.0.1' } });
 let count = 0;
 const address = () => `203.0.113.${++count}`;
@@ -30,13 +30,13 @@ afterEach(() =>
   }),
 );
 
-describe('the throttle of callers without a credential', () => {
+describe('the rate limit for anonymous callers', () => {
   it('is off until an administrator turns it on', async () => {
     const { headers } = await app().anonymous.get('/projects', from(address()));
     expect([...headers.keys()].filter((name) => name.startsWith('ratelimit'))).toEqual([]);
   });
 
-  it('says how they stand, then answers in plain text, each address by itself', async () => {
+  it('sends its state in headers, then refuses in plain text, per address', async () => {
     await set({
       throttle_unauthenticated_api_enabled: true,
       throttle_unauthenticated_api_requests_per_period: 2,
@@ -57,7 +57,7 @@ describe('the throttle of callers without a credential', () => {
     });
     expect(Math.abs(reset - Date.now() / 1_000 - 600)).toBeLessThan(30);
     expect((await app().anonymous.get('/nothing-there/x', from(mine))).status).toBe(404);
-    // A credential that does not count is none.
+    // A request with an invalid credential counts as anonymous.
     expect((await app().anonymous.get('/user', { ...from(mine), 'private-token': 'guessed' })).status).toBe(401);
     const refused = await app().anonymous.get('/projects', from(mine));
     expect([refused.status, refused.body, refused.headers.get('content-type')]).toEqual([
@@ -79,7 +79,7 @@ describe('the throttle of callers without a credential', () => {
     expect((await app().anonymous.get('/-/liveness', from(mine))).status).toBe(200);
   });
 
-  it('counts guesses at credentials', async () => {
+  it('counts guessed credentials', async () => {
     await set({
       throttle_unauthenticated_api_enabled: true,
       throttle_unauthenticated_api_requests_per_period: 3,
@@ -94,8 +94,8 @@ describe('the throttle of callers without a credential', () => {
   });
 });
 
-describe('the throttle of signed-in callers', () => {
-  it('counts each user, from wherever he comes and by whichever process', async () => {
+describe('the rate limit for signed-in callers', () => {
+  it('counts each user across addresses and processes', async () => {
     await set({
       throttle_authenticated_api_enabled: true,
       throttle_authenticated_api_requests_per_period: 4,
@@ -129,8 +129,8 @@ describe('the throttle of signed-in callers', () => {
   });
 });
 
-describe('the throttle of pages and git', () => {
-  it('counts them apart from the API', async () => {
+describe('the rate limit of pages and git', () => {
+  it('is counted apart from the API', async () => {
     await set({
       throttle_unauthenticated_enabled: true,
       throttle_unauthenticated_requests_per_period: 1,
@@ -146,10 +146,10 @@ describe('the throttle of pages and git', () => {
   });
 });
 
-describe('limits of single actions', () => {
+describe('a limit of a single action', () => {
   const TOO_MANY = { message: { error: 'This endpoint has been requested too many times. Try again later.' } };
 
-  it('hold where an administrator set them', async () => {
+  it('applies if an administrator sets it', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     await set({ project_export_limit: 1, project_jobs_api_rate_limit: 1, projects_api_rate_limit_unauthenticated: 1 });
@@ -172,10 +172,10 @@ describe('limits of single actions', () => {
   });
 });
 
-describe('counts', () => {
+describe('a rate count', () => {
   const services = () => app().hub.services;
 
-  it('begin anew when their while is over, and are swept', async () => {
+  it('starts again after its period, and is swept', async () => {
     const key = `test:${address()}`;
     const rule = { limit: 2, seconds: 600 };
     const stands = async () => {
@@ -201,7 +201,7 @@ describe('counts', () => {
     expect(row).toBeUndefined();
   });
 
-  it('miss none of many at once, and take any key', async () => {
+  it('is exact for concurrent requests, and accepts any key', async () => {
     const key = `nul\0 and ${'long'.repeat(2_000)} ${address()}`;
     const counts = await Promise.all(
       Array.from({ length: 40 }, () => hit(services(), key, { limit: 10, seconds: 60 })),
