@@ -62,7 +62,7 @@ export const runSync = async (ctx: Context, groupId: number, run: number, lastAt
     const known = error instanceof LdapError;
     if (!known && !lastAttempt) throw error;
     ctx.log.warn({ err: error, group_id: groupId }, 'Could not sync the members of a group');
-    const reason = known ? error.message : 'The sync was given up after several attempts.';
+    const reason = known ? error.message : 'The sync failed after several attempts.';
     const failed = sql`state = 'failed', finished_at = now(), error = ${reason}`;
     await note(ctx, group, run, failed, ldapSyncFailed).catch((other: unknown) => {
       if (!(other instanceof Superseded)) throw other;

@@ -25,7 +25,7 @@ export type AwardPayload = z.output<typeof award>;
 /** Bodies include the emoji's subject. Hooks for emoji events have not opted in to confidential content. */
 const trigger = ({ is_confidential }: AwardPayload) => (is_confidential ? null : 'emoji_events');
 
-/** The part of what the emoji was given to. */
+/** The part that the emoji's subject belongs to. */
 const part = ({ awardable_kind: kind, awardable_id: id, noteable, internal }: AwardPayload): EventPart => {
   if (kind !== 'note') return noteablePart(kind, id);
   const least = internal === false ? undefined : REPORTER;

@@ -43,7 +43,7 @@ export type IssuePayload = z.output<typeof payload>;
 
 const trigger = ({ issue }: IssuePayload) => (issue.confidential ? 'confidential_issues_events' : 'issues_events');
 
-/** Whether the issue is confidential now decides. The deletion event has no issue left to check. */
+/** Readers are checked against the issue's current confidentiality. The deletion event has no issue left to check. */
 const part = ({ issue }: IssuePayload) => ({ ability: 'read_issue', subject: { type: 'Issue', id: issue.id } });
 
 export const issueOpened = defineEvent('issue.opened', payload, { trigger, body: issueBody('open'), part });

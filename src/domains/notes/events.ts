@@ -14,7 +14,7 @@ export const noteablePart = (kind: keyof typeof ABILITIES, id: number | null): E
   subject: kind === 'issue' && id !== null ? { type: 'Issue', id } : undefined,
 });
 
-/** The comment as it was then. */
+/** The comment at the time of the event. */
 const note = z.object({
   id: z.number(),
   project_id: z.number(),
@@ -22,9 +22,9 @@ const note = z.object({
   /** Null for commits, which have no numbers. */
   noteable_id: number,
   noteable_iid: number,
-  /** Of a comment on a commit; absent in what was written before those were there. */
+  /** The commit of a comment on a commit. Absent in older events. */
   commit_id: z.string().nullable().optional(),
-  /** Where in its files such a comment stands. */
+  /** The position of such a comment in the commit's files. */
   position: z.unknown().optional(),
   /** Internal, or on a confidential issue. */
   is_confidential: z.boolean(),
@@ -45,7 +45,7 @@ const changed = note.extend({ changes: changesSchema });
 
 const trigger = ({ is_confidential }: NotePayload) => (is_confidential ? 'confidential_note_events' : 'note_events');
 
-/** The part of the issue, merge request or commit. A comment stays internal for good. */
+/** The part of the issue, merge request or commit. An internal comment always stays internal. */
 const part = ({ noteable_kind, noteable_id, internal }: NotePayload) => ({
   ...noteablePart(noteable_kind, noteable_id),
   least: internal ? REPORTER : undefined,

@@ -1,12 +1,18 @@
 import { z } from 'zod';
 import { isoTime } from '#platform/time.ts';
 
-/** What an update changed, by attribute: in events, and in webhook bodies. `previous` is absent if fewer people could see it than see the event. */
+/**
+ * The changes of an update by attribute, in events and webhook bodies. `previous` is absent if fewer people could see
+ * it than see the event.
+ */
 export const changesSchema = z.record(z.string(), z.object({ previous: z.json().optional(), current: z.json() }));
 export type Changes = z.output<typeof changesSchema>;
 type Json = Changes[string]['current'];
 
-/** The columns of `wanted` whose value is another one than in `before`. Dates and times compare as the row writes them; times are told in the form of records. */
+/**
+ * Returns the columns of `wanted` whose value differs from `before`. Compares times in the form of the row, and returns
+ * them in the form of records.
+ */
 export const differences = (
   before: Readonly<Record<string, unknown>>,
   wanted: Readonly<Record<string, Json | undefined>>,

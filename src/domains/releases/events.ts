@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
 import { releaseEventBody } from './webhook.ts';
 
-/** The release as it was then. */
+/** The release at the time of the event. */
 const release = z.object({
   id: z.number(),
   project_id: z.number(),
@@ -27,7 +27,7 @@ export const releaseCreated = defineEvent('release.created', release, {
   body: releaseEventBody('create'),
   part,
 });
-/** Also where one of its links or milestones changed. */
+/** Also emitted when one of its links or milestones changed. */
 export const releaseUpdated = defineEvent('release.updated', release, {
   trigger,
   body: releaseEventBody('update'),

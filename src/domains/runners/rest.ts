@@ -8,7 +8,7 @@ import { RUNNER_ACCESS_LEVELS, RUNNER_TYPES } from './model.ts';
 const createdRunnerRecord = z
   .object({
     id: z.int(),
-    token: z.string().describe('Told this once.'),
+    token: z.string().describe('Shown only once.'),
     token_expires_at: z.string().nullable(),
   })
   .meta({ id: 'CreatedRunner' });

@@ -163,7 +163,7 @@ export const resendConfirmation = async (ctx: Context, id: number): Promise<Emai
 const guard = async (ctx: Context, userId: number): Promise<void> => {
   const count = await hit(ctx.services, `confirmations:${userId}`, CONFIRMATIONS);
   if (count.allowed) return;
-  throw new DomainError('too_many_requests', 'Too many confirmation mails were asked for. Try again later.', {
+  throw new DomainError('too_many_requests', 'Too many confirmation mails were requested. Try again later.', {
     retryAfterSeconds: count.retryAfterSeconds,
   });
 };

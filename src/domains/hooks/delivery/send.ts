@@ -39,7 +39,7 @@ export interface Outcome {
 }
 
 const TIMEOUT_MS = 10_000;
-/** The bytes of the response that are read. Less is kept, as the next line says. */
+/** The limit on the bytes of a response. Less is kept in the log. */
 const MAX_ANSWER_BYTES = 128 * 1024;
 const KEPT_BODY_CHARS = 8 * 1024;
 const KEPT_HEADERS = 50;

@@ -52,7 +52,7 @@ export const routes = [
     input: {
       name: text(),
       redirect_uri: text().describe('Separate several with line breaks.'),
-      scopes: text().describe('Separated by blanks.'),
+      scopes: text().describe('Separated by spaces.'),
       confidential: boolean().default(true),
     },
     response: createdApplicationRecord,
