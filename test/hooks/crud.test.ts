@@ -25,7 +25,7 @@ const stored = (id: number) =>
   app().hub.services.db.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 
 describe('a group hook', () => {
-  it('is made with what the specification says, and shows no secret', async () => {
+  it('is created with the fields of the specification, and shows no secrets', async () => {
     const made = await make({
       name: 'CI',
       description: 'Tells CI',
@@ -71,11 +71,11 @@ describe('a group hook', () => {
     expect(list.headers.get('x-total')).toBe('1');
   });
 
-  it('listens to pushes when nothing else is said', async () => {
+  it('receives pushes by default', async () => {
     expect((await make()).push_events).toBe(true);
   });
 
-  it('keeps credentials of its URL to itself, also when its owner sends back what he read', async () => {
+  it('hides the credentials in its URL, and keeps them if the masked URL is sent back', async () => {
     const made = await make({ url: 'https://ann:pass-word@93.184.216.34/', token: 'abcdef' });
     expect(made.url).toBe('https://[MASKED]@93.184.216.34/');
     const before = await stored(made.id);
@@ -88,7 +88,7 @@ describe('a group hook', () => {
     expect(after.token).toEqual(before.token);
   });
 
-  it('loses its secrets with its URL, and keeps those that come along', async () => {
+  it('loses its secrets when its URL changes, unless they are sent along', async () => {
     const secrets = {
       token: 'the-shared-secret',
       custom_headers: [{ key: 'X-Key', value: 'v' }],
@@ -112,7 +112,7 @@ describe('a group hook', () => {
     expect((await stored(made.id)).token).not.toBeNull();
   });
 
-  it('loses its secrets as well when a variable leads to another server', async () => {
+  it('loses its secrets when a URL variable leads to another server', async () => {
     const made = await make({
       url: 'https://{host}/{path}',
       token: 'the-shared-secret',
@@ -135,7 +135,7 @@ describe('a group hook', () => {
     });
   });
 
-  it('takes headers and variables one by one', async () => {
+  it('accepts headers and variables one by one', async () => {
     const made = await make();
     const as = app().as(owner);
     expect((await as.put(path(`/${made.id}/custom_headers/X-A`), { value: '1' })).status).toBe(204);
@@ -152,7 +152,7 @@ describe('a group hook', () => {
     expect((await as.delete(path(`/${made.id}/custom_headers/X-A`))).status).toBe(404);
   });
 
-  it('carries the flag of its group that the interface has among its attributes', async () => {
+  it('accepts the flag of its group that the API has among its attributes', async () => {
     const made = await make();
     const flag = async () => {
       const row = await app()
@@ -179,7 +179,7 @@ describe('a group hook', () => {
     expect(await flag()).toBe(before);
   });
 
-  it('is removed, and again without a complaint', async () => {
+  it('is removed, and removing it again is not an error', async () => {
     const made = await make();
     expect(
       (
@@ -263,7 +263,7 @@ describe('a group hook', () => {
     expect(await count()).toBe(before);
   });
 
-  it('is nobody else’s business', async () => {
+  it('is available only to Owners of its group', async () => {
     const made = await make();
     const maintainer = await app().make.user();
     await app().make.groupMember(group, maintainer, MAINTAINER);
@@ -312,7 +312,7 @@ describe('a group hook', () => {
     expect(OWNER).toBe(50);
   });
 
-  it('stops at fifty for a group', async () => {
+  it('is limited to fifty per group', async () => {
     const full = await app().make.group({}, owner);
     await app()
       .hub.services.db.insertInto('webhooks')
@@ -323,8 +323,8 @@ describe('a group hook', () => {
   });
 });
 
-describe('over GraphQL', () => {
-  it('is made, read, changed and removed by the same rules', async () => {
+describe('a group hook over GraphQL', () => {
+  it('is created, read, changed and removed by the same rules', async () => {
     const as = app().as(owner);
     const created = await as.graphql(
       `mutation ($input: GroupWebhookCreateInput!) { groupWebhookCreate(input: $input) {

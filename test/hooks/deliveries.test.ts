@@ -38,7 +38,7 @@ const scene = async (): Promise<Scene> => {
     .post(`/groups/${group.id}/hooks`, { url: receiver.url, push_events: false, subgroup_events: true });
   return { owner, group, id: body.id, at: `/groups/${group.id}/hooks/${body.id}` };
 };
-/** Subgroups are made, of which the hook hears. */
+/** Creates subgroups, which trigger the hook. */
 const happen = async ({ group, owner }: Scene, times = 1) => {
   for (let n = 0; n < times; n++) await app().make.group({ parent_id: group.id }, owner);
   await app().settle();
@@ -47,7 +47,7 @@ const keys = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => 
 const received = () => receiver.received.map(({ headers }) => String(headers['idempotency-key']));
 
 describe('deliveries', () => {
-  it('of large bodies are listed without them, read and sent again whole', async () => {
+  it('are listed without large bodies, but read and resent in full', async () => {
     const { owner, group } = await scene();
     const as = app().as(owner);
     const project = await app().make.project({ namespace_id: group.id }, owner);
@@ -71,7 +71,7 @@ describe('deliveries', () => {
     expect(receiver.received.map(({ body }) => body)).toMatchObject([whole, whole]);
   });
 
-  it('are listed and filtered by state, kind, time and answer, and read one by one', async () => {
+  it('are listed and filtered by state, trigger, time and status, and read one by one', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     await happen(it);
@@ -110,7 +110,7 @@ describe('deliveries', () => {
     expect((await app().as(other.owner).get(`${other.at}/events/${attempt.id}`)).status).toBe(404);
   });
 
-  it('are replayed by time, in their order and under their keys', async () => {
+  it('are replayed by time under their idempotency keys', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     await happen(it, 2);
@@ -130,7 +130,7 @@ describe('deliveries', () => {
     expect((await as.post(`${it.at}/deliveries/replay`, both)).status).toBe(400);
   });
 
-  it('are replayed where they failed, also those that were given up', async () => {
+  it('are replayed if they failed, even if they were given up', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     const from = new Date().toISOString();
@@ -151,7 +151,7 @@ describe('deliveries', () => {
     expect((await as.get(`${it.at}/deliveries?state=delivered`)).body).toHaveLength(3);
   });
 
-  it('that fail after a replay are tried for three days anew', async () => {
+  it('are retried for three more days if they fail after a replay', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     receiver.answer = 500;
@@ -164,7 +164,7 @@ describe('deliveries', () => {
     expect((await as.get(`${it.at}/deliveries`)).body[0].state).toBe('waiting');
   });
 
-  it('are taken back while they wait or are held, and never sent then', async () => {
+  it('are canceled while they wait or are held, and never sent afterwards', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     receiver.answer = 500;
@@ -189,7 +189,7 @@ describe('deliveries', () => {
     expect((await as.get(`${it.at}/deliveries/${id}`)).body.state).toBe('delivered');
   });
 
-  it('are resent five times a minute, however many ask at once', async () => {
+  it('are resent at most five times a minute, even by concurrent requests', async () => {
     const it = await scene();
     await happen(it);
     const as = app().as(it.owner);
@@ -200,7 +200,7 @@ describe('deliveries', () => {
     expect(new Set(received()).size).toBe(1);
   });
 
-  it('are summed up for each hook', async () => {
+  it('are summarised for each hook', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     const empty = (await as.get(`${it.at}/statistics`)).body;
@@ -237,7 +237,7 @@ describe('deliveries', () => {
     });
   });
 
-  it('are replayed, taken back and enabled over GraphQL by the same rules', async () => {
+  it('are replayed and canceled, and their hook is enabled, by the same rules over GraphQL', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     receiver.answer = 500;
@@ -266,8 +266,8 @@ describe('deliveries', () => {
   });
 });
 
-describe('a minute’s limit of calls', () => {
-  it('drops what is more below one root namespace, and records it', async () => {
+describe('the limit of calls per minute', () => {
+  it('drops and records the deliveries above the limit of one root namespace', async () => {
     const it = await scene();
     await root().put('/application/settings', { web_hook_calls_per_minute: 2 });
     await happen(it, 4);
@@ -285,7 +285,7 @@ describe('a minute’s limit of calls', () => {
   });
 });
 
-/** Follows a subscription of a group's hooks. */
+/** Opens a subscription for the hooks of a group. */
 const follow = async (user: TestUser, field: string, groupPath: string, fields: string) => {
   const client = createClient({
     url: `${app().url}/api/graphql`,
@@ -309,8 +309,8 @@ const follow = async (user: TestUser, field: string, groupPath: string, fields: 
   return { updates, failures, close: () => client.dispose() };
 };
 
-describe('live', () => {
-  it('owners follow what is delivered, and which hooks are disabled; others may not', async () => {
+describe('live updates', () => {
+  it('show deliveries and disabled hooks to owners only', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     const deliveries = await follow(
@@ -353,7 +353,7 @@ describe('live', () => {
 });
 
 describe('owners', () => {
-  it('are told by mail when a hook is disabled, where their group lets mails be sent', async () => {
+  it('get a mail when a hook is disabled, unless their group has emails disabled', async () => {
     const it = await scene();
     const as = app().as(it.owner);
     const quiet = await scene();

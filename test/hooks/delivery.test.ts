@@ -61,7 +61,7 @@ const only = (): Received => {
   if (!first || rest.length > 0) throw new Error(`${receiver.received.length} came instead of one`);
   return first;
 };
-/** Something happens in the group: a subgroup is made. */
+/** Creates a subgroup, which triggers the hooks of the group. */
 const happen = (group: { id: number }) => app().make.group({ parent_id: group.id });
 const due = () => sql`update webhook_deliveries set next_attempt_at = now()`.execute(db());
 
@@ -102,7 +102,7 @@ describe('a push', () => {
     expect(events.body[0].request_headers['X-Gitlab-Token']).toBe('[REDACTED]');
   });
 
-  it('is filtered by branch, by wildcard or expression', async () => {
+  it('is filtered by branch with a wildcard or a regular expression', async () => {
     const group = await app().make.group();
     const project = await app().make.project({ namespace_id: group.id });
     for (const [name, filter] of [
@@ -118,7 +118,7 @@ describe('a push', () => {
     expect(got).toEqual(['all main', 'all other', 'all release/1/2', 'regex main', 'wild release/1/2']);
   });
 
-  it('of more branches than the limit fires the update of the repository alone', async () => {
+  it('fires only the repository update if it has more branches than the limit', async () => {
     const group = await app().make.group();
     const project = await app().make.project({ namespace_id: group.id });
     await addHook(group, { push_events: true, repository_update_events: true });
@@ -130,8 +130,8 @@ describe('a push', () => {
   });
 });
 
-describe('what happens in a group', () => {
-  it('reaches hooks by their toggles: members, subgroups, projects', async () => {
+describe('an event in a group', () => {
+  it('reaches the hooks with the toggle for members, subgroups or projects', async () => {
     const group = await app().make.group();
     await addHook(group, { url: `${receiver.url}/members`, member_events: true });
     await addHook(group, { url: `${receiver.url}/groups`, subgroup_events: true });
@@ -153,7 +153,7 @@ describe('what happens in a group', () => {
     expect(got.get('projects')?.body).toMatchObject({ event_name: 'project_create' });
   });
 
-  it('is not told to a hook whose owner put it into silence, but later', async () => {
+  it('is not sent in silent mode, but delivered afterwards', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, { subgroup_events: true });
     await root().put('/application/settings', { silent_mode_enabled: true });
@@ -172,7 +172,7 @@ describe('what happens in a group', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  it('is not told in a ring: a hook caused by itself is dropped, and that is recorded', async () => {
+  it('is dropped and recorded if the hook caused it itself', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, { subgroup_events: true });
     await happen(group);
@@ -185,7 +185,7 @@ describe('what happens in a group', () => {
     expect(byGraphql.body.data.groupCreate.errors).toEqual([]);
     await addHook(group, { url: `${receiver.url}/second`, subgroup_events: true });
     await app().settle();
-    // Whoever was not in the chain hears of it; hooks made since are none of those that listened.
+    // The hook does not receive events that it caused. The second hook did not exist yet when they happened.
     expect(receiver.received.filter(({ path }) => path === '/hook')).toHaveLength(1);
     const rows = await db()
       .selectFrom('webhook_deliveries')
@@ -197,7 +197,7 @@ describe('what happens in a group', () => {
     expect(rows).toEqual([dropped, dropped]);
   });
 
-  it('is told whatever chain a caller makes up, over REST and GraphQL', async () => {
+  it('is delivered even if the caller makes up a chain id, over REST and GraphQL', async () => {
     const group = await app().make.group();
     await addHook(group, { subgroup_events: true });
     const chain = randomUUID();
@@ -217,7 +217,7 @@ describe('what happens in a group', () => {
     expect(receiver.received.map((each) => each.headers['x-gitlab-event-uuid'])).not.toContain(chain);
   });
 
-  it('is recorded as dropped where its body cannot be built, and holds up nothing', async () => {
+  it('is recorded as dropped if its body cannot be built, and delays nothing', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, { subgroup_events: true });
     const broken = defineEvent('thing.broken', z.object({ broken: z.boolean() }), {
@@ -245,7 +245,7 @@ describe('what happens in a group', () => {
       created_at: '2026-11-21 00:00:00+00',
     });
     const events = [event(900_001, true), event(900_002, false)];
-    // Twice: what has been dispatched is not dispatched again.
+    // The second round must not dispatch the events again.
     for (let round = 0; round < 2; round++)
       await app()
         .context()
@@ -261,9 +261,9 @@ describe('what happens in a group', () => {
 });
 
 describe('a delivery', () => {
-  it('carries custom headers below its own, the values of the URL, and basic credentials; logs carry none of them', async () => {
+  it('carries custom headers, URL variables and basic credentials, and logs none of them', async () => {
     const group = await app().make.group();
-    // The receiver echoes all it got: that must not bring the secrets into the log.
+    // The receiver echoes the whole request. Even then the secrets must not reach the log.
     receiver.answer = (response, { headers, path }) =>
       response.writeHead(200, { 'x-echo': String(headers['x-key']) }).end(JSON.stringify({ headers, path }));
     const address = new URL(receiver.url);
@@ -305,7 +305,7 @@ describe('a delivery', () => {
     expect(JSON.stringify(rows)).not.toContain(Buffer.from('ann:pass word').toString('base64'));
   });
 
-  it('is signed by the new token and for a day by the old one', async () => {
+  it('is signed with the new token, and for a day with the old one too', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, { subgroup_events: true });
     const rotated = await root().post(`/groups/${group.id}/hooks/${hook.id}/signing_token/rotate`);
@@ -323,7 +323,7 @@ describe('a delivery', () => {
     expect(signersOf(only(), [hook.signing_token, signing_token])).toEqual([signing_token]);
   });
 
-  it('is made by the template of the hook, of own properties alone', async () => {
+  it('is built from the template of the hook, which reads only own properties', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, {
       subgroup_events: true,
@@ -355,7 +355,7 @@ describe('a delivery', () => {
     });
   });
 
-  it('is not made by a template that nests without end, and says so', async () => {
+  it('fails with a clear error if the template nests too deeply', async () => {
     const group = await app().make.group();
     const custom_webhook_template = '['.repeat(2_000) + ']'.repeat(2_000);
     const hook = await addHook(group, { subgroup_events: true, custom_webhook_template });
@@ -394,7 +394,7 @@ describe('a delivery', () => {
     else expect(event.response_status).toBe('200');
   });
 
-  it('does not go where the setting no longer lets it', async () => {
+  it('is not sent to an address that the setting no longer allows', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, { subgroup_events: true });
     await root().put('/application/settings', { allow_local_requests_from_web_hooks_and_services: false });
@@ -409,7 +409,7 @@ describe('a delivery', () => {
     });
   });
 
-  it('is listed by status, and sent again under the same id on request, five times a minute', async () => {
+  it('is listed by status, and resent on request under the same id at most five times a minute', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const hook = await addHook(group, { subgroup_events: true });
@@ -429,7 +429,7 @@ describe('a delivery', () => {
     expect(receiver.received[1]?.raw).toBe(receiver.received[0]?.raw);
     await due();
     await app().settle();
-    // Delivered by hand: there is nothing left to try again.
+    // The manual resend succeeded, so nothing is left to retry.
     expect(receiver.received).toHaveLength(2);
     const again = await as.graphql(
       `mutation ($id: WebHookLogID!) { webhookDeliveryResend(input: { id: $id }) { errors delivery { responseStatus attempt idempotencyKey } } }`,
@@ -455,7 +455,7 @@ describe('a delivery', () => {
     expect(receiver.received).toHaveLength(6);
   });
 
-  it('is told of over GraphQL, with what waits', async () => {
+  it('is shown over GraphQL, together with the outbox', async () => {
     const group = await app().make.group();
     await addHook(group, { subgroup_events: true });
     receiver.answer = 500;
@@ -487,7 +487,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  it('waits while its hook is disabled, flows after an edit, and expires with its retention', async () => {
+  it('is held while its hook is disabled, sent after an edit, and expires after its retention', async () => {
     const group = await app().make.group();
     const hook = await addHook(group, { subgroup_events: true });
     await sql`update webhooks set disabled_permanently = true where id = ${hook.id}`.execute(db());

@@ -1,5 +1,5 @@
 import { startEngineProcess } from './engine-support.ts';
 
-// A deliverer to be killed: `node engine-process.ts <databaseUrl>`.
+// A delivery process for tests to kill: `node engine-process.ts <databaseUrl>`.
 const { services } = await startEngineProcess(process.argv[2] ?? '');
 console.log(services.processId);

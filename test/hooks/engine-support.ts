@@ -15,13 +15,13 @@ export interface EngineProcess extends AsyncDisposable {
 export interface EngineProcessOptions {
   readonly backoffMs?: (failures: number) => number;
   readonly heartbeatMs?: number;
-  /** Where a process is to die. Otherwise none may be taken for dead, however long the machine holds it up. */
+  /** For tests in which a process dies. By default no process is considered dead, however slow the machine is. */
   readonly deadAfterMs?: number;
-  /** In place of the client that really resolves names. */
+  /** Replaces the client that really resolves names. */
   readonly http?: HttpClient;
 }
 
-/** A process of the hub that does nothing but deliver. */
+/** Starts a process of the hub that only delivers. */
 export const startEngineProcess = async (url: string, options: EngineProcessOptions = {}): Promise<EngineProcess> => {
   const { heartbeatMs = 200, deadAfterMs = 300_000, backoffMs = () => 20 } = options;
   const held = await createTestServices(url);
@@ -49,7 +49,7 @@ export const startEngineProcess = async (url: string, options: EngineProcessOpti
   };
 };
 
-/** Deliveries with deadlines of the test's choice: `adjust` gets each request before it is sent. */
+/** Creates a client whose requests get the deadline that `adjust` returns for them, in milliseconds. */
 export const withDeadlines = (adjust: (request: OutboundRequest) => Promise<number> | number): HttpClient => {
   const http = createHttpClient();
   return { ...http, request: async (request) => http.request({ ...request, timeoutMs: await adjust(request) }) };
@@ -57,7 +57,7 @@ export const withDeadlines = (adjust: (request: OutboundRequest) => Promise<numb
 
 let made = 0;
 
-/** A hook of a new group. */
+/** Inserts a hook of a new group, and returns the id of the hook. */
 export const insertHook = async ({ db }: Pick<Services, 'db'>, url: string): Promise<number> => {
   made += 1;
   const path = `engine-group-${made}`;
@@ -70,7 +70,7 @@ export const insertHook = async ({ db }: Pick<Services, 'db'>, url: string): Pro
   return hook.id;
 };
 
-/** Deliveries of `count` events to each of the hooks, as dispatch leaves them. */
+/** Inserts deliveries of `count` events to each of the hooks, as dispatch does. */
 export const insertDeliveries = async (
   { db }: Pick<Services, 'db'>,
   webhookIds: readonly number[],

@@ -44,7 +44,7 @@ const attempts = (id: number) =>
   db().selectFrom('webhook_attempts').selectAll().where('webhook_id', '=', id).orderBy('id').execute();
 
 describe('the delivery engine', () => {
-  it('sends what is due once, in many lanes, and records each attempt', async () => {
+  it('sends each due delivery once, in many lanes, and records each attempt', async () => {
     await using receiver = await Receiver.start();
     await using one = await startEngineProcess(database.url);
     await using _two = await startEngineProcess(database.url);
@@ -60,7 +60,7 @@ describe('the delivery engine', () => {
     expect(await attempts(ids[0] ?? 0)).toHaveLength(25);
   });
 
-  it('tries again with a rest, under the same id and a new signature time, until it is taken', async () => {
+  it('retries after a delay under the same idempotency key until the receiver accepts', async () => {
     await using receiver = await Receiver.start();
     const answers = [500, 404, 302];
     receiver.answer = (response) => {
@@ -82,7 +82,7 @@ describe('the delivery engine', () => {
       [302, 'The receiver redirects; redirects are not followed'],
       [204, null],
     ]);
-    // Written behind the attempts.
+    // The failure count is written after the attempts.
     await until('the failures are forgotten', async () => (await hookOf(id)).recent_failures === 0);
   });
 
@@ -100,7 +100,7 @@ describe('the delivery engine', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  it('disables a hook at the fourth failure, keeps what waits, probes with one, and lets all flow when it is well', async () => {
+  it('disables a hook at the fourth failure, holds its deliveries, probes with one, and sends all once it recovers', async () => {
     await using receiver = await Receiver.start();
     receiver.answer = 503;
     await using it = await startEngineProcess(database.url, { backoffMs: () => 60_000 });
@@ -141,7 +141,7 @@ describe('the delivery engine', () => {
     expect(await hookOf(id)).toMatchObject({ recent_failures: 0, disabled_permanently: false });
   });
 
-  it('disables for good at the fortieth failure and at 410, and loses nothing by it', async () => {
+  it('disables a hook permanently at the fortieth failure and at 410, without losing deliveries', async () => {
     await using receiver = await Receiver.start();
     receiver.answer = 410;
     await using it = await startEngineProcess(database.url);
@@ -159,7 +159,7 @@ describe('the delivery engine', () => {
     await until('it is held', async () => (await states(other)).held === 1);
   });
 
-  it('does not let those that hang, and are dead, delay others', async () => {
+  it('does not let hanging and dead receivers delay others', async () => {
     await using well = await Receiver.start();
     await using hanging = await Receiver.start();
     hanging.answer = () => {};
@@ -169,11 +169,11 @@ describe('the delivery engine', () => {
     bad.push(await insertHook(it.services, 'http://127.0.0.1:9/'));
     const good = await Promise.all(Array.from({ length: 10 }, () => insertHook(it.services, well.url)));
     await insertDeliveries(it.services, [...bad, ...good], 20);
-    // Those that hang are given up in ten minutes: nobody waits for that.
+    // The hanging requests time out only after ten minutes. Nothing may wait for that.
     await until('the others are done', () => well.received.length === 200);
     await until('it is recorded', async () => (await states(good[0] ?? 0)).delivered === 20);
     await it.engine.stop();
-    // Given back: whoever comes next sends them.
+    // They are released, so that the next process sends them.
     for (const id of bad.slice(0, 10)) expect(await states(id)).toEqual({ waiting: 20 });
     await http.close();
   });
@@ -223,7 +223,7 @@ describe('the delivery engine', () => {
     expect(await attempts(gone)).toEqual([]);
   });
 
-  it('takes up what a killed process was sending, and sends it again under the same id', async () => {
+  it('resends what a killed process was sending, under the same ids', async () => {
     await using receiver = await Receiver.start();
     receiver.answer = () => {};
     const child = spawn(
@@ -249,7 +249,7 @@ describe('the delivery engine', () => {
     expect(keys.slice(0, 3).sort()).toEqual(keys.slice(3).sort());
   });
 
-  it('finds what nobody is sending', async () => {
+  it('sends claimed deliveries that no process is sending', async () => {
     await using receiver = await Receiver.start();
     const id = await insertHook(held.services, receiver.url);
     await insertDeliveries(held.services, [id], 2);
@@ -258,7 +258,7 @@ describe('the delivery engine', () => {
     await until('it is delivered', async () => (await states(id)).delivered === 2);
   });
 
-  it('goes on when the database drops its connections in the middle', async () => {
+  it('continues after the database drops its connections', async () => {
     await using receiver = await Receiver.start();
     await using it = await startEngineProcess(database.url);
     const id = await insertHook(it.services, receiver.url);

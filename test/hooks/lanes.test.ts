@@ -21,7 +21,7 @@ const answered = (rest: Partial<Outcome> = {}): Outcome => ({
   ...rest,
 });
 
-/** Lanes whose deliveries end when the test says so. */
+/** Creates lanes in which the test decides when a delivery ends. */
 const openLanes = () => {
   let rooms = 0;
   const sending = new Map<string, (outcome: Outcome) => void>();
@@ -67,11 +67,11 @@ const openLanes = () => {
 };
 
 describe('the lanes of deliveries', () => {
-  it('ask for more at once where a hook took all it was offered, and its lane has emptied meanwhile', async () => {
+  it('ask for more at once if a hook took all it was offered and its lane has emptied meanwhile', async () => {
     const { lanes, add, end, taken, rooms } = openLanes();
     const offered = lanes.room();
     const ids = add(lanes.freeByDefault);
-    // All were sent and written before the round that took them came to its end.
+    // All were sent and recorded before the round that took them ended.
     const firsts = ids.slice(0, 4);
     lanes.settle(await end(firsts), new Set());
     lanes.settle(await end(ids.slice(4)), new Set());
@@ -81,7 +81,7 @@ describe('the lanes of deliveries', () => {
     expect(rooms()).toBe(before + 1);
   });
 
-  it('ask for more at once where the lane has widened since the offer was made', async () => {
+  it('ask for more at once if the lane has widened since the offer was made', async () => {
     const { lanes, add, end, taken, rooms, sending } = openLanes();
     add(40);
     for (let round = 0; round < 3; round++) lanes.settle(await end(sending()), new Set());
@@ -93,11 +93,11 @@ describe('the lanes of deliveries', () => {
     lanes.settle(await end(wide), new Set());
     const before = rooms();
     lanes.filled(offered, taken(ids.length));
-    // What was offered then is not what there is room for now: without this the rest waits for the poll.
+    // There is more room now than was offered then. Without this the rest would wait for the poll.
     expect(rooms()).toBe(before + 1);
   });
 
-  it('ask once there is room where a hook filled its lane', async () => {
+  it('ask for more once there is room in a lane that a hook filled', async () => {
     const { lanes, add, end, taken, rooms, sending } = openLanes();
     const offered = lanes.room();
     add(lanes.freeByDefault);
@@ -115,7 +115,7 @@ describe('the lanes of deliveries', () => {
     expect(rooms()).toBe(0);
   });
 
-  it('hold a hook back while a failure of it is being written, and give back what waits where it is blocked', async () => {
+  it('hold a hook back while its failure is being recorded, and release its waiting deliveries if it is blocked', async () => {
     const { lanes, add, end, sending } = openLanes();
     const ids = add(8);
     const failed = await end(ids.slice(0, 1), answered({ delivered: false, status: 500 }));

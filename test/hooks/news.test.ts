@@ -20,7 +20,7 @@ const openNews = (everyMs: number) => {
       later.push(...told(hooks));
     },
   });
-  /** As the recorder does it: what is told at once. */
+  /** Records as the recorder does, and returns the notifications that are sent at once. */
   const record = (failed: ReadonlySet<number>, ...hooks: RecordedHook[]) => {
     const due = notifier.due(hooks, failed);
     notifier.settled(hooks, due);
@@ -29,8 +29,8 @@ const openNews = (everyMs: number) => {
   return { notifier, record, later };
 };
 
-describe('news of deliveries', () => {
-  it('are told at once after a rest, and gathered then', async () => {
+describe('notifications of deliveries', () => {
+  it('are sent at once after a pause, and then collected', async () => {
     const { notifier, record, later } = openNews(60_000);
     expect(record(NONE, hook(1, 10), hook(2, 11))).toEqual([
       [1, 10],
@@ -43,7 +43,7 @@ describe('news of deliveries', () => {
     expect(later).toEqual([[1, 12, 13, 14]]);
   });
 
-  it('tell what was gathered without anything coming after it, each attempt once', async () => {
+  it('include the collected attempts once each, even if no further attempt follows', async () => {
     const { notifier, record, later } = openNews(20);
     record(NONE, hook(1, 1));
     record(NONE, hook(1, 2));
@@ -53,20 +53,20 @@ describe('news of deliveries', () => {
     expect(later).toEqual([[1, 2, 3]]);
   });
 
-  it('tell failures at once, with what was gathered before them', () => {
+  it('are sent at once for failures, with the attempts collected before', () => {
     const { record } = openNews(60_000);
     record(NONE, hook(1, 1), hook(2, 2));
     record(NONE, hook(1, 3), hook(2, 4));
     expect(record(new Set([1]), hook(1, 5), hook(2, 6))).toEqual([[1, 3, 5]]);
   });
 
-  it('keep what was due where the transaction failed', () => {
+  it('stay due if the transaction failed', () => {
     const { notifier, record } = openNews(60_000);
     notifier.due([hook(1, 1)], NONE);
     expect(record(NONE, hook(1, 1))).toEqual([[1, 1]]);
   });
 
-  it('are told in events of bounded size', () => {
+  it('are split into events of limited size', () => {
     const { record } = openNews(60_000);
     const ids = Array.from({ length: 1_100 }, (_, n) => n);
     expect(record(NONE, hook(1, ...ids)).map((each) => each.length - 1)).toEqual([500, 500, 100]);

@@ -28,7 +28,7 @@ const ok = async (answer: Promise<Answer>): Promise<void> => {
   if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`);
 };
 
-/** A project with a hook that has heard of an issue, in a private group; `newcomer` owns the group it goes to. */
+/** Creates a project in a private group whose hook received an issue. `newcomer` owns the group it moves to. */
 const scene = async () => {
   const { make, as } = app();
   const [owner, newcomer] = [await make.user(), await make.user()];
@@ -56,8 +56,8 @@ interface Shown {
 const DELIVERIES = `query ($path: ID!) { project(fullPath: $path) { webhooks(first: 10) { nodes {
   deliveries(first: 10) { nodes { requestBody responseBody } } outbox(first: 10) { nodes { requestBody } } } } } }`;
 
-describe('deliveries of the past', () => {
-  it('are not shown to those who administer the hook since its project was moved to them, nor sent again by them', async () => {
+describe('past deliveries', () => {
+  it('are neither shown to nor resent by owners whose group the project was moved to', async () => {
     const { owner, newcomer, other, project, at } = await scene();
     expect(await shown(owner, at)).toEqual([1, 1]);
     const [delivery] = (await app().as(owner).get(`${at}/deliveries`)).body;
@@ -88,7 +88,7 @@ describe('deliveries of the past', () => {
     expect((await app().as(owner).post(`${at}/deliveries/replay`, since)).body).toEqual({ count: 1 });
     await app().settle();
     expect(receiver.received).toHaveLength(2);
-    // What happens from now on is theirs.
+    // The new owner sees the deliveries of later events.
     await ok(client.post(`/projects/${project.id}/issues`, { title: 'The parting' }));
     await app().settle();
     const rows = (await client.get(`${at}/deliveries`)).body;
@@ -98,7 +98,7 @@ describe('deliveries of the past', () => {
     ]);
   });
 
-  it('of a project that went elsewhere are shown to the owners of its former group no more', async () => {
+  it('are no longer shown to the owners of a group that the project has left', async () => {
     const { make, as } = app();
     const [owner, second] = [await make.user(), await make.user()];
     const group = await make.group({ visibility: 'private' }, owner);
@@ -116,7 +116,7 @@ describe('deliveries of the past', () => {
     expect(await shown(owner, at)).toEqual([1, 1]);
   });
 
-  it('of parts that are turned off by now are shown to administrators alone', async () => {
+  it('are shown to administrators only once the feature is disabled', async () => {
     const { owner, project, at } = await scene();
     await ok(app().as(owner).put(`/projects/${project.id}`, { issues_access_level: 'disabled' }));
     expect(await shown(owner, at)).toEqual([0, 0]);
@@ -125,14 +125,14 @@ describe('deliveries of the past', () => {
     expect(await shown(owner, at)).toEqual([1, 1]);
   });
 
-  it('whose event is not known any more are shown to administrators alone', async () => {
+  it('are shown to administrators only if their event is no longer known', async () => {
     const { owner, at } = await scene();
     await sql`update webhook_payloads set moment = null`.execute(db());
     expect(await shown(owner, at)).toEqual([0, 0]);
     expect(await shown(app().root, at)).toEqual([1, 1]);
   });
 
-  it('that were tests are shown to those who administer the hook', async () => {
+  it('include tests, which new owners do not see after a move either', async () => {
     const { owner, newcomer, other, project, at } = await scene();
     await ok(app().as(owner).post(`${at}/test/issues_events`));
     expect(await shown(owner, at)).toEqual([2, 2]);
@@ -142,7 +142,7 @@ describe('deliveries of the past', () => {
 });
 
 describe('hooks', () => {
-  it('that hear of open issues are not told the former title of one that was confidential', async () => {
+  it('do not receive the former title of an issue that was confidential', async () => {
     const { owner, project } = await scene();
     const issues = `/projects/${project.id}/issues`;
     const { body } = await app().as(owner).post(issues, { title: 'A hole', confidential: true });

@@ -30,7 +30,7 @@ const make = async (attributes: Record<string, unknown> = {}) => {
 };
 
 describe('a project hook', () => {
-  it('is made, read, changed and removed by maintainers, without the toggles of groups', async () => {
+  it('is created, read, changed and removed by Maintainers, without the toggles of groups', async () => {
     const made = await make({ issues_events: true, token: 'a-secret', subgroup_events: true });
     expect(made.signing_token).toMatch(/^whsec_/);
     const { body } = await app()
@@ -61,7 +61,7 @@ describe('a project hook', () => {
       ).toBe(status);
   });
 
-  it('hears of its project alone; hooks of the groups above hear of it as well, each once', async () => {
+  it('receives only events of its project, which hooks of parent groups receive once as well', async () => {
     const hook = await make({ issues_events: true });
     await root().post(`/groups/${group.id}/hooks`, {
       url: `${receiver.url}/group`,
@@ -89,7 +89,7 @@ describe('a project hook', () => {
     expect(receiver.received.at(-1)?.body.object_attributes.title).toBe('Here');
   });
 
-  it('is nobody else’s business', async () => {
+  it('is available only to Maintainers of its project', async () => {
     const made = await make();
     const developer = await app().make.user();
     await app().make.projectMember(project, developer, DEVELOPER);
@@ -127,7 +127,7 @@ describe('a project hook', () => {
     expect((await app().as(maintainer).get(one)).body.url).toBe(receiver.url);
   });
 
-  it('stops at a hundred for a project', async () => {
+  it('is limited to a hundred per project', async () => {
     const full = await app().make.project({}, maintainer);
     await db()
       .insertInto('webhooks')
@@ -142,7 +142,7 @@ describe('a project hook', () => {
     ]);
   });
 
-  it('goes by the same rules over GraphQL', async () => {
+  it('follows the same rules over GraphQL', async () => {
     const as = app().as(maintainer);
     const created = await as.graphql(
       `mutation ($p: ID!, $u: String!) { projectWebhookCreate(input: { projectPath: $p, url: $u, events: [NOTE_EVENTS] }) {

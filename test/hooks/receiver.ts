@@ -11,10 +11,10 @@ export interface Received {
   readonly body: any;
 }
 
-/** How the receiver answers: a status, or anything by hand. */
+/** How the receiver answers: a status, or a function that writes the response. */
 export type Answering = number | ((response: ServerResponse, received: Received) => void);
 
-/** Plays the customer's endpoint: keeps what it got, and answers as told. */
+/** Plays the customer's endpoint. It keeps the requests that it received, and answers as configured. */
 export class Receiver implements AsyncDisposable {
   readonly received: Received[] = [];
   answer: Answering = 200;
@@ -64,7 +64,7 @@ const parse = (raw: string): unknown => {
   }
 };
 
-/** Standard Webhooks as its specification reads, written apart from the hub. Returns the ids of the keys that signed. */
+/** Verifies Standard Webhooks by its specification, independently of the hub. Returns the secrets that signed. */
 export const signersOf = ({ headers, raw }: Received, secrets: readonly string[]): string[] => {
   const id = String(headers['webhook-id']);
   const timestamp = String(headers['webhook-timestamp']);

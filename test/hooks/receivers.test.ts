@@ -54,7 +54,7 @@ const waitOf = async (hook: number): Promise<number> => {
 };
 
 describe('a receiver', () => {
-  it('that redirects is not followed: that is a failure', async () => {
+  it('is not followed if it redirects, and the redirect counts as a failure', async () => {
     await using target = await Receiver.start();
     await using receiver = await Receiver.start();
     await using it = await startEngineProcess(local.url, { backoffMs: () => 600_000 });
@@ -70,7 +70,7 @@ describe('a receiver', () => {
     expect(target.received).toEqual([]);
   });
 
-  it('whose answer does not end is cut off, and little of it is kept', async () => {
+  it('is cut off if its answer does not end, and only the beginning is kept', async () => {
     await using receiver = await Receiver.start();
     let written = 0;
     receiver.answer = (response) => {
@@ -91,7 +91,7 @@ describe('a receiver', () => {
     expect(written).toBeLessThan(64 * 1_024 * 1_024);
   });
 
-  it('that never answers is given ten seconds, and holds up none but itself', async () => {
+  it('has ten seconds to answer, and delays only its own deliveries', async () => {
     await using silent = await Receiver.start();
     silent.answer = () => {};
     await using slow = await Receiver.start();
@@ -110,7 +110,7 @@ describe('a receiver', () => {
     expect(taken.duration_ms).toBeGreaterThanOrEqual(390);
     expect(await attemptsOf(local, never)).toEqual([]);
     expect(deadlines).toEqual([10_000, 10_000]);
-    // In place of the ten seconds.
+    // This replaces the ten seconds.
     passed.resolve(50);
     const given = await firstAttempt(local, never);
     expect(given.response_status).toBeNull();
@@ -118,7 +118,7 @@ describe('a receiver', () => {
     await http.close();
   });
 
-  it('that asks for patience with 429 or 503 gets it; any other failure is tried by the usual rests', async () => {
+  it('sets the delay with Retry-After on 429 and 503, while other failures use the usual delays', async () => {
     await using receiver = await Receiver.start();
     await using it = await startEngineProcess(local.url, { backoffMs: () => 5_000 });
     const restAfter = async (status: number, header: Record<string, string>) => {
@@ -131,7 +131,7 @@ describe('a receiver', () => {
     expect(await restAfter(429, { 'retry-after': '3600' })).toBeGreaterThan(3_500);
     const date = new Date(Date.now() + 7_200_000).toUTCString();
     expect(await restAfter(503, { 'retry-after': date })).toBeGreaterThan(7_000);
-    // Not for ever.
+    // The delay is limited.
     expect(await restAfter(429, { 'retry-after': '999999999' })).toBeLessThanOrEqual(86_400);
     expect(await restAfter(500, {})).toBeLessThanOrEqual(5);
     expect(await restAfter(404, { 'retry-after': 'soon' })).toBeLessThanOrEqual(5);
@@ -139,7 +139,7 @@ describe('a receiver', () => {
 });
 
 describe('an address', () => {
-  /** Opens loopback connections only, whatever the guard decided; counts what it is asked for. */
+  /** Opens only loopback connections, whatever the guard decided, and records the requested addresses. */
   const watched = (options: HttpClientOptions) => {
     const asked: string[] = [];
     const connector = buildConnector({});
@@ -156,7 +156,7 @@ describe('an address', () => {
     return { http, asked };
   };
 
-  it('that resolves to a private one is not connected to, not even when it was public before', async () => {
+  it('is not connected to if its host also resolves to a private one', async () => {
     for (const inner of [
       '10.0.0.7',
       '127.0.0.1',
@@ -183,13 +183,13 @@ describe('an address', () => {
     }
   });
 
-  it('of the cloud’s metadata stays closed also where local requests are allowed, on each retry', async () => {
+  it('of cloud metadata stays blocked on each retry, even if local requests are allowed', async () => {
     const { http, asked } = watched({ lookup: async () => [{ address: '169.254.169.254', family: 4 }] });
     await using it = await startEngineProcess(local.url, { http, backoffMs: () => 10 });
     const hook = await insertHook(it.services, 'http://metadata.example/latest');
     await insertDeliveries(it.services, [hook]);
     await until('it was tried again', async () => (await attemptsOf(local, hook)).length >= 3);
-    // The engine also takes what other tests here left waiting: for receivers on loopback.
+    // The engine also takes deliveries that other tests in this file left waiting for loopback receivers.
     expect(asked.filter((address) => address !== '127.0.0.1')).toEqual([]);
     for (const { error } of await attemptsOf(local, hook)) expect(error).toMatch(/blocked/);
     await http.close();
@@ -197,7 +197,7 @@ describe('an address', () => {
 });
 
 describe('a host', () => {
-  it('that serves many receivers serves the others while most of them hang', async () => {
+  it('serves its other receivers while most of them hang', async () => {
     await using receiver = await Receiver.start();
     receiver.answer = (response, { path }) => {
       if (path === '/well') response.writeHead(200).end();
@@ -211,7 +211,7 @@ describe('a host', () => {
     await until('all of them hang', () => receiver.received.length >= 100);
     const well = await insertHook(it.services, at('/well'));
     await insertDeliveries(it.services, [well]);
-    // Those that hang are given up in ten minutes: nobody waits for that.
+    // The hanging requests time out only after ten minutes. Nothing may wait for that.
     expect((await firstAttempt(local, well)).response_status).toBe(200);
     expect(receiver.received.filter(({ path }) => path === '/well')).toHaveLength(1);
     await sql`delete from webhooks where id = any (${hanging}::bigint[])`.execute(db(local));

@@ -36,7 +36,7 @@ const addHook = async (at: string, by: TestUser, attributes: Record<string, unkn
 };
 
 describe('a test of a hook', () => {
-  it('sends a sample of each of the twelve where there is nothing yet, in the form of the real thing', async () => {
+  it('sends a sample for each of the twelve triggers in the real format if there is no data yet', async () => {
     await unlimited();
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
@@ -78,7 +78,7 @@ describe('a test of a hook', () => {
     await unlimited(5);
   });
 
-  it('is made of the newest data below the group, and keeps to what its parts allow', async () => {
+  it('uses the newest data below the group, and skips disabled features', async () => {
     await unlimited();
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
@@ -146,7 +146,7 @@ describe('a test of a hook', () => {
     await unlimited(5);
   });
 
-  it('tells what the receiver answered, is not tried again, and counts nothing against the hook', async () => {
+  it('reports the answer of the receiver, is not retried, and does not count against the hook', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const hook = await addHook(`/groups/${group.id}`, owner);
@@ -168,7 +168,7 @@ describe('a test of a hook', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  it('goes out to a disabled hook, and revives it with what waited', async () => {
+  it('is sent to a disabled hook, and a success enables the hook and its held deliveries', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const hook = await addHook(`/groups/${group.id}`, owner, { subgroup_events: true });
@@ -203,7 +203,7 @@ describe('a test of a hook', () => {
     expect([status, receiver.received.length]).toEqual([422, 0]);
   });
 
-  it('is for owners, five times a minute for each group and user, however many ask at once', async () => {
+  it('is for Owners, at most five times a minute per group and user, even with concurrent requests', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const hook = await addHook(`/groups/${group.id}`, owner);
@@ -238,7 +238,7 @@ describe('a test of a hook', () => {
     expect((await root().post(at(hook.id))).status).toBe(201);
   });
 
-  it('is asked for over GraphQL by the same rules', async () => {
+  it('is requested over GraphQL by the same rules', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const hook = await addHook(`/groups/${group.id}`, owner);
