@@ -19,7 +19,7 @@ const countOf = async (id: number) =>
   (await db().selectFrom('oauth_applications').select('id').where('id', '=', id).execute()).length;
 
 describe('applications of the hub, over REST', () => {
-  it('are registered with a secret that is told once, and kept as its digest', async () => {
+  it('are registered with a secret that is shown once and stored as a digest', async () => {
     const { secret, ...application } = await register({
       redirect_uri: 'https://lights.example/callback\nhttp://localhost/callback',
     });
@@ -48,12 +48,12 @@ describe('applications of the hub, over REST', () => {
     expect(row.owner_id).toBeNull();
   });
 
-  it('may be public ones', async () => {
+  it('can be public', async () => {
     expect(await register({ confidential: false })).toMatchObject({ confidential: false });
     expect(await register({ confidential: 'False' })).toMatchObject({ confidential: false });
   });
 
-  it('have their secret renewed: the old one counts no more', async () => {
+  it('get a new secret, after which the old one is invalid', async () => {
     const { id, secret, application_id: client_id } = await register();
     const renewed = await app().as(app().root).post(`/applications/${id}/renew-secret`);
     expect(renewed.status).toBe(201);
@@ -94,7 +94,7 @@ describe('applications of the hub, over REST', () => {
     expect([answer.status, answer.body]).toEqual([400, body]);
   });
 
-  it('are for administrators alone', async () => {
+  it('are for administrators only', async () => {
     const { id } = await register();
     const user = await app().make.user();
     for (const [method, path] of [
@@ -118,7 +118,7 @@ const CREATE = `mutation ($input: OauthApplicationCreateInput!) {
 const GRAPHQL_INPUT = { name: 'Own', redirectUris: ['https://own.example/cb'], scopes: ['read_user'] };
 
 describe('applications, over GraphQL', () => {
-  it("are registered as one's own, changed, renewed and removed", async () => {
+  it('are registered, changed, renewed and removed by their owner', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     const made = await client.graphql(CREATE, { input: GRAPHQL_INPUT });
@@ -152,7 +152,7 @@ describe('applications, over GraphQL', () => {
     expect((await client.graphql('{ oauthApplications { count } }')).data.oauthApplications.count).toBe(0);
   });
 
-  it('say what is wrong with the input', async () => {
+  it('report what is wrong with the input', async () => {
     const user = await app().make.user();
     const answer = await app()
       .as(user)
@@ -161,7 +161,7 @@ describe('applications, over GraphQL', () => {
     expect(answer.data.oauthApplicationCreate.errors).toHaveLength(2);
   });
 
-  it('of others are not to be known of', async () => {
+  it('are hidden from everyone but their owner and administrators', async () => {
     const [owner, stranger] = [await app().make.user(), await app().make.user()];
     const { id } = (await app().as(owner).graphql(CREATE, { input: GRAPHQL_INPUT })).data.oauthApplicationCreate
       .oauthApplication;
@@ -181,7 +181,7 @@ describe('applications, over GraphQL', () => {
     expect((await app().as(owner).graphql(query, { id })).data.oauthApplication).toEqual({ name: 'Own' });
   });
 
-  it('of the whole hub are for administrators', async () => {
+  it('are registered for the whole hub by administrators only', async () => {
     const user = await app().make.user();
     const input = { ...GRAPHQL_INPUT, forHub: true, trusted: true };
     const refused = await app().as(user).graphql(CREATE, { input });
@@ -207,7 +207,7 @@ const FORM = {
 };
 
 describe('the pages of my applications', () => {
-  it('register one, with its secret shown once', async () => {
+  it('register an application, and show its secret once', async () => {
     const { visitor, user } = await signedIn(app());
     await visitor.get(PATH);
     expect(visitor.page.text).toContain('There are none.');
@@ -216,7 +216,7 @@ describe('the pages of my applications', () => {
     expect(made.status).toBe(200);
     const secret = /value="(gloas-[^"]+)"/.exec(made.html)?.[1];
     expect(secret).toBeDefined();
-    // The name stands for itself, whatever it holds.
+    // The name is escaped, whatever it contains.
     expect(made.html).not.toContain('<script');
     expect(made.text).toContain('Desk <script>alert(1)</script>');
 
@@ -243,7 +243,7 @@ describe('the pages of my applications', () => {
     expect(/value="(gloas-[^"]+)"/.exec(renewed.html)?.[1]).not.toBe(secret);
   });
 
-  it('change and delete one', async () => {
+  it('change and delete an application', async () => {
     const { visitor, user } = await signedIn(app());
     await visitor.get(`${PATH}/new`);
     await visitor.submit(PATH, FORM);
@@ -273,7 +273,7 @@ describe('the pages of my applications', () => {
     expect(await countOf(id)).toBe(0);
   });
 
-  it('show again what was wrong, as it was typed', async () => {
+  it('show the errors with the input as it was typed', async () => {
     const { visitor, user } = await signedIn(app());
     await visitor.get(`${PATH}/new`);
     const refused = await visitor.submit(PATH, { name: 'Kept', redirect_uri: 'https://x.example/#frag' });
@@ -285,7 +285,7 @@ describe('the pages of my applications', () => {
     expect(rows).toEqual([]);
   });
 
-  it('are not for visitors, and show nothing of others', async () => {
+  it('are not for anonymous visitors, and show nothing of other users', async () => {
     const { id } = (
       await app()
         .as(await app().make.user())
@@ -328,7 +328,7 @@ describe('the pages of my applications', () => {
     expect(rows).toEqual([]);
   });
 
-  it('let administrators keep those of the hub', async () => {
+  it('let administrators manage the applications of the hub', async () => {
     const { visitor } = await signedIn(app(), { is_admin: true });
     await visitor.get('/admin/applications/new');
     const made = await visitor.submit('/admin/applications', { ...FORM, name: 'Hub-wide', trusted: '1' });

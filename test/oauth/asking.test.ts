@@ -20,7 +20,7 @@ const wanted = (uid: string, fields: Record<string, string> = {}) => ({
 });
 
 describe('a user is asked for consent', () => {
-  test('once by an application with a secret: again for more, when it says so, and after shutting it out', async () => {
+  test('once by a confidential application, and again for more scopes, on its request, and after a revocation', async () => {
     const user = await app().make.user();
     const application = await makeApplication(app(), owner);
     const asked = async (fields: Record<string, string> = {}, whom = user) =>
@@ -37,7 +37,7 @@ describe('a user is asked for consent', () => {
     expect(await asked()).toHaveProperty('ok.consentNeeded', true);
   });
 
-  test('each time by one without a secret', async () => {
+  test('each time by a public application', async () => {
     const native = await makeApplication(app(), owner, { confidential: false });
     const fields = { code_challenge: pkce().challenge, code_challenge_method: 'S256' };
     expect(await ask(app(), owner, wanted(native.uid, fields))).toHaveProperty('ok.consentNeeded', true);
@@ -45,7 +45,7 @@ describe('a user is asked for consent', () => {
     expect('redirect' in read && new URL(read.redirect).searchParams.get('error')).toBe('consent_required');
   });
 
-  test('never by one that an administrator trusts', async () => {
+  test('never by an application that an administrator trusts', async () => {
     const trusted = await createApplication(
       app().context(app().root),
       { name: 'Trusted', redirect_uris: [REDIRECT_URI], scopes: ['openid', 'profile'], trusted: true },
@@ -54,7 +54,7 @@ describe('a user is asked for consent', () => {
     expect(await ask(app(), owner, wanted(trusted.uid))).toHaveProperty('ok.consentNeeded', false);
   });
 
-  test('not at all for what only administrators can use', async () => {
+  test('not for scopes that only administrators can use', async () => {
     const mighty = await makeApplication(app(), owner, { scopes: ['api', 'sudo'] });
     const read = await ask(app(), owner, wanted(mighty.uid, { scope: 'api sudo' }));
     expect('redirect' in read && new URL(read.redirect).searchParams.get('error')).toBe('invalid_scope');
@@ -63,7 +63,7 @@ describe('a user is asked for consent', () => {
 });
 
 describe('registering applications', () => {
-  test('is for administrators alone where the setting says so', async () => {
+  test('is for administrators only if the setting says so', async () => {
     const set = (value: boolean) =>
       app().as(app().root).put('/application/settings', { user_oauth_applications: value });
     await set(false);

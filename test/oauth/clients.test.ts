@@ -21,22 +21,22 @@ beforeAll(async () => {
   native = await makeApplication(app(), user, { confidential: false });
 });
 
-/** The person opens the address in the browser and lets the application in; returns where that leads. */
+/** Opens the address in the person's browser and authorizes the application. Returns the redirect target. */
 const consent = async (url: URL | string, person = visitor): Promise<URL> => {
   const { pathname, search } = new URL(url);
   const page = await person.get(pathname + search);
-  // Who let the application in before, with a secret to prove itself, is not asked again.
+  // A user who authorized a confidential application before is not asked again.
   const { location } = page.status === 200 ? await person.submit('/oauth/authorize', { decision: 'approve' }) : page;
   if (location === null) throw new Error(`led nowhere: ${person.page.text}`);
   return new URL(location);
 };
 
 const serverUrl = () => new URL(app().url);
-/** Plain http on loopback; signatures are verified although the tokens come straight from the provider. */
+/** Allows plain HTTP on loopback. Signatures are verified even though the tokens come directly from the provider. */
 const insecure = { execute: [openid.allowInsecureRequests, openid.enableNonRepudiationChecks] };
 
 describe('openid-client', () => {
-  test('signs a person in, with a secret and PKCE, and goes through the life of the tokens', async () => {
+  test('signs a user in with a secret and PKCE, and uses, refreshes and revokes the tokens', async () => {
     const config = await openid.discovery(serverUrl(), confidential.uid, confidential.secret, undefined, insecure);
     const pkceCodeVerifier = openid.randomPKCECodeVerifier();
     const expectedState = openid.randomState();
@@ -52,7 +52,7 @@ describe('openid-client', () => {
         max_age: '3600',
       }),
     );
-    // It checks state, issuer, signature, audience, times, nonce, at_hash and auth_time by itself.
+    // The client itself checks state, issuer, signature, audience, times, nonce, at_hash and auth_time.
     const tokens = await openid.authorizationCodeGrant(config, back, {
       pkceCodeVerifier,
       expectedState,
@@ -89,7 +89,7 @@ describe('openid-client', () => {
     expect(await openid.tokenIntrospection(config, renewed.access_token)).toEqual({ active: false });
   });
 
-  test('signs a person in to an application without a secret', async () => {
+  test('signs a user in to a public application', async () => {
     const config = await openid.discovery(serverUrl(), native.uid, undefined, openid.None(), insecure);
     const pkceCodeVerifier = openid.randomPKCECodeVerifier();
     const back = await consent(
@@ -115,7 +115,7 @@ describe('openid-client', () => {
     expect(await apiStatus(app(), tokens.access_token)).toBe(200);
   });
 
-  test('hears of a refusal', async () => {
+  test('receives the error after a denial', async () => {
     const config = await openid.discovery(serverUrl(), confidential.uid, confidential.secret, undefined, insecure);
     const { pathname, search } = openid.buildAuthorizationUrl(config, {
       redirect_uri: REDIRECT_URI,
@@ -221,8 +221,8 @@ describe('simple-oauth2', () => {
   });
 });
 
-describe('a visitor who is not signed in', () => {
-  test('signs in on the way, and comes back to the application', async () => {
+describe('signing in for an application', () => {
+  test('leads an anonymous visitor back to the application', async () => {
     const person = new Visitor(app().url);
     const config = await openid.discovery(serverUrl(), confidential.uid, confidential.secret, undefined, insecure);
     const { pathname, search } = openid.buildAuthorizationUrl(config, {
@@ -244,32 +244,29 @@ describe('a visitor who is not signed in', () => {
     ['prompt', 'login'],
     ['max_age', '0'],
     ['prompt', 'select_account'],
-  ] as const)(
-    'who is signed in already signs in again, where the application asks for %s=%s, and cannot get around it',
-    async (name, value) => {
-      const person = await signedIn(app());
-      await sql`update sessions set authenticated_at = now() - interval '5 minutes' where user_id = ${person.user.id}`.execute(
-        app().hub.services.db,
-      );
-      const query = new URLSearchParams({
-        client_id: confidential.uid,
-        redirect_uri: REDIRECT_URI,
-        response_type: 'code',
-        scope: 'openid',
-        [name]: value,
-      });
-      const { visitor: browser } = person;
-      const { location } = await browser.get(`/oauth/authorize?${query}`);
-      expect(location).toMatch(/^\/users\/sign_in\?/);
-      // Straight back without signing in: sent there again.
-      const back = new URL(location ?? '', app().url).searchParams.get('return_to') ?? '';
-      expect((await browser.get(back)).location).toMatch(/^\/users\/sign_in\?/);
+  ] as const)('is required again if the application asks for %s=%s, and cannot be bypassed', async (name, value) => {
+    const person = await signedIn(app());
+    await sql`update sessions set authenticated_at = now() - interval '5 minutes' where user_id = ${person.user.id}`.execute(
+      app().hub.services.db,
+    );
+    const query = new URLSearchParams({
+      client_id: confidential.uid,
+      redirect_uri: REDIRECT_URI,
+      response_type: 'code',
+      scope: 'openid',
+      [name]: value,
+    });
+    const { visitor: browser } = person;
+    const { location } = await browser.get(`/oauth/authorize?${query}`);
+    expect(location).toMatch(/^\/users\/sign_in\?/);
+    // A user who goes back without signing in is sent there again.
+    const back = new URL(location ?? '', app().url).searchParams.get('return_to') ?? '';
+    expect((await browser.get(back)).location).toMatch(/^\/users\/sign_in\?/);
 
-      await browser.get(location ?? '');
-      await browser.submit('/users/sign_in', { login: person.user.username, password: PASSWORD });
-      await browser.follow();
-      const answer = await browser.submit('/oauth/authorize', { decision: 'approve' });
-      expect(answer.location).toMatch(/^https:\/\/client\.example\/callback\?code=/);
-    },
-  );
+    await browser.get(location ?? '');
+    await browser.submit('/users/sign_in', { login: person.user.username, password: PASSWORD });
+    await browser.follow();
+    const answer = await browser.submit('/oauth/authorize', { decision: 'approve' });
+    expect(answer.location).toMatch(/^https:\/\/client\.example\/callback\?code=/);
+  });
 });

@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 
 describe('redeeming a code', () => {
-  test('gives a pair of tokens in the form of the specification, which no cache keeps', async () => {
+  test('gives a pair of tokens in the specified format, and forbids caching', async () => {
     const before = Math.floor(Date.now() / 1000) - 5;
     const { status, body, headers } = await redeem(app(), application, await codeFor(app(), user, application));
     expect(status).toBe(200);
@@ -47,7 +47,7 @@ describe('redeeming a code', () => {
     expect(await apiStatus(app(), body.refresh_token)).toBe(401);
   });
 
-  test('takes the secret by HTTP Basic too, and the whole as JSON', async () => {
+  test('accepts the secret by HTTP Basic, and the request as JSON', async () => {
     const code = await codeFor(app(), user, application);
     const form = { grant_type: 'authorization_code', code, redirect_uri: REDIRECT_URI };
     expect((await post(app(), '/oauth/token', form, basic(application.uid, application.secret))).status).toBe(200);
@@ -60,7 +60,7 @@ describe('redeeming a code', () => {
     expect(response.status).toBe(200);
   });
 
-  test('takes a verifier instead of a secret from a public application', async () => {
+  test('accepts a verifier instead of a secret from a public application', async () => {
     const { verifier, challenge } = pkce();
     const code = await codeFor(app(), user, native, { code_challenge: challenge, code_challenge_method: 'S256' });
     const { status, body } = await post(app(), '/oauth/token', {
@@ -74,7 +74,7 @@ describe('redeeming a code', () => {
     expect(await apiStatus(app(), body.access_token)).toBe(200);
   });
 
-  test('stores neither code nor tokens nor secret in the clear', async () => {
+  test('stores no code, token or secret in plain text', async () => {
     const code = await codeFor(app(), user, application);
     const { body } = await redeem(app(), application, code);
     const { rows } = await sql<{ text: string }>`
@@ -90,7 +90,7 @@ describe('redeeming a code', () => {
 });
 
 describe('the user and administrators', () => {
-  test('hear that an application was let in, once, with no secret', async () => {
+  test('are notified once that an application was authorized, without secrets', async () => {
     const person = await app().make.user();
     const fresh = await makeApplication(app(), user);
     const { refresh_token } = await tokensFor(app(), person, fresh);
@@ -112,14 +112,14 @@ describe('the user and administrators', () => {
 describe('a code is refused', () => {
   const refused = { error: 'invalid_grant', error_description: expect.any(String) };
 
-  test('to another application, and stays good for its own', async () => {
+  test('for another application, and stays valid for its own', async () => {
     const other = await makeApplication(app(), user);
     const code = await codeFor(app(), user, application);
     expect(await redeem(app(), other, code)).toMatchObject({ status: 400, body: refused });
     expect((await redeem(app(), application, code)).status).toBe(200);
   });
 
-  test('with another redirect URI, with none, after ten minutes, and to a user who was blocked', async () => {
+  test('with another or no redirect URI, after it expired, and for a blocked user', async () => {
     const code = await codeFor(app(), user, application);
     for (const redirect_uri of [`${REDIRECT_URI}/`, `${REDIRECT_URI}?a=1`, 'https://client.example/Callback']) {
       expect(await redeem(app(), application, code, { redirect_uri })).toMatchObject({ status: 400, body: refused });
@@ -137,7 +137,7 @@ describe('a code is refused', () => {
     expect(await redeem(app(), application, his)).toMatchObject({ status: 400, body: refused });
   });
 
-  test('ten minutes after it was made', async () => {
+  test('ten minutes after it was created', async () => {
     await codeFor(app(), user, application);
     const { rows } = await sql<{ minutes: number }>`
       select extract(epoch from expires_at - created_at)::integer / 60 as minutes from oauth_grants
@@ -145,7 +145,7 @@ describe('a code is refused', () => {
     expect(rows[0]?.minutes).toBe(10);
   });
 
-  test('a second time: and what came of it is revoked', async () => {
+  test('a second time, which also revokes its tokens', async () => {
     const code = await codeFor(app(), user, application);
     const { body } = await redeem(app(), application, code);
     expect(await apiStatus(app(), body.access_token)).toBe(200);
@@ -155,7 +155,7 @@ describe('a code is refused', () => {
     expect(await post(app(), '/oauth/token', refresh)).toMatchObject({ status: 400, body: refused });
   });
 
-  test('nineteen times of twenty at once; and as nineteen came too often, the tokens of the one are revoked', async () => {
+  test('nineteen times in twenty concurrent requests, which also revokes the tokens of the one that succeeded', async () => {
     const code = await codeFor(app(), user, application);
     const answers = await Promise.all(Array.from({ length: 20 }, () => redeem(app(), application, code)));
     const won = answers.filter(({ status }) => status === 200);
@@ -175,7 +175,7 @@ describe('the verifier', () => {
       ...fields,
     });
 
-  test('is refused where it is missing, wrong, 42 or 129 characters long, or of other characters; then the right one counts', async () => {
+  test('is refused if it is missing, wrong, 42 or 129 characters long, or malformed, and the right one still works', async () => {
     const { verifier, challenge } = pkce();
     const code = await codeFor(app(), user, native, { code_challenge: challenge, code_challenge_method: 'S256' });
     const wrong = ['', pkce().verifier, 'a'.repeat(42), 'a'.repeat(129), `${verifier}=`, challenge, 'é'.repeat(50)];
@@ -185,7 +185,7 @@ describe('the verifier', () => {
     expect((await exchange(code, { code_verifier: verifier })).status).toBe(200);
   });
 
-  test.each([42, 129])('is refused at a length of %i even where its digest is the challenge', async (length) => {
+  test.each([42, 129])('is refused at a length of %i even if its digest is the challenge', async (length) => {
     const verifier = 'a'.repeat(length);
     const { createHash } = await import('node:crypto');
     const challenge = createHash('sha256').update(verifier).digest('base64url');
@@ -193,13 +193,13 @@ describe('the verifier', () => {
     expect(await exchange(code, { code_verifier: verifier })).toMatchObject({ status: 400 });
   });
 
-  test('is refused where the request had no challenge: nobody can pretend that it had one', async () => {
+  test('is refused if the request had no challenge', async () => {
     const code = await codeFor(app(), user, application);
     const sent = await redeem(app(), application, code, { code_verifier: pkce().verifier });
     expect(sent).toMatchObject({ status: 400, body: { error: 'invalid_grant' } });
   });
 
-  test('is needed beside the secret where the request had a challenge', async () => {
+  test('is required in addition to the secret if the request had a challenge', async () => {
     const { verifier, challenge } = pkce();
     const code = await codeFor(app(), user, application, { code_challenge: challenge, code_challenge_method: 'S256' });
     expect((await redeem(app(), application, code)).status).toBe(400);
@@ -208,7 +208,7 @@ describe('the verifier', () => {
 });
 
 describe('the token endpoint refuses', () => {
-  test('who is not the application, and asks for HTTP Basic', async () => {
+  test('wrong client credentials, and asks for HTTP Basic', async () => {
     const code = await codeFor(app(), user, application);
     const unknown = [
       { client_id: application.uid, client_secret: `${application.secret}x` },
@@ -226,7 +226,7 @@ describe('the token endpoint refuses', () => {
     expect((await redeem(app(), application, code)).status).toBe(200);
   });
 
-  test('two ways to authenticate at once, and a token in their place', async () => {
+  test('two authentication methods at once, and a bearer token in their place', async () => {
     const form = { grant_type: 'authorization_code', code: 'x', redirect_uri: REDIRECT_URI };
     const both = await post(
       app(),
@@ -240,7 +240,7 @@ describe('the token endpoint refuses', () => {
     expect([token.status, token.body.error]).toEqual([401, 'invalid_client']);
   });
 
-  test('parameters that repeat or are missing, other grants, other bodies, and never breaks', async () => {
+  test('repeated and missing parameters, unknown grants and malformed bodies with a documented error', async () => {
     const repeated = new URLSearchParams({ grant_type: 'authorization_code', ...credentials(application), code: 'a' });
     repeated.append('code', 'b');
     expect(await post(app(), '/oauth/token', repeated)).toMatchObject({
@@ -279,7 +279,7 @@ describe('the token endpoint refuses', () => {
     expect(await huge.json()).toEqual({ error: 'invalid_request', error_description: expect.any(String) });
   });
 
-  test('parameters in the query: they end up in logs', async () => {
+  test('parameters in the query, because they end up in logs', async () => {
     const code = await codeFor(app(), user, application);
     const query = new URLSearchParams({
       grant_type: 'authorization_code',

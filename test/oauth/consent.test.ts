@@ -28,8 +28,8 @@ const prepare = async (input: Partial<ApplicationInput> = {}, parameters: Record
 const grantsOf = async (applicationId: number) =>
   (await db().selectFrom('oauth_grants').select('id').where('application_id', '=', applicationId).execute()).length;
 
-describe('the page of consent', () => {
-  it('says who asks, for what, as whom, and where it leads', async () => {
+describe('the consent page', () => {
+  it('shows the application, its scopes, the user and the redirect host', async () => {
     const { path, owner, application } = await prepare({ name: 'Deploy <img src=x onerror=alert(1)> "bot"' });
     const { visitor, user } = await signedIn(app());
     const page = await visitor.get(path);
@@ -47,7 +47,7 @@ describe('the page of consent', () => {
     expect(await grantsOf(application.id)).toBe(0);
   });
 
-  it('leads back with a code, which becomes a token', async () => {
+  it('redirects back with a code that can be redeemed', async () => {
     const { path, application } = await prepare();
     const { visitor } = await signedIn(app());
     await visitor.get(path);
@@ -61,7 +61,7 @@ describe('the page of consent', () => {
     expect(tokens.body.scope).toBe('openid profile');
   });
 
-  it('leads back with nothing but the refusal', async () => {
+  it('redirects back with only the error after a denial', async () => {
     const { path, application } = await prepare();
     const { visitor } = await signedIn(app());
     await visitor.get(path);
@@ -74,7 +74,7 @@ describe('the page of consent', () => {
     expect(await grantsOf(application.id)).toBe(0);
   });
 
-  it('is come back to by whoever signs in first', async () => {
+  it('is shown to visitors after they sign in', async () => {
     const { path } = await prepare();
     const user = await makePerson(app());
     const visitor = new Visitor(app().url);
@@ -87,7 +87,7 @@ describe('the page of consent', () => {
     expect((await visitor.submit(PATH, { decision: 'approve' })).location).toContain('code=');
   });
 
-  it('is signed in for anew where the application says so', async () => {
+  it('requires a new sign-in if the application asks for it', async () => {
     const { path } = await prepare({}, { prompt: 'login' });
     const { visitor, user } = await signedIn(app());
     const sent = await visitor.get(path);
@@ -97,7 +97,7 @@ describe('the page of consent', () => {
     expect((await visitor.follow()).text).toContain('wants to act for you');
   });
 
-  it('is left out for a confidential application that was let in before, and for no other', async () => {
+  it('is skipped only for a confidential application that was authorized before', async () => {
     const known = await prepare();
     const { visitor, user } = await signedIn(app());
     await tokensFor(app(), user, known.application, { scope: 'openid profile' });
@@ -119,7 +119,7 @@ describe('the page of consent', () => {
     expect((await visitor.get(open.path)).text).toContain('wants to act for you');
   });
 
-  it('lets whoever signed in on the way leave by a page: browsers hold the redirect to the form of signing in', async () => {
+  it('redirects through a page after a sign-in, because browsers restrict where the sign-in form may redirect', async () => {
     const { path, application } = await prepare();
     const user = await makePerson(app());
     await tokensFor(app(), user, application, { scope: 'openid profile' });
@@ -140,7 +140,7 @@ describe('a request for consent', () => {
     ['one with another case', { redirect_uri: REDIRECT_URI.toUpperCase() }],
     ['no redirect URI', { redirect_uri: '' }],
     ['an unknown client', { client_id: '<script>alert(1)</script>' }],
-  ])('with %s leads nowhere', async (_what, parameters) => {
+  ])('with %s is answered by an error page and never redirected', async (_what, parameters) => {
     const { path } = await prepare({}, parameters);
     for (const visitor of [new Visitor(app().url), (await signedIn(app())).visitor]) {
       const page = await visitor.get(path);
@@ -161,7 +161,7 @@ describe('a request for consent', () => {
     expect(await grantsOf(application.id)).toBe(0);
   });
 
-  it('is not answered by a forged form, by a token, or by whoever signed out meanwhile', async () => {
+  it('cannot be answered with a forged form, with a token, or after signing out', async () => {
     const { path, application } = await prepare();
     const { visitor, user } = await signedIn(app());
     const { visitor: attacker } = await signedIn(app());
@@ -184,7 +184,7 @@ describe('a request for consent', () => {
     expect(await grantsOf(application.id)).toBe(0);
   });
 
-  it('is shown in no frame, kept in no cache, referred to by nothing, and read by no other origin', async () => {
+  it('forbids framing, caching, referrers and reads by other origins', async () => {
     const { path } = await prepare();
     const { visitor } = await signedIn(app());
     const { headers } = await visitor.get(path);
@@ -205,7 +205,7 @@ describe('a request for consent', () => {
     ['http://[::1]:4711/cb', 'on your device'],
     ['com.example.app:/cb', 'on your device'],
     ['https://client.example:8443/cb', 'client.example:8443'],
-  ])('may lead to %s, and on from there', async (uri, words) => {
+  ])('may redirect to %s, and onwards from there', async (uri, words) => {
     const { path } = await prepare({ redirect_uris: [uri] }, { redirect_uri: uri });
     const { visitor } = await signedIn(app());
     const page = await visitor.get(path);
@@ -217,7 +217,7 @@ describe('a request for consent', () => {
 describe('authorized applications', () => {
   const SETTINGS = '/-/user_settings/applications';
 
-  it('are listed with what they may do, and shut out', async () => {
+  it('are listed with their scopes, and revoked', async () => {
     const { application } = await prepare({ name: 'Let-in' });
     const { visitor, user } = await signedIn(app());
     const { access_token } = await tokensFor(app(), user, application, { scope: 'api' });
@@ -233,7 +233,7 @@ describe('authorized applications', () => {
     expect(await apiStatus(app(), access_token)).toBe(401);
   });
 
-  it('are shut out over GraphQL, each by its own user alone', async () => {
+  it('are revoked over GraphQL, only by their own user', async () => {
     const { application } = await prepare();
     const [user, stranger] = [await app().make.user(), await app().make.user()];
     const { access_token } = await tokensFor(app(), user, application);

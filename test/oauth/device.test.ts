@@ -19,7 +19,7 @@ interface Started {
   readonly user_code: string;
 }
 
-/** A public application, and what its device got. */
+/** Creates a public application, and starts the authorization of a device. */
 const begin = async ({ scopes = ['read_user'], scope = 'read_user', name = 'Television' } = {}) => {
   const application = await makeApplication(app(), app().root, {
     name,
@@ -44,7 +44,7 @@ const begin = async ({ scopes = ['read_user'], scope = 'read_user', name = 'Tele
 const change = (deviceCode: string, values: Record<string, unknown>) =>
   db().updateTable('oauth_device_grants').set(values).where('digest', '=', digestToken(deviceCode)).execute();
 
-/** As if the device had waited. */
+/** Moves the last poll into the past, as if the device had waited. */
 const wait = (deviceCode: string, seconds: number) =>
   change(deviceCode, { last_polled_at: sql`last_polled_at - ${seconds} * interval '1 second'` });
 
@@ -57,7 +57,7 @@ const stateOf = async (deviceCode: string) =>
       .executeTakeFirstOrThrow()
   ).state;
 
-/** Types a code on the page, and gets to the one that asks. */
+/** Submits a code on the device page. A valid code leads to the question for consent. */
 const enter = async (visitor: Visitor, user_code: string) => {
   await visitor.get(PATH);
   return visitor.submit(PATH, { user_code });
@@ -66,7 +66,7 @@ const enter = async (visitor: Visitor, user_code: string) => {
 const decide = (user: TestUser, code: string, approve: boolean) => decideDevice(app().context(user), code, approve);
 
 describe('a device', () => {
-  it('begins with a code for itself and one for its user', async () => {
+  it('gets a code for itself and one for its user', async () => {
     const { uid: client_id } = await makeApplication(app(), app().root, { confidential: false });
     const { status, body, headers } = await post(app(), '/oauth/authorize_device', { client_id, scope: 'api' });
     expect([status, headers.get('cache-control')]).toEqual([200, 'no-store']);
@@ -87,7 +87,7 @@ describe('a device', () => {
     expect(JSON.stringify(row)).not.toContain(body.user_code.replace('-', ''));
   });
 
-  it('is refused without a client, with a wrong secret, and for more than its application may ask for', async () => {
+  it('is refused without a client, with a wrong secret, and for scopes that its application may not request', async () => {
     const open = await makeApplication(app(), app().root, { scopes: ['read_user'], confidential: false });
     const closed = await makeApplication(app(), app().root);
     const ask = async (fields: Record<string, string>) => {
@@ -101,7 +101,7 @@ describe('a device', () => {
     expect((await ask({ ...credentials(closed), scope: 'api' }))[0]).toBe(200);
   });
 
-  it('hears that it has to wait, and to wait longer each time that it asks too early', async () => {
+  it('is told to wait, and to wait longer each time that it polls too early', async () => {
     const { poll, device_code } = await begin();
     const error = async () => {
       const { status, body } = await poll();
@@ -118,7 +118,7 @@ describe('a device', () => {
     expect(await error()).toBe('authorization_pending');
   });
 
-  it('gets its tokens once its user has agreed, once, and without a refresh token', async () => {
+  it('gets its token only once after its user has agreed, and no refresh token', async () => {
     const { poll, user_code, application } = await begin();
     const user = await app().make.user();
     expect((await poll()).body.error).toBe('authorization_pending');
@@ -139,14 +139,14 @@ describe('a device', () => {
     expect(list.data.currentUser.authorizedApplications).toEqual([{ name: application.name, scopes: ['read_user'] }]);
   });
 
-  it('gets one token where it asks many times at once', async () => {
+  it('gets one token from concurrent polls', async () => {
     const { poll, user_code } = await begin();
     await decide(await app().make.user(), user_code, true);
     const answers = await Promise.all(Array.from({ length: 5 }, () => poll()));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
   });
 
-  it('hears that it was denied, that its code ran out, or that it has none', async () => {
+  it('is told that it was denied, that its code expired, or that its code is unknown', async () => {
     const denied = await begin();
     await decide(await app().make.user(), denied.user_code, false);
     expect((await denied.poll()).body.error).toBe('access_denied');
@@ -170,7 +170,7 @@ describe('a device', () => {
     expect((await poll()).body.error).toBe('access_denied');
   });
 
-  it('is not let in by a token, nor with what only administrators can use', async () => {
+  it('is not authorized with a token, nor for scopes that only administrators can use', async () => {
     const { user_code, device_code } = await begin({ scopes: ['sudo'], scope: 'sudo' });
     const user = await app().make.user();
     await expect(decide(user, user_code, true)).rejects.toMatchObject({ code: 'forbidden' });
@@ -184,8 +184,8 @@ describe('a device', () => {
   });
 });
 
-describe('the page for codes', () => {
-  it('asks to sign in first, and comes back with the code', async () => {
+describe('the device page', () => {
+  it('asks visitors to sign in first, and then comes back with the code', async () => {
     const { user_code } = await begin();
     const user = await makePerson(app());
     const visitor = new Visitor(app().url);
@@ -204,7 +204,7 @@ describe('the page for codes', () => {
     expect((await visitor.follow()).html).toMatch(new RegExp(`name="user_code"[^>]*value="${user_code}"`));
   });
 
-  it('shows who asks for what, and lets in at the press of a button only', async () => {
+  it('shows the application and its scopes, and authorizes it only by a button', async () => {
     const { user_code, device_code, poll } = await begin({ name: 'TV <b>"set"</b>' });
     const { visitor, user } = await signedIn(app());
     await visitor.get(`${PATH}?user_code=${user_code}`);
@@ -226,7 +226,7 @@ describe('the page for codes', () => {
     expect((await poll()).status).toBe(200);
   });
 
-  it('takes codes as people type them', async () => {
+  it('accepts codes as people type them', async () => {
     const { visitor } = await signedIn(app());
     for (const write of [
       (code: string) => code.toLowerCase(),
@@ -239,20 +239,20 @@ describe('the page for codes', () => {
     }
   });
 
-  it('turns a device away', async () => {
+  it('denies a device', async () => {
     const { user_code, device_code, poll } = await begin();
     const { visitor } = await signedIn(app());
     await enter(visitor, user_code);
     expect((await visitor.submit(PATH, { decision: 'deny' })).text).toContain('Device denied');
     expect(await stateOf(device_code)).toBe('denied');
     expect((await poll()).body.error).toBe('access_denied');
-    // Answered once.
+    // A code can be answered only once.
     await visitor.get(PATH);
     expect((await visitor.submit(PATH, { user_code, decision: 'approve' })).status).toBe(422);
     expect((await poll()).body.error).toBe('access_denied');
   });
 
-  it('says of other codes that they are not known', async () => {
+  it('reports that other codes are unknown', async () => {
     const { visitor } = await signedIn(app());
     for (const user_code of ['BCDF-GHJK', '', ' ', '-', 'x'.repeat(90)]) {
       const answer = await enter(visitor, user_code);
@@ -261,7 +261,7 @@ describe('the page for codes', () => {
     }
   });
 
-  it('cannot be answered by a page of somebody else, nor without signing in', async () => {
+  it('cannot be answered with a form of another user, or without signing in', async () => {
     const { user_code, device_code } = await begin();
     const { visitor } = await signedIn(app());
     const { visitor: attacker } = await signedIn(app());
@@ -276,7 +276,7 @@ describe('the page for codes', () => {
     expect(await stateOf(device_code)).toBe('pending');
   });
 
-  it('stops whoever tries codes, and says for how long', async () => {
+  it('blocks a user who guesses codes, and reports for how long', async () => {
     const { user_code, device_code } = await begin();
     const { visitor } = await signedIn(app());
     await visitor.get(PATH);
@@ -289,12 +289,12 @@ describe('the page for codes', () => {
     const seconds = Number(answer.headers.get('retry-after'));
     expect(seconds).toBeGreaterThan(0);
     expect(seconds).toBeLessThanOrEqual(300);
-    // The right one comes too late.
+    // Even the right code is refused now.
     expect((await tryCode(user_code)).status).toBe(429);
     expect(await stateOf(device_code)).toBe('pending');
   });
 
-  it('stops an address that tries codes in the name of many', async () => {
+  it('blocks an address that guesses codes as many users', async () => {
     const ctx = app().context(app().root);
     const tryFrom = (ip: string, userId: number) =>
       findUserCode({ ...ctx, client: { ip, userAgent: null }, actor: { ...ctx.actor, userId } }, 'BBBB-BBBB');
@@ -306,7 +306,7 @@ describe('the page for codes', () => {
     expect(await tryFrom('198.51.100.8', 9_100_000)).toBeNull();
   });
 
-  it('keeps itself to itself: not framed, not kept, not referred to, not for other origins', async () => {
+  it('forbids framing, caching, referrers and reads by other origins', async () => {
     const { visitor } = await signedIn(app());
     const { headers } = await visitor.get(PATH);
     expect(headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/);
@@ -320,6 +320,6 @@ describe('the page for codes', () => {
   });
 });
 
-it('every scope that can be asked for is told in words', () => {
+it('describes every scope that an application can request', () => {
   for (const scope of OAUTH_SCOPES) expect(scopeInWords(scope)).toMatch(/^[A-Z].* /);
 });

@@ -48,19 +48,19 @@ describe('/oauth/revoke', () => {
   const revoke = (token: string, fields: Record<string, string> = credentials(application)) =>
     post(app(), '/oauth/revoke', { token, ...fields });
 
-  test.each(['access_token', 'refresh_token'] as const)('ends both tokens of the pair by its %s', async (which) => {
+  test.each(['access_token', 'refresh_token'] as const)('revokes both tokens of the pair by its %s', async (which) => {
     const tokens = await tokensFor(app(), user, application);
     const { status, body } = await revoke(tokens[which]);
     expect([status, body]).toEqual([200, {}]);
     expect(await apiStatus(app(), tokens.access_token)).toBe(401);
     const refresh = { grant_type: 'refresh_token', ...credentials(application), refresh_token: tokens.refresh_token };
     expect((await post(app(), '/oauth/token', refresh)).status).toBe(400);
-    // Again, and of one that never was: no error (RFC 7009 §2.2).
+    // Revoking the token again or revoking an unknown token is not an error (RFC 7009 §2.2).
     expect(await revoke(tokens[which])).toMatchObject({ status: 200, body: {} });
     expect(await revoke('never-was')).toMatchObject({ status: 200, body: {} });
   });
 
-  test('does nothing for who is not the application, or is another', async () => {
+  test('does nothing without the credentials of the application', async () => {
     const { access_token } = await tokensFor(app(), user, application);
     const attempts: [Record<string, string>, number, string][] = [
       [{}, 401, 'invalid_client'],
@@ -84,7 +84,7 @@ describe('/oauth/introspect', () => {
   const introspect = (token: string, fields: Record<string, string> = credentials(application)) =>
     post(app(), '/oauth/introspect', { token, ...fields });
 
-  test('tells an application of its own tokens', async () => {
+  test('describes an application its own tokens', async () => {
     const tokens = await tokensFor(app(), user, application, { scope: 'api openid' });
     const { status, body, headers } = await introspect(tokens.access_token);
     expect(status).toBe(200);
@@ -105,7 +105,7 @@ describe('/oauth/introspect', () => {
     expect((await introspect(tokens.access_token)).body).toEqual({ active: false });
   });
 
-  test("tells nothing of another's, and nobody without a secret", async () => {
+  test('reveals nothing about tokens of others, and nothing to callers without a secret', async () => {
     const { access_token } = await tokensFor(app(), user, application);
     expect(await introspect(access_token, credentials(other))).toMatchObject({ status: 200, body: { active: false } });
     expect(await introspect('never-was')).toMatchObject({ status: 200, body: { active: false } });
@@ -116,7 +116,7 @@ describe('/oauth/introspect', () => {
 });
 
 describe('/oauth/token/info', () => {
-  test('tells of the token in the header or the query, under old names too', async () => {
+  test('describes the token in the header or the query, with the old field names too', async () => {
     const { access_token } = await tokensFor(app(), user, application, { scope: 'api openid' });
     const byHeader = await get(app(), '/oauth/token/info', bearer(access_token));
     expect(byHeader.status).toBe(200);
@@ -133,7 +133,7 @@ describe('/oauth/token/info', () => {
     expect((await get(app(), `/oauth/token/info?access_token=${access_token}`)).status).toBe(200);
   });
 
-  test('is 401 for every token that does not count, and for two that differ', async () => {
+  test('answers 401 for every invalid token, and for two different tokens', async () => {
     const expired = await tokensFor(app(), user, application);
     await expire(expired.access_token);
     const good = await tokensFor(app(), user, application);
@@ -154,7 +154,7 @@ describe('/oauth/token/info', () => {
     }
   });
 
-  test('takes none from the query where the setting says so', async () => {
+  test('accepts no token in the query if the setting forbids it', async () => {
     const { access_token } = await tokensFor(app(), user, application);
     const set = (value: boolean) =>
       app().as(app().root).put('/application/settings', { token_in_query_enabled: value });
@@ -170,7 +170,7 @@ describe('/oauth/token/info', () => {
 });
 
 describe('/oauth/userinfo', () => {
-  test('tells what the scopes of the token open, and no more', async () => {
+  test('returns only the claims that the scopes of the token allow', async () => {
     const parent = await app().make.group({ visibility: 'private' });
     await app().make.groupMember(parent, user, 30);
     const claims = async (scope: string) => {
@@ -194,13 +194,13 @@ describe('/oauth/userinfo', () => {
     });
   });
 
-  test('takes POST, with the token in the form too', async () => {
+  test('accepts POST, with the token in the form too', async () => {
     const { access_token } = await tokensFor(app(), user, application, { scope: 'openid' });
     expect((await post(app(), '/oauth/userinfo', {}, bearer(access_token))).body.sub).toBe(String(user.id));
     expect((await post(app(), '/oauth/userinfo', { access_token })).body.sub).toBe(String(user.id));
   });
 
-  test('is 403 without `openid`, 401 without a token that counts, whatever cookie comes along', async () => {
+  test('answers 403 without `openid` and 401 without a valid token, whatever cookie is sent', async () => {
     const { access_token } = await tokensFor(app(), user, application, { scope: 'api' });
     const without = await get(app(), '/oauth/userinfo', bearer(access_token));
     expect([without.status, without.body.error]).toEqual([403, 'insufficient_scope']);
@@ -209,7 +209,7 @@ describe('/oauth/userinfo', () => {
     expect((await get(app(), '/oauth/userinfo', { cookie: 'millrace_session=x' })).status).toBe(401);
   });
 
-  test('a token for signing in alone opens nothing of the API', async () => {
+  test('a token with only sign-in scopes gives no access to the API', async () => {
     const { access_token } = await tokensFor(app(), user, application, { scope: 'openid profile email' });
     expect((await get(app(), '/api/v4/projects', bearer(access_token))).status).toBe(403);
   });
@@ -231,7 +231,7 @@ describe('across origins', () => {
     ['/oauth/revoke', 'POST'],
     ['/oauth/userinfo', 'GET'],
     ['/oauth/userinfo', 'POST'],
-  ])('%s lets scripts send %s, with few headers and never with cookies', async (path, method) => {
+  ])('%s allows scripts to send %s with few headers and never with cookies', async (path, method) => {
     const allowed = await preflight(path, method, 'authorization, content-type');
     expect(allowed.status).toBe(204);
     expect(allowed.headers.get('access-control-allow-origin')).toBe('*');
@@ -248,7 +248,7 @@ describe('across origins', () => {
   });
 
   test.each(['/oauth/authorize', '/oauth/introspect', '/oauth/device', '/users/sign_in'])(
-    '%s has no preflight, and answers that no other origin can read',
+    '%s has no preflight, and other origins cannot read its answers',
     async (path) => {
       const asked = await preflight(path, 'POST', 'authorization');
       expect(asked.headers.get('access-control-allow-origin')).toBeNull();
@@ -268,7 +268,7 @@ describe('across origins', () => {
 });
 
 describe('signing keys', () => {
-  test('are made once, however many ask at once, and are stored sealed', async () => {
+  test('are created once despite concurrent requests, and are stored sealed', async () => {
     const ctx = app().context();
     await Promise.all([
       ...Array.from({ length: 4 }, () => signingKey(ctx)),
@@ -282,7 +282,7 @@ describe('signing keys', () => {
     expect(Object.keys(body.keys[0]).sort()).toEqual(['alg', 'e', 'kid', 'kty', 'n', 'use']);
   });
 
-  test('are replaced by administrators; what the old one signed can still be verified for a day', async () => {
+  test('are rotated by administrators, and signatures of the old key can still be verified for a day', async () => {
     const keys = () => createRemoteJWKSet(new URL(`${app().url}/oauth/discovery/keys`));
     const options = { issuer: app().url, audience: application.uid };
     const before = await tokensFor(app(), user, application, { scope: 'openid' });
@@ -302,8 +302,8 @@ describe('signing keys', () => {
   });
 });
 
-describe('the applications that a user has let in', () => {
-  test('are listed with what they may do, and shut out with all their tokens and codes', async () => {
+describe('the applications that a user has authorized', () => {
+  test('are listed with their scopes, and revoked with all their tokens and codes', async () => {
     const owner = await app().make.user();
     const person = await app().make.user();
     const [first, second] = [await makeApplication(app(), owner), await makeApplication(app(), owner)];
@@ -328,7 +328,7 @@ describe('the applications that a user has let in', () => {
     await expect(revokeAuthorization(ctx, first.id)).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  test('a token cannot let an application in', async () => {
+  test('cannot be authorized with a token', async () => {
     const read = await ask(app(), user, {
       client_id: application.uid,
       redirect_uri: 'https://client.example/callback',
@@ -345,7 +345,7 @@ describe('the applications that a user has let in', () => {
 });
 
 describe('the sweep', () => {
-  test('forgets codes and tokens that are long dead, and nothing that lives', async () => {
+  test('deletes codes and tokens that are long dead, and keeps the others', async () => {
     const alive = await tokensFor(app(), user, application);
     const dead = await tokensFor(app(), user, application);
     await post(app(), '/oauth/revoke', { token: dead.access_token, ...credentials(application) });

@@ -7,7 +7,7 @@ import type { Answer } from '../support/client.ts';
 
 export const REDIRECT_URI = 'https://client.example/callback';
 
-/** A registered application with one redirect URI; confidential, with the scopes `api openid profile email`, unless told. */
+/** Registers an application, by default a confidential one with the scopes `api openid profile email`. */
 export const makeApplication = (
   app: TestApp,
   owner: TestUser,
@@ -27,14 +27,14 @@ export const pkce = () => {
 
 type Fields = Readonly<Record<string, string>>;
 
-/** What `/oauth/authorize` decides about a request of the user, as a page would be told. */
+/** Returns what `/oauth/authorize` decides about a request of the user, in the form that the page gets. */
 export const ask = (app: TestApp, user: TestUser | null, parameters: Fields) =>
   readAuthorizationRequest(
     user ? app.context(user) : { ...app.context(), actor: { ...app.context().actor, userId: null, isAdmin: false } },
     new URLSearchParams(parameters).toString(),
   );
 
-/** Has the user let the application in, and returns the code that it gets. */
+/** Authorizes the application as the user, and returns the code. */
 export const codeFor = async (
   app: TestApp,
   user: TestUser,
@@ -53,7 +53,7 @@ export const codeFor = async (
   return code;
 };
 
-/** Posts a form to an endpoint of OAuth. */
+/** Posts a form to an OAuth endpoint. */
 export const post = async (
   app: TestApp,
   path: string,
@@ -71,7 +71,7 @@ export const basic = (id: string, secret: string) => ({
   authorization: `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`,
 });
 
-/** The parameters by which a confidential application says who it is. */
+/** Returns the parameters that authenticate a confidential application. */
 export const credentials = ({ uid, secret }: CreatedApplication) => ({ client_id: uid, client_secret: secret });
 
 /** Redeems a code with the application's secret. */
@@ -89,7 +89,7 @@ export const redeem = (
     ...fields,
   });
 
-/** A pair of tokens of the user for the application. */
+/** Gets a pair of tokens of the user for the application. */
 export const tokensFor = async (
   app: TestApp,
   user: TestUser,
@@ -101,7 +101,7 @@ export const tokensFor = async (
   return body;
 };
 
-/** The status that the API answers to whoever comes with the token. */
+/** Returns the HTTP status of an API request with the token. */
 export const apiStatus = async (app: TestApp, token: string): Promise<number> =>
   (await get(app, '/api/v4/user', bearer(token))).status;
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 const clientWith = (token: string) => new Client(app().url, () => Promise.resolve(token));
 
-/** An application that the user has let in, and a client with its access token. */
+/** Creates an application that the user has authorized, and a client with its access token. */
 const letIn = async (user: TestUser = ada, scope = 'api') => {
   const application = await makeApplication(app(), app().root, { name: 'Intruder', scopes: scope.split(' ') });
   const { access_token } = await tokensFor(app(), user, application, { scope });
@@ -46,7 +46,7 @@ const payloadsOf = async (kind: string, id: number) => {
   return rows.map(({ payload }) => payload);
 };
 
-/** Runs with the setting off. */
+/** Runs the function while the setting is off. */
 const withoutEnding = async (run: () => Promise<void>): Promise<void> => {
   await root().put('/application/settings', { oauth_grants_end_credentials: false });
   try {
@@ -56,8 +56,8 @@ const withoutEnding = async (run: () => Promise<void>): Promise<void> => {
   }
 };
 
-describe('a token that an application made', () => {
-  it('is told with the application and the person, in both faces and in its events', async () => {
+describe('a token that an application created', () => {
+  it('is shown with the application and the user, over REST, GraphQL and in its events', async () => {
     const { application, client } = await letIn();
     const made = await makeToken(client);
     const oauth_application = { id: application.id, name: 'Intruder', authorized_by_id: ada.id };
@@ -88,7 +88,7 @@ describe('a token that an application made', () => {
     expect(await payloadsOf('token.revoked', made.id)).toMatchObject([{ created_by_id: ada.id, origin }]);
   });
 
-  it('ends with the grant, and so does what was made with it, and what came in its place', async () => {
+  it('ends with the grant, together with the tokens that it created and that replaced it', async () => {
     const { application, client } = await letIn();
     const first = await makeToken(client);
     const create = `mutation { personalAccessTokenCreate(input: { name: "child", scopes: ["read_api"] }) {
@@ -128,7 +128,7 @@ describe('a token that an application made', () => {
     expect(await apiStatus(app(), token)).toBe(401);
   });
 
-  it('ends when the person who let the application in is removed, and when who registered it is', async () => {
+  it('ends when the user who authorized or the user who registered the application is removed', async () => {
     const [person, owner] = [await app().make.user(), await app().make.user()];
     await app().make.groupMember(group, person, 50);
     const first = await letIn(person);
@@ -141,7 +141,7 @@ describe('a token that an application made', () => {
     for (const { token } of made) expect(await apiStatus(app(), token)).toBe(401);
   });
 
-  it('is found by who wants to shut the application out although its own tokens have run out', async () => {
+  it('can be found and revoked even after the tokens of the application have expired', async () => {
     const { application, client } = await letIn();
     const { token } = await makeToken(client);
     await app().hub.services.pool.query(
@@ -157,7 +157,7 @@ describe('a token that an application made', () => {
     await expect(shutOut(application)).rejects.toThrow('Application');
   });
 
-  it('goes on where the setting says so, and is still told of', async () => {
+  it('survives if the setting says so, and still shows its application', async () => {
     const { application, client } = await letIn();
     const { id, token } = await makeToken(client);
     await withoutEnding(async () => {
@@ -166,16 +166,16 @@ describe('a token that an application made', () => {
       const { body } = await root().get(`/personal_access_tokens/${id}`);
       expect(body.oauth_application).toEqual({ id: application.id, name: 'Intruder', authorized_by_id: ada.id });
     });
-    // Turned on later it ends no grant that had ended before.
+    // Turning the setting on later does not affect a grant that ended before.
     expect(await apiStatus(app(), token)).toBe(200);
   });
 
-  it('is not made any more once the grant has ended, however late that request arrives', async () => {
+  it('is no longer created once the grant has ended, however late the request arrives', async () => {
     const { application, access_token } = await letIn();
     const { pool } = app().hub.services;
     const busy = await pool.connect();
     try {
-      // The request has been let in, and waits for the row of its token behind the one that shuts it out.
+      // The request is authenticated, and waits for the row of its token, which the revocation has locked.
       await busy.query('begin');
       await busy.query('select from oauth_access_tokens where application_id = $1 for update', [application.id]);
       const late = clientWith(access_token).post(tokensPath(), { name: 'late', scopes: ['api'] });
@@ -190,7 +190,7 @@ describe('a token that an application made', () => {
     }
   });
 
-  it('rotates itself without getting in the way of whoever shuts the application out', async () => {
+  it('rotates itself without blocking a revocation of the application', async () => {
     const { application, client } = await letIn();
     const { id, token } = await makeToken(client);
     const { pool } = app().hub.services;
@@ -202,7 +202,7 @@ describe('a token that an application made', () => {
       await expect
         .poll(async () => (await pool.query(`select from pg_stat_activity where wait_event_type = 'Lock'`)).rowCount)
         .toBeGreaterThan(0);
-      // It waits for the authorization and holds nothing that whoever ends that needs.
+      // The request waits for the authorization, and holds no lock that the revocation needs.
       await busy.query('select from personal_access_tokens where id = $1 for update nowait', [id]);
       await busy.query('commit');
       expect((await late).status).toBe(401);
@@ -212,7 +212,7 @@ describe('a token that an application made', () => {
     }
   });
 
-  it('has no application where a person made it, also with a token of their own', async () => {
+  it('has no application if a user created it, even with their own token', async () => {
     const { body } = await app()
       .as(ada)
       .post(tokensPath(), { name: 'by hand', scopes: ['api'] });
@@ -221,7 +221,7 @@ describe('a token that an application made', () => {
     expect(own).toMatchObject({ created_by_id: account.id, oauth_application: null });
   });
 
-  it('names no application where a password was exchanged for the grant', async () => {
+  it('names no application for a password grant', async () => {
     const { body } = await post(app(), '/oauth/token', {
       grant_type: 'password',
       username: app().root.username,
@@ -236,8 +236,8 @@ describe('a token that an application made', () => {
   });
 });
 
-describe('an application that an application made', () => {
-  it('goes with the grant, with its own tokens and what these made', async () => {
+describe('an application that an application created', () => {
+  it('is removed with the grant, with its own tokens and the tokens that they created', async () => {
     const { application, client } = await letIn(app().root);
     const made = (await client.post('/applications', { name: 'Offspring', redirect_uri: REDIRECT_URI, scopes: 'api' }))
       .body;
@@ -256,7 +256,7 @@ describe('an application that an application made', () => {
     expect(await apiStatus(app(), token)).toBe(401);
   });
 
-  it('is not trusted, and others are neither changed nor given another secret', async () => {
+  it('cannot be trusted, and other applications are neither changed nor given a new secret', async () => {
     const { client } = await letIn(app().root);
     const victim = await makeApplication(app(), app().root, {
       name: 'Victim',
@@ -273,7 +273,7 @@ describe('an application that an application made', () => {
       errors: [{ extensions: { code: 'FORBIDDEN' } }],
     });
     expect((await stored(victim.id)).redirect_uris).toEqual(['https://v.example/cb']);
-    // Its own it may.
+    // It may renew the secret of its own application.
     const own = (await client.post('/applications', { name: 'Own', redirect_uri: '', scopes: 'api' })).body;
     expect((await client.post(`/applications/${own.id}/renew-secret`)).status).toBe(201);
   });
@@ -288,8 +288,8 @@ const stored = async (id: number) => {
   return { ...row, origin: null };
 };
 
-describe('runners and hooks that an application made', () => {
-  it('are told with it, and end with the grant', async () => {
+describe('runners and hooks that an application created', () => {
+  it('show their application, and end with the grant', async () => {
     const { application, client } = await letIn();
     const by = { id: application.id, name: 'Intruder', authorized_by_id: ada.id };
     const runner = (await client.post('/user/runners', { runner_type: 'group_type', group_id: group.id })).body;
@@ -297,7 +297,7 @@ describe('runners and hooks that an application made', () => {
     expect(hook).toMatchObject({ created_by_id: ada.id, oauth_application: by, alert_status: 'executable' });
     const own = (await app().as(ada).post(`/groups/${group.id}/hooks`, { url: 'https://ada.example/hook' })).body;
     expect(own).toMatchObject({ created_by_id: ada.id, oauth_application: null });
-    // A hook of hers that the application leads to itself is its own from then on.
+    // A hook of the user counts as the application's own once the application changes its URL.
     const led = (await app().as(ada).post(`/groups/${group.id}/hooks`, { url: 'https://led.example/hook' })).body;
     await client.put(`/groups/${group.id}/hooks/${led.id}`, { url: 'https://intruder.example/led' });
     const query = `query ($id: CiRunnerID!) {
@@ -330,11 +330,11 @@ describe('runners and hooks that an application made', () => {
   });
 });
 
-describe('tokens of other people', () => {
+describe('tokens of other users', () => {
   const scopes = ['api'];
   const expires_at = new Date(Date.now() + 86_400_000 * 20).toISOString().slice(0, 10);
 
-  it('are made by the application of an administrator only with the scope sudo', async () => {
+  it('are created by the application of an administrator only with the scope sudo', async () => {
     const victim = await app().make.user();
     const { id } = (await root().post(`/users/${victim.id}/personal_access_tokens`, { name: 'own', scopes })).body;
     const ways = (client: Client) =>
@@ -360,13 +360,13 @@ describe('tokens of other people', () => {
     for (const { body } of made) expect(await apiStatus(app(), body.token)).toBe(401);
   });
 
-  it('are made by administrators with tokens of their own as before', async () => {
+  it('are still created by administrators with their own tokens', async () => {
     const victim = await app().make.user();
     const path = `/users/${victim.id}/impersonation_tokens`;
     expect((await root().post(path, { name: 'x', scopes, expires_at })).status).toBe(201);
   });
 
-  it('are asked for at a trusted application too', async () => {
+  it('require consent for a trusted application too', async () => {
     const application = await makeApplication(app(), app().root, { scopes: ['api', 'sudo'] });
     await app().hub.services.pool.query('update oauth_applications set trusted = true, owner_id = null where id = $1', [
       application.id,
@@ -383,8 +383,8 @@ describe('tokens of other people', () => {
   });
 });
 
-describe('how people come in', () => {
-  it('is not changed by an application without the password of who let it in', async () => {
+describe('the sign-in data of a user', () => {
+  it('is not changed by an application without the password of the user who authorized it', async () => {
     const { client } = await letIn(app().root);
     const person = await app().make.user();
     const address = { email: 'extra@example.com' };
@@ -413,7 +413,7 @@ describe('how people come in', () => {
     expect(await snapshot(person)).toEqual(before);
     expect((await root().get('/users?username=newcomer')).body).toEqual([]);
 
-    // Nor by a token that it made.
+    // A token that the application created cannot change it either.
     const service = (await root().post('/service_accounts')).body;
     const made = (await client.post(`/users/${service.id}/personal_access_tokens`, { name: 'x', scopes: ['api'] }))
       .body;
@@ -421,13 +421,14 @@ describe('how people come in', () => {
     for (const attempt of attempts(clientWith(made.token), {})) expect((await attempt()).status).toBe(403);
     expect(await snapshot(person)).toEqual(before);
 
-    // With it, all of it goes as for anyone: nobody has a second factor here, and the address is primary by then.
+    // With the password, the application can do everything that the user can. Two requests fail for other reasons:
+    // nobody has a second factor here, and the address is primary by then.
     const statuses: number[] = [];
     for (const attempt of attempts(client, { current_password: PASSWORD })) statuses.push((await attempt()).status);
     expect(statuses).toEqual([201, 201, 200, 200, 200, 200, 204, 403, 404, 201, 409, 204]);
   });
 
-  it('is not changed by GraphQL either', async () => {
+  it('is not changed over GraphQL either', async () => {
     const { client } = await letIn(app().root);
     const person = await app().make.user();
     const id = `gid://gitlab/User/${person.id}`;
@@ -449,7 +450,7 @@ describe('how people come in', () => {
     expect(await snapshot(person)).toEqual(before);
   });
 
-  it('may be changed by people, and what decides nothing of it by applications', async () => {
+  it('may be changed by users, while applications may change only other data', async () => {
     const { client } = await letIn(app().root);
     expect((await app().as(ada).post('/user/emails', { email: 'ada-too@example.com' })).status).toBe(201);
     const person = await app().make.user();
@@ -470,7 +471,7 @@ describe('how people come in', () => {
   };
 });
 
-it('is shown on the pages, with what goes when an application is shut out', async () => {
+it('shows on the pages which records end with the revocation of an application', async () => {
   const { application, client } = await letIn(app().root);
   const { id } = (await client.post('/applications', { name: 'Pages', redirect_uri: '', scopes: 'api' })).body;
   const visitor = new Visitor(app().url);

@@ -9,10 +9,10 @@ import { apiStatus, makeApplication, post, redeem, tokensFor } from './flows.ts'
 const app = useApp();
 const browser = useBrowser();
 
-/** What stands at the redirect URI: a server of its own, so that the browser sees another origin. */
+/** The server at the redirect URI. It is separate from the hub, so that the browser sees another origin. */
 let client: Server;
 let origin = '';
-/** Where it leads its users on to, once they are back. */
+/** The address to which it redirects its users after they return. */
 let elsewhere = '';
 let framed = '';
 
@@ -49,7 +49,7 @@ const signIn = async (page: Page, username: string) => {
   await page.getByRole('button', { name: 'Sign in' }).click();
 };
 
-/** An application at the other origin, and where it sends its users. */
+/** Creates an application at the other origin, and the path to which it sends its users. */
 const prepare = async (name: string, path = '/callback') => {
   const redirect_uri = origin + path;
   const application = await makeApplication(app(), app().root, { name, redirect_uris: [redirect_uri] });
@@ -67,7 +67,7 @@ const press = async (page: Page, ...keys: readonly string[]) => {
   for (const key of keys) await page.keyboard.press(key);
 };
 
-/** Presses Tab until what has the focus is called `name`. */
+/** Presses Tab until the focused element has the label `name`. */
 const tabTo = async (page: Page, name: string): Promise<void> => {
   for (let n = 0; n < 60; n++) {
     const focused = await page.evaluate(() => {
@@ -82,7 +82,7 @@ const tabTo = async (page: Page, name: string): Promise<void> => {
   throw new Error(`the keyboard does not reach ${name}`);
 };
 
-/** What a reader of the screen needs: one main heading, no skipped level, a name for all that can be used, no id twice. */
+/** Returns problems for screen readers, such as a skipped heading level, a missing label or a duplicate id. */
 const shortcomings = (page: Page): Promise<string[]> =>
   page.evaluate(() => {
     const found: string[] = [];
@@ -113,7 +113,7 @@ const shortcomings = (page: Page): Promise<string[]> =>
   });
 
 describeInBrowser('an application, in a browser', () => {
-  it('is let in, by keyboard alone, with signing in on the way', async () => {
+  it('is authorized with the keyboard only, including the sign-in', async () => {
     const user = await makePerson(app());
     const { path, application, redirect_uri } = await prepare('Keyboard');
     const { page } = await open();
@@ -134,7 +134,7 @@ describeInBrowser('an application, in a browser', () => {
     expect(await page.evaluate(() => document.referrer)).toBe('');
   });
 
-  it('leads its user on to another host of its own', async () => {
+  it('redirects its user to another host of its own', async () => {
     const user = await makePerson(app());
     const { path } = await prepare('Moving', '/moves');
     const { page } = await open();
@@ -156,7 +156,7 @@ describeInBrowser('an application, in a browser', () => {
     expect(new URL(page.url()).searchParams.get('error')).toBe('access_denied');
   });
 
-  it('gets its user back, whom it knows, right after signing in', async () => {
+  it('gets a user who authorized it before back right after the sign-in', async () => {
     const user = await makePerson(app());
     const { path, application, redirect_uri } = await prepare('Known');
     const { page } = await open();
@@ -174,7 +174,7 @@ describeInBrowser('an application, in a browser', () => {
     expect(new URL(another.url()).searchParams.get('code')).toMatch(/./);
   });
 
-  it('shows the page of consent in no frame', async () => {
+  it('cannot show the consent page in a frame', async () => {
     const user = await makePerson(app());
     const { path } = await prepare('Framed');
     const { page, forbidden } = await open();
@@ -191,7 +191,7 @@ describeInBrowser('an application, in a browser', () => {
 });
 
 describeInBrowser('a device, in a browser', () => {
-  it('is let in by its code', async () => {
+  it('is authorized by its code', async () => {
     const user = await makePerson(app());
     const { uid: client_id } = await makeApplication(app(), app().root, { name: 'Television', confidential: false });
     const { body } = await post(app(), '/oauth/authorize_device', { client_id, scope: 'api' });
@@ -215,8 +215,8 @@ describeInBrowser('a device, in a browser', () => {
   });
 });
 
-describeInBrowser('applications and tokens of my own, in a browser', () => {
-  it('are made, and work', async () => {
+describeInBrowser('my applications and tokens, in a browser', () => {
+  it('are created, and work', async () => {
     const user = await makePerson(app());
     const { page } = await open();
     await page.goto('/');
@@ -231,7 +231,7 @@ describeInBrowser('applications and tokens of my own, in a browser', () => {
     const client_id = (await page.locator('dd code').first().textContent()) ?? '';
     const introspected = await post(app(), '/oauth/introspect', { client_id, client_secret: secret, token: 'x' });
     expect([introspected.status, introspected.body]).toEqual([200, { active: false }]);
-    // Only what is opened on purpose can delete.
+    // The delete button is visible only after the user opens its section.
     expect(await page.getByRole('button', { name: 'Delete Of my own' }).isVisible()).toBe(false);
     await page.getByText('Delete this application').click();
     await page.getByRole('button', { name: 'Delete Of my own' }).click();
@@ -249,7 +249,7 @@ describeInBrowser('applications and tokens of my own, in a browser', () => {
   });
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    it(`can be read, and used by a reader of the screen, on a narrow one too (${colorScheme})`, async () => {
+    it(`are readable on a narrow screen and usable with a screen reader (${colorScheme})`, async () => {
       const user = await makePerson(app(), { is_admin: true });
       const { path } = await prepare(`A long name ${'of an application '.repeat(8)}${'W'.repeat(60)}`);
       const own = await makeApplication(app(), user, {

@@ -26,7 +26,7 @@ const refused = { status: 400, body: { error: 'invalid_grant' } };
 const set = (settings: Record<string, unknown>) => app().as(app().root).put('/application/settings', settings);
 
 describe('the password grant', () => {
-  test('needs no application, and gives an access token for everything, without a refresh token', async () => {
+  test('needs no application, and gives an access token for the whole API, without a refresh token', async () => {
     const { status, body } = await exchange();
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -39,12 +39,12 @@ describe('the password grant', () => {
     expect(await apiStatus(app(), body.access_token)).toBe(200);
     const info = await get(app(), '/oauth/token/info', bearer(body.access_token));
     expect(info.body).toMatchObject({ resource_owner_id: user.id, application: { uid: null }, scope: ['api'] });
-    // It belongs to nobody, so that whoever holds it may end it.
+    // The token belongs to no application, so everyone who holds it may revoke it.
     expect(await post(app(), '/oauth/revoke', { token: body.access_token })).toMatchObject({ status: 200, body: {} });
     expect(await apiStatus(app(), body.access_token)).toBe(401);
   });
 
-  test('takes an application by HTTP Basic or in the form, with the scopes that it has', async () => {
+  test('accepts an application by HTTP Basic or in the form, with the scopes of the application', async () => {
     const byHeader = await exchange({ scope: 'read_user' }, basic(application.uid, application.secret));
     expect(byHeader).toMatchObject({ status: 200, body: { scope: 'read_user' } });
     expect((await exchange(credentials(application))).body.scope).toBe('api');
@@ -56,12 +56,12 @@ describe('the password grant', () => {
     expect((await exchange({ client_id: application.uid })).status).toBe(401);
   });
 
-  test('gives nobody but administrators what only they can use', async () => {
+  test('gives administrator scopes to administrators only', async () => {
     expect(await exchange({ scope: 'api sudo' })).toMatchObject({ status: 400, body: { error: 'invalid_scope' } });
     expect((await exchange({ username: 'root', scope: 'api sudo' })).status).toBe(200);
   });
 
-  test('is refused in the same words for a wrong password, an unknown name and a user with a second factor', async () => {
+  test('is refused with the same message for a wrong password, an unknown name and a user with a second factor', async () => {
     const cautious = await makePerson(app(), { two_factor_enabled: true });
     const answers = [
       await exchange({ password: 'wrong' }),
@@ -75,14 +75,14 @@ describe('the password grant', () => {
     }
   });
 
-  test('is refused to closed accounts, and to those that have to choose another password', async () => {
+  test('is refused for blocked accounts, and for accounts that must change their password', async () => {
     const blocked = await makePerson(app(), { state: 'blocked' });
     expect(await exchange({ username: blocked.username })).toMatchObject(refused);
     const changing = await makePerson(app(), { password_change_required: true });
     expect(await exchange({ username: changing.username })).toMatchObject(refused);
   });
 
-  test('is guarded against guessing, with when to try again', async () => {
+  test('is rate limited against guessing, with a Retry-After header', async () => {
     const target = await makePerson(app());
     const guess = () => exchange({ username: target.username, password: 'wrong' });
     let answer = await guess();
@@ -94,7 +94,7 @@ describe('the password grant', () => {
   });
 
   test.each(['oauth_password_grant_enabled', 'password_authentication_enabled_for_git'])(
-    'is closed by the setting %s, and then no document offers it',
+    'is disabled by the setting %s, and then the discovery document does not offer it',
     async (setting) => {
       const offered = async () => (await get(app(), '/.well-known/openid-configuration')).body.grant_types_supported;
       expect(await offered()).toContain('password');
@@ -108,7 +108,7 @@ describe('the password grant', () => {
     },
   );
 
-  test('gives tokens as long a life as the setting says', async () => {
+  test('gives tokens the lifetime of the setting', async () => {
     await set({ oauth_access_token_lifetime: 600 });
     try {
       const { body } = await exchange();

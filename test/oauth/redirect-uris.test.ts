@@ -69,7 +69,7 @@ describe('a redirect URI that is not the registered one', () => {
     expect(page.headers.get('refresh')).toBeNull();
   });
 
-  test('whatever it is: only the same characters count, and on loopback another port', () => {
+  test('is accepted only if it is identical, apart from the port on loopback', () => {
     const registered = [REDIRECT_URI, 'http://127.0.0.1:1/cb', 'http://localhost/cb', 'https://localhost/cb'];
     const piece = fc.constantFrom(
       ...['https', 'http', 'HTTP', ':', '//', '/', '?', '#', '@', '.', '\\', '%2e', ' ', 'client.example', 'callback'],
@@ -96,7 +96,7 @@ describe('a redirect URI that is not the registered one', () => {
     );
   });
 
-  test('is known before anything is said to the application, also of an unknown one', async () => {
+  test('is never redirected to for an unknown application', async () => {
     for (const fields of [
       { client_id: 'nobody' },
       { client_id: '' },
@@ -136,7 +136,7 @@ describe('a native application', () => {
     'com.example.app2:/cb',
   ])('may not be sent back to %s', async (uri) => expect(await from(uri)).toHaveProperty('show'));
 
-  test('has to send a challenge by S256, of its right form, once', async () => {
+  test('must send a well-formed S256 challenge', async () => {
     const uri = 'com.example.app:/cb';
     const errorOf = async (fields: Record<string, string>) => {
       const read = await from(uri, fields);
@@ -152,12 +152,12 @@ describe('a native application', () => {
     expect('redirect' in without && without.redirect).toMatch(/error=invalid_request/);
   });
 
-  test('is asked about each time: anyone could pretend to be it', async () => {
+  test('needs consent each time, because anyone could impersonate it', async () => {
     expect(await from('com.example.app:/cb')).toHaveProperty('ok.consentNeeded', true);
   });
 });
 
-describe('other errors of a request go to the application, with its state and who says so', () => {
+describe('other errors of a request go to the application, with its state and the issuer', () => {
   test.each([
     [{ response_type: '' }, 'invalid_request'],
     [{ response_type: 'token' }, 'unsupported_response_type'],
@@ -188,7 +188,7 @@ describe('other errors of a request go to the application, with its state and wh
     });
   });
 
-  test('so is a parameter that comes twice; a redirect URI that does is shown', async () => {
+  test('include a repeated parameter, while a repeated redirect URI or client id is shown to the user', async () => {
     const { readAuthorizationRequest } = await import('#domains/oauth/authorization.ts');
     const twice = (name: string) => {
       const query = new URLSearchParams(request());
@@ -205,16 +205,16 @@ describe('other errors of a request go to the application, with its state and wh
     });
   });
 
-  test('visitors sign in first, or are told of where the application wants no page', async () => {
+  test('wait until visitors have signed in, unless the application wants no page', async () => {
     expect(await ask(app(), null, request())).toMatchObject({ signIn: { again: false } });
-    // Else anyone who registers an application could lead people away from here by a link to here.
+    // Otherwise anyone who registers an application could redirect people elsewhere with a link to the hub.
     expect(await ask(app(), null, request({ response_type: 'wrong' }))).toMatchObject({ signIn: { again: false } });
     const read = await ask(app(), null, request({ prompt: 'none' }));
     expect('redirect' in read && read.redirect).toMatch(/error=login_required/);
     const again = await ask(app(), user, request({ prompt: 'login consent' }));
     if (!('signIn' in again)) throw new Error(JSON.stringify(again));
     expect(again.signIn.again).toBe(true);
-    // In-process there is no session to be old: it is enough that the request says that it was sent to sign in.
+    // There is no session in-process. It is enough that the request says that it was sent to sign in.
     const { query } = again.signIn;
     expect(await ask(app(), user, Object.fromEntries(new URLSearchParams(query)))).toHaveProperty('ok');
     const forged = new URLSearchParams(query);
@@ -222,7 +222,7 @@ describe('other errors of a request go to the application, with its state and wh
     expect(await ask(app(), user, Object.fromEntries(forged))).toHaveProperty('signIn');
   });
 
-  test('keeps the query that the redirect URI has', async () => {
+  test('keep the query of the redirect URI', async () => {
     const uri = 'https://client.example/cb?tenant=a%2Fb';
     const other = await makeApplication(app(), user, { redirect_uris: [uri] });
     const read = await ask(app(), user, request({ client_id: other.uid, redirect_uri: uri, scope: 'x' }));
@@ -230,7 +230,7 @@ describe('other errors of a request go to the application, with its state and wh
   });
 });
 
-describe('registering', () => {
+describe('registering a redirect URI', () => {
   const plainHttp = true;
 
   test.each([
@@ -252,14 +252,14 @@ describe('registering', () => {
     '/cb',
     '',
     `https://client.example/${'x'.repeat(3_000)}`,
-  ])('%j is refused', async (uri) => {
+  ])('refuses %j', async (uri) => {
     expect(redirectUriProblem(uri, { plainHttp })).toEqual(expect.any(String));
     await expect(
       createApplication(app().context(user), { name: 'x', redirect_uris: [uri], scopes: ['api'] }),
     ).rejects.toMatchObject({ code: 'invalid', details: { fields: { redirect_uri: expect.any(Array) } } });
   });
 
-  test('plain http is for loopback, and for development while the setting allows it', async () => {
+  test('allows plain HTTP for loopback, and for development while the setting allows it', async () => {
     expect(redirectUriProblem('http://dev.example/cb', { plainHttp: true })).toBeNull();
     expect(redirectUriProblem('http://dev.example/cb', { plainHttp: false })).toEqual(expect.any(String));
     expect(redirectUriProblem('http://127.0.0.1.evil.example/cb', { plainHttp: false })).toEqual(expect.any(String));
@@ -280,7 +280,7 @@ describe('registering', () => {
     }
   });
 
-  test('somebody else cannot change it', async () => {
+  test('does not let another user change it', async () => {
     const stranger = await app().make.user();
     await expect(
       updateApplication(app().context(stranger), application.id, { redirect_uris: ['https://evil.example/cb'] }),

@@ -22,7 +22,7 @@ const refresh = (refresh_token: string, fields: Record<string, string> = {}) =>
 const refused = { status: 400, body: { error: 'invalid_grant' } };
 
 describe('refreshing', () => {
-  test('gives a new pair, and the old one dies', async () => {
+  test('gives a new pair, and revokes the old one', async () => {
     const old = await tokensFor(app(), user, application);
     const { status, body } = await refresh(old.refresh_token, { redirect_uri: REDIRECT_URI });
     expect(status).toBe(200);
@@ -49,7 +49,7 @@ describe('refreshing', () => {
     expect(await ask('read_user')).toMatchObject({ status: 200, body: { scope: 'read_user' } });
   });
 
-  test('is refused to another application, with another redirect URI, and to a user who was blocked', async () => {
+  test('is refused to another application, with another redirect URI, and for a blocked user', async () => {
     const other = await makeApplication(app(), user);
     const old = await tokensFor(app(), user, application);
     expect(await refresh(old.refresh_token, credentials(other))).toMatchObject(refused);
@@ -64,7 +64,7 @@ describe('refreshing', () => {
 });
 
 describe('a refresh token that was used before', () => {
-  test('revokes the whole family, also when it is an old one, and no other', async () => {
+  test('revokes its whole family even if it is an old one, and no other family', async () => {
     const first = await tokensFor(app(), user, application);
     const unconcerned = await tokensFor(app(), user, application);
     const { body: second } = await refresh(first.refresh_token);
@@ -76,7 +76,7 @@ describe('a refresh token that was used before', () => {
     expect(await apiStatus(app(), unconcerned.access_token)).toBe(200);
   });
 
-  test('is told to the user, without a secret', async () => {
+  test('is reported to the user without secrets', async () => {
     const first = await tokensFor(app(), user, application);
     await refresh(first.refresh_token);
     await refresh(first.refresh_token);
@@ -86,11 +86,11 @@ describe('a refresh token that was used before', () => {
     expect(rows[0]?.payload).toEqual({ application_id: application.id, user_id: user.id, reason: 'reuse' });
   });
 
-  test('of two requests at the same moment one wins, and nothing is revoked', async () => {
+  test('succeeds for one of two concurrent requests, and revokes nothing', async () => {
     const old = await tokensFor(app(), user, application);
     const { db } = app().hub.services;
     const key = `oauth:${application.id}:${user.id}`;
-    // Both have begun, and wait for the same lock, before either may go on.
+    // Both requests have started and wait for the same lock before either continues.
     const answers = await db.transaction().execute(async (tx) => {
       await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(tx);
       const both = Promise.all([refresh(old.refresh_token), refresh(old.refresh_token)]);
@@ -109,7 +109,7 @@ describe('a refresh token that was used before', () => {
   });
 });
 
-describe('an application without a secret', () => {
+describe('a public application', () => {
   const native = async () => {
     const created = await makeApplication(app(), user, { confidential: false });
     const { verifier, challenge } = pkce();
@@ -131,18 +131,18 @@ describe('an application without a secret', () => {
     return { verifier, again };
   };
 
-  test('may show its verifier again, the right one', async () => {
+  test('may send its verifier again if it is the right one', async () => {
     const { verifier, again } = await native();
     expect(await again({ code_verifier: pkce().verifier })).toMatchObject(refused);
     const { status, body } = await again({ code_verifier: verifier, redirect_uri: REDIRECT_URI });
     expect(status).toBe(200);
-    // And so it goes on with the next pair, with or without.
+    // The next pairs work the same way, with or without the verifier.
     const next = await again({ refresh_token: body.refresh_token, code_verifier: verifier });
     expect(next.status).toBe(200);
     expect((await again({ refresh_token: next.body.refresh_token })).status).toBe(200);
   });
 
-  test('has to show it where the setting says so', async () => {
+  test('must send its verifier if the setting says so', async () => {
     const set = (value: boolean) =>
       app().as(app().root).put('/application/settings', { oauth_refresh_requires_code_verifier: value });
     const { verifier, again } = await native();
