@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Users, their tokens, and the one namespace table that groups and users share. */
+/** Users, their tokens, and the namespace table that groups and users share. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create extension if not exists pg_trgm;
@@ -111,7 +111,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       kind text not null check (kind in ('group', 'user')),
       parent_id bigint references namespaces (id) on delete cascade,
       owner_id bigint references users (id) on delete cascade,
-      -- self and all ancestors, outermost first
+      -- the namespace and all its ancestors, outermost first
       traversal_ids bigint[] not null default '{}',
       name text not null,
       path text not null,
@@ -157,7 +157,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index namespaces_groups_by_name on namespaces (name, id) where kind = 'group';
     create index namespaces_search on namespaces using gin (name gin_trgm_ops, path gin_trgm_ops) where kind = 'group';
 
-    -- A renamed or transferred namespace or project is still found under its old path.
+    -- Old paths of renamed or transferred namespaces and projects.
     create table redirects (
       path text primary key,
       namespace_id bigint references namespaces (id) on delete cascade,

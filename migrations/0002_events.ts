@@ -1,11 +1,12 @@
 import { type Kysely, sql } from 'kysely';
 
-/** The event log, its readers, and the processes that make up the hub. */
+/** The event log, its readers, and the processes of the hub. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table events (
       id bigint generated always as identity primary key,
-      -- Given by sequence_events() once the event is committed. Readers know positions only: ids are not in commit order.
+      -- Assigned by sequence_events() after the event is committed. Readers use only positions, because ids are not in
+      -- commit order.
       position bigint,
       kind text not null,
       actor_id bigint,
@@ -19,7 +20,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       chain_id text,
       created_at timestamptz not null default now()
     );
-    -- All but the first are partial, so that an event enters them once: when it is given its position.
+    -- All indexes but the first are partial, so that an event enters them once: when it gets its position.
     create index events_pending on events (id) where position is null;
     create unique index events_position on events (position) where position is not null;
     create index events_project on events (project_id, position) where position is not null and project_id is not null;
@@ -29,7 +30,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       autovacuum_analyze_scale_factor = 0.05
     );
 
-    -- One row: the newest position given, and the last one of those already pruned.
+    -- A single row with the last assigned position and the last pruned position.
     create table event_log (
       singleton boolean primary key default true check (singleton),
       last_position bigint not null default 0,
@@ -37,14 +38,14 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     );
     insert into event_log default values;
 
-    -- How far each durable follower has come.
+    -- The positions of the durable followers.
     create table event_cursors (
       name text primary key,
       position bigint not null default 0,
       updated_at timestamptz not null default now()
     );
 
-    -- Events that a follower could not handle, set aside so that those behind them are not held up.
+    -- Events that a follower could not handle, set aside so that they do not block later events.
     create table event_failures (
       id bigint generated always as identity primary key,
       follower text not null,
@@ -64,17 +65,17 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       seen_at timestamptz not null default now()
     );
 
-    -- How often a process died while it held the job: beyond a few times the job itself is suspected.
+    -- How often a process died while it held the job. After a few crashes the job itself is suspected.
     create table job_crashes (
       job_id bigint primary key,
       crashes integer not null
     );
   `.execute(db);
 
-  // Gives every committed event that has none the next position, in id order, and returns the newest position.
-  // Whoever takes the lock sees, in its next statement, all that earlier holders committed; an event whose transaction
-  // commits later gets a later position, so a reader that has seen position n has seen all there will ever be up to n.
-  // The statistics of a table that was empty a moment ago must not talk the planner into reading all of it.
+  // Assigns positions to all committed events without one, in id order, and returns the newest position. A transaction
+  // that holds the lock sees, in its next statement, everything that earlier holders committed. An event that commits
+  // later gets a later position, so a reader that has seen position n has seen every event up to n. Sequential scans
+  // are disabled, because statistics of a recently empty table would make the planner read the whole table.
   await sql`
     create function sequence_events() returns bigint
     language plpgsql volatile

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Projects with every setting of the project record (specification 1 §2.7), and what counts their storage. */
+/** Projects with every setting of the project record (specification 1 §2.7), and their storage statistics. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table projects (
@@ -9,7 +9,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       creator_id bigint references users (id) on delete set null,
       name text not null,
       path text not null,
-      -- full path of the namespace, a slash, and path: kept by the commands that rename or move
+      -- the full path of the namespace, a slash, and the path; updated by the commands that rename or move
       full_path text not null,
       description text,
       visibility_level smallint not null check (visibility_level in (0, 10, 20)),
@@ -142,7 +142,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     );
     create index project_stars_project on project_stars (project_id);
 
-    -- The last iid given out per project and kind of item: taken by update ... returning, so that two never get one.
+    -- The last assigned iid per project and kind of item. Taken with update ... returning, so that no iid is used
+    -- twice.
     create table project_counters (
       project_id bigint not null references projects (id) on delete cascade,
       kind text not null check (kind in ('issue', 'merge_request', 'milestone', 'pipeline')),

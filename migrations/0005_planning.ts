@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Labels, milestones, issues, and what hangs on issues and merge requests alike: notes, emoji, time, state history. */
+/** Labels, milestones and issues. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table labels (

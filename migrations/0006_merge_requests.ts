@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Merge requests with their newest diff, and what hangs on issues and merge requests alike. */
+/**
+ * Merge requests with their newest diff, and the parts shared by issues and merge requests: notes, emoji, time,
+ * history.
+ */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table merge_requests (

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Pipelines with stages and jobs, protections, releases, and the smaller things an archive carries. */
+/** Pipelines with stages and jobs, protections, releases, snippets and pipeline schedules. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table pipelines (

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Exports and imports of projects: state, progress, checkpoints, and what could not be imported. */
+/** Exports and imports of projects: state, progress, checkpoints and import failures. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table project_exports (
@@ -8,7 +8,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       project_id bigint not null references projects (id) on delete cascade,
       user_id bigint references users (id) on delete set null,
       status text not null default 'queued' check (status in ('queued', 'started', 'finished', 'failed')),
-      -- counted up each time a worker takes the job up; a checkpoint that carries an older number writes nothing
+      -- incremented each time a worker starts the job; a checkpoint with an older number writes nothing
       attempt integer not null default 0,
       -- per relation: items done of total
       relations jsonb not null default '{}',
@@ -41,12 +41,12 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       import_type text not null,
       attempt integer not null default 0,
       storage_key text,
-      -- whether the importer acts as an administrator: only then are member lines considered
+      -- true if the importer acts as an administrator: only then are member lines considered
       by_administrator boolean not null default false,
       override_params jsonb not null default '{}',
-      -- the project that this one replaces once it is complete (overwrite)
+      -- the project that this import replaces when it is complete (overwrite)
       replaces_project_id bigint references projects (id) on delete set null,
-      -- what the project is called once it is complete, where it takes another's place
+      -- the final name and path, if the import replaces another project
       target_name text,
       target_path text,
       checkpoint jsonb not null default '{}',

@@ -1,12 +1,12 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Instance settings: one row; an attribute that was never set is absent and has its default from settings/registry.ts. */
+/** Instance settings in a single row. Unset attributes are absent and use the default of settings/registry.ts. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table application_settings (
       id integer primary key default 1 check (id = 1),
       attributes jsonb not null default '{}',
-      -- tells a process that its MILLRACE_SECRET_KEY is the one that sealed this database
+      -- verifies that the MILLRACE_SECRET_KEY of a process is the one of this database
       secret_key_check bytea,
       created_at timestamptz not null default now(),
       updated_at timestamptz not null default now()

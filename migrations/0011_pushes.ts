@@ -1,11 +1,11 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Ref updates between git and the event log, and what counts pushes until the next clean-up of a repository. */
+/** Ref updates between git and the event log, and the number of pushes since the last gc of a repository. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
-    -- Written before refs move, settled with the events that tell of it: whatever dies in between leaves a row that
-    -- says which refs to look at. While a row is open nobody else may move its refs, so each of them holds either
-    -- its old or its new id.
+    -- Written before refs move, and settled together with their events. If a process dies in between, the row says
+    -- which refs to check. While a row is open, no other push may move its refs, so each of them has either its old or
+    -- its new id.
     create table pushes (
       id bigint generated always as identity primary key,
       project_id bigint not null references projects (id) on delete cascade,
@@ -16,7 +16,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       commands jsonb not null,
       refs text[] not null,
       state text not null default 'receiving' check (state in ('receiving', 'recorded')),
-      -- of a push settled by another process: the refs that had moved, should its own come back after all
+      -- for a push settled by another process: the refs that had moved, in case the original process returns
       moved text[],
       created_at timestamptz not null default now()
     );

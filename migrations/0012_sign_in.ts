@@ -1,20 +1,20 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Signing in: sessions, addresses, second factors; OAuth applications with their grants and tokens; runners' accounts. */
+/** Sign-in: sessions, email addresses, second factors, OAuth applications with their grants and tokens, and runners. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     alter table users
-      -- TOTP: sealed with the instance key; in force while two_factor_enabled
+      -- TOTP secret, encrypted with the instance key; used while two_factor_enabled
       add column otp_secret bytea,
-      -- the last 30-second step that was used: a code counts once
+      -- the last used 30-second step: each code is valid once
       add column otp_used_step bigint,
-      -- an address that waits for its confirmation, and replaces email then
+      -- an address that awaits confirmation and then replaces email
       add column unconfirmed_email text,
-      -- since when somebody who has to have a second factor goes without: the grace that settings give begins then
+      -- since when a user who needs a second factor lacks one: the start of the grace period
       add column two_factor_grace_started_at timestamptz,
       add column password_changed_at timestamptz;
 
-    -- Addresses besides the primary one. Confirmed ones are taken; others may wait for several people.
+    -- Email addresses besides the primary one. Confirmed ones are unique; unconfirmed ones may belong to several users.
     create table emails (
       id bigint generated always as identity primary key,
       user_id bigint not null references users (id) on delete cascade,
@@ -26,12 +26,12 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create unique index emails_confirmed on emails (lower(email)) where confirmed_at is not null;
     create index emails_email on emails (lower(email));
 
-    -- What a link in a mail opens, once: confirm an address, set a password anew.
+    -- Single-use tokens of links in mails: confirm an address, reset a password.
     create table mail_tokens (
       id bigint generated always as identity primary key,
       user_id bigint not null references users (id) on delete cascade,
       purpose text not null check (purpose in ('confirm_email', 'reset_password', 'unlock')),
-      -- the address that the mail went to
+      -- the recipient of the mail
       email text not null,
       digest bytea not null unique,
       expires_at timestamptz not null,
@@ -48,11 +48,11 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create table sessions (
       id bigint generated always as identity primary key,
       user_id bigint not null references users (id) on delete cascade,
-      -- of the cookie's value
+      -- the digest of the cookie's value
       digest bytea not null unique,
       ip text,
       user_agent text,
-      -- when the person last proved who they are
+      -- the last time the user authenticated
       authenticated_at timestamptz not null default now(),
       last_used_at timestamptz not null default now(),
       expires_at timestamptz not null,
@@ -61,7 +61,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index sessions_user on sessions (user_id, id);
     create index sessions_expiry on sessions (expires_at);
 
-    -- Counts of what may happen so often in a while, for all processes: guards against guessing, throttles.
+    -- Rate limit counters shared by all processes: brute-force protection and throttles.
     create unlogged table rate_counts (
       key text primary key,
       count integer not null,
@@ -70,7 +70,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index rate_counts_reset on rate_counts (resets_at);
 
     alter table personal_access_tokens
-      -- tokens that were rotated into one another share one family; reuse of a rotated one revokes all of it
+      -- tokens rotated from one another share a family; reuse of a rotated token revokes the family
       add column family_id uuid not null default gen_random_uuid(),
       add column rotated_at timestamptz,
       add column revoked_at timestamptz;
@@ -79,7 +79,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
 
     create table oauth_applications (
       id bigint generated always as identity primary key,
-      -- what clients call client_id
+      -- the client_id of clients
       uid text not null unique,
       secret_digest bytea not null,
       -- null: registered by an administrator for the whole hub
@@ -95,7 +95,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     );
     create index oauth_applications_owner on oauth_applications (owner_id, id);
 
-    -- Authorization codes. family_id names the tokens that came of one authorization: they are revoked together.
+    -- Authorization codes. The tokens of one authorization share its family_id and are revoked together.
     create table oauth_grants (
       id bigint generated always as identity primary key,
       application_id bigint not null references oauth_applications (id) on delete cascade,
@@ -123,7 +123,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       digest bytea not null unique,
       refresh_digest bytea unique,
       scopes text[] not null,
-      -- refreshing asks for the verifier again where the code was asked for with a challenge
+      -- a refresh requires the verifier again if the code was requested with a challenge
       code_challenge text,
       redirect_uri text,
       family_id uuid not null,
@@ -145,7 +145,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       scopes text[] not null,
       state text not null default 'pending' check (state in ('pending', 'approved', 'denied', 'used')),
       user_id bigint references users (id) on delete cascade,
-      -- grows by five seconds whenever the device polls faster
+      -- increases by five seconds whenever the device polls too fast
       interval_seconds integer not null default 5,
       last_polled_at timestamptz,
       expires_at timestamptz not null,
@@ -153,12 +153,12 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     );
     create index oauth_device_grants_expiry on oauth_device_grants (expires_at);
 
-    -- Keys that sign id tokens: the newest signs, older ones still verify.
+    -- Keys that sign id tokens. The newest one signs; older ones still verify.
     create table oauth_signing_keys (
       id bigint generated always as identity primary key,
       kid text not null unique,
       public_jwk jsonb not null,
-      -- the private JWK, sealed with the instance key
+      -- the private JWK, encrypted with the instance key
       private_jwk bytea not null,
       created_at timestamptz not null default now()
     );

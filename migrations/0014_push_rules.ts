@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** What pushes to a project, or to everything below a group, have to keep to. At most one rule for each. */
+/** Rules for pushes to a project, or to all projects below a group. At most one rule for each. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table push_rules (
@@ -11,7 +11,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       commit_committer_name_check boolean not null default false,
       reject_unsigned_commits boolean not null default false,
       reject_non_dco_commits boolean not null default false,
-      -- empty: none
+      -- empty: no pattern
       commit_message_regex text not null default '',
       commit_message_negative_regex text not null default '',
       branch_name_regex text not null default '',
@@ -20,7 +20,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       deny_delete_tag boolean not null default false,
       member_check boolean not null default false,
       prevent_secrets boolean not null default false,
-      -- mebibytes; 0: any size
+      -- mebibytes; 0: no limit
       max_file_size integer not null default 0 check (max_file_size >= 0),
       created_at timestamptz not null default now(),
       updated_at timestamptz not null default now(),

@@ -1,12 +1,12 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Roles that a directory or a SAML provider gives: the links, where memberships came from, and signing in by SAML. */
+/** Roles from a directory or a SAML provider: the links, the sources of memberships, and SAML sign-in. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     alter table members
-      -- Where the membership came from; null when somebody gave it by hand.
+      -- The source of the membership. Null if a user added it.
       add column source text check (source in ('saml', 'ldap')),
-      -- The role was changed by hand since: the source takes the membership away, but does not change it.
+      -- A user has changed the role since: the source may remove the membership, but does not change it.
       add column override boolean not null default false;
     create index members_source on members (user_id, source) where source is not null;
 
@@ -34,7 +34,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create unique index ldap_group_links_cn on ldap_group_links (namespace_id, provider, lower(cn)) where cn is not null;
     create unique index ldap_group_links_filter on ldap_group_links (namespace_id, provider, filter) where filter is not null;
 
-    -- The latest sync of each group. run goes up with each one that begins: an earlier one then stops.
+    -- The latest sync of each group. run increases with each new sync, and an older sync then stops.
     create table ldap_syncs (
       namespace_id bigint primary key references namespaces (id) on delete cascade,
       run bigint not null default 0,
@@ -50,14 +50,14 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       finished_at timestamptz
     );
 
-    -- Distinguished names are compared without regard to case.
+    -- Distinguished names are compared case-insensitively.
     create index identities_lower_extern on identities (provider, lower(extern_uid));
 
-    -- Requests to the SAML provider that are still to be answered; each once.
+    -- Pending requests to the SAML provider. Each can be answered once.
     create table saml_requests (
       id text primary key,
       return_to text,
-      -- The verified answer, sealed, and the digest of the code that its browser fetches it with.
+      -- The verified response, encrypted, and the digest of the code with which the browser retrieves it.
       answer bytea,
       code_digest bytea,
       expires_at timestamptz not null

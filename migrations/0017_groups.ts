@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** What groups promise: sizes kept up to date, deletion that can be taken back, requests for access, invitations. */
+/** Group features: current sizes, deletion that can be undone, access requests, invitations. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     alter table namespaces add column marked_for_deletion_by_id bigint references users (id) on delete set null;
@@ -8,7 +8,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index namespaces_restricted on namespaces (id) where ip_restriction_ranges is not null;
     create index namespaces_demanding on namespaces (id) where require_two_factor_authentication;
 
-    -- Lists by each order, and of those that everyone, or everyone who is signed in, may see.
+    -- Lists in each order, with partial indexes for groups visible to everyone or to signed-in users.
     create index namespaces_groups_by_path on namespaces (path, id) where kind = 'group';
     create index namespaces_public_by_name on namespaces (name, id) where kind = 'group' and visibility_level >= 20;
     create index namespaces_public_by_path on namespaces (path, id) where kind = 'group' and visibility_level >= 20;
@@ -16,7 +16,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index namespaces_internal_by_name on namespaces (name, id) where kind = 'group' and visibility_level >= 10;
     create index namespaces_internal_by_path on namespaces (path, id) where kind = 'group' and visibility_level >= 10;
 
-    -- Who asks for membership. One request per person and place.
+    -- Requests for membership. One per user and container.
     create table access_requests (
       id bigint generated always as identity primary key,
       user_id bigint not null references users (id) on delete cascade,
@@ -29,7 +29,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create unique index access_requests_project on access_requests (project_id, user_id) where project_id is not null;
     create index access_requests_user on access_requests (user_id);
 
-    -- Membership for whoever proves to have the address. The link in the mail carries the token.
+    -- Memberships for users who prove that they own the address. The link in the mail contains the token.
     create table invitations (
       id bigint generated always as identity primary key,
       namespace_id bigint references namespaces (id) on delete cascade,
@@ -50,8 +50,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index namespace_shares_expiry on namespace_shares (expires_at) where expires_at is not null;
     create index project_shares_expiry on project_shares (expires_at) where expires_at is not null;
 
-    -- What all projects in a namespace and below it take up, as a sum of rows: changes add one, so that nobody waits for
-    -- the row of a large group, and a job folds them. Kept by the triggers below, whoever writes.
+    -- The sizes of all projects in a namespace and below it, as a sum of rows. A change adds a row, so that no
+    -- transaction waits for the row of a large group, and a job combines the rows. Maintained by the triggers below.
     create table namespace_sizes (
       namespace_id bigint not null references namespaces (id) on delete cascade,
       repository_size bigint not null default 0,
@@ -79,7 +79,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
               is distinct from (0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint)
     $$;
 
-    -- A project's sizes changed. The lock waits for a move of the tree, and lets the project's own row be.
+    -- Runs after a project's sizes change. The lock waits for a move of the tree, and does not lock the project's own
+    -- row.
     create function project_sizes_changed() returns trigger language plpgsql as $$
     declare
       v_tree bigint[];
@@ -105,7 +106,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create trigger project_statistics_sizes after insert or update on project_statistics
       for each row execute function project_sizes_changed();
 
-    -- A project goes elsewhere, or away. With its namespace gone too there is nothing to take it out of.
+    -- Runs when a project is moved or deleted. If its namespace is gone too, there is nothing to subtract from.
     create function project_sizes_moved() returns trigger language plpgsql as $$
     declare
       v_sizes project_statistics;
@@ -130,7 +131,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create trigger projects_sizes_moved before update of namespace_id on projects
       for each row when (old.namespace_id <> new.namespace_id) execute function project_sizes_moved();
 
-    -- A namespace moves with its tree, or goes. Of a deleted tree the topmost takes all of it out of what is above.
+    -- Runs when a namespace is moved with its tree, or deleted. For a deleted tree, the topmost namespace subtracts the
+    -- whole sum from its ancestors.
     create function namespace_sizes_moved() returns trigger language plpgsql as $$
     declare
       v_sizes project_statistics;

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Lists of users in the orders that are offered, and the pages after a cursor, are walked and not sorted. */
+/** Indexes for lists of users in each offered order and for keyset pages, so that Postgres need not sort. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create index users_by_name on users (name, id);

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 
-/** What is attached to groups themselves counts in their sizes, as what their projects take up does. */
+/** Files uploaded to groups count in the group sizes, like the storage of projects. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
-    -- With its namespace gone too there is nothing to take it out of.
+    -- If the namespace is gone too, there is nothing to subtract from.
     create function group_upload_sizes_changed() returns trigger language plpgsql as $$
     declare
       v_upload uploads := coalesce(new, old);
@@ -25,7 +25,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       join namespaces n on n.id = u.namespace_id join namespaces above on above.id = any (n.traversal_ids)
       group by above.id;
 
-    -- A namespace that moves takes what is attached to itself along, beside what namespace_sizes_moved() takes.
+    -- Moves the sizes of the namespace's own uploads when it moves, in addition to namespace_sizes_moved().
     create function group_upload_sizes_moved() returns trigger language plpgsql as $$
     declare
       v_size bigint;

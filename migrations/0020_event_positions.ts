@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Positions are given by looking at what has none, and at nothing else. The planner joined it with all of the log, or
- * pair by pair, where the log had been small when the plan was made.
+ * Assigns positions by looking only at events without one. The planner used to join with the whole log, or with nested
+ * loops, if the log was small when the plan was made.
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`

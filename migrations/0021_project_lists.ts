@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Indexes that lists of projects are read from alone: beside what they are sorted by they hold what decides who may see a
- * row, so that rows which are passed over are never fetched (docs/decisions/0012).
+ * Indexes that serve lists of projects with index-only scans. Besides the sort columns they contain the columns that
+ * decide who may see a row, so that skipped rows are never fetched (docs/decisions/0012).
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
@@ -22,17 +22,17 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index projects_by_path on projects (path, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
     create index projects_by_stars on projects (star_count, id) include (namespace_id, visibility_level, hidden, pending_delete, archived);
     create index projects_by_visibility on projects (visibility_level, id) include (namespace_id, hidden, pending_delete, archived);
-    -- What people belong to is found by namespace, and sorted after.
+    -- Projects of the user's namespaces are found by namespace and then sorted.
     create index projects_namespace on projects (namespace_id, id) include (visibility_level, hidden, pending_delete, archived,
       created_at, updated_at, last_activity_at, star_count, name, path);
     create index projects_archived on projects (id) where archived;
     create index projects_search_full_path on projects using gin (full_path gin_trgm_ops);
 
-    -- The level on a namespace, told of each row of a page.
+    -- Serves the user's level in the namespace of each row on a page.
     drop index namespace_access_namespace;
     create index namespace_access_namespace on namespace_access (namespace_id, user_id) include (access_level, expires_at, via_share);
 
-    -- Every project has a row there, so that lists by size can be read from it.
+    -- Every project has a row here, so that lists by size can read from this table.
     insert into project_statistics (project_id) select id from projects on conflict do nothing;
     create index project_statistics_by_repository on project_statistics (repository_size, project_id);
     create index project_statistics_by_packages on project_statistics (packages_size, project_id);

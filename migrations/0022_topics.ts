@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Topics as things of their own, kept in step with those of projects by whoever writes these. */
+/** Topics as separate rows, kept in sync with the topics of projects by triggers. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table topics (
@@ -9,9 +9,9 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       title text not null,
       description text,
       avatar_key text,
-      -- made or changed by an administrator: shown even where no open project carries it
+      -- created or changed by an administrator: visible even if no visible project has it
       curated boolean not null default false,
-      -- the projects that carry it, by their visibility
+      -- the number of projects that have it, by visibility
       public_count integer not null default 0,
       internal_count integer not null default 0,
       private_count integer not null default 0,
@@ -32,7 +32,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       from (select btrim(unnest(topics)) as name, id from projects) as carried
       where name <> '' order by lower(name), id;
 
-    -- The topics by their names, each once and in the order given.
+    -- Returns the topics with these names, each once and in the given order.
     create function settled_topics(p_names text[]) returns text[] language sql stable as $$
       select coalesce(array_agg(found.name order by found.place), '{}') from (
         select t.name, min(given.place) as place
@@ -49,8 +49,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
             from projects p, unnest(p.topics) as carried (topic) group by carried.topic) as counted
       where topics.name = counted.topic;
 
-    -- A project gets topics: those that are new are made, and all are spelt as they were first. Whoever renames, merges
-    -- or deletes one locks it, and waits here for the projects that are just getting it.
+    -- Creates missing topics of a project and normalises the spelling to that of the existing topic. A command that
+    -- renames, merges or deletes a topic locks it, and waits here for projects that are getting it.
     create function project_topics_settle() returns trigger language plpgsql as $$
     declare
       v_names text[];
@@ -72,7 +72,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create trigger projects_topics_changed before update of topics on projects
       for each row when (new.topics <> '{}' and new.topics <> old.topics) execute function project_topics_settle();
 
-    -- Counted as the transaction commits, so that those who use a topic wait for each other no longer than that.
+    -- Counts at commit, so that transactions with the same topic wait for each other only briefly.
     create function project_topics_count() returns trigger language plpgsql as $$
     begin
       with change as (

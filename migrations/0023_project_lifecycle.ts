@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Projects that are marked for deletion, the languages they are written in, and how often they are fetched. */
+/** Projects marked for deletion, the languages of projects, and their fetch counts. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     alter table projects add column marked_for_deletion_by_id bigint references users (id) on delete set null;
@@ -8,8 +8,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index projects_marked on projects (marked_for_deletion_on, id) where marked_for_deletion_on is not null;
     create index projects_marked_by on projects (marked_for_deletion_by_id) where marked_for_deletion_by_id is not null;
 
-    -- The earliest day that the namespace, or one above it, was marked on: what lies in a marked group goes with it.
-    -- Kept by the commands that mark, restore and move groups.
+    -- The earliest day on which the namespace or an ancestor was marked: everything in a marked group is deleted with
+    -- it. Updated by the commands that mark, restore and move groups.
     alter table namespaces add column deletion_marked_on date;
     update namespaces n set deletion_marked_on = marked.day
       from (select d.id, min(above.marked_for_deletion_on) as day
@@ -21,13 +21,13 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create table project_languages (
       project_id bigint not null references projects (id) on delete cascade,
       name text not null,
-      -- percent, of all bytes whose language is known
+      -- percent of all bytes whose language is known
       share double precision not null,
       bytes bigint not null,
       primary key (project_id, name)
     );
     create index project_languages_name on project_languages (lower(name), project_id);
-    -- The commit that the languages were last read from.
+    -- The commit from which the languages were last read.
     alter table repository_upkeep add column languages_of text;
 
     create table project_fetches (

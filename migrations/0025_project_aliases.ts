@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Short names by which administrators make the repositories of projects known to git. */
+/** Short names that administrators give to the repositories of projects for access with git. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table project_aliases (

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** To which projects people contribute: kept because events, which tell it, are not. */
+/** The projects to which users contribute. Stored separately, because events are pruned. */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table project_contributions (

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Indexes of foreign keys that are asked when a project or a group goes: without one Postgres reads the whole table of
- * all projects for each stage, label and milestone that goes with it.
+ * Indexes for foreign keys that are checked when a project or a group is deleted. Without one, Postgres reads the whole
+ * table for each deleted stage, label and milestone.
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`

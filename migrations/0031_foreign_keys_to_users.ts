@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Indexes of what points at people: removing an account looks for what he wrote, and without one Postgres reads whole
- * tables of all projects. Where most rows name nobody only those that do are in the index.
+ * Indexes for foreign keys to users. Removing an account searches for its contributions, and without an index Postgres
+ * reads whole tables. If most rows reference no user, the index contains only those that do.
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
@@ -36,7 +36,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     create index webhook_attempts_requested_by on webhook_attempts (requested_by_id) where requested_by_id is not null;
     create index webhooks_created_by on webhooks (created_by_id) where created_by_id is not null;
 
-    -- These had one, of some of the rows alone, which is of no use when the others may have to go as well.
+    -- These tables had partial indexes, which do not help if other rows may have to be deleted too.
     drop index namespaces_owner;
     create unique index namespaces_owner on namespaces (owner_id) where owner_id is not null;
     drop index oauth_access_tokens_user;

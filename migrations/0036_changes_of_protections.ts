@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 
-/** When a protection was last changed. Those that are there tell when they were made: nothing later is known. */
+/**
+ * The time of the last change of a protection. Existing ones get their creation time, because later changes are
+ * unknown.
+ */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     alter table protected_branches add column updated_at timestamptz not null default now();

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Has the languages read of the projects that are there already: others get them as they are made and pushed to. And an
- * index of the account that stands for all that are gone, which is looked for whenever one more goes.
+ * Adds a job that detects the languages of existing projects. Others are detected on creation and on push. Also adds an
+ * index for the account that stands for all deleted accounts, which is looked up on each deletion.
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`

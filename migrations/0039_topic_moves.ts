@@ -1,15 +1,15 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Topics that are renamed, merged or deleted are so at once, however many projects carry them: the projects follow in
- * batches, and until then the former name stands for what became of it.
+ * Renaming, merging or deleting a topic takes effect at once, however many projects have it. The projects are updated
+ * in batches. Until then, the former name stands for the new topic.
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
     create table topic_moves (
       id bigint generated always as identity primary key,
       former_name text not null unique,
-      -- null: projects lose it
+      -- null: projects lose the topic
       topic_id bigint references topics (id) on delete set null
     );
     create index topic_moves_name on topic_moves (lower(former_name));
@@ -27,7 +27,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
         group by t.name) as found
     $$;
 
-    -- Whoever renames, merges or deletes a topic takes this lock alone: then nobody is in the midst of giving or counting one.
+    -- A command that renames, merges or deletes a topic takes this lock exclusively. Then no transaction is assigning
+    -- or counting topics.
     create function lock_topics() returns void language sql as $$
       select pg_advisory_xact_lock_shared(hashtextextended('millrace:topics', 0))
     $$;

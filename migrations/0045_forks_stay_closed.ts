@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Forks hold what their source holds, so others than those who own the source may not make them more visible: each
- * project knows how far it may be opened without them. It keeps that when it is no fork any more.
+ * Forks contain the content of their source, so only owners of the source may make them more visible. Each project
+ * records the highest visibility that it may have without them. It keeps this limit when it is no longer a fork.
  */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
@@ -17,7 +17,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     )
     update projects p set visibility_ceiling = forks.ceiling from forks where p.id = forks.id and forks.ceiling < 20;
 
-    -- The source is written to only where the count changes: its forks may be closed with it by the thousands.
+    -- Updates the source only if its count changes, because thousands of forks may become less visible with it.
     create or replace function forks_counted() returns trigger language plpgsql as $$
     begin
       if tg_op = 'UPDATE' and new.forked_from_id is not distinct from old.forked_from_id then
@@ -37,7 +37,8 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
       return null;
     end $$;
 
-    -- Ordered so that the index finds the first: where few projects have all the forks the planner would read the table.
+    -- Ordered so that the index finds the first row. If few projects have all the forks, the planner would read the
+    -- table.
     create or replace function forks_counted_anew() returns trigger language plpgsql as $$
     begin
       update projects set forks_count = (select count(*) from projects f

@@ -1,27 +1,29 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Who made a credential, and through which OAuth authorization, however many credentials lie between. */
+/**
+ * The user who created a credential, and the OAuth authorization through which it was created, directly or indirectly.
+ */
 export const up = async (db: Kysely<unknown>): Promise<void> => {
   await sql`
-    -- An authorization through which credentials were made. No foreign keys: it is told of when the application or the
-    -- person who had let it in are gone.
+    -- An authorization through which credentials were created. No foreign keys: the row outlives the application and
+    -- the user who authorized it.
     create table credential_origins (
-      -- the family of the authorization's tokens
+      -- the token family of the authorization
       id uuid primary key,
-      -- who had let the application in
+      -- the user who authorized the application
       user_id bigint not null,
       -- null: the password grant without a client
       application_id bigint,
-      -- as it was called then
+      -- the name of the application at that time
       application_name text,
-      -- when what was made through it ended with it, as the setting oauth_grants_end_credentials said
+      -- when its credentials ended with it, if the setting oauth_grants_end_credentials required that
       ended_at timestamptz,
       created_at timestamptz not null default now()
     );
     create index credential_origins_user on credential_origins (user_id, application_id);
     create index credential_origins_application on credential_origins (application_id);
 
-    -- Of credentials that were there before, neither is known.
+    -- For existing credentials, neither is known.
     alter table personal_access_tokens
       add column created_by_id bigint references users (id) on delete set null,
       add column origin_id uuid references credential_origins (id);
@@ -40,7 +42,7 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
     alter table webhooks add column origin_id uuid references credential_origins (id);
     create index webhooks_origin on webhooks (origin_id) where origin_id is not null;
 
-    -- What was made through an authorization and still counts.
+    -- Valid credentials that were created through an authorization.
     create view living_credentials as
       select origin_id from personal_access_tokens
         where origin_id is not null and not revoked and (expires_at is null or expires_at > current_date)
