@@ -25,7 +25,7 @@ export const importProject = defineJob({
   run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
 });
 
-/** Does the same for clones by URL, in a separate lane, so that slow or hanging servers do not delay other work. */
+/** Does the same for clones by URL. These jobs run apart, so that slow or hanging servers do not delay other work. */
 export const importByUrl = defineJob({
   name: 'transfers.import_by_url',
   input: z.object({ import_id: z.number() }),

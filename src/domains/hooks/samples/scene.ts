@@ -6,7 +6,7 @@ import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts'
 import { type Context, systemActor } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 
-/** The setting of a hook test. Data is read as the hub itself, for a caller who administers the whole container. */
+/** The context of a hook test. Data is read as the hub itself, for a caller who administers the whole container. */
 export interface Scene {
   readonly ctx: Context;
   readonly container: Container;
