@@ -91,7 +91,7 @@ describe('LDAP group links', () => {
     [{ filter: '(uid=a', group_access: 30, provider: 'ldapmain' }, 'must be a valid LDAP filter'],
     [{ filter: 'uid=a', group_access: 30, provider: 'ldapmain' }, 'must be a valid LDAP filter'],
     [{ filter: '('.repeat(1_900) + ')'.repeat(1_900), group_access: 30, provider: 'ldapmain' }, 'valid LDAP filter'],
-  ])('refuses %o', async (body, reason) => {
+  ])('are refused with %o', async (body, reason) => {
     const answer = await app().as(owner).post(path(), body);
     expect(answer.status).toBe(400);
     expect(JSON.stringify(answer.body)).toContain(reason);
@@ -205,7 +205,7 @@ describe('SAML group links', () => {
       { saml_group_name: 'a', access_level: 30, member_role_id: 'x' },
       'member_role_id is invalid (allowed: a whole number)',
     ],
-  ])('refuses %o', async (body, reason) => {
+  ])('are refused with %o', async (body, reason) => {
     const answer = await app().as(owner).post(path(), body);
     expect(answer.status).toBe(400);
     expect(JSON.stringify(answer.body)).toContain(reason);

@@ -15,7 +15,7 @@ const app = useApp();
 
 interface Told {
   readonly kind: string;
-  // biome-ignore lint/suspicious/noExplicitAny: payloads of every shape; tests fail where they differ.
+  // biome-ignore lint/suspicious/noExplicitAny: payloads have any shape, and a wrong one fails the test.
   readonly payload: any;
 }
 

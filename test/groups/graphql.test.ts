@@ -155,7 +155,7 @@ describe('groups over GraphQL', () => {
       groupMembers { count nodes { user { username } createdBy { username } group { name } accessLevel { integerValue } } } } } }`;
     const client = as(owner);
     await client.graphql(query);
-    // Each statement outside a transaction takes a connection of the pool.
+    // Each statement outside a transaction takes a connection from the pool.
     let statements = 0;
     const count = () => void statements++;
     hub.services.pool.on('acquire', count);

@@ -518,7 +518,7 @@ describe('lists', () => {
 });
 
 describe('sharing', () => {
-  it('opens a group to the members of another group until the expiry date', async () => {
+  it('opens a group to the members of another group, with an expiry date', async () => {
     const { make, as, root } = app();
     const owner = await make.user();
     const member = await make.user();

@@ -15,7 +15,7 @@ const restrict = async (id: number, ranges: string | null) => {
   forgetRestrictions(app().hub.services);
 };
 
-/** Follows events as the user, from an address of this machine. */
+/** Subscribes to events as the user, from a local address. */
 const follow = async (user: TestUser, localAddress: string, scope = '') => {
   const stream = { text: '', ended: false, close: () => {} };
   const sent = request(`${app().url}/api/graphql`, {

@@ -292,7 +292,7 @@ const follow = async (user: TestUser, field: string, groupPath: string, fields: 
     headers: await app().as(user).headers(),
     retryAttempts: 0,
   });
-  // biome-ignore lint/suspicious/noExplicitAny: as the test asked for it.
+  // biome-ignore lint/suspicious/noExplicitAny: the shape depends on the fields that the test requests.
   const updates: any[] = [];
   const failures: unknown[] = [];
   client.subscribe(

@@ -7,7 +7,7 @@ export interface Received {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly raw: string;
-  // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape, which fail where they differ.
+  // biome-ignore lint/suspicious/noExplicitAny: bodies have any shape, and a wrong one fails the test.
   readonly body: any;
 }
 

@@ -168,7 +168,7 @@ describe('a test of a hook', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  it('is sent to a disabled hook, and a success enables the hook and its held deliveries', async () => {
+  it('is sent to a disabled hook, and a success enables the hook and sends its held deliveries', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const hook = await addHook(`/groups/${group.id}`, owner, { subgroup_events: true });

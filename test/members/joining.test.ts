@@ -73,7 +73,7 @@ describe('access requests', () => {
     expect(await mailsTo(app(), `${owner.username}@example.com`)).toEqual([]);
   });
 
-  it('works over GraphQL', async () => {
+  it('are created, listed and approved over GraphQL', async () => {
     const [owner, asking] = [await app().make.user(), await app().make.user()];
     const group = await app().make.group({ visibility: 'public' }, owner);
     const place = `groupPath: "${group.full_path}"`;
@@ -202,7 +202,7 @@ describe('invitations', () => {
     for (const secret of ['private@', 'first', 'second@']) expect(JSON.stringify(rows)).not.toContain(secret);
   });
 
-  it('works over GraphQL', async () => {
+  it('are created and deleted over GraphQL', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const place = `groupPath: "${group.full_path}", email: "graph@example.net"`;

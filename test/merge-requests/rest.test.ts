@@ -177,7 +177,7 @@ describe('a merge request', () => {
     expect((await reporter.get(`${path}/merge_requests/x`)).status).toBe(400);
   });
 
-  it('counts the commits that the target branch is ahead', async () => {
+  it('counts by how many commits the target branch is ahead', async () => {
     const { project, path, owner, people } = await makeScene(app());
     const tree = await workTree(folder());
     await runGit(tree, 'checkout', '-q', '-b', 'topic');

@@ -84,7 +84,7 @@ describe('/oauth/introspect', () => {
   const introspect = (token: string, fields: Record<string, string> = credentials(application)) =>
     post(app(), '/oauth/introspect', { token, ...fields });
 
-  test('describes an application its own tokens', async () => {
+  test('gives an application the details of its own tokens', async () => {
     const tokens = await tokensFor(app(), user, application, { scope: 'api openid' });
     const { status, body, headers } = await introspect(tokens.access_token);
     expect(status).toBe(200);

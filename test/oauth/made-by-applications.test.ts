@@ -421,8 +421,8 @@ describe('the sign-in data of a user', () => {
     for (const attempt of attempts(clientWith(made.token), {})) expect((await attempt()).status).toBe(403);
     expect(await snapshot(person)).toEqual(before);
 
-    // With the password, the application can do everything that the user can. Two requests fail for other reasons:
-    // nobody has a second factor here, and the address is primary by then.
+    // With the password, the application can do everything that the user can.
+    // Nobody has a second factor here, and the address is primary by then.
     const statuses: number[] = [];
     for (const attempt of attempts(client, { current_password: PASSWORD })) statuses.push((await attempt()).status);
     expect(statuses).toEqual([201, 201, 200, 200, 200, 200, 204, 403, 404, 201, 409, 204]);
