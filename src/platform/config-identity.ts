@@ -24,7 +24,7 @@ const textOrFile = (given: string, looksRight: (text: string) => boolean): strin
     return readFileSync(given, 'utf8');
   } catch {
     // Node's message repeats the input, which may contain a password.
-    throw new Error('is not a file that can be read');
+    throw new Error('is not a readable file');
   }
 };
 

@@ -139,8 +139,8 @@ export const withoutPrevious = <C extends { readonly current: unknown }>(
 const recorded = z.object({ changes: z.record(z.string(), z.object({ previous: z.unknown(), current: z.unknown() })) });
 
 /**
- * Returns the payload as `events` shows it, without `hook_only`, which is for hook bodies. Events from before their visibility
- * was recorded may contain former values that fewer people could read, so those are removed too.
+ * Returns the payload as `events` shows it, without `hook_only`, which is for hook bodies. Events from before their
+ * visibility was recorded may contain former values that fewer people could read, so those are removed too.
  */
 export const shownPayload = (event: Pick<EventRow, 'payload' | 'visibility_level' | 'namespace_ids'>): unknown => {
   const { payload, visibility_level, namespace_ids } = event;

@@ -54,7 +54,7 @@ export const spool = async (source: AsyncIterable<Buffer | string>, directory: s
       for (let position = 0; position < size; ) {
         // A new block each time, because the compressor may still read the previous one.
         const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(BLOCK_BYTES), 0, BLOCK_BYTES, position);
-        if (bytesRead === 0) throw new Error('a spooled file came out shorter than it went in');
+        if (bytesRead === 0) throw new Error('a spooled file is shorter than the data written to it');
         position += bytesRead;
         yield buffer.subarray(0, bytesRead);
       }

@@ -47,8 +47,8 @@ export const SHARED_DIRECTORY = '/var/lib/millrace';
 
 /**
  * Finds or chooses the location of the cluster of a data directory. If root starts the hub below a folder that the
- * server's account cannot enter, the cluster goes elsewhere, and `<dataDir>/postgres/location` records where
- * permanently.
+ * server's account cannot enter, the cluster goes elsewhere. `<dataDir>/postgres/location` permanently records
+ * that location.
  *
  * @throws Error if the location is missing, the account cannot enter it, or there is no suitable account
  */

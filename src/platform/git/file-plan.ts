@@ -132,7 +132,7 @@ const foldersOf = (path: string): string[] => {
 export const validFilePath = (path: string): boolean =>
   path !== '' &&
   Buffer.byteLength(path) <= MAX_PATH_BYTES &&
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
   !/[\u0000-\u001f\u007f\\]/.test(path) &&
   !/\p{Surrogate}/u.test(path) &&
   path

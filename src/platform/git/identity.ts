@@ -1,10 +1,10 @@
 import type { Identity } from './types.ts';
 
-/** git refuses an empty name, and NUL cannot be passed at all. */
+/** Removes NUL, line breaks and angle brackets, which names and emails in git cannot contain. */
 const plain = (text: string): string => text.replaceAll(/[\0\r\n<>]/g, '').trim();
 
-// git drops these from both ends, and refuses a name of nothing else.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// git strips these characters from both ends, and refuses a name that consists only of them.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
 const DROPPED = /^[\u0000-\u0020.,:;<>"\\']*$/;
 
 const usable = (text: string): string => (DROPPED.test(text) ? '' : plain(text));

@@ -85,7 +85,7 @@ export const readReceiveCommands = async (source: AsyncIterator<Buffer>): Promis
 
 const readPushOption = (payload: Buffer): string => {
   const text = payload.toString('utf8').replace(/\n$/, '');
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: nothing of the kind is an option
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: push options must not contain them
   if (payload.length > MAX_PUSH_OPTION_BYTES || /[\u0000-\u001f\u007f]/.test(text)) {
     throw new GitError('invalid', 'A push option is not valid');
   }

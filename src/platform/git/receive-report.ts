@@ -96,5 +96,5 @@ export const updatesSeen = async (
   return seen;
 };
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: nothing of the kind reaches a terminal
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach a terminal
 const oneLine = (text: string): string => text.replaceAll(/[\u0000-\u001f\u007f]+/g, ' ').trim();

@@ -3,7 +3,7 @@ const MAX_BYTES = 255;
 const MAX_PART_BYTES = MAX_BYTES - '.lock'.length;
 
 // The rules of git-check-ref-format: no control characters, space or ~^:?*[\ anywhere.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
 const FORBIDDEN = /[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|\/\.|\.lock(?:\/|$)/;
 const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i;
 const LONE_SURROGATE = /\p{Surrogate}/u;

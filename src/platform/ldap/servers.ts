@@ -18,7 +18,7 @@ const attribute = z.string().regex(/^[A-Za-z][A-Za-z0-9;-]*$/, 'is not the name 
 
 const server = z.strictObject({
   /** The name in links and identities. */
-  name: z.string().regex(/^ldap[a-z0-9_-]{1,50}$/, 'has to begin with ldap, as in ldapmain'),
+  name: z.string().regex(/^ldap[a-z0-9_-]{1,50}$/, 'must start with ldap, such as ldapmain'),
   /** The label on the sign-in page. */
   label: z.string().min(1).max(100).default('LDAP'),
   url: z.string().regex(/^ldaps?:\/\/[^\s/?#@]+\/?$/, 'is not of the form ldap://host:389 or ldaps://host:636'),
