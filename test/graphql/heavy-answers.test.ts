@@ -9,7 +9,7 @@ interface Row {
 }
 const rows: Row[] = Array.from({ length: 5 }, (_, index) => ({ id: index + 1 }));
 /** Longer than one query may block the others, in milliseconds. */
-const BUSY_MS = 25;
+const BUSY_MS = 60;
 
 let turns = 0;
 const turnsSeen: number[] = [];

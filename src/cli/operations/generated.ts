@@ -36,7 +36,7 @@ export type CreateIssueInput = {
   weight?: number | null | undefined;
 };
 
-/** Where to listen: a project, a group with everything below it, or all that the caller may see. */
+/** The scope: a project, a group with everything below it, or everything that the caller may see. */
 export type EventScope = {
   groupPath?: string | null | undefined;
   projectPath?: string | null | undefined;
@@ -86,7 +86,7 @@ export type GroupSubgroupCreationLevel =
   | 'maintainer'
   | 'owner';
 
-/** How an import stands. */
+/** The status of an import. */
 export type ImportStatus =
   | 'FAILED'
   | 'FINISHED'
@@ -190,7 +190,7 @@ export type ProjectCreateInput = {
   wikiAccessLevel?: string | null | undefined;
 };
 
-/** How an export stands. */
+/** The status of an export. */
 export type ProjectExportStatus =
   | 'FINISHED'
   | 'NONE'
