@@ -139,7 +139,7 @@ describe.each(['sse', 'ws'] as const)('over %s', (transport) => {
     for (const follower of [expired, bad, unknown]) await until(() => follower.ended !== null, 'an end');
     const said = (follower: Follower) =>
       JSON.stringify([follower.results, follower.ended instanceof Error && follower.ended.message]);
-    expect(said(expired)).toContain('The cursor is older than the events that are kept');
+    expect(said(expired)).toContain('The cursor is older than the oldest event kept');
     expect(said(bad)).toContain('The cursor is invalid');
     expect(said(unknown)).toContain('The resource that you are attempting to access does not exist');
     await subscribed(0);

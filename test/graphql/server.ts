@@ -30,7 +30,7 @@ class FakeFeed implements EventFeed {
   }
 
   async *history(filter: LiveFilter, after: number, until: number): AsyncGenerator<EventRow[]> {
-    if (after < this.prunedPosition) throw new DomainError('gone', 'The cursor is older than the events that are kept');
+    if (after < this.prunedPosition) throw new DomainError('gone', 'The cursor is older than the oldest event kept');
     const wanted = this.events.filter(
       (event) => event.position > after && event.position <= until && matches(filter, event),
     );

@@ -109,7 +109,7 @@ describe('transaction', () => {
   it('rejects an event emitted after its transaction ended', async () => {
     const ctx = createContext({ actor: systemActor });
     const tx = await ctx.transaction(async (it) => it);
-    expect(() => tx.emit(renamed, { subject, payload: { to: 'late' } })).toThrow('came too late');
+    expect(() => tx.emit(renamed, { subject, payload: { to: 'late' } })).toThrow('added too late');
   });
 
   it('retries after a deadlock, and emits once', async () => {
