@@ -26,7 +26,7 @@ describe('a new account', () => {
     await app().as(app().root).put('/application/settings', { send_user_confirmation_email: false });
   });
 
-  it('confirms its address by the button behind the link, and can sign in from then on', async () => {
+  it('confirms its address with the button on the linked page, and can then sign in', async () => {
     const { id, username, email } = await newAccount();
     expect(await confirmedAt(id)).toBeNull();
     const refused = await new Visitor(app().url).signIn(username);
@@ -42,14 +42,14 @@ describe('a new account', () => {
     expect((await new Visitor(app().url).signIn(username)).status).toBe(303);
   });
 
-  it('counts as confirmed when an administrator says so, and gets no mail', async () => {
+  it('counts as confirmed if an administrator says so, and gets no mail', async () => {
     const { id, username, email } = await newAccount({ skip_confirmation: true });
     expect(await confirmedAt(id)).toMatch(/Z$/);
     expect(await mailsTo(app(), email)).toEqual([]);
     expect((await new Visitor(app().url).signIn(username)).status).toBe(303);
   });
 
-  it('is mailed a link to set a password where it was made without one', async () => {
+  it('gets a link to set a password if it was created without one', async () => {
     const { username, email } = await newAccount({
       password: undefined,
       reset_password: true,
@@ -63,8 +63,8 @@ describe('a new account', () => {
   });
 });
 
-describe('the page behind the link', () => {
-  it('does nothing for links that are not good, and offers another mail', async () => {
+describe('the confirmation page', () => {
+  it('does nothing for an invalid link, and offers another mail', async () => {
     const visitor = new Visitor(app().url);
     for (const token of ['', 'guess', 'x'.repeat(32), '%00']) {
       const page = await visitor.get(LINK + token);
@@ -75,7 +75,7 @@ describe('the page behind the link', () => {
     expect(visitor.page.html).toContain('/users/confirmation/new');
   });
 
-  it('is not confirmed from another site, nor by GET', async () => {
+  it('refuses requests from another site, and confirms nothing by GET', async () => {
     const { id, email } = await newAccount();
     const link = await linkTo(app(), email, LINK);
     const visitor = new Visitor(app().url);
@@ -85,7 +85,7 @@ describe('the page behind the link', () => {
     expect(await confirmedAt(id)).toBeNull();
   });
 
-  it('stops working after three days', async () => {
+  it('expires after three days', async () => {
     const { id, email } = await newAccount();
     const link = await linkTo(app(), email, LINK);
     const { pool } = app().hub.services;
@@ -98,7 +98,7 @@ describe('the page behind the link', () => {
     expect((await new Visitor(app().url).get(link)).status).toBe(404);
   });
 
-  it('is asked for again only so often for one address', async () => {
+  it('limits how often one address can ask for a mail', async () => {
     const { email } = await newAccount();
     const statuses: number[] = [];
     for (let n = 0; n < 6; n++) {

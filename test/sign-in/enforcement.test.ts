@@ -31,12 +31,12 @@ const enrol = async (visitor: Visitor): Promise<string> => {
   return secret;
 };
 
-/** What the session's cookie opens besides pages. */
+/** Returns the status that the session's cookie gets outside the pages. */
 const statusOf = async (visitor: Visitor, path: string) =>
   (await fetch(app().url + path, { headers: { cookie: visitor.cookieHeader } })).status;
 
-describe('a second factor that the settings demand', () => {
-  it('may wait until the grace is over, which begins when it is first asked for', async () => {
+describe('a second factor required by the settings', () => {
+  it('may wait for a grace period, which starts when it is first required', async () => {
     const { visitor, user } = await signedIn(app());
     await demand({ require_two_factor_authentication: true, two_factor_grace_period: 2 });
     expect(await visitor.get('/')).toMatchObject({ status: 200 });
@@ -51,7 +51,7 @@ describe('a second factor that the settings demand', () => {
     expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
   });
 
-  it('then lets a session reach the page to enrol, and sign out, and nothing else', async () => {
+  it('then limits a session to the page to enrol and to signing out', async () => {
     await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
     const { visitor } = await signedIn(app());
     for (const path of [
@@ -77,7 +77,7 @@ describe('a second factor that the settings demand', () => {
     expect(await visitor.submit('/users/sign_out')).toMatchObject({ status: 303 });
   });
 
-  it('opens everything once it is there', async () => {
+  it('gives full access once it is enabled', async () => {
     await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
     const { visitor } = await signedIn(app());
     await enrol(visitor);
@@ -85,7 +85,7 @@ describe('a second factor that the settings demand', () => {
     expect(await statusOf(visitor, '/api/v4/user')).toBe(200);
   });
 
-  it('gives no new grace to who ends it, but to those for whom an administrator did', async () => {
+  it('gives no new grace period to users who disable it, but one if an administrator does', async () => {
     await demand({ require_two_factor_authentication: true, two_factor_grace_period: 2 });
     const { visitor, user } = await signedIn(app());
     await visitor.get('/');
@@ -101,13 +101,13 @@ describe('a second factor that the settings demand', () => {
     expect(await visitor.get('/')).toMatchObject({ status: 200 });
   });
 
-  it('is not asked of tokens', async () => {
+  it('is not required of tokens', async () => {
     await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
     const user = await app().make.user();
     expect(await app().as(user).get('/user')).toMatchObject({ status: 200 });
   });
 
-  it('can be demanded of administrators alone', async () => {
+  it('can be required only of administrators', async () => {
     await demand({ require_admin_two_factor_authentication: true, two_factor_grace_period: 0 });
     const [administrator, other] = [await signedIn(app(), { is_admin: true }), await signedIn(app())];
     expect(await administrator.visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
@@ -115,8 +115,8 @@ describe('a second factor that the settings demand', () => {
   });
 });
 
-describe('a second factor that a group demands', () => {
-  it('is asked of its members, and of those of groups below, by whoever gives the least time', async () => {
+describe('a second factor required by a group', () => {
+  it('applies to members of the group and its subgroups, with the shortest grace period', async () => {
     const { visitor, user } = await signedIn(app());
     const outsider = await signedIn(app());
     const group = await app().make.group({});
@@ -131,7 +131,7 @@ describe('a second factor that a group demands', () => {
     await update({ two_factor_grace_period: 1 });
     expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
     expect(await outsider.visitor.get('/')).toMatchObject({ status: 200 });
-    // Tokens are no sign-in.
+    // Requests with a token are not a sign-in.
     expect((await app().as(user).get(`/groups/${child.id}`)).status).toBe(200);
   });
 });

@@ -19,13 +19,13 @@ const fail = async (login: string, times: number) => {
   return statuses;
 };
 
-/** As if a failed while, of an account and of addresses, had passed. */
+/** Resets the rate limits of accounts and addresses. */
 const letPass = async () => {
   await db().deleteFrom('rate_counts').execute();
 };
 
-describe('guessing passwords', () => {
-  it('locks the account for a while, for right ones too, and says for how long', async () => {
+describe('a guessed password', () => {
+  it('locks the account for a while, even for the right password, and reports for how long', async () => {
     await set({ max_login_attempts: 3, failed_login_attempts_unlock_period_in_minutes: 7 });
     const user = await makePerson(app());
     expect(await fail(user.username, 3)).toEqual([422, 422, 422]);
@@ -36,7 +36,7 @@ describe('guessing passwords', () => {
     expect(seconds).toBeLessThanOrEqual(420);
     expect((await app().as(app().root).get(`/users/${user.id}`)).body).toMatchObject({ locked: true, state: 'active' });
 
-    // Tokens go on working: nobody can shut others out of what runs by itself.
+    // Tokens still work, so that nobody can lock out another user's automation.
     expect((await app().as(user).get('/user')).status).toBe(200);
 
     await db()
@@ -46,13 +46,13 @@ describe('guessing passwords', () => {
       .execute();
     expect(await fail(user.username, 2)).toEqual([422, 422]);
     expect((await visitor().signIn(user.username)).status).toBe(303);
-    // A right one begins the count anew.
+    // A successful sign-in resets the count.
     expect(await fail(user.username, 2)).toEqual([422, 422]);
     expect((await visitor().signIn(user.username)).status).toBe(303);
     await letPass();
   });
 
-  it('answers for a login that nobody has as for any other', async () => {
+  it('gets the same answers for an unknown login as for any other', async () => {
     await set({ max_login_attempts: 3, failed_login_attempts_unlock_period_in_minutes: 7 });
     expect(await fail('nobody-at-all', 4)).toEqual([422, 422, 422, 429]);
     const { headers } = await visitor().signIn('NOBODY-at-all', 'wrong');
@@ -60,7 +60,7 @@ describe('guessing passwords', () => {
     await letPass();
   });
 
-  it('remembers wrong ones for such a login as long, and locks it for as long, as for an account', async () => {
+  it('is counted, and locks, as long for an unknown login as for an account', async () => {
     await set({ max_login_attempts: 3, failed_login_attempts_unlock_period_in_minutes: 7 });
     const user = await makePerson(app());
     const nobody = `nobody-${user.username}`;
@@ -80,7 +80,7 @@ describe('guessing passwords', () => {
   it.each([
     ['right', PASSWORD],
     ['wrong', 'wrong'],
-  ])('says nothing of a %s one that waited to be checked while others locked the account', async (_, password) => {
+  ])('gets no answer if it is %s but the account was locked while it waited to be checked', async (_, password) => {
     const user = await makePerson(app());
     const person = visitor();
     await person.get('/users/sign_in');
@@ -95,7 +95,7 @@ describe('guessing passwords', () => {
     await Promise.all(ahead);
   });
 
-  it('shuts one address out for all accounts, and no other address', async () => {
+  it('locks out its address for all accounts, and no other address', async () => {
     await set({ max_login_attempts: 50, max_login_attempts_per_address: 4 });
     const user = await makePerson(app());
     for (const login of ['one', 'two', 'three', 'four']) await fail(login, 1);
@@ -117,7 +117,7 @@ describe('guessing passwords', () => {
     await letPass();
   });
 
-  it('holds for the present password where a new one is set', async () => {
+  it('is also limited where the current password is needed to set a new one', async () => {
     await set({ max_login_attempts: 3 });
     const user = await makePerson(app());
     const person = visitor();

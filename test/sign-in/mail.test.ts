@@ -18,7 +18,7 @@ const send = (app: TestApp, mail: Partial<Mail>) =>
     .context()
     .transaction(async (tx) => sendMail(tx, { to: newAddress(), subject: 'Subject', text: 'Text\n', ...mail }));
 
-/** The jobs that wait to send mails, as the queue keeps them. */
+/** Returns the jobs in the queue that will send mails. */
 const queued = async (app: TestApp) => {
   const { rows } = await app.hub.services.pool.query(
     `select j.payload::text as payload, j.attempts, j.max_attempts, j.last_error
@@ -28,11 +28,11 @@ const queued = async (app: TestApp) => {
   return rows;
 };
 
-describe('mails without a mail server', () => {
+describe('a mail without a mail server', () => {
   const app = useApp();
   const log = () => join(app().hub.services.config.dataDir, 'mail.log');
 
-  it('are appended to a file of the data directory that its owner alone reads', async () => {
+  it('is appended to a file in the data directory that only its owner can read', async () => {
     const [one, other] = [newAddress(), newAddress()];
     await send(app(), { to: one, text: 'Hello Zoë,\n\nhttp://127.0.0.1/x?token=abc\n' });
     await send(app(), { to: other, subject: 'Second' });
@@ -41,7 +41,7 @@ describe('mails without a mail server', () => {
     expect((await stat(log())).mode & 0o777).toBe(0o600);
   });
 
-  it('do not run into each other when many are written at once', async () => {
+  it('stays separate from others when many are written at once', async () => {
     const to = newAddress();
     const lines = Array.from({ length: 40 }, (_, n) => `${n}:${'x'.repeat(5_000)}`);
     await Promise.all(lines.map((line) => send(app(), { to, text: `${line}\n` })));
@@ -49,7 +49,7 @@ describe('mails without a mail server', () => {
     expect(texts.sort()).toEqual([...lines].sort());
   });
 
-  it('are sent when the transaction commits, and not otherwise', async () => {
+  it('is sent only when the transaction commits', async () => {
     const to = newAddress();
     const failing = app()
       .context()
@@ -61,7 +61,7 @@ describe('mails without a mail server', () => {
     expect(await mailsTo(app(), to)).toEqual([]);
   });
 
-  it('go to one address: nothing breaks out of a header or adds another one', async () => {
+  it('goes to one address, and cannot inject headers or further addresses', async () => {
     for (const to of [
       'a@example.org, b@example.org',
       'a@example.org b@example.org',
@@ -80,7 +80,7 @@ describe('mails without a mail server', () => {
     expect(await mailsTo(app(), 'b@example.org')).toEqual([]);
   });
 
-  it('are dropped in silent mode', async () => {
+  it('is dropped in silent mode', async () => {
     const to = newAddress();
     const root = app().as(app().root);
     await root.put('/application/settings', { silent_mode_enabled: true });
@@ -91,7 +91,7 @@ describe('mails without a mail server', () => {
     expect(await queued(app())).toEqual([]);
   });
 
-  it('are held sealed by the queue', async () => {
+  it('is stored encrypted in the queue', async () => {
     const to = newAddress();
     const seen = await app()
       .context()
@@ -110,7 +110,7 @@ describe('mails without a mail server', () => {
     expect(Buffer.from(JSON.parse(seen).sealed, 'base64').toString('latin1')).not.toContain('a-secret-link');
   });
 
-  it('can be read by a person: the example of the documentation', async () => {
+  it('is readable, and matches the example in the documentation', async () => {
     const to = newAddress();
     await send(app(), { to });
     await app().settle();
@@ -120,7 +120,7 @@ describe('mails without a mail server', () => {
   });
 });
 
-describe('mails over SMTP', () => {
+describe('a mail over SMTP', () => {
   let receiver: SmtpReceiver;
   let app: TestApp;
 
@@ -135,7 +135,7 @@ describe('mails over SMTP', () => {
 
   const received = (to: string) => until(`a mail to ${to}`, () => receiver.mails.find((mail) => mail.to.includes(to)));
 
-  it('arrive whole, from the configured address', async () => {
+  it('arrives unchanged, from the configured address', async () => {
     const to = newAddress();
     await send(app, { to, subject: 'Grüße', text: 'Hello Zoë,\n\n.a line that begins with a dot\n' });
     const mail = await received(to);
@@ -149,7 +149,7 @@ describe('mails over SMTP', () => {
     expect(mail.raw).toContain('.a line that begins with a dot');
   });
 
-  it('carry a link that can be followed', async () => {
+  it('has a link that works', async () => {
     const user = await app.make.user({ email: newAddress(), confirmed_at: null });
     const { email } = await app.hub.services.db
       .selectFrom('users')
@@ -164,7 +164,7 @@ describe('mails over SMTP', () => {
     expect((await fetch(link)).status).toBe(200);
   });
 
-  it('are tried again where the server fails for now, under the same Message-ID, and go out once', async () => {
+  it('is retried after a temporary failure with the same Message-ID, and sent once', async () => {
     const to = newAddress();
     receiver.refuse(451);
     await send(app, { to });
@@ -174,7 +174,7 @@ describe('mails over SMTP', () => {
     });
     expect(job).toMatchObject({ attempts: 1, max_attempts: 13 });
     expect(job.last_error).toContain('did not accept the mail');
-    // What went wrong is told without the mail: not even to whom it was.
+    // The recorded error contains nothing of the mail, not even its recipient.
     expect(job.last_error).not.toContain(to);
     await app.hub.services.pool.query('update graphile_worker._private_jobs set run_at = now() where attempts = 1');
     const mail = await received(to);
@@ -183,7 +183,7 @@ describe('mails over SMTP', () => {
     expect(receiver.mails.filter((each) => each.to.includes(to))).toHaveLength(1);
   });
 
-  it('are given up where the server refuses them for good', async () => {
+  it('is given up after a permanent refusal', async () => {
     const to = newAddress();
     receiver.refuse(550);
     await send(app, { to });
@@ -193,13 +193,13 @@ describe('mails over SMTP', () => {
     expect(receiver.mails.filter((each) => each.to.includes(to))).toEqual([]);
   });
 
-  it('write nothing into the data directory', async () => {
+  it('leaves no file in the data directory', async () => {
     await expect(stat(join(app.hub.services.config.dataDir, 'mail.log'))).rejects.toThrow('ENOENT');
   });
 });
 
-describe('the settings of mails', () => {
-  it('name what is wrong, without the password in it', () => {
+describe('an invalid mail setting', () => {
+  it('is reported, without the password', () => {
     for (const url of ['http://mail.example', 'smtp://', 'smtp://user:secret-word@host/path', 'mail.example']) {
       expect(() => readConfig([], { MILLRACE_SMTP_URL: url })).toThrow(ConfigError);
     }

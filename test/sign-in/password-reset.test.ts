@@ -21,7 +21,7 @@ const set = (visitor: Visitor, password: string, again = password) =>
   visitor.submit('/users/password/edit', { password, password_confirmation: again });
 
 describe('a forgotten password', () => {
-  it('is set anew by the link of a mail, once, and all sessions end', async () => {
+  it('is reset once with the link from a mail, and all sessions end', async () => {
     const { user, visitor: before } = await signedIn(app());
     const token = await app().tokenOf(user);
     await ask(`${user.username}@EXAMPLE.com`);
@@ -30,7 +30,7 @@ describe('a forgotten password', () => {
     const visitor = new Visitor(app().url);
     expect(await visitor.get(link)).toMatchObject({ status: 200 });
     expect(visitor.page.headers.get('referrer-policy')).toBe('no-referrer');
-    // Opening it again is fine: programs that look into mails do.
+    // Opening the link again is allowed, because mail scanners do so.
     await visitor.get(link);
     expect(await set(visitor, NEW)).toMatchObject({ status: 303, location: '/users/sign_in' });
 
@@ -38,7 +38,7 @@ describe('a forgotten password', () => {
     expect(await visitor.get('/')).toMatchObject({ status: 303 });
     expect((await new Visitor(app().url).signIn(user.username)).status).toBe(422);
     expect((await new Visitor(app().url).signIn(user.username, NEW)).status).toBe(303);
-    // Tokens are for tools, which do not know the password.
+    // Tokens keep working, because they belong to tools that do not know the password.
     const { status } = await app().anonymous.get('/user', { 'private-token': token });
     expect(status).toBe(200);
 
@@ -55,7 +55,7 @@ describe('a forgotten password', () => {
     expect(told.at(-1)?.subject).toBe('Your password was changed');
   });
 
-  it('opens an account again that wrong passwords had locked', async () => {
+  it('can be reset to unlock an account after wrong passwords', async () => {
     const user = await makePerson(app(), { failed_attempts: 20, locked_until: '2999-01-01T00:00:00Z' });
     await ask(`${user.username}@example.com`);
     const visitor = new Visitor(app().url);
@@ -64,7 +64,7 @@ describe('a forgotten password', () => {
     expect(await accountOf(user)).toMatchObject({ failed_attempts: 0, locked_until: null });
   });
 
-  it('is not set by a bad one: too short, too long, not twice the same; the link goes on', async () => {
+  it('refuses a new one that is too short, too long or not confirmed, and the link stays valid', async () => {
     const user = await makePerson(app());
     const { password_hash: hash } = await accountOf(user);
     await ask(`${user.username}@example.com`);
@@ -77,7 +77,7 @@ describe('a forgotten password', () => {
     expect(await set(visitor, NEW)).toMatchObject({ status: 303 });
   });
 
-  it('is set by one of two who use the link at once', async () => {
+  it('is reset by only one of two concurrent uses of the link', async () => {
     const user = await makePerson(app());
     await ask(`${user.username}@example.com`);
     const link = await linkTo(app(), `${user.username}@example.com`, LINK);
@@ -91,7 +91,7 @@ describe('a forgotten password', () => {
     expect(statuses.sort()).toEqual([303, 404]);
   });
 
-  it('has links that end: by time, by a later one, and when the address changes', async () => {
+  it('has links that expire: after a time, after a later link, and when the address changes', async () => {
     const user = await makePerson(app());
     const email = `${user.username}@example.com`;
     await ask(email);
@@ -120,7 +120,7 @@ describe('a forgotten password', () => {
     expect(await new Visitor(app().url).get(third)).toMatchObject({ status: 404 });
   });
 
-  it('keeps only the digest of what a link carries', async () => {
+  it("stores only the digest of a link's token", async () => {
     const user = await makePerson(app());
     const email = `${user.username}@example.com`;
     await ask(email);
@@ -131,8 +131,8 @@ describe('a forgotten password', () => {
   });
 });
 
-describe('asking for the link', () => {
-  it('answers the same for known, unknown and unconfirmed addresses, by the same work', async () => {
+describe('a request for the link', () => {
+  it('gets the same answer, at the same cost, for known, unknown and unconfirmed addresses', async () => {
     const user = await makePerson(app());
     const unconfirmed = await makePerson(app(), { confirmed_at: null });
     const blocked = await makePerson(app(), { state: 'blocked' });
@@ -153,7 +153,7 @@ describe('asking for the link', () => {
     expect(counts).toEqual([1, 0, 0, 0, 0]);
   });
 
-  it('mails the primary address, as it is stored, whichever confirmed one was named', async () => {
+  it('sends the mail to the stored primary address, whichever confirmed address was given', async () => {
     const user = await makePerson(app());
     const [known, waiting] = [`known-${user.username}@example.org`, `waiting-${user.username}@example.org`];
     await app().as(app().root).post(`/users/${user.id}/emails`, { email: known, skip_confirmation: true });
@@ -168,7 +168,7 @@ describe('asking for the link', () => {
     expect(await mailsTo(app(), waiting)).toEqual([]);
   });
 
-  it('takes one address as text, and no list or object of them (CVE-2023-7028)', async () => {
+  it('accepts one address as text, and no list or object (CVE-2023-7028)', async () => {
     const user = await makePerson(app());
     const email = `${user.username}@example.com`;
     const attacker = `attacker-${user.username}@example.org`;
@@ -190,7 +190,7 @@ describe('asking for the link', () => {
     expect(await mailsTo(app(), attacker)).toEqual([]);
   });
 
-  it('is refused without the token of the form', async () => {
+  it('is refused without a CSRF token', async () => {
     const user = await makePerson(app());
     const visitor = new Visitor(app().url);
     const email = `${user.username}@example.com`;
@@ -198,7 +198,7 @@ describe('asking for the link', () => {
     expect(await mailsTo(app(), email)).toEqual([]);
   });
 
-  it('is taken only so often for one address within an hour, known or not', async () => {
+  it('is limited per address and hour, whether the address is known or not', async () => {
     const user = await makePerson(app());
     for (const email of [`${user.username}@example.com`, `nobody-${user.username}@example.com`]) {
       const statuses: number[] = [];
@@ -211,8 +211,8 @@ describe('asking for the link', () => {
   });
 });
 
-describe('guessing links', () => {
-  it('finds nothing, and costs no hashing', async () => {
+describe('a guessed link', () => {
+  it('finds nothing, and costs no password hashing', async () => {
     const visitor = new Visitor(app().url);
     await visitor.get('/users/sign_in');
     for (const token of ['', 'guess', 'x'.repeat(32), "' or 1=1 --"]) {
@@ -222,7 +222,7 @@ describe('guessing links', () => {
     }
   });
 
-  it('does not take a link that confirms an address for one that sets a password', async () => {
+  it('cannot set a password with a link that confirms an address', async () => {
     const user = await makePerson(app());
     const email = `mine-${user.username}@example.org`;
     await app().as(user).post('/user/emails', { email });

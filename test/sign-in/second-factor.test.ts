@@ -28,12 +28,12 @@ const makeCareful = async (attributes = {}) => {
 const STEP = '/users/sign_in/second_factor';
 
 describe('the second step of signing in', () => {
-  it('asks for a code of the authenticator, which counts once', async () => {
+  it('requires a code of the authenticator, which is valid once', async () => {
     const { user, code } = await makeCareful();
     const person = visitor();
     expect(await person.signIn(user.username)).toMatchObject({ status: 303, location: STEP });
     const before = person.session;
-    // The password alone opens nothing.
+    // The password by itself gives no access.
     expect((await person.get('/')).location).toContain('/users/sign_in');
     expect((await person.get(STEP)).html).toContain('autocomplete="one-time-code"');
     const used = code();
@@ -50,7 +50,7 @@ describe('the second step of signing in', () => {
     });
   });
 
-  it('takes a recovery code once, however it is written, and leads where the person wanted to go', async () => {
+  it('accepts a recovery code once, in any notation, and redirects to the requested page', async () => {
     const { user, recovery } = await makeCareful();
     const [first = ''] = recovery;
     const wanted = `/-/user_settings/active_sessions?page=1&padding=${'x'.repeat(5_000)}`;
@@ -66,7 +66,7 @@ describe('the second step of signing in', () => {
     expect((await enter(first)).status).toBe(422);
   });
 
-  it('begins anew without the first step, when it was forged or took too long, and when the password changed', async () => {
+  it('starts again without the first step, with a forged one, and after a change of the password', async () => {
     const { user, code } = await makeCareful();
     const none = visitor();
     expect((await none.get(STEP)).location).toBe('/users/sign_in');
@@ -88,7 +88,7 @@ describe('the second step of signing in', () => {
     expect((await late.get('/')).location).toContain('/users/sign_in');
   });
 
-  it('guards codes as it does passwords, and the right password buys no new guesses', async () => {
+  it('limits codes like passwords, and the right password does not reset the limit', async () => {
     const { user, code } = await makeCareful();
     const person = visitor();
     for (let n = 0; n < 10; n++) {
@@ -103,7 +103,7 @@ describe('the second step of signing in', () => {
     expect((await visitor().signIn(user.username)).status).toBe(429);
   });
 
-  it('looks at no more of many codes sent at once than may be wrong', async () => {
+  it('checks no more of many concurrent codes than may be wrong', async () => {
     const { user } = await makeCareful();
     const person = visitor();
     await person.signIn(user.username);
@@ -128,7 +128,7 @@ describe('the second step of signing in', () => {
     const pending = person.cookies.get('millrace_sign_in');
     expect((await person.submit(STEP, { code: code() })).location).toBe('/users/sign_in/new_password');
 
-    // What the first step gave does not open the third.
+    // The cookie of the first step does not give access to the third.
     const sly = visitor();
     await sly.get('/users/sign_in');
     if (pending) sly.cookies.set('millrace_sign_in', pending);

@@ -23,8 +23,8 @@ const phone = {
   'user-agent': 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Mobile Safari/604.1',
 };
 
-describe('sessions', () => {
-  it('are kept by a digest of the cookie alone', async () => {
+describe('a session', () => {
+  it('is stored only by the digest of its cookie', async () => {
     const { visitor, user } = await signedIn(app());
     const [row] = await sessionsOf(user);
     expect(JSON.stringify(row)).not.toContain(visitor.session);
@@ -41,7 +41,7 @@ describe('sessions', () => {
     expect(JSON.stringify(events)).not.toContain(visitor.session);
   });
 
-  it('are shown to their person, who ends one or all others', async () => {
+  it('is listed for its user, who ends one or all others', async () => {
     const user = await makePerson(app());
     const browsers = [new Visitor(app().url, chrome), new Visitor(app().url, phone), new Visitor(app().url)] as const;
     for (const browser of browsers) await browser.signIn(user.username);
@@ -65,7 +65,7 @@ describe('sessions', () => {
     expect((await first.get(SESSIONS)).status).toBe(200);
   });
 
-  it('are told to their person over GraphQL too, who ends them there', async () => {
+  it('is listed and ended by its user over GraphQL too', async () => {
     const user = await makePerson(app());
     const first = new Visitor(app().url, phone);
     await first.signIn(user.username);
@@ -103,7 +103,7 @@ describe('sessions', () => {
     expect((await second.get('/')).status).toBe(303);
   });
 
-  it('of others cannot be ended, nor told from those that are none', async () => {
+  it('of another user cannot be ended, and looks like a missing one', async () => {
     const { user } = await signedIn(app());
     const { visitor: stranger } = await signedIn(app());
     const [theirs] = await sessionsOf(user);
@@ -116,7 +116,7 @@ describe('sessions', () => {
     expect(await sessionsOf(user)).toHaveLength(1);
   });
 
-  it('end when they were not used for as long as the setting says, and last as long again with each use', async () => {
+  it('expires when it is unused for the time in the settings, and each use extends it', async () => {
     await app().as(app().root).put('/application/settings', { session_expire_delay: 60 });
     const { visitor, user } = await signedIn(app());
     const age = (minutes: number) =>
@@ -139,7 +139,7 @@ describe('sessions', () => {
     await app().as(app().root).put('/application/settings', { session_expire_delay: 10_080 });
   });
 
-  it('end with the account, and with the other sessions when the password changes', async () => {
+  it('ends when the account is blocked, and when the password changes in another session', async () => {
     const { visitor, user } = await signedIn(app());
     const other = new Visitor(app().url);
     await other.signIn(user.username);
@@ -157,11 +157,11 @@ describe('sessions', () => {
 
     expect((await app().as(app().root).post(`/users/${user.id}/block`)).status).toBe(201);
     expect((await visitor.get('/')).location).toContain('/users/sign_in');
-    // Whoever was shut out can still read why.
+    // A blocked user can still read why.
     expect((await visitor.signIn(user.username, 'another-password')).text).toContain('Your account has been blocked.');
   });
 
-  it('are told of one by one, whoever ends them', async () => {
+  it('emits its own event when it ends, whoever ends it', async () => {
     const ended = async (user: { readonly id: number }) =>
       db()
         .selectFrom('events')
@@ -188,7 +188,7 @@ describe('sessions', () => {
     expect(await sessionsOf(user)).toEqual([]);
   });
 
-  it('are refused at once in every process of the hub', async () => {
+  it('ends at once in every process of the hub', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'millrace-second-'));
     const { config, secretKey } = app().hub.services;
     const process = startProcess({
@@ -216,7 +216,7 @@ describe('sessions', () => {
     }
   });
 
-  it('tell of a sign-in from an address that is new by mail, unless that is turned off', async () => {
+  it('from a new address is reported by mail, unless that is turned off', async () => {
     const user = await makePerson(app(), { sign_in_count: 3, current_sign_in_ip: '192.0.2.7' });
     const mails = async () => {
       await app().settle();
@@ -237,8 +237,8 @@ describe('sessions', () => {
   });
 });
 
-describe('the cookie on REST and GraphQL', () => {
-  it('reads as the person, and writes with the CSRF token alone', async () => {
+describe('the session cookie on REST and GraphQL', () => {
+  it('allows reading as the user, and writing only with the CSRF token', async () => {
     const { visitor, user } = await signedIn(app());
     const cookie = visitor.cookieHeader;
     const token = csrfToken(app().hub.services.secretKey, visitor.session ?? '');

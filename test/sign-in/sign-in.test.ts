@@ -9,7 +9,7 @@ const visitor = () => new Visitor(app().url);
 const accountOf = (id: number) => db().selectFrom('users').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 
 describe('signing in', () => {
-  it('leads home, by user name or any confirmed address, in any case', async () => {
+  it('redirects home, by user name or any confirmed address, in any case', async () => {
     const user = await makePerson(app());
     await db()
       .insertInto('emails')
@@ -30,7 +30,7 @@ describe('signing in', () => {
     expect((await visitor().signIn(`waiting-${user.username}@example.com`)).status).toBe(422);
   });
 
-  it('counts on the account, with when and from where', async () => {
+  it('is recorded on the account, with time and address', async () => {
     const { user, visitor: person } = await signedIn(app());
     expect(await accountOf(user.id)).toMatchObject({ sign_in_count: 1, current_sign_in_ip: '127.0.0.1' });
     await person.get('/');
@@ -41,7 +41,7 @@ describe('signing in', () => {
     expect(account.last_activity_on).toBe(new Date().toISOString().slice(0, 10));
   });
 
-  it('gives the cookie a new value each time, which scripts and other sites do not get', async () => {
+  it('gives the cookie a new value each time, hidden from scripts and other sites', async () => {
     const user = await makePerson(app());
     const person = visitor();
     await person.get('/users/sign_in');
@@ -56,7 +56,7 @@ describe('signing in', () => {
     expect(await fixed.get('/')).toMatchObject({ status: 303, location: '/users/sign_in?return_to=%2F' });
   });
 
-  it('ends the session that the browser had before', async () => {
+  it('ends the earlier session of the browser', async () => {
     const { visitor: person } = await signedIn(app());
     const other = await makePerson(app());
     const before = person.cookieHeader;
@@ -67,7 +67,7 @@ describe('signing in', () => {
     expect(left.status).toBe(303);
   });
 
-  it('says that something is missing or wrong beside the form, and not what', async () => {
+  it('reports missing or wrong input at the form, but not whether the account exists', async () => {
     const user = await makePerson(app());
     const person = visitor();
     const empty = await person.signIn('', '');
@@ -84,7 +84,7 @@ describe('signing in', () => {
     expect((await visitor().signIn(bot.username)).status).toBe(422);
   });
 
-  it('refuses parameters of other kinds', async () => {
+  it('refuses parameters of other types', async () => {
     const person = visitor();
     await person.get('/users/sign_in');
     const sent: readonly Record<string, string | readonly string[]>[] = [
@@ -99,7 +99,7 @@ describe('signing in', () => {
     }
   });
 
-  it('says each state of an account in a sentence of its own, once the password was right', async () => {
+  it('has a message for each state of an account, shown only after the right password', async () => {
     for (const [state, sentence] of [
       ['blocked', 'Your account has been blocked.'],
       ['ldap_blocked', 'Your account has been blocked.'],
@@ -117,7 +117,7 @@ describe('signing in', () => {
     }
   });
 
-  it('opens a deactivated account again, and asks for a confirmed address where that is wanted', async () => {
+  it('reactivates a deactivated account, and requires a confirmed address if the settings say so', async () => {
     const sleeper = await makePerson(app(), { state: 'deactivated' });
     expect((await visitor().signIn(sleeper.username)).status).toBe(303);
     expect((await accountOf(sleeper.id)).state).toBe('active');
@@ -132,7 +132,7 @@ describe('signing in', () => {
     expect((await visitor().signIn(unconfirmed.username)).status).toBe(303);
   });
 
-  it('leads back to where the person wanted to go, and to no other host', async () => {
+  it('redirects to the requested page, but never to another host', async () => {
     const { username } = await makePerson(app());
     const person = visitor();
     const wanted = '/-/user_settings/active_sessions?page=2';
@@ -166,7 +166,7 @@ describe('signing in', () => {
     }
   });
 
-  it('can be asked for again of who is signed in: the session is another then', async () => {
+  it('can be requested again while signed in, and then replaces the session', async () => {
     const { visitor: person, user } = await signedIn(app());
     const before = person.session;
     expect((await person.get('/users/sign_in?return_to=/-/user_settings/password')).location).toBe(
@@ -192,7 +192,7 @@ describe('signing in', () => {
     await app().as(app().root).put('/application/settings', { password_authentication_enabled_for_web: true });
   });
 
-  it('has those choose a new password first for whom it was set by somebody else', async () => {
+  it('requires a new password first if somebody else set the old one', async () => {
     const user = await makePerson(app(), { password_change_required: true });
     const person = visitor();
     expect(await person.signIn(user.username)).toMatchObject({ status: 303, location: '/users/sign_in/new_password' });
@@ -211,7 +211,7 @@ describe('signing in', () => {
     expect((await person.follow()).text).toContain(user.username);
     expect(await accountOf(user.id)).toMatchObject({ password_change_required: false, sign_in_count: 1 });
 
-    // The step that was taken leads nowhere a second time.
+    // The cookie of a completed step is not accepted again.
     const again = visitor();
     for (const pair of pending.split('; ')) {
       const [name = '', value = ''] = pair.split('=');
@@ -229,7 +229,7 @@ describe('signing in', () => {
 });
 
 describe('signing out', () => {
-  it('ends the session at once and leads to the page to sign in', async () => {
+  it('ends the session at once and redirects to the sign-in page', async () => {
     const { visitor: person } = await signedIn(app());
     const cookie = person.cookieHeader;
     await person.get('/');
@@ -241,7 +241,7 @@ describe('signing out', () => {
     expect(status).toBe(303);
   });
 
-  it('leads where the setting after_sign_out_path says', async () => {
+  it('redirects to the URL in the setting after_sign_out_path', async () => {
     const set = (after_sign_out_path: string) =>
       app().as(app().root).put('/application/settings', { after_sign_out_path });
     for (const wrong of ['javascript:alert(1)', '//evil.example', 'elsewhere'])

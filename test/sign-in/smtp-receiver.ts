@@ -5,21 +5,21 @@ import { SMTPServer } from 'smtp-server';
 export interface ReceivedMail {
   readonly from: string;
   readonly to: readonly string[];
-  /** As it came over the wire. */
+  /** The mail as received. */
   readonly raw: string;
-  /** By lower-case name; a header that came twice has both values. */
+  /** The headers by lower-case name. A repeated header has all its values. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
 }
 
 export interface SmtpReceiver {
   readonly url: string;
   readonly mails: readonly ReceivedMail[];
-  /** Answers the next mails with these statuses instead of taking them. */
+  /** Makes the server refuse the next mails with these statuses. */
   refuse(...statuses: readonly number[]): void;
   close(): Promise<void>;
 }
 
-/** A mail server on loopback that takes everything. With a login it asks for that. */
+/** Starts a mail server on loopback that accepts every mail. With `login`, it requires that login. */
 export const startSmtpReceiver = async (login?: {
   readonly user: string;
   readonly pass: string;

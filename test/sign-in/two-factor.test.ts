@@ -5,14 +5,14 @@ import { signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
 import { mailsTo } from '../support/mails.ts';
 
-/** Stands still but for what a test adds to it: no code runs out between being made and being sent. */
+/** The clock stands still unless a test advances it, so no code expires before it is sent. */
 const start = Date.now();
 let ahead = 0;
 const app = useApp({ clock: { now: () => new Date(start + ahead) } });
 const db = () => app().hub.services.db;
 const PAGE = '/-/user_settings/two_factor';
 
-/** Codes of one step count once: the next one is half a minute away. */
+/** Advances the clock by 30 seconds, because each code is valid only once. */
 const nextStep = () => {
   ahead += 30_000;
 };
@@ -35,7 +35,7 @@ const codesOn = (visitor: Visitor) =>
 const send = (visitor: Visitor, change: string, code: string, password = PASSWORD) =>
   visitor.submit(PAGE, { change, code, current_password: password });
 
-/** A person who has enrolled, signed in by one session. */
+/** Creates a user who has enrolled and is signed in with one session. */
 const enrolled = async (attributes?: Parameters<typeof signedIn>[1]) => {
   const { visitor, user } = await signedIn(app(), attributes);
   await visitor.get(PAGE);
@@ -66,7 +66,7 @@ const eventsAbout = async (user: TestUser) => {
 };
 
 describe('enrolling', () => {
-  it('shows a picture and the key, takes the first code and the password, and gives ten recovery codes', async () => {
+  it('shows a QR code and the key, requires the first code and the password, and returns ten recovery codes', async () => {
     const { visitor, user } = await signedIn(app());
     const elsewhere = new Visitor(app().url);
     await elsewhere.signIn(user.username);
@@ -75,7 +75,7 @@ describe('enrolling', () => {
     expect(visitor.page.html).toMatch(/<img src="data:image\/png;base64,[A-Za-z0-9+/]+(&#61;)*"/);
     const secret = secretOn(visitor);
     expect(secret).toMatch(/^[A-Z2-7]{32}$/);
-    // The same when it is opened again: the picture may have been scanned already.
+    // A second visit shows the same secret, since the QR code may have been scanned already.
     await visitor.get(PAGE);
     expect(secretOn(visitor)).toBe(secret);
     expect((await accountOf(user)).two_factor_enabled).toBe(false);
@@ -84,7 +84,7 @@ describe('enrolling', () => {
     expect(codesOn(visitor)).toHaveLength(10);
     expect(new Set(codesOn(visitor)).size).toBe(10);
     expect((await accountOf(user)).two_factor_enabled).toBe(true);
-    // Sessions that were begun by the password alone end; this one goes on.
+    // Other sessions end, because they started without a second factor. This one continues.
     expect(await elsewhere.get('/')).toMatchObject({ status: 303, location: '/users/sign_in?return_to=%2F' });
     expect(await visitor.get('/')).toMatchObject({ status: 200 });
     expect((await visitor.get(PAGE)).html).not.toContain('otp-secret');
@@ -113,14 +113,14 @@ describe('enrolling', () => {
     expect(await eventsAbout(user)).toEqual([]);
   });
 
-  it('keeps the secret sealed, and of recovery codes digests', async () => {
+  it('stores the secret encrypted, and only digests of recovery codes', async () => {
     const { user, secret, recovery } = await enrolled();
     const { otp_secret: sealed } = await accountOf(user);
     if (!sealed) throw new Error('there is no secret');
     expect(sealed.toString('latin1')).not.toContain(secret);
     const { secretKey } = app().hub.services;
     expect(decrypt(secretKey, sealed, `otp:${user.id}`)).toBe(secret);
-    // Moved to another account it does not open.
+    // The secret cannot be decrypted for another account.
     expect(() => decrypt(secretKey, sealed, `otp:${user.id + 1}`)).toThrow();
     const rows = await db().selectFrom('recovery_codes').selectAll().where('user_id', '=', user.id).execute();
     expect(rows).toHaveLength(10);
@@ -128,14 +128,14 @@ describe('enrolling', () => {
     expect(recovery[0]).toMatch(/^([a-hjkmnp-z2-9]{5}-){4}[a-hjkmnp-z2-9]{5}$/);
   });
 
-  it('is for people who have signed in', async () => {
+  it('requires a signed-in user', async () => {
     expect(await new Visitor(app().url).get(PAGE)).toMatchObject({
       status: 303,
       location: `/users/sign_in?return_to=${encodeURIComponent(PAGE)}`,
     });
   });
 
-  it('shows on the account, to itself and to administrators', async () => {
+  it('shows on the account, to its user and to administrators', async () => {
     const { user } = await enrolled();
     expect((await app().as(user).get('/user')).body.two_factor_enabled).toBe(true);
     expect((await app().as(app().root).get(`/users/${user.id}`)).body.two_factor_enabled).toBe(true);
@@ -145,9 +145,9 @@ describe('enrolling', () => {
 });
 
 describe('the second step of signing in', () => {
-  it('takes a code of now, of the step before or after, and each once', async () => {
+  it('accepts the current code and its neighbours, each once', async () => {
     const { user, secret } = await enrolled();
-    // The code of enrolment has been used.
+    // The code of the enrolment has been used.
     expect(await secondStep(user, codeOf(secret))).toMatchObject({ status: 422 });
     nextStep();
     const code = codeOf(secret);
@@ -157,7 +157,7 @@ describe('the second step of signing in', () => {
     });
     expect(await secondStep(user, code)).toMatchObject({ status: 422 });
     expect(await secondStep(user, codeOf(secret, 1))).toMatchObject({ status: 303 });
-    // One that is older than the last that was used does not count, though it was not used itself.
+    // An unused code is refused if it is older than the last used one.
     expect(await secondStep(user, codeOf(secret))).toMatchObject({ status: 422 });
     nextStep();
     nextStep();
@@ -167,7 +167,7 @@ describe('the second step of signing in', () => {
     expect(await secondStep(user, codeOf(secret, -2))).toMatchObject({ status: 422 });
   });
 
-  it('lets one of several in who send the same code at once', async () => {
+  it('signs in only one of several who send the same code at once', async () => {
     const { user, secret } = await enrolled();
     nextStep();
     const code = codeOf(secret);
@@ -175,7 +175,7 @@ describe('the second step of signing in', () => {
     expect(statuses.sort()).toEqual([303, 422, 422]);
   });
 
-  it('takes a recovery code instead, in any case and with or without dashes, once', async () => {
+  it('accepts a recovery code once instead, in any case and with or without dashes', async () => {
     const { user, recovery } = await enrolled();
     const [first = '', second = ''] = recovery;
     expect(await secondStep(user, first.toUpperCase())).toMatchObject({ status: 303 });
@@ -185,7 +185,7 @@ describe('the second step of signing in', () => {
     expect(left).toHaveLength(8);
   });
 
-  it('is guarded: after too many wrong codes right ones are refused too', async () => {
+  it('refuses even right codes after too many wrong ones', async () => {
     const { user, secret } = await enrolled();
     nextStep();
     const visitor = new Visitor(app().url);
@@ -195,11 +195,11 @@ describe('the second step of signing in', () => {
     const refused = await visitor.submit('/users/sign_in/second_factor', { code: codeOf(secret) });
     expect(refused.status).toBe(429);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
-    // Nobody else's guessing is in the way of the tests that follow.
+    // Reset the limits, so that they do not affect the following tests.
     await db().deleteFrom('rate_counts').execute();
   });
 
-  it('does not take another person’s code', async () => {
+  it('refuses the code of another user', async () => {
     const [one, other] = [await enrolled(), await enrolled()];
     nextStep();
     expect(await secondStep(one.user, codeOf(other.secret))).toMatchObject({ status: 422 });
@@ -208,7 +208,7 @@ describe('the second step of signing in', () => {
 });
 
 describe('changing the second factor', () => {
-  it('makes new recovery codes, and the old ones end', async () => {
+  it('creates new recovery codes, and revokes the old ones', async () => {
     const { visitor, user, secret, recovery } = await enrolled();
     nextStep();
     await visitor.get(PAGE);
@@ -219,7 +219,7 @@ describe('changing the second factor', () => {
     expect(await secondStep(user, fresh[0] ?? '')).toMatchObject({ status: 303 });
   });
 
-  it('ends it by password and code, and not by one of them', async () => {
+  it('disables it only with both password and code', async () => {
     const { visitor, user, secret } = await enrolled();
     nextStep();
     await visitor.get(PAGE);
@@ -234,7 +234,7 @@ describe('changing the second factor', () => {
     expect(told.map(({ subject }) => subject)).toContain('Two-factor authentication was disabled');
   });
 
-  it('is not made twice from two pages, nor by a code used before the wrong password was typed', async () => {
+  it('refuses to enable it twice from two pages', async () => {
     const { visitor, secret } = await enrolled();
     await visitor.get(PAGE);
     const page = await visitor.post(PAGE, { change: 'enable', code: codeOf(secret, 1), current_password: PASSWORD });
@@ -246,7 +246,7 @@ describe('changing the second factor', () => {
 describe('PATCH /users/:id/disable_two_factor', () => {
   const disable = (as: TestUser, id: number) => app().as(as).patch(`/users/${id}/disable_two_factor`);
 
-  it('answers 204 and ends it', async () => {
+  it('answers 204 and disables it', async () => {
     const { user } = await enrolled();
     expect(await disable(app().root, user.id)).toMatchObject({ status: 204, body: '' });
     expect((await accountOf(user)).two_factor_enabled).toBe(false);
@@ -259,7 +259,7 @@ describe('PATCH /users/:id/disable_two_factor', () => {
     expect(rows).toEqual([]);
   });
 
-  it('answers 400 where there is none', async () => {
+  it('answers 400 if it is not enabled', async () => {
     const user = await app().make.user();
     expect(await disable(app().root, user.id)).toMatchObject({
       status: 400,
@@ -267,7 +267,7 @@ describe('PATCH /users/:id/disable_two_factor', () => {
     });
   });
 
-  it('answers 403 to everyone but administrators, and 401 to nobody', async () => {
+  it('answers 403 to everyone but administrators, and 401 to anonymous callers', async () => {
     const { user } = await enrolled();
     const stranger = await app().make.user();
     for (const as of [stranger, user]) expect(await disable(as, user.id)).toMatchObject({ status: 403 });
@@ -276,21 +276,21 @@ describe('PATCH /users/:id/disable_two_factor', () => {
     expect((await accountOf(user)).two_factor_enabled).toBe(true);
   });
 
-  it('answers 403 for oneself and other administrators', async () => {
+  it("answers 403 for the caller's own account and other administrators", async () => {
     const { user } = await enrolled({ is_admin: true });
     expect(await disable(app().root, user.id)).toMatchObject({ status: 403 });
     expect(await disable(user, user.id)).toMatchObject({ status: 403 });
     expect((await accountOf(user)).two_factor_enabled).toBe(true);
   });
 
-  it('answers 404 for a user who is not there', async () => {
+  it('answers 404 for an unknown user', async () => {
     expect(await disable(app().root, 999_999_999)).toMatchObject({
       status: 404,
       body: { message: '404 User Not Found' },
     });
   });
 
-  it('is the same in GraphQL', async () => {
+  it('follows the same rules in GraphQL', async () => {
     const { user } = await enrolled();
     const stranger = await app().make.user();
     const run = (as: TestUser, id: number) =>

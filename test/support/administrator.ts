@@ -1,3 +1,3 @@
-/** Of `root`, whom every hub of a test begins with. */
+/** The token of `root`, the administrator of every test hub. */
 export const ADMIN_TOKEN = 'administrator-token-of-the-tests';
 export const PASSWORD = 'correct-horse-battery';

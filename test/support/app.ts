@@ -17,7 +17,7 @@ import { ignoreParameters } from './reached-parameters.ts';
 
 export { ADMIN_TOKEN, PASSWORD };
 
-/** Whom a test acts as: a made user, or anyone with an id. */
+/** The user a test acts as: a created user, or anyone with an id. */
 export interface TestUser {
   readonly id: number;
   readonly username: string;
@@ -28,30 +28,30 @@ export interface TestApp {
   readonly url: string;
   /** The administrator `root`. */
   readonly root: TestUser;
-  /** Creates what a test needs, with missing parents. */
+  /** Creates test data, including missing parents. */
   readonly make: Factories;
   /** A client without a credential. */
   readonly anonymous: Client;
-  /** A client that acts as the user with an `api` token (or one of the given scopes). */
+  /** A client that acts as the user, with a token of the given scopes (`api` by default). */
   as(user: TestUser, scopes?: readonly string[]): Client;
   /** A token of the user, for tests that need its text. */
   tokenOf(user: TestUser, scopes?: readonly string[]): Promise<string>;
-  /** A domain context, for what is set up without HTTP; the hub itself when no user is given. */
+  /** A domain context for setup without HTTP. It acts as the hub itself if no user is given. */
   context(user?: TestUser): Context;
-  /** Lets all events be followed and all due jobs run. */
+  /** Waits until all events are handled and all due jobs have run. */
   settle(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface TestAppOptions {
   readonly clock?: Clock;
-  /** More settings by their environment variables. */
+  /** Further environment variables of the hub. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The test sets every parameter there is: none counts as tested by that (docs/decisions/0029). */
+  /** Excludes the requests from the coverage of parameters, since a sweep sets them all (docs/decisions/0029). */
   readonly sweep?: boolean;
 }
 
-/** Starts a whole hub on a database of its own and a free port. Prefer `useApp`, which closes it too. */
+/** Starts a whole hub on its own database and a free port. Prefer `useApp`, which also closes it. */
 export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOptions = {}): Promise<TestApp> => {
   const database = await createHubDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'millrace-test-'));
@@ -120,7 +120,7 @@ export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOp
   };
 };
 
-/** A hub for all tests of the file: `const app = useApp()`, then `app().as(user)` inside the tests. */
+/** Provides a hub for all tests of the file: `const app = useApp()`, then `app().as(user)` inside the tests. */
 export const useApp = (options?: TestAppOptions): (() => TestApp) => {
   let app: TestApp | undefined;
   beforeAll(async () => {

@@ -1,8 +1,8 @@
-/** What a REST request answered. */
+/** The answer to a REST request. */
 export interface Answer<T = unknown> {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed where it is JSON, the text otherwise. */
+  /** The parsed JSON, or the text of any other content type. */
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape, and fails where they differ.
   readonly body: T extends unknown ? any : T;
 }
@@ -21,7 +21,10 @@ export interface GraphqlAnswer {
 
 type Body = Record<string, unknown> | readonly unknown[] | FormData | URLSearchParams;
 
-/** Speaks to the hub as a user's tools do: over HTTP, with a token. Paths are below `/api/v4` unless they begin with `/-/` or `/api/`. */
+/**
+ * Talks to the hub over HTTP with a token, as a user's tools do.
+ * Paths are below `/api/v4` unless they start with `/-/` or `/api/`.
+ */
 export class Client {
   readonly #url: string;
   readonly #token: () => Promise<string | null>;
@@ -66,7 +69,7 @@ export class Client {
     };
   }
 
-  /** The raw response, for downloads and streams. */
+  /** Returns the raw response, for downloads and streams. */
   async fetch(method: string, path: string, body?: Body, headers: Record<string, string> = {}): Promise<Response> {
     const token = await this.#token();
     const isForm = body instanceof FormData || body instanceof URLSearchParams;
@@ -88,7 +91,7 @@ export class Client {
     return body;
   }
 
-  /** The headers that authenticate this client, for clients of others (event streams, WebSockets). */
+  /** Returns the headers that authenticate this client, for other clients (event streams, WebSockets). */
   async headers(): Promise<Record<string, string>> {
     const token = await this.#token();
     return token === null ? {} : { 'private-token': token };

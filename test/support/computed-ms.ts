@@ -1,6 +1,7 @@
 /**
- * Milliseconds that this thread, which the test and its hub share, has spent computing. Unlike the clock's they do not
- * pass while the machine does other things: a limit to them holds under any load.
+ *
+ * Returns the CPU time in milliseconds of this thread, which the test and its hub share. Unlike wall-clock time it does
+ * not pass while other processes run, so a limit on it holds under any load.
  */
 export const computedMs = (): number => {
   const { user, system } = process.threadCpuUsage();

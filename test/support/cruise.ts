@@ -13,7 +13,7 @@ const report = z.object({
   }),
 });
 
-/** Runs the checker with the project's rules on the `src` below `directory`. */
+/** Runs the import checker with the project's rules on the `src` below `directory`. */
 export const cruise = async (directory: string) => {
   const bin = join(root, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
   const args = [bin, '--config', '.dependency-cruiser.cjs', '--output-type', 'json', 'src'];

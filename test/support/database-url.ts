@@ -1,4 +1,4 @@
-/** The same server, another database. */
+/** Returns the URL of another database on the same server. */
 export const withDatabase = (url: string, database: string): string => {
   const changed = new URL(url);
   changed.pathname = `/${database}`;

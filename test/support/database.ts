@@ -8,21 +8,21 @@ import { PATIENCE_MS } from './until.ts';
 
 export interface TestDatabase {
   readonly url: string;
-  /** Ends the connections left over and removes the database. */
+  /** Closes remaining connections and drops the database. */
   drop(): Promise<void>;
 }
 
 const OBJECT_IN_USE = '55006';
 
-/** A database of its own, migrated: a clone of the template that global-setup.ts made. */
+/** Creates a migrated database by cloning the template of global-setup.ts. */
 export const createTestDatabase = (): Promise<TestDatabase> =>
   create(`TEMPLATE ${inject('testDatabase').template} STRATEGY file_copy`);
 
-/** The same with the administrator of the tests, for whole hubs. */
+/** Creates a migrated database with the administrator of the tests, for whole hubs. */
 export const createHubDatabase = (): Promise<TestDatabase> =>
   create(`TEMPLATE ${inject('testDatabase').hubTemplate} STRATEGY file_copy`);
 
-/** A database with nothing in it, for tests of the migrations themselves. */
+/** Creates an empty database, for tests of the migrations themselves. */
 export const createEmptyDatabase = (options = ''): Promise<TestDatabase> => create(`TEMPLATE template0 ${options}`);
 
 const create = async (options: string): Promise<TestDatabase> => {

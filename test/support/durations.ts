@@ -4,12 +4,14 @@ import type { Reporter, TestModule } from 'vitest/node';
 import { z } from 'zod';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** Not committed, and not below node_modules, which `npm ci` empties. */
+/** This file is not committed, and not below node_modules, which `npm ci` empties. */
 const FILE = join(ROOT, '.cache/test-durations.json');
 
 const durations = z.record(z.string(), z.number());
 
-/** How many milliseconds each test file took when it last ran, by its path in the repository; empty before the first run. */
+/**
+ * Returns the last duration of each test file in milliseconds, by path in the repository. Empty before the first run.
+ */
 export const readDurations = (): ReadonlyMap<string, number> => {
   try {
     return new Map(Object.entries(durations.parse(JSON.parse(readFileSync(FILE, 'utf8')))));
@@ -20,7 +22,7 @@ export const readDurations = (): ReadonlyMap<string, number> => {
 
 export const pathOf = (moduleId: string): string => relative(ROOT, moduleId);
 
-/** Keeps how long each file took, so that the next run can begin with the longest. */
+/** Saves the duration of each file, so that the next run can start with the longest. */
 export default class Durations implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const known = new Map(readDurations());

@@ -2,8 +2,8 @@ import pg from 'pg';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { createLogger } from '#platform/log.ts';
 
-// A hub reduced to its database: `node embedded-hub.ts <dataDir> <sharedDirectory>`. Prints the URL when it is up. At
-// SIGINT it shows that the database still answers, stops it and says so.
+// A hub reduced to its database: `node embedded-hub.ts <dataDir> <sharedDirectory>`. Prints the URL when it is up.
+// On SIGINT it prints that the database still answers, stops it and prints that too.
 const [dataDir = '', sharedDirectory = ''] = process.argv.slice(2);
 const server = await startEmbeddedPostgres({ dataDir, sharedDirectory, log: createLogger('warn'), durable: false });
 process.on('SIGINT', async () => {

@@ -9,7 +9,7 @@ interface FactoryOptions {
   readonly db: Database;
   readonly context: (user?: TestUser) => Context;
   readonly root: TestUser;
-  /** Groups and projects are made as a user makes them: over REST. */
+  /** Returns a client for the user, since groups and projects are created over REST. */
   readonly as: (user: TestUser) => Client;
 }
 
@@ -31,7 +31,7 @@ type Attributes = Readonly<Record<string, unknown>>;
 let count = 0;
 const next = (): number => ++count;
 
-/** Creates what tests need. Names are unique in the process; whatever is not given is made up. */
+/** Creates test data. Names are unique in the process, and missing attributes get default values. */
 export class Factories {
   readonly #options: FactoryOptions;
 
@@ -39,7 +39,7 @@ export class Factories {
     this.#options = options;
   }
 
-  /** A user with a personal namespace. Written directly: hashing a password for each would cost more than the test. */
+  /** Creates a user with a personal namespace, directly in the database because hashing each password is expensive. */
   async user(attributes: Partial<Insertable<Users>> = {}): Promise<TestUser> {
     const username = attributes.username ?? `user${next()}`;
     return this.#options.context().transaction(async ({ db }) => {
@@ -77,14 +77,14 @@ export class Factories {
     });
   }
 
-  /** A group owned by `owner` (a new user when none is given). */
+  /** Creates a group owned by `owner` (a new user if none is given). */
   async group(attributes: Attributes = {}, owner?: TestUser): Promise<TestGroup> {
     const path = `group${next()}`;
     const client = this.#options.as(owner ?? this.#options.root);
     return created(await client.post('/groups', { name: path, path, ...attributes }));
   }
 
-  /** A project in `namespace_id`, or in the personal namespace of `owner`. */
+  /** Creates a project in `namespace_id`, or in the personal namespace of `owner`. */
   async project(attributes: Attributes = {}, owner?: TestUser): Promise<TestProject> {
     const path = `project${next()}`;
     const client = this.#options.as(owner ?? this.#options.root);

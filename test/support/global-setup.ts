@@ -19,7 +19,7 @@ import { temporaryRoot, temporaryRoots } from './temporary-root.ts';
 declare module 'vitest' {
   interface ProvidedContext {
     /**
-     * What tests clone: the migrated database, and one that a hub was started on. And an address of the server they are on.
+     * The URL of the server, and the databases that tests clone: a migrated one, and one that a hub was started on.
      */
     testDatabase: { adminUrl: string; template: string; hubTemplate: string };
   }
@@ -28,15 +28,15 @@ declare module 'vitest' {
 const PREFIX = 'millrace-test-';
 
 /**
- * One directory for everything the run writes, and in it one Postgres (or the one of TEST_DATABASE_URL) with a migrated
- * template database.
+ * Creates a directory for everything the run writes. In it, starts a Postgres server (unless TEST_DATABASE_URL names
+ * one) with a migrated template database.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await sweep();
   const directory = join(await temporaryRoot(), `${PREFIX}${processKey()}`);
-  // Passable for others: the embedded Postgres runs under another account where root starts the tests.
+  // Others must be able to enter it: if root runs the tests, the embedded Postgres runs as another account.
   await mkdir(directory, { mode: 0o711 });
-  // The workers inherit it: their data directories, repositories and clones go where the database is.
+  // Workers inherit this, so their data directories, repositories and clones are created there too.
   process.env.TMPDIR = directory;
   const server = await startServer(directory);
   const template = `millrace_template_${randomBytes(4).toString('hex')}`;
@@ -65,12 +65,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return teardown;
 }
 
-/** What every hub of a test begins with: hashing the administrator's password for each would cost more than most tests. */
+/** Seeds the database of every test hub, because hashing the administrator's password for each is expensive. */
 const seed = async (url: string): Promise<void> => {
   await using held = await createTestServices(url);
   const ctx = createContextFactory(held.services)({ actor: systemActor });
   await seedAdministrator(ctx, { password: PASSWORD, token: ADMIN_TOKEN });
-  // Groups go when they are deleted, unless a test gives them time.
+  // Delete groups at once, unless a test sets a delay.
   await ctx.db
     .updateTable('application_settings')
     .set({ attributes: sql`attributes || '{"deletion_adjourned_period": 0}'::jsonb` })
@@ -79,7 +79,7 @@ const seed = async (url: string): Promise<void> => {
 
 interface Server {
   readonly url: string;
-  /** Whether it goes with the run, and all its databases with it. */
+  /** Whether the server, with all its databases, is removed after the run. */
   readonly isOurs: boolean;
   stop(): Promise<void>;
 }
@@ -91,7 +91,7 @@ const startServer = async (directory: string): Promise<Server> => {
   return { url: server.connectionString, isOurs: true, stop: () => server.destroy() };
 };
 
-/** Ends the servers of test runs that were killed, and removes what they left. */
+/** Stops the servers of killed test runs, and removes their files. */
 const sweep = async (): Promise<void> => {
   for (const root of temporaryRoots()) {
     for (const name of await readdir(root).catch(() => [])) {

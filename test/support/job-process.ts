@@ -6,8 +6,8 @@ import { defineJob, runnable } from '#platform/jobs.ts';
 import { startProcesses } from '#platform/processes.ts';
 import { createTestServices } from './services.ts';
 
-// A worker of the hub to be killed: `node job-process.ts <databaseUrl> <heartbeatMs> <deadAfterMs>`. Its jobs write to
-// the table `runs` and, told so, never end.
+// A worker process for tests to kill: `node job-process.ts <databaseUrl> <heartbeatMs> <deadAfterMs>`. Its jobs write
+// to the table `runs`, and on request never end.
 const [url = '', heartbeatMs = '', deadAfterMs = ''] = process.argv.slice(2);
 const { services } = await createTestServices(url);
 const createContext = createContextFactory(services);

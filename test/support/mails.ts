@@ -9,7 +9,7 @@ export interface LoggedMail {
   readonly text: string;
 }
 
-/** The mails that went to the address so far, oldest first, out of the log that takes them where no server is configured. */
+/** Returns all mails to the address, oldest first, from the log that stands in for a mail server. */
 export const mailsTo = async (app: TestApp, address: string): Promise<LoggedMail[]> => {
   await app.settle();
   const log = await readFile(join(app.hub.services.config.dataDir, MAIL_LOG), 'utf8').catch(() => '');
@@ -22,7 +22,7 @@ export const mailsTo = async (app: TestApp, address: string): Promise<LoggedMail
     .filter(({ to }) => to === address);
 };
 
-/** Path and query of the link in the last mail to the address that has one with this beginning. */
+/** Returns path and query of the newest link in a mail to the address that starts with `path`. */
 export const linkTo = async (app: TestApp, address: string, path: string): Promise<string> => {
   const links = (await mailsTo(app, address)).flatMap(({ text }) => text.match(/https?:\/\/\S+/g) ?? []);
   const found = links.map((link) => link.slice(app.url.length)).findLast((link) => link.startsWith(path));

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { deflateSync } from 'node:zlib';
 
-// Packs written by hand: small inputs that git would make much of.
+// Hand-made packs: small inputs that cost git a lot.
 
-/** An object as a pack has it, and the id that git gives it. */
+/** An object as stored in a pack, with its object id. */
 export interface PackedObject {
   readonly oid: string;
   readonly bytes: Buffer;
@@ -25,7 +25,7 @@ export const packOf = (objects: readonly PackedObject[]): Buffer => {
   return Buffer.concat([pack, createHash('sha1').update(pack).digest()]);
 };
 
-/** A commit of one file of so many MiB, in a few hundred bytes: it is a difference that repeats 64 KiB. */
+/** Returns a commit with one file of `mebibytes` MiB in a few hundred bytes: a delta that repeats 64 KiB. */
 export const commitOfLargeDelta = (mebibytes: number): { readonly oid: string; readonly pack: Buffer } => {
   const base = Buffer.alloc(COPIED_BYTES, 'a');
   const size = mebibytes * 1024 * 1024;
@@ -43,7 +43,7 @@ export const commitOfLargeDelta = (mebibytes: number): { readonly oid: string; r
   return { oid: commit.oid, pack: packOf([first, large, tree, commit]) };
 };
 
-/** A commit of 10 to the power of `depth` files: as many folders, in each ten times the one below. */
+/** Returns a commit of 10 to the power of `depth` files, in nested folders of ten entries each. */
 export const commitOfManyFiles = (
   depth: number,
 ): { readonly oid: string; readonly pack: Buffer; readonly tree: string } => {
@@ -68,18 +68,18 @@ export const commitOf = (tree: string, parent?: string): PackedObject => {
 export const treeEntry = (mode: string, name: string, oid: string): Buffer =>
   Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(oid, 'hex')]);
 
-/** The body of a push that creates a branch. */
+/** Returns the body of a push that creates a branch. */
 export const pushOf = (ref: string, oid: string, pack: Buffer): Buffer => {
   const command = `${'0'.repeat(40)} ${oid} ${ref}\0 report-status side-band-64k`;
   const length = (command.length + 4).toString(16).padStart(4, '0');
   return Buffer.concat([Buffer.from(`${length}${command}0000`), pack]);
 };
 
-/** A bundle with one branch, `main`. */
+/** Returns a bundle with one branch, `main`. */
 export const bundleOf = (oid: string, pack: Buffer): Buffer =>
   Buffer.concat([Buffer.from(`# v2 git bundle\n${oid} refs/heads/main\n\n`), pack]);
 
-/** Type and size of an object in a pack (gitformat-pack). */
+/** Returns the type and size of an object in a pack (gitformat-pack). */
 const header = (type: number, size: number): Buffer => {
   const bytes = [(type << 4) | (size & 15)];
   for (let rest = Math.floor(size / 16); rest > 0; rest = Math.floor(rest / 128)) {
@@ -89,7 +89,7 @@ const header = (type: number, size: number): Buffer => {
   return Buffer.from(bytes);
 };
 
-/** A size at the beginning of a delta. */
+/** Returns a size at the start of a delta. */
 const number = (size: number): Buffer => {
   const bytes: number[] = [];
   for (let rest = size; ; rest = Math.floor(rest / 128)) {

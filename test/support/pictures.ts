@@ -14,7 +14,7 @@ const chunk = (type: string, data: Buffer): Buffer => {
   return out;
 };
 
-/** A grey PNG; `padding` bytes more lie in a text chunk. The pixels are there only for pictures that are small. */
+/** Returns a grey PNG with `padding` more bytes in a text chunk. Only small pictures have all their pixels. */
 export const png = ({ width, height }: Size = { width: 8, height: 8 }, padding = 0): Buffer => {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
@@ -30,7 +30,7 @@ export const png = ({ width, height }: Size = { width: 8, height: 8 }, padding =
   ]);
 };
 
-/** The beginnings of a GIF, a JPEG and a WebP: what tells their kinds and sizes. */
+/** Returns a GIF header, which has its type and size. */
 export const gif = ({ width, height }: Size): Buffer => {
   const header = Buffer.alloc(14);
   header.write('GIF89a', 'latin1');

@@ -3,13 +3,13 @@ import { until } from './until.ts';
 
 export interface RawConnection {
   readonly socket: Socket;
-  /** What the server has sent so far. */
+  /** Returns what the server has sent so far. */
   text(): string;
-  /** All it sent, once both sides are closed or the connection was reset. Fails where the server keeps it open. */
+  /** Returns all that was sent once the connection is closed or reset. Fails if the server keeps it open. */
   over(): Promise<string>;
 }
 
-/** Opens a connection, from `localAddress` where it is given, and writes bytes to it as they are; nothing is parsed. */
+/** Opens a connection, optionally from `localAddress`, and writes the bytes unchanged. */
 export const openRaw = async (
   url: string,
   bytes: string | Buffer = '',
@@ -21,7 +21,7 @@ export const openRaw = async (
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
   const text = () => Buffer.concat(chunks).toString('latin1');
-  // A server may reset a connection whose bytes it has not read.
+  // A server may reset a connection if it has not read all bytes.
   socket.on('error', () => socket.destroy());
   socket.once('end', () => socket.end());
   await new Promise<void>((connected) => socket.once('connect', connected).once('close', () => connected()));

@@ -10,13 +10,13 @@ import { argumentName, inputFieldName, parameterName } from './reached-parameter
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** What a whole run of the tests has to reach: how it is named where it is recorded, and what it is called in the list. */
+/** An item that a whole test run has to reach: its name in the records, and its label in the list. */
 export interface Reachable {
   readonly name: string;
   readonly label: string;
 }
 
-/** Every `sql` template and every text given to `query` in the source, with where it stands. */
+/** Returns every `sql` template and every literal text given to `query` in the source, labelled with its location. */
 export const statementsOfSource = async (): Promise<Reachable[]> => {
   const found: Reachable[] = [];
   for await (const path of glob('src/**/*.ts', { cwd: ROOT })) {
@@ -36,7 +36,7 @@ const statementsIn = (path: string, text: string): Reachable[] => {
   const enter = (node: ts.Node): void => {
     if (ts.isTaggedTemplateExpression(node) && ts.isIdentifier(node.tag) && node.tag.text === 'sql') {
       const fragments = fragmentsOf(node.template);
-      // A template of parameters and punctuation names nothing that could be missing.
+      // A template of only parameters and punctuation cannot be wrong by itself.
       if (/[a-z]/i.test(fragments.join(''))) add(node, templateName(fragments), fragments.join('?'));
     } else if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) {
       const [first] = node.arguments;
@@ -54,7 +54,9 @@ const fragmentsOf = (template: ts.TemplateLiteral): string[] =>
     ? [template.text]
     : [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
 
-/** Every parameter of every REST operation, nested ones too. The paging parameters are the kit's, tested there. */
+/**
+ * Returns every parameter of every REST operation, including nested ones. Paging parameters are tested with the kit.
+ */
 export const restParameters = (): Reachable[] =>
   routes.flatMap((route) =>
     Object.entries(route.shape)
@@ -76,10 +78,10 @@ const namesBelow = (prefix: string, schema: z.core.$ZodType): string[] => {
   return 'innerType' in def && def.innerType instanceof z.core.$ZodType ? namesBelow(prefix, def.innerType) : [];
 };
 
-/** These come with every connection and every mutation, and are tested with the kit. */
+/** Arguments of every connection and mutation, which are tested with the kit. */
 const OF_THE_KIT: ReadonlySet<string> = new Set(['first', 'last', 'before', 'after', 'clientMutationId']);
 
-/** Every argument of every GraphQL field, and every field of the input types. */
+/** Returns every argument of every GraphQL field, and every field of the input types. */
 export const graphqlArguments = (): Reachable[] => {
   const schema = buildSchema(readFileSync(join(ROOT, 'schema/schema.graphql'), 'utf8'));
   return Object.values(schema.getTypeMap())

@@ -16,25 +16,25 @@ import type { Services } from '#platform/context.ts';
 import type { Route } from '#rest/route.ts';
 import { reach } from './reached.ts';
 
-// Records which parameters of REST operations and which arguments of GraphQL fields the tests set, in requests that succeed
-// (docs/decisions/0029).
+// Records the parameters of REST operations and the arguments of GraphQL fields that the tests set in successful
+// requests (docs/decisions/0029).
 
-/** `PUT /projects/:id visibility`, `GET /issues not[labels]`. */
+/** Returns, for example, `PUT /projects/:id visibility` or `GET /issues not[labels]`. */
 export const parameterName = ({ method, path }: Pick<Route, 'method' | 'path'>, name: string): string =>
   `${method} ${path} ${name}`;
 
-/** `Query.project(fullPath)` */
+/** Returns, for example, `Query.project(fullPath)`. */
 export const argumentName = (type: string, fieldName: string, argument: string): string =>
   `${type}.${fieldName}(${argument})`;
 
-/** `UpdateIssueInput.title` */
+/** Returns, for example, `UpdateIssueInput.title`. */
 export const inputFieldName = (type: string, name: string): string => `${type}.${name}`;
 
 const sweeps = new WeakSet<Services>();
 
 /**
- * What is sent to this hub no longer counts as a test of a parameter: sweeps set all of them, and assert only that nothing
- * breaks or leaks.
+ * Stops counting requests to this hub as tests of their parameters. Sweeps set all parameters, and assert only that
+ * nothing breaks or leaks.
  */
 export const ignoreParameters = (services: Services): void => {
   sweeps.add(services);
@@ -65,7 +65,7 @@ for (const route of routes) {
   Object.defineProperty(route, 'handle', { value: recorded });
 }
 
-/** Whether the operation ran, and its mutations found nothing wrong with their input. */
+/** Returns whether the operation ran, and its mutations reported no errors. */
 const succeeded = ({ data, errors }: Awaited<ReturnType<Engine['run']>>): boolean =>
   !errors &&
   Object.values(data ?? {}).every(

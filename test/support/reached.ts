@@ -5,22 +5,22 @@ import { join } from 'node:path';
 import { PostgresQueryCompiler } from 'kysely';
 import pg from 'pg';
 
-// Records which statements a run of the tests sends, and keeps the names of everything reached (docs/decisions/0029).
+// Records the statements that a test run sends, and saves the names of everything reached (docs/decisions/0029).
 
 const seen = new Set<string>();
 let unwritten = '';
 
-/** Notes that a test has reached what has this name. */
+/** Records that a test has reached the item with this name. */
 export const reach = (name: string): void => {
   if (seen.has(name)) return;
   seen.add(name);
   unwritten += `${JSON.stringify(name)}\n`;
 };
 
-/** Inside the directory of the run, which the workers inherit and the run removes. */
+/** This folder is inside the directory of the run, which the workers inherit and the run removes. */
 const directory = (): string => join(tmpdir(), 'reached');
 
-/** Keeps what this process has reached until the run ends. */
+/** Saves what this process has reached until the run ends. */
 export const writeReached = (): void => {
   if (unwritten === '') return;
   mkdirSync(directory(), { recursive: true });
@@ -28,7 +28,7 @@ export const writeReached = (): void => {
   unwritten = '';
 };
 
-/** The names that all processes of the run have reached. */
+/** Returns the names that all processes of the run have reached. */
 export const readReached = (): ReadonlySet<string> => {
   const names = new Set<string>();
   for (const file of existsSync(directory()) ? readdirSync(directory()) : []) {
@@ -40,15 +40,15 @@ export const readReached = (): ReadonlySet<string> => {
   return names;
 };
 
-/** The name of a `sql` template, by the text between its parameters. */
+/** Returns the name of a `sql` template, from the text between its parameters. */
 export const templateName = (fragments: readonly string[]): string => `template ${digest(fragments.join('\0'))}`;
 
-/** The name of a whole statement. */
+/** Returns the name of a whole statement. */
 export const statementTextName = (text: string): string => `statement ${digest(text)}`;
 
 const digest = (text: string): string => createHash('sha1').update(text).digest('base64url');
 
-/** Calls `before` with the arguments whenever this method is called. */
+/** Calls `before` with the arguments at each call of this method. */
 const observe = (target: object, method: string, before: (args: readonly unknown[]) => void): void => {
   const original: unknown = Reflect.get(target, method);
   if (typeof original !== 'function') throw new Error(`There is no method ${method} any more`);
@@ -62,10 +62,10 @@ const observe = (target: object, method: string, before: (args: readonly unknown
 const field = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 
-/** The array of a template is the same each time its line runs. */
+/** Templates seen so far. A template passes the same array each time its line runs. */
 const templates = new WeakSet<readonly unknown[]>();
 
-// What is compiled is sent. A template that is only evaluated does not count.
+// Whatever is compiled is also sent. A template that is only evaluated does not count.
 observe(PostgresQueryCompiler.prototype, 'visitRaw', ([node]) => {
   const fragments = field(node, 'sqlFragments');
   if (!Array.isArray(fragments) || templates.has(fragments)) return;

@@ -2,15 +2,15 @@ import { statSync } from 'node:fs';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { pathOf, readDurations } from './durations.ts';
 
-/** Each of these tests starts many git processes: small files take long. */
+/** Tests in these folders start many git processes, so even small files take long. */
 const GIT = /^test\/(repositories|transfers|push-rules|releases|merge-requests)\//;
 
 /**
- * The order of test files. First come those that take longest, so that no worker is left alone with one at the end.
- * Without durations of an earlier run the size of a file stands for its duration.
+ * Orders the test files. The slowest come first, so that no worker is left alone with one at the end.
+ * Without earlier durations, the size of a file is used instead.
  *
- * Soak files come before the others, and files that have a worker of their own come last: a worker is replaced whenever
- * the next file belongs to another project, and each new one imports the hub again.
+ * Soak files come before the others, and files with their own worker come last: a worker is replaced whenever the next
+ * file belongs to another project, and each new worker imports the hub again.
  */
 export default class Sequencer extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

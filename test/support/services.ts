@@ -15,7 +15,9 @@ export interface TestServices extends AsyncDisposable {
   readonly services: Services;
 }
 
-/** What a process of the hub holds, on the given database, below a temporary directory: for tests of the platform alone. */
+/**
+ * Creates the services of a hub process on the given database and a temporary directory, for tests of the platform.
+ */
 export const createTestServices = async (
   databaseUrl: string,
   { clock = systemClock, logLevel = 'silent', max = 10 }: { clock?: Clock; logLevel?: LogLevel; max?: number } = {},

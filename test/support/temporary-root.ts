@@ -2,15 +2,15 @@ import { readFile, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 
 const MEMORY = '/dev/shm';
-/** A whole run needs about a third of it. */
+/** About three times what a whole run needs. */
 const NEEDED_BYTES = 3 * 2 ** 30;
 
-/** Where runs may have left something. */
+/** Directories where earlier runs may have left files. */
 export const temporaryRoots = (): string[] => [...new Set([tmpdir(), MEMORY])];
 
 /**
- * Where a run keeps its database and repositories: in memory when the machine has enough, else the system's directory
- * for temporary files. A database is a thousand files, and copying them in memory takes a tenth of the time.
+ * Returns the directory for a run's database and repositories: in memory if the machine has enough, else the system's
+ * directory for temporary files. A database has a thousand files, and copying them in memory takes a tenth of the time.
  */
 export const temporaryRoot = async (): Promise<string> => ((await fitsInMemory()) ? MEMORY : tmpdir());
 
@@ -18,7 +18,7 @@ const fitsInMemory = async (): Promise<boolean> => {
   const mounts = await readFile('/proc/mounts', 'utf8').catch(() => '');
   const mount = mounts.split('\n').findLast((line) => line.split(' ')[1] === MEMORY);
   const [, , type, options = ''] = mount?.split(' ') ?? [];
-  // Git runs hooks out of the repositories.
+  // Git has to run hooks from the repositories.
   if (type !== 'tmpfs' || options.split(',').includes('noexec')) return false;
   const { bavail, bsize } = await statfs(MEMORY);
   return Math.min(bavail * bsize, process.availableMemory()) > NEEDED_BYTES;

@@ -4,13 +4,13 @@ import { pathToFileURL } from 'node:url';
 import type { Reporter, TestRunEndReason, TestSpecification, Vitest } from 'vitest/node';
 import { z } from 'zod';
 
-/** What no test reaches yet. It may only become shorter. */
+/** Lists what no test reaches yet. It may only get shorter. */
 const FILE = join(import.meta.dirname, 'unreached.json');
 const lists = z.record(z.string(), z.array(z.string()));
 
 /**
- * At the end of a whole `npm test`, names the SQL that was never sent, and the parameters and arguments that were never set
- * (docs/decisions/0029). It fails the run when one is not in `unreached.json`, and when one there is reached by now.
+ * After a whole `npm test`, reports SQL that was never sent, and parameters and arguments that were never set
+ * (docs/decisions/0029). Fails the run if one is missing from `unreached.json`, or if one listed there was reached.
  * The first run without that file writes it, and so does `UPDATE_UNREACHED=1`.
  */
 export default class Unreached implements Reporter {
@@ -33,7 +33,7 @@ export default class Unreached implements Reporter {
 
   async onTestRunEnd(_modules: unknown, _errors: unknown, reason: TestRunEndReason): Promise<void> {
     if (!this.#whole || reason === 'interrupted') return;
-    // By address: vitest bundles what its configuration imports, and this would be the whole hub.
+    // Import by URL, because vitest bundles the imports of its configuration, and these would bring in the whole hub.
     const { readReached }: typeof import('./reached.ts') = await import(besides('reached.ts'));
     const lister: typeof import('./reachable.ts') = await import(besides('reachable.ts'));
     const reached = readReached();
@@ -52,7 +52,7 @@ export default class Unreached implements Reporter {
       next[kind] = unreached.map(({ label }) => withoutLine(label)).toSorted();
       const listed = new Set(known[kind]);
       const added = unreached.filter(({ label }) => !listed.has(withoutLine(label)));
-      // The list is of `npm test`: the soak tests reach some more.
+      // The list is for `npm test`. The soak tests reach more.
       const gone = this.#withSoak ? [] : [...listed].filter((label) => !next[kind]?.includes(label));
       if (writes) {
         for (const { label } of unreached) say(`  unreached: ${label}`);
@@ -68,5 +68,5 @@ export default class Unreached implements Reporter {
 
 const besides = (name: string): string => pathToFileURL(join(import.meta.dirname, name)).href;
 
-/** As the file lists it: lines move. */
+/** Returns the label without its line number, as in the file, because lines move. */
 const withoutLine = (label: string): string => label.replace(/^(src\/\S+\.ts):\d+ /, '$1 ');

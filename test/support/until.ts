@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Longer than anything takes that does come about, also on a machine that does twenty things at once. */
+/** Longer than any expected result takes, even on a very busy machine. */
 export const PATIENCE_MS = 60_000;
 
-/** Asks again until the answer is neither null, undefined nor false; fails with what it waited for after the deadline. */
+/** Polls until the answer is not null, undefined or false. Fails after the deadline with what it waited for. */
 export const until = async <T>(
   what: string,
   ask: () => T | null | undefined | false | Promise<T | null | undefined | false>,
