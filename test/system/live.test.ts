@@ -14,7 +14,7 @@ import { Client } from '../support/client.ts';
 import type { TestGroup, TestProject } from '../support/factories.ts';
 import { until } from '../support/until.ts';
 
-// The clients that people use, against the subscription of the whole log, over two processes of one hub.
+// Two client libraries follow the subscription of the whole log, over two processes of one hub.
 
 const app = useApp();
 let second: Hub;
@@ -111,14 +111,14 @@ const follow = async (
   return follower;
 };
 
-/** Something every project has, told apart by its id; seen by who may see labels. */
+/** Creates a label and returns its id. Every project can have labels, and their readers see the event. */
 const change = async (client: Client, project: TestProject, title: string): Promise<number> => {
   const answer = await client.post(`/projects/${project.id}/labels`, { name: title, color: '#ff0000' });
   if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
   return answer.body.id;
 };
 
-/** A subscription is sure to stand once something made after it has arrived. */
+/** Waits until the subscriptions are active, by creating labels until each has received one. */
 const standing = async (followers: readonly Follower[], client: Client, project: TestProject): Promise<void> => {
   let round = 0;
   await until('the subscriptions to stand', async () => {
@@ -139,8 +139,8 @@ beforeAll(async () => {
 });
 const scope = () => ({ projectPath: project.path_with_namespace });
 
-describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
-  it('events of both processes come to both, and a client goes on by its cursor without gap or double', async () => {
+describe.each(['sse', 'ws'] as const)('a subscription by %s', (transport) => {
+  it('gets the events of both processes, and resumes at its cursor without gaps or duplicates', async () => {
     const client = app().as(owner);
     const elsewhere = new Client(second.url, () => app().tokenOf(owner));
     const here = await follow(transport, owner, { scope: scope(), kinds: ['label.created'] });
@@ -156,7 +156,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     await here.stop();
     const missed: number[] = [];
     for (let n = 0; n < 4; n++) missed.push(await change(elsewhere, project, `${transport} missed ${n}`));
-    // Resumed at the other process: nothing is sticky.
+    // Resume at the other process, because a cursor is not bound to a process.
     const resumed = await follow(
       transport,
       owner,
@@ -175,7 +175,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     expect(again.ids()).toEqual([next]);
   });
 
-  it('rights are asked for each event: member removed, token revoked, user blocked', async () => {
+  it('checks rights for each event: member removed, token revoked, user blocked', async () => {
     const secret = await app().make.project({ namespace_id: group.id, visibility: 'private' }, owner);
     const client = app().as(owner);
     const [removed, revoked, blocked] = [await app().make.user(), await app().make.user(), await app().make.user()];
@@ -194,7 +194,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     const hidden: number[] = [];
     for (let n = 0; n < 3; n++) hidden.push(await change(client, secret, `${transport} hidden ${n}`));
     await until('the owner to see them', () => hidden.every((id) => mine?.ids().includes(id)));
-    // What the owner got has been judged for all of them.
+    // When the owner has an event, it has been checked for all of them.
     await until('the streams of those without rights to end', () => others.every(({ ended }) => ended !== null));
     expect(others.map(({ seen }) => seen.length)).toEqual(before);
     for (const user of users) {
@@ -204,7 +204,7 @@ describe.each(['sse', 'ws'] as const)('by %s', (transport) => {
     }
   });
 
-  it('anonymous callers follow what is public, and nothing else', async () => {
+  it('shows anonymous callers only public events', async () => {
     const open = await follow(transport, null, { scope: { groupPath: group.full_path }, kinds: ['label.created'] });
     const client = app().as(owner);
     await standing([open], client, project);

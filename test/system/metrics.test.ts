@@ -4,20 +4,20 @@ import { useApp } from '../support/app.ts';
 const TOKEN = 'token-of-who-reads-the-metrics';
 
 describe('metrics', () => {
-  describe('of a hub that was told nothing', () => {
+  describe('of a hub without metrics settings', () => {
     const app = useApp();
 
-    it('are served to nobody, administrators included', async () => {
+    it('are served to no one, not even administrators', async () => {
       expect(app().hub.metricsUrl).toBeNull();
       expect((await app().anonymous.get('/-/metrics')).status).toBe(404);
       expect((await app().as(app().root).get('/-/metrics')).status).toBe(404);
     });
   });
 
-  describe('of a hub with an address for them', () => {
+  describe('of a hub with a metrics address', () => {
     const app = useApp({ env: { MILLRACE_METRICS_ADDRESS: '127.0.0.1:0' } });
 
-    it('are served there, and neither on the port of the hub nor anything else there', async () => {
+    it('are served only at that address, which serves nothing else', async () => {
       expect((await app().anonymous.get('/-/metrics')).status).toBe(404);
       const { metricsUrl } = app().hub;
       if (metricsUrl === null) throw new Error('the metrics are not served');
@@ -30,10 +30,10 @@ describe('metrics', () => {
     });
   });
 
-  describe('of a hub with a token for them', () => {
+  describe('of a hub with a metrics token', () => {
     const app = useApp({ env: { MILLRACE_METRICS_TOKEN: TOKEN } });
 
-    it('are served to who comes with it', async () => {
+    it('are served to callers with the token', async () => {
       const ask = (headers: Record<string, string>) => fetch(`${app().url}/-/metrics`, { headers });
       expect((await ask({ authorization: `Bearer ${TOKEN}` })).status).toBe(200);
       const wrong: Record<string, string>[] = [
@@ -47,7 +47,7 @@ describe('metrics', () => {
         expect(answer.status).toBe(401);
         expect(await answer.text()).not.toContain('millrace_');
       }
-      // As an access token it opens nothing.
+      // It is not an access token.
       expect((await fetch(`${app().url}/api/v4/user`, { headers: { 'private-token': TOKEN } })).status).toBe(401);
     });
   });
@@ -55,7 +55,7 @@ describe('metrics', () => {
   describe('of a hub with both', () => {
     const app = useApp({ env: { MILLRACE_METRICS_ADDRESS: '127.0.0.1:0', MILLRACE_METRICS_TOKEN: TOKEN } });
 
-    it('are served at the address alone, to who comes with the token', async () => {
+    it('are served only at the address, to callers with the token', async () => {
       const headers = { authorization: `Bearer ${TOKEN}` };
       expect((await fetch(`${app().url}/-/metrics`, { headers })).status).toBe(404);
       const { metricsUrl } = app().hub;

@@ -7,16 +7,16 @@ const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
 export interface Process {
   readonly child: ChildProcess;
-  /** Lines of standard output and of standard error. */
+  /** The lines of standard output. `log` has those of standard error. */
   readonly out: readonly string[];
   readonly log: readonly string[];
-  /** Exit code, or the signal that ended it. */
+  /** The exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>;
-  /** Once it serves: where. Fails when it ends before. */
+  /** Returns its URL once it serves. Fails if it ends before that. */
   url(): Promise<string>;
 }
 
-/** `npm start` without npm, as a leader of a process group of its own, with nothing of this environment but PATH. */
+/** Starts the hub like `npm start`, in its own process group, with only PATH from this environment. */
 export const startProcess = (env: Readonly<Record<string, string>>, args: readonly string[] = []): Process => {
   const child = spawn(process.execPath, [MAIN, ...args], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },

@@ -14,7 +14,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 import { type Process, startProcess } from './process.ts';
 
-// The hub as it is run: processes, signals, crashes, a database that goes away.
+// Runs the hub as in production: processes, signals, crashes and a database that goes away.
 
 const TOKEN = 'token-of-root-for-the-processes';
 const PASSWORD = 'password-of-root-for-the-processes';
@@ -35,13 +35,13 @@ const clientOf = (url: string, token: string | null = TOKEN) => new Client(url, 
 
 const folder = async (): Promise<string> => {
   const made = await mkdtemp(join(tmpdir(), 'millrace-process-'));
-  // The embedded Postgres may run under another account.
+  // The embedded Postgres may run as another account.
   await chmod(made, 0o711);
   return made;
 };
 
 describe('the command line', () => {
-  it('explains itself, and refuses bad settings without repeating secrets', async () => {
+  it('prints its help, and refuses bad settings without repeating secrets', async () => {
     const help = start({}, ['--help']);
     const wrong = start({ MILLRACE_PORT: '99999', MILLRACE_ADMIN_TOKEN: 'too-short', MILLRACE_ROLE: 'boss' });
     const unknown = start({}, ['--prot', '1']);
@@ -58,7 +58,7 @@ describe('the command line', () => {
     expect(unknown.log.join('\n')).toContain('--prot');
   });
 
-  it('says that its port is taken, and shows the first administrator all the same', async () => {
+  it('reports that its port is taken, and still shows the credentials of the first administrator', async () => {
     const [database, dataDir] = await Promise.all([createTestDatabase(), folder()]);
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
@@ -117,7 +117,7 @@ describe('several processes on one database', () => {
     await rm(dataDir, { recursive: true, force: true });
   });
 
-  it('start together, say so in one line, and tell how they are', async () => {
+  it('start together, each with one line of output, health checks and metrics', async () => {
     for (const [each, url] of [
       [web, webUrl],
       [worker, workerUrl],
@@ -140,7 +140,7 @@ describe('several processes on one database', () => {
     expect((await clientOf(workerUrl).get('/projects')).status).toBe(404);
   });
 
-  it('are one hub: what is changed in one is so in the others within a second, and workers do what the web leaves', async () => {
+  it('form one hub: a change in one shows in the others within a second, and workers run the jobs of the web process', async () => {
     const [here, there] = [clientOf(webUrl), clientOf(bothUrl)];
     expect((await there.get('/application/settings')).body.max_import_size).toBe(0);
     expect((await here.put('/application/settings', { max_import_size: 77 })).status).toBe(200);
@@ -167,7 +167,7 @@ describe('several processes on one database', () => {
     return Number(row?.left);
   };
 
-  it('adopt the name of a request, and log neither tokens nor passwords', async () => {
+  it('use the request id of the caller, and log neither tokens nor passwords', async () => {
     const client = clientOf(webUrl);
     const named = await client.get('/user', { 'x-request-id': 'my-request-1' });
     expect(named.headers.get('x-request-id')).toBe('my-request-1');
@@ -195,7 +195,7 @@ describe('several processes on one database', () => {
       expect(JSON.parse(line)).toHaveProperty('level');
   });
 
-  it('bear a database that drops them: 503 meanwhile, back within 10 s, and streams miss nothing', async () => {
+  it('survive lost database connections: 503 meanwhile, back within 10 s, and streams miss nothing', async () => {
     const client = clientOf(bothUrl);
     const group = (await client.post('/groups', { name: 'g', path: 'g' })).body;
     const seen: unknown[] = [];
@@ -251,7 +251,7 @@ describe('several processes on one database', () => {
     await until('the event', () => JSON.stringify(seen).includes(`"subjectId":${after.body.id}`));
     expect(seen).not.toContain('complete');
     expect((await client.get(`/groups/${group.id}/labels?search=lost`)).body).toEqual([]);
-    // Jobs too: the connection that listens for them is another.
+    // Jobs recover too, since they have their own connection for notifications.
     const project = (await client.post('/projects', { name: 'q' })).body;
     expect((await client.delete(`/projects/${project.id}`)).status).toBe(202);
     await until('the job', async () => (await jobsLeft()) === 0);
@@ -259,7 +259,7 @@ describe('several processes on one database', () => {
     sse.dispose();
   });
 
-  it('stop at SIGTERM within 10 s, whatever is open, while the others go on', async () => {
+  it('stop within 10 s of SIGTERM despite open requests, while the others continue', async () => {
     const client = clientOf(webUrl);
     const project = (await client.post('/projects', { name: 'r', initialize_with_readme: true })).body;
     const controller = new AbortController();
@@ -271,7 +271,7 @@ describe('several processes on one database', () => {
     });
     expect(stream.headers.get('content-type')).toContain('text/event-stream');
     const { id } = (await client.get(`/projects/${project.id}/repository/branches/main`)).body.commit;
-    // A push that never ends.
+    // This push never ends.
     const push = request(`${webUrl}/${project.path_with_namespace}.git/git-receive-pack`, {
       method: 'POST',
       headers: {
@@ -306,7 +306,7 @@ describe('several processes on one database', () => {
 });
 
 describe('with the embedded database', () => {
-  it('a killed hub starts again on what it had, and Ctrl-C stops the database last', async () => {
+  it('restarts with its data after SIGKILL, and stops the database last after Ctrl-C', async () => {
     const dataDir = await folder();
     const env = { MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' };
     try {

@@ -5,7 +5,7 @@ import { readReached, writeReached } from '../support/reached.ts';
 
 const app = useApp();
 
-it('What tests reach is recorded under the names that the lists have', async () => {
+it('what tests reach is recorded under the names in the lists', async () => {
   const { as, make } = app();
   const owner = await make.user();
   const project = await make.project({}, owner);

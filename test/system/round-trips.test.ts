@@ -8,7 +8,7 @@ import { attributeSchemas as projectSchemas } from '#domains/projects/attributes
 import { settingsSchema } from '#domains/settings/registry.ts';
 import { useApp } from '../support/app.ts';
 
-// Whatever the tables of attributes declare can be written on both faces, and reads back as it was written.
+// Every declared attribute can be written over REST and GraphQL, and reads back as written.
 
 const app = useApp();
 const admin = () => app().as(app().root);
@@ -17,7 +17,7 @@ const schema = buildSchema(readFileSync(new URL('../../schema/schema.graphql', i
 type Values = Readonly<Record<string, unknown>>;
 type Schemas = Readonly<Record<string, z.core.$ZodType>>;
 
-/** Values of attributes that not every text or list fits. */
+/** Values for attributes that do not accept any text or list. */
 const FITTING: Values = {
   topics: ['round', 'trip'],
   discord: '12345678901234567',
@@ -42,7 +42,7 @@ interface Json {
   readonly anyOf?: readonly Json[];
 }
 
-/** Another value than the current one; undefined for objects, which have tests of their own. */
+/** Returns a value other than the current one, or undefined for objects, which have their own tests. */
 const another = (name: string, json: Json, current: unknown): unknown => {
   if (name in FITTING) return FITTING[name];
   const plain = json.anyOf?.find(({ type }) => type !== 'null') ?? json;
@@ -81,7 +81,7 @@ const inputNames = (input: string, schemas: Schemas, without: readonly string[])
   return Object.keys(schemas).filter((name) => camelCase(name) in type.getFields() && !without.includes(name));
 };
 
-/** The values as the GraphQL input takes them. */
+/** Returns the values in the form of the GraphQL input. */
 const asInput = (input: string, values: Values): Values => {
   const type = schema.getType(input);
   if (!isInputObjectType(type)) throw new Error(`There is no input ${input}`);
@@ -118,7 +118,7 @@ interface Kind {
   readonly schemas: Schemas;
   readonly mutations: 'project' | 'group';
   readonly identity: string;
-  /** Tested elsewhere: they mean more than a value to keep. */
+  /** Attributes that are tested elsewhere, because they do more than store a value. */
   readonly without: readonly string[];
 }
 
@@ -141,7 +141,7 @@ const KINDS: readonly Kind[] = [
       'visibility',
       'default_branch',
       'file_template_project_id',
-      // No record shows it.
+      // No record shows this attribute.
       'service_access_tokens_expiration_enforced',
     ],
   },
@@ -155,7 +155,7 @@ describe.each(KINDS)('$collection', ({ collection, schemas, mutations, identity,
     return body;
   };
 
-  it('keep what is written over REST', async () => {
+  it('keeps values written over REST', async () => {
     const usual = await read(`${collection}/${(await made({})).id}`);
     const first = others(schemas, restNames('POST', collection, schemas, without), usual);
     const { id } = await made(first);
@@ -166,7 +166,7 @@ describe.each(KINDS)('$collection', ({ collection, schemas, mutations, identity,
     await expectWritten(`${collection}/${id}`, second);
   });
 
-  it('keep what is written over GraphQL', async () => {
+  it('keeps values written over GraphQL', async () => {
     const usual = await read(`${collection}/${(await made({})).id}`);
     const create = mutations === 'project' ? 'ProjectCreateInput' : 'GroupCreateInput';
     const update = mutations === 'project' ? 'ProjectUpdateInput' : 'GroupUpdateInput';
@@ -192,7 +192,7 @@ describe('/application/settings', () => {
     'disable_personal_access_tokens',
   ];
 
-  it('keep what is written on both faces', async () => {
+  it('keeps values written over REST and GraphQL', async () => {
     const { shape } = settingsSchema;
     const first = others(shape, restNames('PUT', PATH, shape, without), await read(PATH));
     expect(await admin().put(PATH, { ...first })).toMatchObject({ status: 200 });
@@ -231,7 +231,7 @@ describe('/users', () => {
     extra_shared_runners_minutes_limit: 9,
   };
 
-  it('keep what is written on both faces', async () => {
+  it('keeps user attributes written over REST and GraphQL', async () => {
     const person = { name: 'Trip', password: 'a-long-enough-password', skip_confirmation: true };
     const created = await admin().post('/users', {
       ...person,

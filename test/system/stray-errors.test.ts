@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 import { type Process, startProcess } from './process.ts';
 
-// Loaded into the hub before it starts: a signal makes it fail where nothing encloses the failure.
+// This code is loaded into the hub before it starts. A signal makes it throw errors that nothing can catch.
 const FAULTS = `process.on('SIGUSR2', () => {
   setImmediate(() => { throw new Error('thrown by a timer'); });
   Promise.reject(new Error('rejected by nobody'));
@@ -36,7 +36,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-it('logs and counts errors that nothing caught, and goes on', async () => {
+it('logs and counts uncaught errors, and continues', async () => {
   const url = await hub.url();
   hub.child.kill('SIGUSR2');
   const fatal = () => hub.log.filter((line) => line.includes('"level":60'));

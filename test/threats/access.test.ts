@@ -13,8 +13,8 @@ beforeAll(async () => {
   stranger = await app().make.user();
 });
 
-describe('ids in bodies and queries', () => {
-  it('of things of others are as ids of nothing', async () => {
+describe('an id in a body or query', () => {
+  it("of another user's record gets the same answer as an unknown id", async () => {
     const client = app().as(stranger);
     const mine = await app().make.project({}, stranger);
     const group = await app().make.group({}, stranger);
@@ -41,7 +41,7 @@ describe('ids in bodies and queries', () => {
     ).toBe(true);
   });
 
-  it('of parts of an open project that are for others are as ids of nothing', async () => {
+  it('of a restricted part of a public project gets the same answer as an unknown id', async () => {
     const guest = await app().make.user();
     const project = await app().make.project({ visibility: 'public', initialize_with_readme: true }, world.owner);
     await app().make.projectMember(project, guest, 10);
@@ -64,7 +64,7 @@ describe('ids in bodies and queries', () => {
     }
   });
 
-  it('of milestones of others say the same in a release, and repeat nothing', async () => {
+  it('of a foreign milestone gets the same answer in a release as an unknown one, without repeating it', async () => {
     const mine = await app().make.project({ initialize_with_readme: true }, stranger);
     const client = app().as(stranger);
     const release = (milestones: Record<string, unknown>) =>
@@ -82,7 +82,7 @@ describe('ids in bodies and queries', () => {
     expect((await client.get(`/projects/${mine.id}/releases`)).body).toEqual([]);
   });
 
-  it('tell nothing by counts and totals', async () => {
+  it('and a search reveal nothing by counts and totals', async () => {
     for (const client of [app().as(stranger), app().anonymous]) {
       for (const path of [
         `/projects?search=${world.project.path}`,
@@ -95,16 +95,16 @@ describe('ids in bodies and queries', () => {
     }
   });
 
-  it('say the same for a taken path as the namespace says to its owner, and no more', async () => {
-    // That a name is taken cannot be hidden from who wants it; whose it is can.
+  it('and a taken path do not reveal the owner', async () => {
+    // The caller must learn that a name is taken, but not who owns it.
     const taken = await app().as(stranger).post('/groups', { name: 'x', path: world.group.path });
     expect(taken.status).toBe(400);
     expect(JSON.stringify(taken.body)).not.toContain(world.owner.username);
   });
 });
 
-describe('rights that ended', () => {
-  it('end with the membership, at once', async () => {
+describe('access', () => {
+  it('ends with the membership, at once', async () => {
     const member = await app().make.user();
     const client = app().as(member);
     await app().make.groupMember(world.group, member, 30);
@@ -117,13 +117,13 @@ describe('rights that ended', () => {
     expect(data.project).toBeNull();
   });
 
-  it('end with the share, with the day of expiry, and with the parent, at once', async () => {
+  it('ends with the share and with the date of expiry, at once', async () => {
     const guest = await app().make.user();
     const friends = await app().make.group({}, guest);
     const client = app().as(guest);
     const path = `/projects/${world.project.id}`;
     const owner = app().as(world.owner);
-    // Only groups one may see can be invited.
+    // Only a group that the caller can see can be invited.
     await app().make.groupMember(friends, world.owner, 30);
     expect(
       (await owner.post(`/groups/${world.group.id}/share`, { group_id: friends.id, group_access: 20 })).status,
@@ -136,7 +136,7 @@ describe('rights that ended', () => {
     expect((await client.get(path)).status).toBe(404);
   });
 
-  it('end with the token and the account, in both faces and for git', async () => {
+  it('ends with the token and the account, in REST, GraphQL and git', async () => {
     const user = await app().make.user();
     const token = await app().tokenOf(user);
     const project = await app().make.project({ initialize_with_readme: true }, user);
@@ -169,9 +169,9 @@ describe('rights that ended', () => {
     expect(await ask()).toEqual([401, 401, 401, 401]);
   });
 
-  it('of a scope that reads do not write, wherever', async () => {
+  it('with a read scope never allows writes', async () => {
     const client = app().as(world.owner, ['read_api']);
-    await app().settle(); // That it was made moves last_activity_at.
+    await app().settle(); // Creating the project also updates `last_activity_at`.
     const before = (await client.get(`/projects/${world.project.id}`)).body;
     for (const [method, path, body] of [
       ['PUT', `/projects/${world.project.id}`, { name: 'other' }],
@@ -194,14 +194,14 @@ describe('rights that ended', () => {
   });
 });
 
-describe('tokens', () => {
-  it('are kept as digests alone, and nowhere else', async () => {
+describe('a token', () => {
+  it('is stored only as a digest, and nowhere else', async () => {
     const user = await app().make.user();
     const made = await app()
       .as(app().root)
       .post(`/users/${user.id}/personal_access_tokens`, { name: 'made', scopes: ['api'], expires_at: tomorrow() });
     const { token } = made.body;
-    // 160 bits in base64url are 27 characters.
+    // 160 bits take 27 characters in base64url.
     expect(token.replace(/^glpat-/, '').length).toBeGreaterThanOrEqual(27);
     await app().settle();
     const { rows: tables } = await app().hub.services.pool.query<{ name: string }>(

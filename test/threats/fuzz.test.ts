@@ -9,7 +9,7 @@ import type { Client } from '../support/client.ts';
 import { computedMs } from '../support/computed-ms.ts';
 import { collectionOf, fillPath, privateWorld, requiredOf, type World } from './world.ts';
 
-// Threats, Requests and Users: what is sent to each parameter of each route is drawn from what it declares to take.
+// Threats, Requests and Users: sends hostile values to each parameter of each route, chosen by its declaration.
 
 const app = useApp({ sweep: true });
 let world: World;
@@ -63,7 +63,7 @@ interface Probe {
 
 let turn = 0;
 
-/** Each parameter with a hostile value, the others as they should be. */
+/** Yields a request for each parameter with a hostile value, while the other parameters are valid. */
 function* probesOf(route: Route): Generator<Probe> {
   const top = { projects: world.project.id, groups: world.group.id, namespaces: world.group.id, users: victim.id }[
     collectionOf(route)
@@ -85,7 +85,7 @@ function* probesOf(route: Route): Generator<Probe> {
   for (const [name, schema] of Object.entries<z.ZodType>({ ...paging, ...route.shape })) {
     if (route.files.has(name)) continue;
     const values = hostileFor(schema);
-    // One for each parameter, the next one for the next.
+    // Each parameter gets one value, in rotation.
     if (ALL) for (const value of values) yield probe(name, value);
     else yield probe(name, values[turn++ % values.length]);
   }
@@ -93,7 +93,7 @@ function* probesOf(route: Route): Generator<Probe> {
 
 const hasBody = ({ method }: Route): boolean => method !== 'GET' && method !== 'DELETE';
 
-/** What a client can put into a path at all. */
+/** Returns a text that a client can put into a path. */
 const pathText = (value: unknown): string => {
   const text = typeof value === 'string' ? value.toWellFormed().slice(0, 5_000) : JSON.stringify(value);
   return text === '' || text === '..' ? '-' : text.slice(0, 3_000);
@@ -113,7 +113,7 @@ const queryOf = (sent: Record<string, unknown>): string => {
 
 const REVEALING = /\bat \S+ \(|node_modules|\/src\/|\.ts:\d|\bselect\b.+\bfrom\b|syntax error|violates|\/tmp\//i;
 
-/** Sends them, some at a time; says which answers were not as they must be. */
+/** Sends the requests with some concurrency, and returns how many were sent and which answers were wrong. */
 const send = async (client: Client, probes: Iterable<Probe>): Promise<{ sent: number; wrong: unknown[] }> => {
   const wrong: unknown[] = [];
   const queue = probes[Symbol.iterator]();
@@ -134,14 +134,14 @@ const send = async (client: Client, probes: Iterable<Probe>): Promise<{ sent: nu
   return { sent, wrong };
 };
 
-/** `FUZZ=all` sends every value to every parameter: some minutes. */
+/** `FUZZ=all` sends every value to every parameter, which takes some minutes. */
 const ALL = process.env.FUZZ === 'all';
 
 function* probes(chosen: readonly Route[]): Generator<Probe> {
   for (const route of chosen) yield* probesOf(route);
 }
 
-/** Asks for liveness again and again while `work` runs; gives the most that was computed before an answer. */
+/** Requests the liveness probe repeatedly while `work` runs, and returns the most CPU time until an answer. */
 const slowestWhile = async (work: Promise<unknown>): Promise<number> => {
   let slowestMs = 0;
   const state = { done: false };
@@ -163,8 +163,8 @@ const deleting = routes.filter(({ method, path }) => method === 'DELETE' && !END
 const admin = routes.filter(({ method, admin }) => admin && method !== 'DELETE');
 const others = routes.filter(({ method, admin }) => !admin && method !== 'DELETE');
 
-describe('hostile parameters', ALL ? { timeout: 600_000 } : {}, () => {
-  it('are refused by every route in the documented form, while others are served', async () => {
+describe('a hostile parameter', ALL ? { timeout: 600_000 } : {}, () => {
+  it('is refused by every route in the documented form, while others are served', async () => {
     const work = send(app().as(world.owner), probes(others));
     const slowestMs = await slowestWhile(work);
     const { sent, wrong } = await work;
@@ -173,20 +173,20 @@ describe('hostile parameters', ALL ? { timeout: 600_000 } : {}, () => {
     expect(slowestMs).toBeLessThan(1_000);
   });
 
-  it('are so too from the anonymous, and from an administrator on what is theirs alone', async () => {
+  it('is also refused from anonymous callers, and from an administrator on administrative routes', async () => {
     const anonymous = await send(app().anonymous, probes(routes.filter(({ auth }) => auth === 'optional')));
     expect(anonymous.wrong).toEqual([]);
     const administrator = await send(app().as(app().root), probes(admin));
     expect(administrator.wrong).toEqual([]);
   });
 
-  it('delete nothing but what they name', async () => {
+  it('deletes nothing but the named record', async () => {
     const { wrong } = await send(app().as(world.owner), probes(deleting));
     expect(wrong).toEqual([]);
     expect((await app().as(world.owner).get(`/groups/${world.subgroup.id}`)).status).toBe(200);
   });
 
-  it('may be no JSON at all, nested without end, or of the wrong kind', async () => {
+  it('is refused in a body that is malformed, deeply nested or of the wrong type', async () => {
     const headers = { ...(await app().as(world.owner).headers()), 'content-type': 'application/json' };
     const posts = others.filter((route) => hasBody(route) && route.pathNames.length <= 1);
     const bodies = [
@@ -227,7 +227,7 @@ describe('hostile parameters', ALL ? { timeout: 600_000 } : {}, () => {
     }
   });
 
-  it('make nobody an administrator', async () => {
+  it('makes nobody an administrator', async () => {
     const mine = {
       admin: true,
       is_admin: true,

@@ -18,11 +18,11 @@ import { type TestUser, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 import { privateWorld, type World } from './world.ts';
 
-// Threats, GraphQL and Authorisation: over every field of the schema's roots, as the routes are in the tests beside.
+// Threats, GraphQL and Authorisation: covers every root field of the schema, as the other tests here cover the routes.
 
 const app = useApp({ sweep: true });
 let world: World;
-/** For what may end it. */
+/** A world that the tests may destroy. */
 let doomed: World;
 let stranger: TestUser;
 
@@ -36,14 +36,14 @@ type RootField = GraphQLField<unknown, unknown>;
 
 const fieldsOf = (root: GraphQLObjectType | null | undefined): RootField[] => Object.values(root?.getFields() ?? {});
 const queries = () => fieldsOf(schema.getQueryType()).filter(({ name }) => !name.startsWith('__'));
-/** What ends things comes last: behind it there is little left to fail. */
+/** Mutations that delete things come last, because little is left to test after them. */
 const mutations = () =>
   fieldsOf(schema.getMutationType()).toSorted(
     (left, right) => Number(ENDS.test(left.name)) - Number(ENDS.test(right.name)),
   );
 const ENDS = /delete|destroy|remove|revoke|transfer|archive/i;
 
-/** Fields without arguments of what is answered, so that something is selected. */
+/** Selects the fields without arguments, since GraphQL requires a selection. */
 const selectionOf = (type: GraphQLOutputType): string => {
   const named = getNamedType(type);
   if (!isObjectType(named)) return 'getFields' in named ? '{ __typename }' : '';
@@ -69,7 +69,7 @@ const HOSTILE_IDS = [
   ...HOSTILE_TEXTS.slice(0, 4),
 ];
 
-/** Values the type lets through, but nobody should have sent. */
+/** Values that the type accepts, but that no honest client sends. */
 const hostileValues = (type: GraphQLInputType, depth = 0): readonly unknown[] => {
   if (isNonNullType(type)) return hostileValues(type.ofType, depth);
   if (isListType(type)) return [[], ...hostileValues(type.ofType, depth).map((value) => [value, value])];
@@ -145,8 +145,8 @@ const probe = async (client: Client, operation: string, variables: Record<string
   return bad ? `${operation.slice(0, 200)} ${JSON.stringify(variables).slice(0, 300)} -> ${text.slice(0, 300)}` : null;
 };
 
-describe('hostile values', () => {
-  it('fail no field of the schema', async () => {
+describe('a hostile value', () => {
+  it('causes an internal error in no field of the schema', async () => {
     const problems: (string | null)[] = [];
     for (const [kind, client, fields] of [
       ['query', app().as(doomed.owner), queries()],
@@ -167,8 +167,8 @@ describe('hostile values', () => {
   });
 });
 
-describe('texts that cannot be stored', () => {
-  it('are refused before execution, as variables and as literals', async () => {
+describe('a text that cannot be stored', () => {
+  it('is refused before execution, as a variable and as a literal', async () => {
     const client = app().as(world.owner);
     const query = 'query($search: String) { projects(search: $search) { count } }';
     for (const search of ['a\0b', 'a\ud800b']) {
@@ -184,7 +184,7 @@ describe('texts that cannot be stored', () => {
   });
 });
 
-describe('what is private', () => {
+describe('a private record', () => {
   const placesOf = () =>
     [
       ['project', { fullPath: world.project.path_with_namespace }, { fullPath: `${world.group.full_path}/nothing` }],
@@ -192,7 +192,7 @@ describe('what is private', () => {
       ['namespace', { fullPath: world.group.full_path }, { fullPath: 'nothing-there' }],
     ] as const;
 
-  it('is null to strangers and anonymous, as nothing is', async () => {
+  it('is null to strangers and anonymous callers, like a missing one', async () => {
     for (const [name, there, absent] of placesOf()) {
       const field = queries().find((each) => each.name === name);
       if (!field) continue;
@@ -207,7 +207,7 @@ describe('what is private', () => {
     }
   });
 
-  it('is in no list, and counts nowhere', async () => {
+  it('appears in no list and in no count', async () => {
     const operation = '{ projects { count nodes { id } } groups { count nodes { id } } }';
     for (const client of [app().as(stranger), app().anonymous]) {
       const { data } = await client.graphql(operation);
@@ -215,7 +215,7 @@ describe('what is private', () => {
     }
   });
 
-  it('lets no mutation through that names it, and says the same as of nothing', async () => {
+  it('is refused to strangers by every mutation, like a missing one', async () => {
     const before = await app().as(world.owner).get(`/projects/${world.project.id}`);
     const seen: string[] = [];
     for (const field of mutations()) {

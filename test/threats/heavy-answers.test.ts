@@ -3,7 +3,7 @@ import { useApp } from '../support/app.ts';
 
 const app = useApp();
 
-it('refuses pages whose texts would make an answer of more than 32 MiB, and answers smaller ones', async () => {
+it('refuses a page with an answer above 32 MiB, and serves a smaller one', async () => {
   const owner = await app().make.user();
   const project = await app().make.project({ visibility: 'public' }, owner);
   for (let n = 0; n < 33; n++) await app().as(owner).post(`/projects/${project.id}/issues`, { title: 'Long' });

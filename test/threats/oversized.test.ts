@@ -12,7 +12,7 @@ import { computedMs } from '../support/computed-ms.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 import { fillPath, privateWorld, requiredOf, type World } from './world.ts';
 
-// Threats, Requests: each parameter of each route with as much as a request may carry.
+// Threats, Requests: sends each parameter of each route as large as a request may be.
 
 const app = useApp({ sweep: true });
 let world: World;
@@ -21,9 +21,9 @@ beforeAll(async () => {
   world = await privateWorld(app());
 });
 
-/** What a query may hold at most: 16 KiB with its path, of a thousand pairs. */
+/** The limits of a query: 16 KiB including its path, and a thousand pairs. */
 const IN_QUERY = { characters: 15_000, items: 900 };
-/** What a body may hold: a mebibyte, 20,000 values. */
+/** The limits of a body: a mebibyte and 20,000 values. */
 const IN_BODY = { characters: 900_000, items: 19_000 };
 
 const textsOf = (length: number): readonly string[] => [
@@ -65,7 +65,7 @@ const queryOf = (sent: Record<string, unknown>): string => {
   return pairs.join('&').slice(0, IN_QUERY.characters);
 };
 
-/** Over `node:http`: the links of a list repeat its query, which is more than `fetch` takes for headers. */
+/** Sends with `node:http`, because the links of a list repeat its query, which exceeds the header limit of `fetch`. */
 const send = async (
   method: string,
   url: string,
@@ -121,8 +121,8 @@ const costsOf = async (client: Client, chosen: readonly Route[]): Promise<Cost[]
 const ENDS = /\/self$|rotate/;
 const chosen = routes.filter(({ admin, method, path }) => !admin && method !== 'DELETE' && !ENDS.test(path));
 
-describe('parameters as large as can be', () => {
-  it('are answered without an error of the hub, and at little cost', async () => {
+describe('a parameter of the largest size', () => {
+  it('causes no error in the hub, and costs little', async () => {
     const costs = await costsOf(app().as(world.owner), chosen);
     expect(costs.filter(({ status }) => status === 0 || status >= 500)).toEqual([]);
     expect(costs.filter(({ ms }) => ms > 400)).toEqual([]);
@@ -130,8 +130,8 @@ describe('parameters as large as can be', () => {
   });
 });
 
-describe('labels asked for', () => {
-  it('are one condition, however many there are', async () => {
+describe('a filter by labels', () => {
+  it('is a single condition, however many labels it has', async () => {
     const client = app().as(world.owner);
     const issues = `/projects/${world.project.id}/issues`;
     for (const labels of ['a,b,c', 'a,b', 'd', '']) await client.post(issues, { title: `of ${labels}`, labels });

@@ -8,8 +8,8 @@ import type { Route } from '#rest/route.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
 
-// What a token of each scope opens, on every route (reference: conventions §5). The table is written from the reference
-// and not from the routes.
+// Tests what a token of each scope can access, on every route (reference: conventions §5). The table is written from
+// the reference and not from the routes.
 
 const app = useApp({ sweep: true });
 let user: TestUser;
@@ -26,11 +26,11 @@ const isRead = ({ method }: Route) => method === 'GET';
 const isOf = ({ path, method }: Route, wanted: string, ...methods: readonly string[]) =>
   path === wanted && methods.includes(method);
 
-/** Whatever a token is for, it may say what it is and end itself; pictures are anyone's. */
+/** Every token may show and revoke itself, and pictures need no scope. */
 const isForAll = (route: Route) =>
   isOf(route, '/personal_access_tokens/self', 'GET', 'DELETE') || route.path.startsWith('/uploads/');
 
-/** `GET /user` and `GET /users...`, the people; lists of projects are no part of it. */
+/** Routes about users: `GET /user` and `GET /users...`, without their lists of projects. */
 const isAboutPeople = (route: Route) =>
   isRead(route) && /^\/users?(\/|$)/.test(route.path) && !/projects$/.test(route.path);
 
@@ -69,10 +69,10 @@ const insertOauthToken = async (owner: TestUser, scopes: readonly string[]): Pro
 describe('every route of the API', () => {
   const api = routes.filter(({ url }) => url.startsWith('/api/v4/'));
 
-  it.each(Object.entries(OPENS))('opens to the scope %s as the reference says', async (scope, opens) => {
+  it.each(Object.entries(OPENS))('allows the scope %s as in the reference', async (scope, opens) => {
     const wrong: unknown[] = [];
     for (const route of api) {
-      // Some end the token: each has one of its own. Personal tokens and those of applications are treated alike.
+      // Some routes revoke the token, so each has its own. Personal and OAuth tokens follow the same rules.
       const oauth = route.path.length % 2 === 0;
       const token = oauth ? await insertOauthToken(user, [scope]) : await newToken(user, [scope]);
       const headers: Record<string, string> = oauth ? { authorization: `Bearer ${token}` } : { 'private-token': token };
@@ -86,12 +86,12 @@ describe('every route of the API', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('refuses no scope where there is no token', async () => {
+  it('mentions no scope if there is no token', async () => {
     const { status, body } = await app().anonymous.get('/user');
     expect([status, body]).toEqual([401, { message: '401 Unauthorized' }]);
   });
 
-  it('treats HEAD as GET', async () => {
+  it('treats HEAD like GET', async () => {
     const head = async (scope: string) => (await app().as(user, [scope]).head('/projects')).status;
     expect([await head('read_api'), await head('read_repository')]).toEqual([200, 403]);
   });
@@ -111,7 +111,7 @@ const MUTATION = 'mutation { createIssue(input: { projectPath: "nothing/there", 
 const SUBSCRIPTION = 'subscription { events { cursor } }';
 
 describe('GraphQL', () => {
-  it.each(Object.keys(OPENS))('opens to the scope %s as the reference says', async (scope) => {
+  it.each(Object.keys(OPENS))('allows the scope %s as in the reference', async (scope) => {
     const [reads, writes] = [scope === 'api' || scope === 'read_api', scope === 'api'];
     for (const token of [await newToken(user, [scope]), await insertOauthToken(user, [scope])]) {
       const headers = { authorization: `Bearer ${token}` };
@@ -129,7 +129,7 @@ describe('GraphQL', () => {
     }
   });
 
-  it('lets no other scope subscribe, by event streams or WebSockets, nor change anything by them', async () => {
+  it('allows no other scope to subscribe, by event streams or WebSockets, or to change anything by them', async () => {
     const first = async (query: string, token: string, transport: 'sse' | 'ws'): Promise<string> => {
       const { promise, resolve } = Promise.withResolvers<string>();
       const url = `${app().url}/api/graphql`;
@@ -174,7 +174,7 @@ describe('git', () => {
     return response.status;
   };
 
-  it.each(Object.keys(OPENS))('opens to the scope %s as the reference says', async (scope) => {
+  it.each(Object.keys(OPENS))('allows the scope %s as in the reference', async (scope) => {
     const reads = ['api', 'read_repository', 'write_repository'].includes(scope);
     const writes = ['api', 'write_repository'].includes(scope);
     for (const token of [await newToken(user, [scope]), await insertOauthToken(user, [scope])]) {
@@ -186,7 +186,7 @@ describe('git', () => {
     }
   });
 
-  it('is refused with an unknown, revoked or expired token', async () => {
+  it('refuses an unknown, revoked or expired token', async () => {
     const token = await insertOauthToken(user, ['api']);
     expect(await asked('git-upload-pack', 'oauth2', token)).toBe(200);
     const change = (set: { revoked_at?: string; expires_at?: string }) =>
@@ -204,7 +204,7 @@ describe('git', () => {
 });
 
 describe('sudo', () => {
-  it('needs its scope, an administrator, and what the route needs besides', async () => {
+  it('needs its scope, an administrator, and the scope of the route', async () => {
     const ask = async (owner: TestUser, scopes: readonly string[], path: string) =>
       (await app().anonymous.get(`${path}?sudo=${user.id}`, { 'private-token': await newToken(owner, scopes) })).status;
     const { root } = app();
@@ -212,7 +212,7 @@ describe('sudo', () => {
     expect(await ask(root, ['api'], '/user')).toBe(403);
     expect(await ask(root, ['sudo'], '/user')).toBe(403);
     expect(await ask(user, ['api', 'sudo'], '/user')).toBe(403);
-    // Who is acted for is no administrator.
+    // The user acted for is not an administrator.
     expect(await ask(root, ['api', 'sudo'], '/application/settings')).toBe(403);
   });
 });

@@ -5,7 +5,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 import type { Answer, Client } from '../support/client.ts';
 import { collectionOf, fillPath, givenFor, privateWorld, requiredOf, type World } from './world.ts';
 
-// Threats, Authorisation: over every declared route, so that a new one is held to it from its first day.
+// Threats, Authorisation: covers every declared route, so that each new route is tested too.
 
 const NOTHING_THERE = 987_654_321;
 const app = useApp({ sweep: true });
@@ -17,7 +17,7 @@ beforeAll(async () => {
   stranger = await app().make.user();
 });
 
-/** What the path's first parameter is: by number and by path, the real one and one of nothing. */
+/** Values of the first path parameter, by id and by path: each an existing one and an unknown one. */
 const topsOf = (route: Route): readonly (readonly [real: string | number, nothing: string | number])[] => {
   switch (collectionOf(route)) {
     case 'projects':
@@ -38,7 +38,7 @@ const topsOf = (route: Route): readonly (readonly [real: string | number, nothin
   }
 };
 
-/** Whether a path is free is what it is for. */
+/** Routes whose purpose is to report whether a path is taken. */
 const TELLS_BY_DESIGN = new Set(['/namespaces/:path/exists']);
 
 const guarded = routes.filter(
@@ -48,7 +48,7 @@ const guarded = routes.filter(
 const ask = async (client: Client, route: Route, top: string | number): Promise<Answer> => {
   const ids = { ...world.ids, user_id: stranger.id };
   const answer = await askWith(client, route, top, requiredOf(route, ids));
-  // Some routes need one of several parameters: the refusal says which.
+  // Some routes need one of several parameters, which the refusal names.
   const [, one] =
     /^(\w+)(?:, \w+)* (?:are|is) missing/.exec(answer.status === 400 ? String(answer.body.error) : '') ?? [];
   return one === undefined ? answer : askWith(client, route, top, { ...requiredOf(route, ids), ...givenFor(one, ids) });
@@ -78,7 +78,7 @@ const askWith = (
 };
 
 const snapshot = async (): Promise<unknown> => {
-  await app().settle(); // That something was made moves last_activity_at.
+  await app().settle(); // Creating records also updates `last_activity_at`.
   const client = app().as(world.owner);
   const parts = ['', '/members', '/labels', '/milestones', '/repository/branches', '/protected_branches'];
   const of = async (path: string) => (await client.get(path)).body;
@@ -86,13 +86,13 @@ const snapshot = async (): Promise<unknown> => {
     ...parts.map((part) => of(`/projects/${world.project.id}${part}`)),
     of(`/groups/${world.group.id}`),
     of(`/groups/${world.group.id}/members`),
-    // Not when they were last used: that is noted behind the requests, and now and then anew.
+    // Ignore the last use, which is recorded after the requests and only now and then.
     of('/personal_access_tokens').then((tokens) => tokens.map((token: object) => ({ ...token, last_used_at: null }))),
   ]);
 };
 
-describe('what is private', () => {
-  it('is told of by no method that a path does not have', async () => {
+describe('a private record', () => {
+  it('is not revealed by an unsupported method', async () => {
     const wrong: unknown[] = [];
     for (const route of guarded) {
       for (const [real, nothing] of topsOf(route)) {
@@ -115,7 +115,7 @@ describe('what is private', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('is to a stranger and to the anonymous as if it were not there, on every route', async () => {
+  it('is not revealed to strangers and anonymous callers, on any route', async () => {
     const before = await snapshot();
     const leaks: unknown[] = [];
     let asked = 0;

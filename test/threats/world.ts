@@ -2,13 +2,13 @@ import type { Route } from '#rest/route.ts';
 import type { TestApp, TestUser } from '../support/app.ts';
 import type { TestGroup, TestProject } from '../support/factories.ts';
 
-/** A private corner of a hub: one owner, a group with a subgroup, a project with something of each kind. */
+/** Private records of one owner: a group with a subgroup, and a project with one record of each kind. */
 export interface World {
   readonly owner: TestUser;
   readonly group: TestGroup;
   readonly subgroup: TestGroup;
   readonly project: TestProject;
-  /** What stands in a path for the parameter of this name, where it exists. */
+  /** The values of path parameters by name, for records that exist. */
   readonly ids: Readonly<Record<string, string | number>>;
 }
 
@@ -22,7 +22,7 @@ export const privateWorld = async (app: TestApp): Promise<World> => {
     owner,
   );
   const at = `/projects/${project.id}`;
-  /** The part may not be there yet, or be switched off: then nothing of it is to be found. */
+  /** Creates a record and returns its id, or 1 if the feature is missing or disabled. */
   const idOf = async (path: string, body: Record<string, unknown>, key = 'id'): Promise<string | number> => {
     const answer = await client.post(path, body);
     return answer.status === 201 ? answer.body[key] : 1;
@@ -53,7 +53,7 @@ export const privateWorld = async (app: TestApp): Promise<World> => {
   };
 };
 
-/** Values that every declaration of this name takes, for parameters that must be there. */
+/** Valid values of required parameters, by name. */
 const GIVEN: Readonly<Record<string, unknown>> = {
   name: 'fuzz',
   path: 'fuzz',
@@ -81,10 +81,10 @@ const GIVEN: Readonly<Record<string, unknown>> = {
   actions: [{ action: 'create', file_path: 'fuzz', content: 'fuzz' }],
 };
 
-/** Whether a request is refused without the parameter. */
+/** Returns whether the route requires the parameter. */
 const isRequired = (route: Route, name: string): boolean => route.shape[name]?.safeParse(undefined).success === false;
 
-/** What the route needs beside its path. `user_id` and `group_id` are the given ones. */
+/** Returns the parameters that the route requires besides its path. `user_id` and `group_id` come from `ids`. */
 export const requiredOf = (route: Route, ids: Readonly<Record<string, unknown>>): Record<string, unknown> => {
   const sent: Record<string, unknown> = {};
   for (const name of Object.keys(route.shape)) {
@@ -94,12 +94,12 @@ export const requiredOf = (route: Route, ids: Readonly<Record<string, unknown>>)
   return sent;
 };
 
-/** A value for the parameter that its declaration takes. */
+/** Returns a valid value for the parameter, by its name. */
 export const givenFor = (name: string, ids: Readonly<Record<string, unknown>>): Record<string, unknown> => ({
   [name]: GIVEN[name] ?? ids[name] ?? 1,
 });
 
-/** The route's path with its parameters filled in: `top` for what comes after `/projects/` and the like, the rest by `ids`. */
+/** Fills in the path of the route: `top` follows `/projects/` and the like, and `ids` has the rest. */
 export const fillPath = (
   route: Route,
   top: string | number,
@@ -117,5 +117,5 @@ const valueFor = (route: Route, name: string, ids: Readonly<Record<string, strin
   return ids[name] ?? 1;
 };
 
-/** How the path begins: `projects`, `groups`, `users`. */
+/** Returns the start of the path: `projects`, `groups` or `users`. */
 export const collectionOf = (route: Route): string => route.path.split('/')[1] ?? '';

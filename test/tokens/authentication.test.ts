@@ -13,8 +13,8 @@ const db = () => services().db;
 const authenticated = (value: string, sudo: string | null = null) =>
   authenticate(services(), { kind: 'token', value }, { sudo });
 
-describe('tokens', () => {
-  it('are taken from every place where clients put them', async () => {
+describe('a token', () => {
+  it('is accepted in every place where clients put it', async () => {
     const user = await app().make.user();
     const token = await app().tokenOf(user);
     const own = async (headers: Record<string, string>, path = '/user') =>
@@ -26,7 +26,7 @@ describe('tokens', () => {
     expect(await own({}, `/user?access_token=${token}`)).toBe(user.username);
   });
 
-  it('are refused when nobody has them, also where anyone may come', async () => {
+  it('is refused if it is unknown, even on public routes', async () => {
     for (const path of ['/user', '/users?username=root']) {
       const { status, body } = await app().anonymous.get(path, { 'private-token': 'glpat-unknown' });
       expect([status, body]).toEqual([401, { message: '401 Unauthorized' }]);
@@ -41,7 +41,7 @@ describe('tokens', () => {
     expect([status, body.errors[0].message]).toEqual([401, 'Invalid token']);
   });
 
-  it('are refused from the moment they are revoked, or run out, or their user is blocked', async () => {
+  it('is refused as soon as it is revoked or expired, or its user is blocked', async () => {
     const user = await app().make.user();
     const token = await app().tokenOf(user);
     const answer = () => app().anonymous.get('/user', { 'private-token': token });
@@ -71,7 +71,7 @@ describe('tokens', () => {
     });
   });
 
-  it('of applications are refused by the same words, and note their use', async () => {
+  it('of an application is refused with the same messages, and its use is recorded', async () => {
     const user = await app().make.user();
     const value = randomToken(43);
     const digest = digestToken(value);
@@ -94,7 +94,7 @@ describe('tokens', () => {
     const actor = await authenticated(value);
     expect(actor.credential?.kind).toBe('oauth_token');
     expect((await stillValid(services(), [actor])).size).toBe(1);
-    // There is no personal token to speak of.
+    // An OAuth token is not a personal token.
     const self = await app().anonymous.get('/personal_access_tokens/self', { authorization: `Bearer ${value}` });
     expect(self.status).toBe(400);
 
@@ -107,7 +107,7 @@ describe('tokens', () => {
     expect((await stillValid(services(), [actor])).size).toBe(0);
   });
 
-  it('note their use and that the user is about, beside the request', async () => {
+  it('has its use and the activity of its user recorded after the request', async () => {
     const user = await app().make.user();
     await Promise.all(Array.from({ length: 10 }, () => app().as(user).get('/user')));
     const row = await until('the use is noted', async () => {
@@ -122,7 +122,7 @@ describe('tokens', () => {
     expect(row.last_activity_on).toBe(new Date().toISOString().slice(0, 10));
   });
 
-  it('tell who acts, with which scopes', async () => {
+  it('identifies the user and the scopes', async () => {
     const user = await app().make.user({ external: true });
     const actor = await authenticated(await app().tokenOf(user, ['read_api']));
     expect(actor).toMatchObject({
@@ -138,7 +138,7 @@ describe('tokens', () => {
 });
 
 describe('sudo', () => {
-  it('lets an administrator act as another, by id or name in any case', async () => {
+  it('lets an administrator act as another user, by id or by name in any case', async () => {
     const user = await app().make.user();
     const path = (who: string | number) => `/user?sudo=${who}`;
     expect((await app().as(app().root).get(path(user.id))).body.username).toBe(user.username);
@@ -147,7 +147,7 @@ describe('sudo', () => {
     expect((await app().as(app().root).get(`/users?sudo=${user.id}`)).body[0]).not.toHaveProperty('email');
   });
 
-  it('is refused to others, without the scope, and for nobody', async () => {
+  it('is refused to others, without the scope, and for an unknown user', async () => {
     const user = await app().make.user();
     const other = await app().as(user).get('/user?sudo=root');
     expect([other.status, other.body]).toEqual([403, { message: '403 Forbidden - Must be admin to use sudo' }]);
@@ -163,7 +163,7 @@ describe('sudo', () => {
 });
 
 describe('git', () => {
-  it('takes a token under any name', async () => {
+  it('accepts a token with any user name', async () => {
     const user = await app().make.user();
     const password = await app().tokenOf(user, ['read_repository']);
     const actor = await authenticateGit(services(), { username: 'oauth2', password }, noClient);
@@ -171,7 +171,7 @@ describe('git', () => {
     expect([...(actor.scopes ?? [])]).toEqual(['read_repository']);
   });
 
-  it('takes an unknown token under the name for tokens for no guess at a password', async () => {
+  it('does not count an unknown token with the user name oauth2 as a guessed password', async () => {
     await app()
       .as(app().root)
       .put('/application/settings', { max_login_attempts: 3, max_login_attempts_per_address: 3 });
@@ -187,7 +187,7 @@ describe('git', () => {
     });
   });
 
-  it('takes the password of the account, by name or address, unless a setting forbids it', async () => {
+  it('accepts the password of the account, by name or address, unless a setting forbids it', async () => {
     for (const username of ['root', 'ROOT', 'root@localhost.localdomain']) {
       const actor = await authenticateGit(services(), { username, password: PASSWORD }, noClient);
       expect(actor).toMatchObject({ userId: app().root.id, scopes: null, credential: null });
@@ -199,12 +199,12 @@ describe('git', () => {
       },
     );
     await app().as(app().root).put('/application/settings', { password_authentication_enabled_for_git: true });
-    // Not for the API.
+    // The API does not accept a password.
     const basic = await app().anonymous.get('/user', { authorization: `Basic ${btoa(`root:${PASSWORD}`)}` });
     expect(basic.status).toBe(401);
   });
 
-  it('closes the account to passwords after ten wrong ones, for a while, and leaves tokens alone', async () => {
+  it('locks the account for passwords after ten wrong ones, for a while, but not for tokens', async () => {
     const user = await app().make.user({ password_hash: await hashPassword('the-right-one') });
     const attempt = (password: string) => authenticateGit(services(), { username: user.username, password }, noClient);
     for (let i = 0; i < 9; i++) await expect(attempt(`wrong ${i}`)).rejects.toMatchObject({ code: 'unauthenticated' });
@@ -221,7 +221,7 @@ describe('git', () => {
     expect((await app().as(app().root).get(`/users/${user.id}`)).body.locked).toBe(false);
   });
 
-  it('says the same of nobody, of who has no password, of a second factor, and of nonsense', async () => {
+  it('gives the same answer for unknown users, without a password, with a second factor, and for invalid names', async () => {
     const none = await app().make.user();
     const second = await app().make.user({
       password_hash: await hashPassword('good-enough'),
@@ -242,8 +242,8 @@ describe('git', () => {
   });
 });
 
-describe('later on', () => {
-  it('finds an actor by id while the account is open', async () => {
+describe('a later check', () => {
+  it('finds an actor by id while the account is active', async () => {
     const user = await app().make.user();
     expect(await actorFor(services(), user.id)).toMatchObject({ userId: user.id, scopes: null, credential: null });
     await db().updateTable('users').set({ state: 'banned' }).where('id', '=', user.id).execute();
@@ -251,7 +251,7 @@ describe('later on', () => {
     expect(await actorFor(services(), 999_999)).toBeNull();
   });
 
-  it('says in one go which actors still count', async () => {
+  it('reports in one query which actors are still valid', async () => {
     const users = await Promise.all(Array.from({ length: 5 }, () => app().make.user()));
     const actors = await Promise.all(users.map(async (user) => authenticated(await app().tokenOf(user))));
     const [revoked, blocked, promoted, expired, fine] = users;

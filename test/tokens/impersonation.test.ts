@@ -9,8 +9,8 @@ const pathOf = (user: TestUser) => `/users/${user.id}/impersonation_tokens`;
 const made = async (user: TestUser, scopes: readonly string[] = ['api']) =>
   (await admin().post(pathOf(user), { name: 'as them', scopes, expires_at })).body;
 
-describe('impersonation tokens', () => {
-  it('let administrators act as a user', async () => {
+describe('an impersonation token', () => {
+  it('lets an administrator act as a user', async () => {
     const user = await app().make.user();
     const { status, body } = await admin().post(pathOf(user), { name: 'as them', scopes: ['api'], expires_at });
     expect([status, body]).toMatchObject([
@@ -33,7 +33,7 @@ describe('impersonation tokens', () => {
     expect(read.body).toEqual({ ...shown, last_used_at: read.body.last_used_at });
   });
 
-  it('are listed by their state and revoked', async () => {
+  it('is listed by its state and revoked', async () => {
     const user = await app().make.user();
     const one = await made(user);
     const two = await made(user, ['read_user']);
@@ -49,7 +49,7 @@ describe('impersonation tokens', () => {
     expect((await admin().get(`${pathOf(user)}?state=other`)).status).toBe(400);
   });
 
-  it('are hidden from the user, also from his events', async () => {
+  it("is hidden from the user, and from the user's events", async () => {
     const user = await app().make.user();
     const token = await made(user);
     expect(
@@ -86,14 +86,14 @@ describe('impersonation tokens', () => {
     [{ scopes: undefined }, 'scopes is missing'],
     [{ expires_at: undefined }, 'expires_at is missing'],
     [{ scopes: ['sudo'] }, expect.stringContaining('scopes does not have a valid value (allowed: api, ')],
-  ])('are refused with %j', async (wrong, error) => {
+  ])('is refused with %j', async (wrong, error) => {
     const user = await app().make.user();
     const { status, body } = await admin().post(pathOf(user), { name: 'x', scopes: ['api'], expires_at, ...wrong });
     expect([status, body]).toEqual([400, { error }]);
     expect((await admin().get(pathOf(user))).body).toEqual([]);
   });
 
-  it('are found under their user alone', async () => {
+  it('is found only under its user', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     const token = await made(user);
     expect((await admin().get(`${pathOf(other)}/${token.id}`)).status).toBe(404);
@@ -104,7 +104,7 @@ describe('impersonation tokens', () => {
     expect((await admin().get(`${pathOf(user)}/${personal.id}`)).status).toBe(404);
   });
 
-  it('neither count nor can be made while impersonation is disabled', async () => {
+  it('is refused, and cannot be created, while impersonation is disabled', async () => {
     const user = await app().make.user();
     const token = await made(user);
     const own = await app().tokenOf(user);
@@ -126,7 +126,7 @@ describe('impersonation tokens', () => {
     expect((await app().anonymous.get('/user', { 'private-token': token.token })).status).toBe(200);
   });
 
-  it('have a mutation and a field for administrators', async () => {
+  it('has a mutation and a field for administrators', async () => {
     const user = await app().make.user();
     const mutation = `mutation ($input: ImpersonationTokenCreateInput!) {
       impersonationTokenCreate(input: $input) { token personalAccessToken { impersonation user { username } } errors } }`;
@@ -147,8 +147,8 @@ describe('impersonation tokens', () => {
   });
 });
 
-describe('personal access tokens', () => {
-  it('neither count nor can be made while they are disabled, but for administrators', async () => {
+describe('a personal access token', () => {
+  it('is refused, and cannot be created, while personal tokens are disabled, except for administrators', async () => {
     const user = await app().make.user();
     const token = await app().tokenOf(user);
     await admin().put('/application/settings', { disable_personal_access_tokens: true });
@@ -162,7 +162,7 @@ describe('personal access tokens', () => {
     expect((await app().anonymous.get('/user', { 'private-token': token })).status).toBe(200);
   });
 
-  it('count in the query unless a setting forbids it', async () => {
+  it('is accepted in the query unless a setting forbids it', async () => {
     const user = await app().make.user();
     const token = await app().tokenOf(user);
     const statuses = async () => [

@@ -16,7 +16,7 @@ const statusOf = async (token: string): Promise<number> =>
 
 const soon = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
 
-/** The new token of somebody who made one on the page. */
+/** Creates a token on the page and returns its value. */
 const made = async (visitor: Visitor, name = 'Laptop') => {
   await visitor.get(PATH);
   const { status, html } = await visitor.submit(PATH, { name, expires_at: soon(10), 'scopes[]': ['read_user'] });
@@ -25,11 +25,11 @@ const made = async (visitor: Visitor, name = 'Laptop') => {
 };
 
 describe('the page of personal access tokens', () => {
-  it('makes one that works, and shows it once', async () => {
+  it('creates a working token, and shows it once', async () => {
     const { visitor, user } = await signedIn(app());
     expect((await visitor.get(PATH)).text).toContain('You have none.');
     expect(visitor.page.text).toContain(scopeInWords('api'));
-    // Only administrators can use these.
+    // Only administrators can use these scopes.
     expect(visitor.page.text).not.toContain(scopeInWords('sudo'));
     const token = await made(visitor, 'Laptop <script>alert(1)</script>');
     expect(visitor.page.html).not.toContain('<script');
@@ -41,7 +41,7 @@ describe('the page of personal access tokens', () => {
     expect(list.html).not.toContain(token);
   });
 
-  it('rotates one: the old value counts no more', async () => {
+  it('rotates a token, and the old value is refused', async () => {
     const { visitor, user } = await signedIn(app());
     const old = await made(visitor);
     const [row] = await tokensOf(user.id);
@@ -50,7 +50,7 @@ describe('the page of personal access tokens', () => {
     expect([await statusOf(token), await statusOf(old)]).toEqual([200, 401]);
   });
 
-  it('revokes one', async () => {
+  it('revokes a token', async () => {
     const { visitor, user } = await signedIn(app());
     const token = await made(visitor);
     const [row] = await tokensOf(user.id);
@@ -60,7 +60,7 @@ describe('the page of personal access tokens', () => {
     expect(await statusOf(token)).toBe(401);
   });
 
-  it('shows again what was wrong', async () => {
+  it('shows the form again with the problems', async () => {
     const { visitor, user } = await signedIn(app());
     await visitor.get(PATH);
     const refused = await visitor.submit(PATH, { name: '', description: 'kept', expires_at: soon(-1) });
@@ -77,7 +77,7 @@ describe('the page of personal access tokens', () => {
     expect(await tokensOf(user.id)).toEqual([]);
   });
 
-  it("shows and touches nobody else's", async () => {
+  it('neither shows nor changes the tokens of other users', async () => {
     const { visitor: owner, user } = await signedIn(app());
     const token = await made(owner, 'Of the owner');
     const [row] = await tokensOf(user.id);
@@ -94,7 +94,7 @@ describe('the page of personal access tokens', () => {
     });
   });
 
-  it('refuses a form that was not served to this browser', async () => {
+  it('refuses a form that was not sent to this browser', async () => {
     const { visitor, user } = await signedIn(app());
     const { visitor: attacker } = await signedIn(app());
     await attacker.get(PATH);

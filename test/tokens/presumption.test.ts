@@ -8,8 +8,8 @@ import { digestToken, randomToken } from '#platform/secrets.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
 
-// Processes remember whose a token is, and have the database confirm it with the first statement of a read: whatever changes
-// counts from the next request on, in each of them.
+// A process caches the caller of a token, and the database confirms it with the first statement of a read. Any change
+// applies from the next request on, in each process.
 
 const app = useApp();
 let second: Hub;
@@ -31,7 +31,7 @@ afterAll(() => second?.close());
 
 const db = () => app().hub.services.db;
 
-/** The token in both processes: lists, whose first statement the hub sends itself, and records, whose it does not. */
+/** Lists, whose first statement confirms the caller, and a record, which looks the caller up. */
 const PATHS = ['/projects', '/projects?pagination=keyset&order_by=id', '/groups', '/user'] as const;
 
 const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = ['api'], value = randomToken(43)) => {
@@ -58,13 +58,13 @@ const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = 
     );
     return [...new Set(answers)];
   };
-  // Again and again: what was just found is remembered then.
+  // Repeat the requests, so that both processes have cached the caller.
   for (let i = 0; i < 3; i++) expect(await ask()).toEqual([200]);
   return { ask, clients, digest: row.digest };
 };
 
-describe('a token that both processes know', () => {
-  it('is refused by both from the request after it is revoked, or has run out', async () => {
+describe('a token that both processes have cached', () => {
+  it('is refused by both as soon as it is revoked or has expired', async () => {
     const user = await app().make.user();
     const { ask, clients, digest } = await insertToken(user, 'personal');
     const set = (values: { expires_at?: string | null; revoked?: boolean }) =>
@@ -73,14 +73,14 @@ describe('a token that both processes know', () => {
     expect(await ask()).toEqual([401]);
     await set({ expires_at: null });
     expect(await ask()).toEqual([200]);
-    // Over the interface of one process.
+    // Revoke it through one process.
     expect((await clients[0]?.delete('/personal_access_tokens/self'))?.status).toBe(204);
     expect(await ask()).toEqual([401]);
     await db().deleteFrom('personal_access_tokens').where('digest', '=', digest).execute();
     expect(await ask()).toEqual([401]);
   });
 
-  it('of an application is refused likewise', async () => {
+  it('of an application is refused in the same way', async () => {
     const user = await app().make.user();
     const { ask, digest } = await insertToken(user, 'oauth');
     const set = (values: { expires_at?: string | null; revoked_at?: string | null }) =>
@@ -93,7 +93,7 @@ describe('a token that both processes know', () => {
     expect(await ask()).toEqual([401]);
   });
 
-  it('runs out at its time although nothing is written', async () => {
+  it('expires at its time without any write', async () => {
     const user = await app().make.user();
     const { clients, digest } = await insertToken(user, 'oauth');
     await db()
@@ -108,7 +108,7 @@ describe('a token that both processes know', () => {
     expect(seen.at(-1)).toBe(401);
   });
 
-  it('stands for its user as he is now: blocked, administrator or external', async () => {
+  it('gets the current rights of its user: blocked, administrator or external', async () => {
     const user = await app().make.user();
     const project = await app().make.project({ visibility: 'internal' });
     const { ask, clients } = await insertToken(user, 'personal');
@@ -132,7 +132,7 @@ describe('a token that both processes know', () => {
     expect(await sees()).toEqual([false, false]);
   });
 
-  it('opens no more than its scopes do now', async () => {
+  it('allows no more than its current scopes', async () => {
     const user = await app().make.user();
     const { clients, digest } = await insertToken(user, 'personal');
     await db()
@@ -147,7 +147,7 @@ describe('a token that both processes know', () => {
     }
   });
 
-  it('is refused where what is asked for is wrong as well', async () => {
+  it('is refused with 401 even if the request is invalid too', async () => {
     const user = await app().make.user();
     const { clients, digest } = await insertToken(user, 'personal');
     const wrong = ['/projects?per_page=x', '/projects/999999999', '/users/999999999', '/application/settings'];
@@ -156,7 +156,7 @@ describe('a token that both processes know', () => {
     for (const path of wrong) expect((await clients[1]?.get(path))?.status).toBe(401);
   });
 
-  it('costs those nothing more who are refused: it is forgotten', async () => {
+  it('is dropped from the cache when it is refused', async () => {
     const user = await app().make.user();
     const value = randomToken(43);
     const services = app().hub.services;
@@ -172,7 +172,7 @@ describe('a token that both processes know', () => {
     expect(await assume(services, credential, asked)).not.toBeNull();
   });
 
-  it('has nothing counted against its user once it is revoked', async () => {
+  it('no longer counts against the rate limit of its user once it is revoked', async () => {
     const user = await app().make.user();
     const { clients, digest } = await insertToken(user, 'personal');
     const other = await insertToken(user, 'personal');
@@ -195,7 +195,7 @@ describe('a token that both processes know', () => {
     }
   });
 
-  it('counts for no limit of an action once it is revoked', async () => {
+  it('no longer counts against the limit of an action once it is revoked', async () => {
     const user = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, user);
     const { clients, digest } = await insertToken(user, 'personal');
@@ -215,7 +215,7 @@ describe('a token that both processes know', () => {
     }
   });
 
-  it('has what it reads counted once', async () => {
+  it('counts once for each request', async () => {
     const user = await app().make.user();
     const { clients, digest } = await insertToken(user, 'personal');
     const change = (values: Record<string, unknown>) => app().as(app().root).put('/application/settings', values);
@@ -228,7 +228,7 @@ describe('a token that both processes know', () => {
       const observed = async () => Number((await clients[0]?.get('/projects'))?.headers.get('ratelimit-observed'));
       const first = await observed();
       expect(await observed()).toBe(first + 1);
-      // Looked up anew, as its row has changed.
+      // The changed row causes a new lookup.
       await db().updateTable('personal_access_tokens').set({ name: 'renamed' }).where('digest', '=', digest).execute();
       expect(await observed()).toBe(first + 2);
       expect(await observed()).toBe(first + 3);

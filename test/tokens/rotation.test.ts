@@ -13,7 +13,7 @@ const withToken = (token: string) => ({ 'private-token': token });
 const reads = async (token: string) => (await app().anonymous.get('/user', withToken(token))).status;
 
 describe('rotating a token', () => {
-  it('revokes it and answers a new one with its name and scopes, for a week', async () => {
+  it('revokes the token and returns a new one with its name and scopes, valid for a week', async () => {
     const user = await app().make.user();
     const old = await made(user, ['api', 'read_user']);
     const { status, body } = await app().as(user).post(`/personal_access_tokens/${old.id}/rotate`);
@@ -26,7 +26,7 @@ describe('rotating a token', () => {
     expect([await reads(old.token), await reads(body.token)]).toEqual([401, 200]);
   });
 
-  it('works on the token in use, which needs no more than self_rotate, and to a day that is given', async () => {
+  it('accepts the token in use, which needs only self_rotate, and a given expiry', async () => {
     const user = await app().make.user();
     const old = await made(user, ['self_rotate']);
     const expires_at = daysAfter(today(), 30);
@@ -48,7 +48,7 @@ describe('rotating a token', () => {
     expect(await rotate(narrow.token)).toMatchObject({ status: 403, body: { scope: 'api self_rotate' } });
   });
 
-  it('revokes the whole family when a token that was rotated before is used to rotate again', async () => {
+  it('revokes the whole family when a rotated token is used to rotate again', async () => {
     const user = await app().make.user();
     const first = await made(user);
     const rotate = (token: string, which: number | string = 'self') =>
@@ -56,11 +56,11 @@ describe('rotating a token', () => {
     const second = (await rotate(first.token)).body;
     const third = (await rotate(second.token)).body;
     const other = await made(user);
-    // Reading with it is an error like any other.
+    // Reading with the rotated token is an ordinary error.
     expect([await reads(first.token), await reads(third.token)]).toEqual([401, 200]);
     expect(await rotate(first.token, first.id)).toMatchObject({ status: 401, body: { error: 'invalid_token' } });
     expect([await reads(third.token), await reads(other.token)]).toEqual([401, 200]);
-    // One that was simply revoked tells nothing.
+    // A token that was only revoked does not revoke others.
     const fresh = (await rotate(other.token)).body;
     await app().as(user).delete(`/personal_access_tokens/${fresh.id}`);
     const apart = await made(user);
@@ -68,7 +68,7 @@ describe('rotating a token', () => {
     expect(await reads(apart.token)).toBe(200);
   });
 
-  it('is done once when it is asked for many times at once', async () => {
+  it('succeeds once for concurrent requests', async () => {
     const user = await app().make.user();
     const old = await made(user);
     const answers = await Promise.all(
@@ -78,7 +78,7 @@ describe('rotating a token', () => {
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(5);
   });
 
-  it('is not for others, nor for who would get more than he holds', async () => {
+  it('is refused to other users, and to callers who would gain scopes', async () => {
     const user = await app().make.user();
     const old = await made(user);
     const stranger = await app().make.user();

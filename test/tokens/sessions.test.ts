@@ -13,7 +13,7 @@ const MUTATION = 'mutation { groupCreate(input: { name: "x", path: "PATH" }) { g
 let count = 0;
 const nextPath = () => `of-session-${++count}`;
 
-/** A session as signing in makes one. */
+/** Inserts a session, as signing in does. */
 const signedIn = async (user: TestUser, expires_at = '2999-01-01T00:00:00Z') => {
   const value = randomToken(43);
   await db()
@@ -26,8 +26,8 @@ const signedIn = async (user: TestUser, expires_at = '2999-01-01T00:00:00Z') => 
 const groupExists = async (path: string) =>
   (await db().selectFrom('namespaces').select('id').where('full_path', '=', path).executeTakeFirst()) !== undefined;
 
-describe('the cookie of a signed-in person', () => {
-  it('reads by REST and GraphQL', async () => {
+describe('a session cookie', () => {
+  it('allows reading by REST and GraphQL', async () => {
     const user = await app().make.user();
     const { cookie } = await signedIn(user);
     expect((await app().anonymous.get('/user', { cookie })).body.username).toBe(user.username);
@@ -37,7 +37,7 @@ describe('the cookie of a signed-in person', () => {
     expect(body.data.currentUser.username).toBe(user.username);
   });
 
-  it('changes nothing without the CSRF token of that very session', async () => {
+  it('changes nothing without the CSRF token of the same session', async () => {
     const user = await app().make.user();
     const { cookie, csrf } = await signedIn(user);
     const other = await signedIn(user);
@@ -81,7 +81,7 @@ describe('the cookie of a signed-in person', () => {
       'multipart/form-data; boundary=x',
       (query: string) => `--x\r\nContent-Disposition: form-data; name="query"\r\n\r\n${query}\r\n--x--\r\n`,
     ],
-  ])('lets no form of another site change anything, sent as %s', async (type, write) => {
+  ])('allows no change by a form of another site, sent as %s', async (type, write) => {
     const { cookie } = await signedIn(await app().make.user());
     const path = nextPath();
     const response = await fetch(`${app().url}/api/graphql`, {
@@ -100,7 +100,7 @@ describe('the cookie of a signed-in person', () => {
     expect(response.headers.get('access-control-allow-origin')).toBeNull();
   });
 
-  it('gives way to a token', async () => {
+  it('is ignored if there is a token', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     const { cookie } = await signedIn(user);
     const token = await app().tokenOf(other);
@@ -109,7 +109,7 @@ describe('the cookie of a signed-in person', () => {
     expect((await app().anonymous.get('/user', { cookie, 'private-token': 'glpat-wrong' })).status).toBe(401);
   });
 
-  it('makes nobody of whoever holds one that is unknown, over, twice there, or of a closed account', async () => {
+  it('is ignored if it is unknown, expired, sent twice or of a blocked account', async () => {
     const user = await app().make.user();
     const over = await signedIn(user, '2020-01-01T00:00:00Z');
     const fine = await signedIn(user);
@@ -126,7 +126,7 @@ describe('the cookie of a signed-in person', () => {
     expect((await app().anonymous.get('/user', { cookie: fine.cookie })).status).toBe(401);
   });
 
-  it('does not count for git, nor lets administrators act as others', async () => {
+  it('is not accepted by git or for sudo', async () => {
     const user = await app().make.user();
     const { cookie } = await signedIn(app().root);
     const project = await app().make.project({ visibility: 'private' }, user);
@@ -137,7 +137,7 @@ describe('the cookie of a signed-in person', () => {
     expect((await app().anonymous.get(`/user?sudo=${user.id}`, { cookie })).status).toBe(403);
   });
 
-  it('notes that the person is about, and that the session goes on', async () => {
+  it('records the activity of the user, and extends the session', async () => {
     const user = await app().make.user();
     const { cookie, value } = await signedIn(user);
     await app().anonymous.get('/user', { cookie });
@@ -156,7 +156,7 @@ describe('the cookie of a signed-in person', () => {
   });
 });
 
-describe('live', () => {
+describe('live updates', () => {
   const open = (
     cookie: string,
     connectionParams: Record<string, unknown> = {},
@@ -186,7 +186,7 @@ describe('live', () => {
       );
     });
 
-  it('asks for the CSRF token on a WebSocket, by which things could be changed', async () => {
+  it('require the CSRF token on a WebSocket, which allows changes', async () => {
     const user = await app().make.user();
     const { cookie, csrf } = await signedIn(user);
     const query = '{ currentUser { username } }';
@@ -213,7 +213,7 @@ describe('live', () => {
     return state;
   };
 
-  it('ends a subscription whose session, or token of an application, is over, though nothing happens', async () => {
+  it("end for a session or an application's token that has expired, even without events", async () => {
     const user = await app().make.user();
     const { cookie, value } = await signedIn(user);
     const token = randomToken(43);
@@ -242,7 +242,7 @@ describe('live', () => {
 });
 
 describe('the explorer', () => {
-  it('learns the CSRF token of the session, and nobody else does', async () => {
+  it('gets the CSRF token of the session, and nobody else does', async () => {
     const { cookie, csrf } = await signedIn(await app().make.user());
     const ask = (headers: Record<string, string>) => app().anonymous.get('/-/graphql-explorer/token', headers);
     const { headers, body } = await ask({ cookie });
@@ -258,7 +258,7 @@ describe('the explorer', () => {
 describe('a hub behind TLS', () => {
   const secure = useApp({ env: { MILLRACE_EXTERNAL_URL: 'https://hub.example' } });
 
-  it('takes its cookie only by the name that browsers hold to this host', async () => {
+  it('accepts only a cookie with the __Host- prefix, which browsers bind to the host', async () => {
     const value = randomToken(43);
     await secure()
       .hub.services.db.insertInto('sessions')

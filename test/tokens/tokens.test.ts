@@ -14,8 +14,8 @@ const admin = () => app().as(app().root);
 const db = () => app().hub.services.db;
 const today = () => new Date().toISOString().slice(0, 10);
 
-describe('creating tokens for users', () => {
-  it('tells the value once and stores its digest', async () => {
+describe('creating a token for a user', () => {
+  it('returns the value once and stores its digest', async () => {
     const user = await app().make.user();
     const path = `/users/${user.id}/personal_access_tokens`;
     const { status, body } = await admin().post(path, {
@@ -47,7 +47,7 @@ describe('creating tokens for users', () => {
     expect((await admin().get(`/personal_access_tokens/${body.id}`)).body).not.toHaveProperty('token');
   });
 
-  it('lets them last for ever only where the settings do not demand an end', async () => {
+  it('allows no expiry only if the settings do not require one', async () => {
     const user = await app().make.user();
     const path = `/users/${user.id}/personal_access_tokens`;
     const endless = { name: 'endless', scopes: ['api'], expires_at: null };
@@ -81,7 +81,7 @@ describe('creating tokens for users', () => {
     expect((await admin().get(`/personal_access_tokens?user_id=${user.id}`)).body).toEqual([]);
   });
 
-  it('is for administrators alone', async () => {
+  it('requires an administrator', async () => {
     const user = await app().make.user();
     const path = `/users/${user.id}/personal_access_tokens`;
     const input = { name: 'x', scopes: ['api'] };
@@ -91,8 +91,8 @@ describe('creating tokens for users', () => {
   });
 });
 
-describe('creating tokens for oneself', () => {
-  it('over REST opens the Kubernetes proxy alone, until the day ends', async () => {
+describe('creating a token for oneself', () => {
+  it('allows only the Kubernetes proxy over REST, until the day ends', async () => {
     const user = await app().make.user();
     const { status, body } = await app()
       .as(user)
@@ -105,7 +105,7 @@ describe('creating tokens for oneself', () => {
     expect((await app().anonymous.get('/user', { 'private-token': body.token })).status).toBe(403);
   });
 
-  it('over GraphQL opens no more than the token in use', async () => {
+  it('allows no more scopes over GraphQL than those of the token in use', async () => {
     const mutation = `mutation ($input: PersonalAccessTokenCreateInput!) {
       personalAccessTokenCreate(input: $input) { token personalAccessToken { id scopes active user { username } } errors } }`;
     const user = await app().make.user();
@@ -133,7 +133,7 @@ describe('creating tokens for oneself', () => {
     });
   });
 
-  it('is nothing that an application can do that was let in: shutting it out ends all that it has', async () => {
+  it('is refused to an application, so that revoking the application ends all its access', async () => {
     const user = await app().make.user();
     const { access_token } = await tokensFor(app(), user, await makeApplication(app(), user), { scope: 'api' });
     const byApplication = (path: string, body: Record<string, unknown>) =>
@@ -156,7 +156,7 @@ describe('creating tokens for oneself', () => {
     expect(proxy.status).toBe(201);
   });
 
-  it('lets an administrator hand out nothing to another that his own token does not open', async () => {
+  it('for another user as an administrator allows no more scopes than those of the token in use', async () => {
     const other = await app().make.user({ is_admin: true });
     const path = `/users/${other.id}/personal_access_tokens`;
     const narrow = app().as(app().root, ['api', 'read_user']);
@@ -176,8 +176,8 @@ describe('creating tokens for oneself', () => {
   });
 });
 
-describe('reading and revoking tokens', () => {
-  it('tells each of his own, administrators of all', async () => {
+describe('reading and revoking a token', () => {
+  it("is limited to a user's own tokens, or to all for administrators", async () => {
     const one = await app().make.user();
     const other = await app().make.user();
     await app().tokenOf(one);
@@ -199,7 +199,7 @@ describe('reading and revoking tokens', () => {
     expect((await admin().get(`/personal_access_tokens?user_id=${other.id}&revoked=true`)).body).toHaveLength(1);
   });
 
-  it('hides impersonation tokens from the user', async () => {
+  it("excludes a user's impersonation tokens", async () => {
     const user = await app().make.user();
     await app().tokenOf(user);
     const row = await db()
@@ -211,7 +211,7 @@ describe('reading and revoking tokens', () => {
     expect((await app().as(user).get(`/personal_access_tokens/${row.id}`)).status).toBe(404);
   });
 
-  it('lets a token of any scope look at itself and end itself', async () => {
+  it('is allowed to a token of any scope for itself', async () => {
     const user = await app().make.user();
     const client = app().as(user, ['read_repository']);
     expect((await client.get('/user')).status).toBe(403);
@@ -226,7 +226,7 @@ describe('reading and revoking tokens', () => {
     expect(events.at(-1)).toMatchObject({ actor_id: user.id });
   });
 
-  it('works the same in GraphQL', async () => {
+  it('follows the same rules in GraphQL', async () => {
     const user = await app().make.user();
     const query =
       '{ currentUser { personalAccessTokens { count nodes { id name scopes } } } personalAccessToken { id } }';
@@ -253,7 +253,7 @@ describe('reading and revoking tokens', () => {
 });
 
 describe('the first administrator', () => {
-  it('is made once, by one of several processes, and takes a given token later too', async () => {
+  it('is created once by one of several processes, and can get a given token later', async () => {
     await using disposables = new AsyncDisposableStack();
     const ctx = await emptyHub(disposables);
     const seeded = await Promise.all(Array.from({ length: 4 }, () => seedAdministrator(ctx, {})));
@@ -277,7 +277,7 @@ describe('the first administrator', () => {
     expect(rows[0]?.scopes).toContain('sudo');
   });
 
-  it('shows nothing that was given', async () => {
+  it('has no given secret shown', async () => {
     await using disposables = new AsyncDisposableStack();
     const ctx = await emptyHub(disposables);
     const seeded = await seedAdministrator(ctx, {
@@ -288,7 +288,7 @@ describe('the first administrator', () => {
   });
 });
 
-/** A hub without anyone. */
+/** Creates a hub without users. */
 const emptyHub = async (disposables: AsyncDisposableStack): Promise<Context> => {
   const database = await createTestDatabase();
   disposables.defer(() => database.drop());

@@ -8,7 +8,7 @@ const db = () => app().hub.services.db;
 
 const MANY = 1_200;
 
-/** A group with more projects of a topic than are moved at once, half of them public. */
+/** Creates a group with more projects of a topic than one batch moves. Half of them are public. */
 const fill = async (topic: string) => {
   const owner = await app().make.user();
   const group = await app().make.group({ visibility: 'public' }, owner);
@@ -23,7 +23,7 @@ const fill = async (topic: string) => {
   const { id } = body.find(({ name }: { name: string }) => name === topic);
   return { owner, group, id: Number(id) };
 };
-/** How many projects of the group a list by topic holds, over both interfaces. */
+/** Returns how many projects of the group a list by topic has, over REST and GraphQL. */
 const found = async (group: { id: number; full_path: string }, query: string, topics: string) => {
   const rest = await root().get(`/groups/${group.id}/projects?${query}&per_page=1`);
   const { data } = await root().graphql(
@@ -46,7 +46,7 @@ const countOf = async (id: number) => {
   );
   return [rows[0]?.n, rows[0]?.open];
 };
-/** Keeps the job from its work, by writing to all that it has to move. */
+/** Keeps the job waiting during `run`, by locking all projects that it has to move. */
 const held = async (run: () => Promise<void>) => {
   await app().settle();
   const holder = await app().hub.services.pool.connect();
@@ -64,7 +64,7 @@ const held = async (run: () => Promise<void>) => {
 };
 
 describe('a topic of many projects', () => {
-  it('is renamed at once, found by its name, and counted right while they follow', async () => {
+  it('is renamed at once, found by both names, and counted correctly while its projects follow', async () => {
     const { group, id } = await fill('moving');
     const [total, open] = [MANY, MANY / 2];
     await held(async () => {
@@ -78,7 +78,7 @@ describe('a topic of many projects', () => {
       ).toBe(String(total));
       expect((await root().get(`/projects?topic_id=${id}&per_page=1`)).headers.get('x-total')).toBe(String(total));
       expect(await countOf(id)).toEqual([total, open]);
-      // The former name is nobody else's until then, and what it is given to carries the new one.
+      // Until the move is done, the old name stays reserved, and new projects with it get the new name.
       expect((await root().post('/topics', { name: 'Moving' })).status).toBe(400);
       const late = await app().make.project({ topics: ['Moving'], namespace_id: group.id });
       expect((await root().get(`/projects/${late.id}`)).body.topics).toEqual(['moved']);
@@ -91,10 +91,10 @@ describe('a topic of many projects', () => {
     expect(await found(group, 'topic=moving', 'moving')).toEqual([0, 0]);
   });
 
-  it('is merged and deleted likewise, also where it is renamed before they came that far', async () => {
+  it('is merged and deleted in the same way, even if it is renamed before its projects have followed', async () => {
     const { group, id } = await fill('merging');
     const target = (await root().post('/topics', { name: 'target' })).body.id;
-    // One carries both.
+    // One project has both topics.
     await sql`update projects set topics = array['target', 'merging'] where namespace_id = ${group.id} and path = 'p2'`.execute(
       db(),
     );
@@ -102,7 +102,7 @@ describe('a topic of many projects', () => {
       const merged = await root().post('/topics/merge', { source_topic_id: id, target_topic_id: target });
       expect([merged.status, merged.body.total_projects_count]).toEqual([201, MANY]);
       expect(await found(group, 'topic=merging', 'target')).toEqual([MANY, MANY]);
-      // Renamed again before they came that far.
+      // Rename the target before the projects have followed.
       expect((await root().put(`/topics/${target}`, { name: 'aim' })).status).toBe(200);
       expect(await found(group, 'topic=aim', 'merging')).toEqual([MANY, MANY]);
     });

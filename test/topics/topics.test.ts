@@ -6,15 +6,15 @@ import { png } from '../support/pictures.ts';
 const app = useApp();
 const root = () => app().as(app().root);
 
-/** The topic of that name, as the administrator is told of it. */
+/** Returns the topic with this name, as the administrator sees it. */
 const named = async (name: string) =>
   (await root().get(`/topics?search=${encodeURIComponent(name)}&per_page=100`)).body.find(
     (each: { name: string }) => each.name.toLowerCase() === name.toLowerCase(),
   );
 const topicsOf = async (id: number) => (await root().get(`/projects/${id}`)).body.topics;
 
-describe('topics that projects carry', () => {
-  it('are made with the first project, spelt and counted as the projects have them', async () => {
+describe('a topic of projects', () => {
+  it('is created with its first project, and keeps its spelling and its count', async () => {
     const owner = await app().make.user();
     const first = await app().make.project({ topics: ['Kept-One', ' Kept-Two ', 'kept-one'] }, owner);
     expect(await topicsOf(first.id)).toEqual(['Kept-One', 'Kept-Two']);
@@ -38,7 +38,7 @@ describe('topics that projects carry', () => {
     expect(await named('Kept-Two')).toMatchObject({ total_projects_count: 1 });
   });
 
-  it('find projects by id and by name, whatever the case; all that are asked for', async () => {
+  it('finds projects by id and by name in any case, and by several topics together', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const both = await app().make.project({ topics: ['Find-A', 'Find-B'] }, owner);
@@ -57,7 +57,7 @@ describe('topics that projects carry', () => {
     expect((await stranger.get(`/projects?topic_id=${id}`)).body).toEqual([]);
   });
 
-  it('tell nobody of projects that are closed to him', async () => {
+  it('reveals nothing of projects that the caller cannot see', async () => {
     const owner = await app().make.user();
     const [stranger, external] = [await app().make.user(), await app().make.user({ external: true })];
     const project = await app().make.project({ topics: ['closed-topic'] }, owner);
@@ -80,12 +80,12 @@ describe('topics that projects carry', () => {
     expect(await told()).toEqual([1, 1, 1, 1]);
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'private' });
     expect(await told()).toEqual([1, null, null, null]);
-    // An administrator says that it is for all: then the name is known, and no more.
+    // A change by an administrator makes the topic public, but not its projects.
     await root().put(`/topics/${id}`, { title: 'Closed' });
     expect(await told()).toEqual([1, 0, 0, 0]);
   });
 
-  it('are counted right when many get and lose them at the same time', async () => {
+  it('is counted correctly under concurrent changes', async () => {
     const owner = await app().make.user();
     const names = ['busy-a', 'busy-b', 'busy-c'];
     const made = await Promise.all(
@@ -114,8 +114,8 @@ describe('topics that projects carry', () => {
   });
 });
 
-describe('topics of administrators', () => {
-  it('are created, changed, shown with a picture, and deleted', async () => {
+describe('a topic of an administrator', () => {
+  it('is created, changed, shown with a picture, and deleted', async () => {
     const made = await root().post('/topics', { name: 'made-topic', title: 'Made', description: 'd' });
     expect([made.status, made.body]).toEqual([
       201,
@@ -144,7 +144,7 @@ describe('topics of administrators', () => {
     expect((await root().delete(path)).status).toBe(404);
   });
 
-  it('take projects along when they are renamed', async () => {
+  it('takes its projects along when it is renamed', async () => {
     const project = await app().make.project({ topics: ['before-name', 'beside'], visibility: 'public' });
     const { updated_at } = (await root().get(`/projects/${project.id}`)).body;
     const { id } = await named('before-name');
@@ -162,7 +162,7 @@ describe('topics of administrators', () => {
     expect(await topicsOf(project.id)).toEqual(['after-name', 'beside']);
   });
 
-  it('are merged', async () => {
+  it('is merged', async () => {
     const [one, two] = [
       await app().make.project({ topics: ['merge-from', 'merge-to', 'merge-else'] }),
       await app().make.project({ topics: ['merge-from'], visibility: 'public' }),
@@ -195,12 +195,12 @@ describe('topics of administrators', () => {
       { name: 'wrong', description: 'd'.repeat(1025) },
       { message: { description: ['is too long (maximum is 1024 characters)'] } },
     ],
-  ])('are refused: %j', async (input, expected) => {
+  ])('is refused: %j', async (input, expected) => {
     const { status, body } = await root().post('/topics', input);
     expect([status, body]).toEqual([400, expected]);
   });
 
-  it('are for administrators to change', async () => {
+  it('can be changed only by administrators', async () => {
     const { body } = await root().post('/topics', { name: 'not-yours' });
     const user = app().as(await app().make.user());
     expect((await user.post('/topics', { name: 'mine' })).status).toBe(403);
@@ -214,8 +214,8 @@ describe('topics of administrators', () => {
   });
 });
 
-describe('lists of topics', () => {
-  it('begin with those of most projects, page, and search', async () => {
+describe('a list of topics', () => {
+  it('starts with those of most projects, and can be paginated and searched', async () => {
     for (let i = 0; i < 3; i++) {
       const topics = ['order-1', 'order-2', 'order-3'].slice(i);
       await app().make.project({ topics, visibility: 'public' });
@@ -246,7 +246,7 @@ describe('lists of topics', () => {
     expect(rest.data.topics.nodes).toEqual([{ name: 'order-1' }, { name: 'order-0' }]);
   });
 
-  it('hold what the projects hold, whoever wrote them', async () => {
+  it('matches the topics of all projects at the end of these tests', async () => {
     const { rows } = await sql<{ name: string }>`
       select coalesce(t.name, p.name) as name from topics t
       full join (

@@ -10,7 +10,7 @@ import {
 } from '../support/packs.ts';
 import { openRaw, type RawConnection } from '../support/raw-socket.ts';
 
-/** Someone with bad intentions, on an address of their own. What they open stays open until they leave. */
+/** An attacker with their own address. Their connections stay open until they leave. */
 export class Stranger {
   readonly random: () => number;
   readonly world: World;
@@ -28,7 +28,7 @@ export class Stranger {
     return this.#connections.length;
   }
 
-  /** A whole number below `limit`. */
+  /** Returns a random integer below `limit`. */
   upTo(limit: number): number {
     return Math.floor(this.random() * limit);
   }
@@ -48,7 +48,7 @@ export class Stranger {
     return connection;
   }
 
-  /** Sends a whole request; what it is answered does not matter here. */
+  /** Sends a whole request. The answer does not matter here. */
   send(method: string, path: string, headers: readonly string[], body: string | Buffer = ''): Promise<RawConnection> {
     const bytes = Buffer.from(body);
     const head = [`${method} ${path} HTTP/1.1`, 'Host: hub', 'Connection: close', ...headers];
@@ -57,7 +57,7 @@ export class Stranger {
     );
   }
 
-  /** Sends the head of a request whose body is said to be so long, and does not come by itself. */
+  /** Sends the headers of a request that announces a body of `length` bytes, but not the body. */
   begin(path: string, headers: readonly string[], length: number): Promise<RawConnection> {
     const head = [`POST ${path} HTTP/1.1`, 'Host: hub', ...headers, `Content-Length: ${length}`];
     return this.open(`${head.join('\r\n')}\r\n\r\n`);
@@ -71,7 +71,7 @@ export class Stranger {
 
 export interface World {
   readonly url: string;
-  /** Of an account that anyone may have; the project is its own, and public. */
+  /** The token of an ordinary account, which owns the project. The project is public. */
   readonly token: string;
   readonly projectId: number;
   readonly projectPath: string;
@@ -83,7 +83,7 @@ const authorised = (stranger: Stranger): string[] =>
   stranger.random() < 0.5 ? [] : [`PRIVATE-TOKEN: ${stranger.world.token}`];
 const asOwner = ({ world }: Stranger): string[] => [`PRIVATE-TOKEN: ${world.token}`];
 
-/** Each takes a moment. What it sends hangs on the stranger's random numbers alone. */
+/** Each attack takes a moment. Its content depends only on the stranger's random numbers. */
 export const ATTACKS: Readonly<Record<string, (stranger: Stranger) => Promise<unknown>>> = {
   'random bytes': (stranger) =>
     Promise.all(times(20).map(() => stranger.open(stranger.bytes(1 + stranger.upTo(4_000))))),
@@ -283,7 +283,7 @@ export const ATTACKS: Readonly<Record<string, (stranger: Stranger) => Promise<un
           `/api/v4/projects/${stranger.world.projectId}/issues?per_page=100`,
         ]);
         const { socket } = await stranger.send('GET', path, authorised(stranger));
-        // Half of them read nothing of the answer.
+        // Half of them do not read the answer.
         if (stranger.random() < 0.5) socket.pause();
       }),
     ),
@@ -292,7 +292,7 @@ export const ATTACKS: Readonly<Record<string, (stranger: Stranger) => Promise<un
 const upgradeOf = (path: string, to: string): string =>
   `GET ${path} HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: ${to}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n`;
 
-/** A masked text frame (RFC 6455 §5.2). */
+/** Returns a masked text frame (RFC 6455 §5.2). */
 const frame = (stranger: Stranger, text: string): Buffer => {
   const payload = Buffer.from(text);
   const mask = stranger.bytes(4);
@@ -363,7 +363,7 @@ const brokenPack = (stranger: Stranger): { readonly oid: string; readonly pack: 
   return { oid, pack: pack.subarray(0, 12 + stranger.upTo(pack.length)) };
 };
 
-/** A parent that is missing, and a tree that names its entries in no order. */
+/** Returns a commit with a missing parent, and a tree whose entries are not sorted. */
 const disorder = (): { readonly oid: string; readonly pack: Buffer } => {
   const blob = packed('blob', Buffer.from('x'));
   const tree = packed(

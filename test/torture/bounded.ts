@@ -1,6 +1,6 @@
-// What keeps a torture repeatable and finite.
+// Keeps a torture test repeatable and finite.
 
-/** The same numbers for the same seed (mulberry32). */
+/** Returns a generator of the same numbers for the same seed (mulberry32). */
 export const randomFrom = (seed: number): (() => number) => {
   let state = seed >>> 0;
   return () => {
@@ -11,7 +11,7 @@ export const randomFrom = (seed: number): (() => number) => {
   };
 };
 
-/** Fails when the work has not ended by then. The work itself goes on: its owner has to stop it. */
+/** Rejects if the work takes longer than `ms`. The work itself continues, and its owner has to stop it. */
 export const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T> => {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { randomFrom } from './bounded.ts';
 
-// People who use the hub as it is meant to be used, on a thread of their own so that attacks on the main thread do not
-// count as the hub's time. They stop at the first message and then report.
+// Honest users of the hub, on their own thread so that attacks on the main thread do not count as the hub's time.
+// They stop at the first message and then report.
 
 export interface HonestWork {
   readonly url: string;
@@ -14,9 +14,9 @@ export interface HonestWork {
 }
 
 export interface HonestReport {
-  /** Milliseconds of each request that succeeded. */
+  /** The durations of successful requests in milliseconds. */
   readonly times: readonly number[];
-  /** Kind and reason of each request that did not. */
+  /** The kind and reason of each failed request. */
   readonly failures: readonly string[];
 }
 

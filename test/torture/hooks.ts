@@ -14,9 +14,9 @@ import { randomFrom, within } from './bounded.ts';
 
 export interface TortureOptions {
   readonly rounds: number;
-  /** Decides what happens, and when; the machine decides the rest. */
+  /** Determines what happens and when, apart from the timing of the machine. */
   readonly seed: number;
-  /** No round begins after this time; what was committed by then is judged. */
+  /** No round starts after this time. Events committed by then are checked. */
   readonly seconds?: number;
   readonly say?: (line: string) => void;
 }
@@ -25,14 +25,14 @@ export interface Verdict {
   readonly rounds: number;
   readonly events: number;
   readonly deliveries: number;
-  /** Requests that came; more than deliveries, as some were sent again. */
+  /** The number of requests received. It exceeds the deliveries, because some were retried. */
   readonly requests: number;
   readonly killed: number;
   readonly restarts: number;
-  /** Of the restarts: those where Postgres was killed with SIGKILL, all its processes at once. */
+  /** The number of restarts after SIGKILL to all processes of Postgres at once. */
   readonly crashes: number;
   readonly seconds: number;
-  /** What must not be; none when all is well. */
+  /** What went wrong. Empty if all is well. */
   readonly problems: readonly string[];
 }
 
@@ -44,9 +44,9 @@ const ROUND_MS = 120_000;
 const STATEMENT_MS = 30_000;
 
 /**
- * Commits events while processes of the hub are killed with SIGKILL and Postgres restarts, before receivers that answer
- * with errors, late, or not at all. Then lets what is left live, and holds what came against what was committed: every
- * event has a delivery for each hook, every delivery was made, and what was received is what was committed.
+ * Commits events while processes of the hub are killed with SIGKILL and Postgres restarts. The receivers answer with
+ * errors, late, or not at all. Then lets the remaining work finish and compares the results: every event has a delivery
+ * for each hook, every delivery was made, and only committed events were received.
  */
 export const tortureHooks = async ({
   rounds,
@@ -73,13 +73,13 @@ export const tortureHooks = async ({
 
 class Scene {
   readonly #seed: number;
-  /** Of the receiver's answers. What else happens has numbers of its own: the order of requests is the machine's. */
+  /** Random numbers for the receiver's answers only, because the order of requests depends on the machine. */
   readonly #random: () => number;
   readonly #directory: string;
   #postgres: EmbeddedPostgres;
   readonly #receiver: Server;
   readonly #hubs: Process[] = [];
-  /** Keys by the path of the hook, with whether they were answered with success. */
+  /** Whether a request was answered with success, by hook path and key. */
   readonly #received = new Map<string, boolean>();
   readonly #env: Record<string, string> = {};
   #isCalm = false;
@@ -149,11 +149,11 @@ class Scene {
       });
   }
 
-  /** Something is committed and something is broken, both at once. Returns what was. */
+  /** Commits events and breaks something at the same time. Returns what was done. */
   async round(round: number): Promise<string> {
     const random = randomFrom(this.#seed * 10_007 + round * 2);
     const count = 5 + Math.floor(random() * 40);
-    // In most rounds something is really under way when it is broken; in the others it meets hubs half started.
+    // In most rounds the hubs are up before something breaks. In the others it happens while they start.
     if (random() < 0.7) await Promise.all(this.#hubs.map((hub) => hub.url().catch(() => null)));
     const breaks = this.#break(randomFrom(this.#seed * 10_007 + round * 2 + 1));
     for (let n = 0; n < count; n++) {
@@ -187,7 +187,7 @@ class Scene {
     return `${which.length} of ${HUBS} hubs killed`;
   }
 
-  /** As if the machine had lost it: the server and all its processes, nothing written that was not written. */
+  /** Kills the server and all its processes, as if the machine had crashed. Unwritten data is lost. */
   async #crashPostgres(): Promise<void> {
     this.#crashes++;
     const [row] = await this.#query(`select current_setting('data_directory') as directory`);
@@ -205,13 +205,13 @@ class Scene {
     hub?.child.kill('SIGKILL');
     await hub?.ended;
     this.#killed++;
-    // It is not waited for: what happens next may meet it half started.
+    // Do not wait for the hub, so that the next failure may happen while it starts.
     const started = startProcess(this.#env);
     started.url().catch(() => {});
     this.#hubs[n] = started;
   }
 
-  /** Events in a transaction of their own; where the database is away, none or all of them are there. */
+  /** Commits events in their own transaction. If the database is down, either none or all of them are committed. */
   async #commit(count: number): Promise<void> {
     const client = this.#client();
     try {
@@ -228,7 +228,7 @@ class Scene {
         [this.#groupId, count],
       );
     } catch {
-      // Whether it was committed is read from the log at the end.
+      // The log shows at the end whether the transaction committed.
     } finally {
       await client.end().catch(() => {});
     }
@@ -246,12 +246,12 @@ class Scene {
       }, delayMs);
     this.#received.set(id, this.#received.get(id) ?? false);
     if (dice < 0.03) response.writeHead(500).end();
-    // It was taken, but the answer is lost.
+    // The request was received, but its answer is lost.
     else if (dice < 0.05) response.destroy();
     else taken(dice < 0.2 ? 250 : 0);
   }
 
-  /** All hubs live, receivers are well, and time passes for what waits. */
+  /** Waits until all hubs are up, receivers answer normally, and retries are due. */
   async calm(): Promise<void> {
     this.#isCalm = true;
     for (const [n, hub] of this.#hubs.entries())
@@ -327,7 +327,7 @@ class Scene {
     }
   }
 
-  /** Gives up in time: a server that is killed answers nothing. */
+  /** Returns a client with a timeout, because a killed server never answers. */
   #client(): pg.Client {
     const client = new pg.Client({
       connectionString: this.#postgres.connectionString,
@@ -348,7 +348,7 @@ class Scene {
   }
 }
 
-/** Null when the process is gone, or dead and only not yet waited for. */
+/** Returns the parent, or null if the process is gone or a zombie. */
 const parentOf = (pid: number): number | null => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -363,6 +363,6 @@ const killHard = (pid: number): void => {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // Gone with its parent.
+    // It ended together with its parent.
   }
 };

@@ -2,8 +2,8 @@ import { parseArgs } from 'node:util';
 import { tortureHooks } from './hooks.ts';
 import { tortureStrangers } from './strangers.ts';
 
-// `npm run torture -- hooks --rounds 50 --seed 7`: kills what delivers, and the database, and counts what came of it.
-// `npm run torture -- strangers --rounds 50 --seed 7`: attacks a hub while honest users work with it.
+// `npm run torture -- hooks --rounds 50 --seed 7` kills hubs and the database, and checks the deliveries.
+// `npm run torture -- strangers --rounds 50 --seed 7` attacks a hub while honest users work with it.
 const tortures = { hooks: tortureHooks, strangers: tortureStrangers };
 const { values, positionals } = parseArgs({
   allowPositionals: true,

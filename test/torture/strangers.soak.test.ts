@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { tortureStrangers } from './strangers.ts';
 
-it('strangers: honest users are served, and what was taken up comes back', { timeout: 400_000 }, async () => {
+it("strangers: honest users are served, and the hub's resources are freed", { timeout: 400_000 }, async () => {
   const { problems, honest } = await tortureStrangers({ rounds: 6, seed: 1, seconds: 120, judgesTime: false });
   expect(problems).toEqual([]);
   expect(honest.requests).toBeGreaterThan(50);

@@ -15,18 +15,18 @@ import type { HonestReport, HonestWork } from './honest-users.ts';
 
 export interface StrangersOptions {
   readonly rounds: number;
-  /** Decides who attacks how; the machine decides the rest. */
+  /** Determines who attacks how, apart from the timing of the machine. */
   readonly seed: number;
-  /** No round begins after this time. */
+  /** No round starts after this time. */
   readonly seconds?: number;
-  /** Whether slow answers to honest users are a problem. On a machine that is busy with other things they prove nothing. */
+  /** Whether slow answers to honest users are a problem. On a busy machine, slow answers prove nothing. */
   readonly judgesTime?: boolean;
   readonly say?: (line: string) => void;
 }
 
 export interface StrangersVerdict {
   readonly rounds: number;
-  /** How often each attack was made. */
+  /** The number of times each attack was made. */
   readonly attacks: Readonly<Record<string, number>>;
   readonly connections: number;
   readonly honest: {
@@ -38,11 +38,11 @@ export interface StrangersVerdict {
   };
   readonly hubMiB: Measured;
   readonly openFiles: Measured;
-  /** The largest process that the hub started. */
+  /** The memory of the largest process that the hub started. */
   readonly largestChildMiB: number;
   readonly secondsToRecover: number;
   readonly seconds: number;
-  /** What must not be; none when all is well. */
+  /** What went wrong. Empty if all is well. */
   readonly problems: readonly string[];
 }
 
@@ -54,13 +54,13 @@ interface Measured {
 
 const HONEST_USERS = 5;
 const STRANGERS = 4;
-/** Addresses of strangers are 127.0.0.2 and on; honest users have 127.0.0.1. */
+/** Strangers have the addresses from 127.0.0.2 on, and honest users have 127.0.0.1. */
 const ADDRESSES = 8;
 const LONG_ISSUES = 100;
 const LONG_TEXT = 'Lorem ipsum dolor sit amet. '.repeat(36_000);
 const ADMIN_TOKEN = 'administrator-token-of-the-torture';
 const ROUND_MS = 60_000;
-/** How long strangers look at what they have opened, at most. */
+/** The longest time that strangers keep their connections open. */
 const STAY_MS = 3_000;
 const WARM_UP_MS = 5_000;
 const SAMPLE_MS = 200;
@@ -71,8 +71,8 @@ const MAX_MORE_FILES = 20;
 const MAX_CHILD_MIB = 400;
 
 /**
- * Attacks a hub from several addresses while honest users work with it. Fails when one of their requests fails or most of
- * them wait long, when the hub ends, and when its memory and open files do not come back once the strangers have left.
+ * Attacks a hub from several addresses while honest users work with it. Fails if a request of an honest user fails, if
+ * most of them wait long, if the hub ends, or if its memory and open files stay high after the strangers have left.
  */
 export const tortureStrangers = async ({
   rounds,
@@ -178,7 +178,7 @@ class Scene {
     return { projectId: Number(project.id), projectPath: String(project.path_with_namespace) };
   }
 
-  /** What is dear to read: long texts, many files, and a large one. */
+  /** Fills the project with records that are expensive to read: long texts, many files, and a large one. */
   async #fillStrangeProject({ url, token, projectId, projectPath }: World): Promise<void> {
     for (let n = 0; n < LONG_ISSUES; n++)
       await call(url, token, `/projects/${projectId}/issues`, { title: `Long ${n}`, description: LONG_TEXT });
@@ -200,11 +200,11 @@ class Scene {
     this.#honestReport = new Promise((resolve, reject) => {
       worker.once('message', resolve).once('error', reject);
     });
-    // Awaited at the end, and not at all where something else has failed.
+    // The report is awaited at the end, or never if something else has failed.
     this.#honestReport.catch(() => {});
   }
 
-  /** Honest users alone: what the hub takes up then is what it has to come back to. */
+  /** Runs only the honest users. The resources used then are the level that the hub has to return to. */
   async warmUp(): Promise<void> {
     await sleep(WARM_UP_MS);
     this.#idle = this.#usage();
@@ -226,7 +226,7 @@ class Scene {
     const names = Object.keys(ATTACKS);
     const made: string[] = [];
     const strangers = Array.from({ length: STRANGERS }, async (_, index) => {
-      // Numbers of their own: strangers meet in no certain order.
+      // Each stranger has its own random numbers, because their order is not fixed.
       const own = randomFrom(this.#seed * 10_007 + round * 31 + index);
       const stranger = new Stranger(world, `127.0.0.${2 + Math.floor(own() * ADDRESSES)}`, own);
       const name = names[Math.floor(random() * names.length)] ?? '';
@@ -329,7 +329,7 @@ const call = async (url: string, token: string, path: string, body: object): Pro
 
 const secondsSince = (start: number): number => Math.round((performance.now() - start) / 1_000);
 
-/** 0 for a process that is gone. */
+/** Returns 0 for a process that is gone. */
 const residentMiB = (pid: number): number => {
   try {
     const [, kib] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];

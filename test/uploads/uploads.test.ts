@@ -28,7 +28,7 @@ interface Place {
   readonly owner: TestUser;
   readonly guest: TestUser;
   readonly maintainer: TestUser;
-  /** Below the API. */
+  /** The path below the API. */
   readonly path: string;
 }
 
@@ -54,8 +54,8 @@ const attach = async (client: Client, place: Place, name = 'note.txt', content =
   return body;
 };
 
-describe.each(['group', 'project'] as const)('files attached to a %s', (kind) => {
-  it('come back as they were sent, by id and by address', async () => {
+describe.each(['group', 'project'] as const)('a file attached to a %s', (kind) => {
+  it('is returned as it was sent, by id and by URL', async () => {
     const place = await makePlace(kind);
     const made = await attach(app().as(place.guest), place);
     expect(made).toEqual({
@@ -79,7 +79,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect((await app().as(place.guest).head(made.full_path)).headers.get('content-length')).toBe('5');
   });
 
-  it('are listed for Maintainers, the newest first', async () => {
+  it('is listed for Maintainers, the newest first', async () => {
     const place = await makePlace(kind);
     const first = await attach(app().as(place.guest), place, 'first.txt', '1');
     const second = await attach(app().as(place.owner), place, 'second.txt', '22');
@@ -97,7 +97,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect((await app().as(place.maintainer).get(`${place.path}?per_page=1`)).headers.get('x-total')).toBe('2');
   });
 
-  it('are nobody else’s to list, take or remove', async () => {
+  it('cannot be listed, read or removed by other users', async () => {
     const place = await makePlace(kind);
     const made = await attach(app().as(place.owner), place);
     const stranger = await app().make.user();
@@ -117,7 +117,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
       expect([401, 404]).toContain((await client.delete(at)).status);
       expect([401, 404]).toContain((await client.post(place.path, form('x.txt', 'x'))).status);
     }
-    // In a place that strangers may see they attach nothing either.
+    // Strangers cannot attach files in a public place either.
     const open = await makePlace(kind, 'public');
     expect((await app().as(stranger).post(open.path, form('x.txt', 'x'))).status).toBe(403);
     expect((await app().anonymous.post(open.path, form('x.txt', 'x'))).status).toBe(401);
@@ -125,7 +125,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect((await app().as(place.owner).get(`${place.path}/${made.id}`)).body).toBe('hello');
   });
 
-  it('in a public place can be read by everyone who has the address', async () => {
+  it('in a public place can be read by everyone who has the URL', async () => {
     const place = await makePlace(kind, 'public');
     const made = await attach(app().as(place.owner), place);
     expect((await app().anonymous.get(made.full_path)).body).toBe('hello');
@@ -134,7 +134,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect((await app().anonymous.get(made.full_path.replace('note', 'other'))).status).toBe(404);
   });
 
-  it('are reached by way of their own place alone', async () => {
+  it('can be reached only through its own place', async () => {
     const place = await makePlace(kind);
     const other = await makePlace(kind);
     const made = await attach(app().as(place.owner), place);
@@ -145,7 +145,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect((await app().as(place.owner).get(`${place.path}/${made.id}`)).status).toBe(200);
   });
 
-  it('go with their file when Maintainers delete them', async () => {
+  it('is deleted from storage when a Maintainer deletes it', async () => {
     const place = await makePlace(kind);
     const [one, two] = [await attach(admin(), place), await attach(admin(), place)];
     expect(await filesIn(`uploads/${kind}/${place.id}/`)).toHaveLength(2);
@@ -158,7 +158,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     await until('the files are gone', async () => (await filesIn(`uploads/${kind}/${place.id}/`)).length === 0);
   });
 
-  it('need a file, of at most the size that the settings say', async () => {
+  it('requires a file of at most the size in the settings', async () => {
     const place = await makePlace(kind);
     const client = app().as(place.owner);
     expect((await client.post(place.path, {})).status).toBe(400);
@@ -177,7 +177,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect(await filesIn(`uploads/${kind}/${place.id}/`)).toHaveLength(1);
   });
 
-  it('show pictures in place and run nothing', async () => {
+  it('is shown inline if it is a picture, and never runs scripts', async () => {
     const place = await makePlace(kind, 'public');
     const client = app().as(place.owner);
     for (const [name, type, disposition] of [
@@ -199,7 +199,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect(picture).toMatchObject({ alt: 'photo', markdown: `![photo](${picture.url})` });
   });
 
-  it('keep of their names what cannot harm', async () => {
+  it('keeps only the harmless part of its name', async () => {
     const place = await makePlace(kind, 'public');
     const client = app().as(place.owner);
     for (const [sent, kept] of [
@@ -219,7 +219,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     }
   });
 
-  it('tell Maintainers of themselves, and never their address', async () => {
+  it('emits events for Maintainers, without its URL', async () => {
     const place = await makePlace(kind);
     const made = await attach(app().as(place.owner), place);
     await app().as(place.owner).delete(`${place.path}/${made.id}`);
@@ -235,7 +235,7 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
     expect(JSON.stringify(events)).not.toContain(made.url.split('/')[2]);
   });
 
-  it('are shown to Maintainers over GraphQL, who can take them away', async () => {
+  it('is shown to Maintainers over GraphQL, who can delete it', async () => {
     const place = await makePlace(kind, 'public');
     const made = await attach(app().as(place.owner), place);
     const { full_path: group = null, path_with_namespace: project = null } = (
@@ -264,8 +264,8 @@ describe.each(['group', 'project'] as const)('files attached to a %s', (kind) =>
   });
 });
 
-describe('rows and files of uploads', () => {
-  it('go with their project, and with their group', async () => {
+describe('an uploaded file', () => {
+  it('is deleted with its project, and with its group', async () => {
     const project = await makePlace('project');
     const group = await makePlace('group');
     await attach(admin(), project);
@@ -279,7 +279,7 @@ describe('rows and files of uploads', () => {
     }
   });
 
-  it('agree where a process dies before there is a row', async () => {
+  it('is removed if a process died before it inserted the row', async () => {
     const { storage, db } = app().hub.services;
     const { dropUnclaimed } = await import('#domains/uploads/jobs.ts');
     const place = await makePlace('project');
@@ -302,7 +302,7 @@ describe('rows and files of uploads', () => {
     expect(await filesIn(`uploads/project/${place.id}/`)).toEqual([claimed.storage_key]);
   });
 
-  it('count in the statistics of their project', async () => {
+  it('counts in the statistics of its project', async () => {
     const place = await makePlace('project');
     const size = async () => (await admin().get(`/projects/${place.id}?statistics=true`)).body.statistics.uploads_size;
     const made = await attach(admin(), place, 'a.txt', '12345');
@@ -313,8 +313,8 @@ describe('rows and files of uploads', () => {
   });
 });
 
-describe('the statistics of groups', () => {
-  it('count what is attached to them and to groups below, wherever these go', async () => {
+describe('the statistics of a group', () => {
+  it('count files attached to it and to subgroups, wherever these move', async () => {
     const owner = await app().make.user();
     const [top, other] = [await app().make.group({}, owner), await app().make.group({}, owner)];
     const sub = await app().make.group({ parent_id: top.id }, owner);
@@ -339,7 +339,7 @@ describe('the statistics of groups', () => {
 });
 
 describe('enforce_auth_checks_on_uploads', () => {
-  it('switched off opens pictures, and nothing else, to whoever has the address', async () => {
+  it('when disabled shows pictures, but nothing else, to everyone who has the URL', async () => {
     const place = await makePlace('project');
     const picture = await attach(admin(), place, 'photo.png');
     const text = await attach(admin(), place, 'note.txt');
