@@ -130,7 +130,7 @@ describe('a token of a service account', () => {
     const [revoked, over, closed] = [await makeToken(), await makeToken(), await makeToken()];
     await app().as(revoked.owner).delete(`${revoked.tokens}/${revoked.token.id}`);
     await endIn(revoked.token.id, 7);
-    await endIn(over.token.id, 0);
+    await endIn(over.token.id, -1);
     await endIn(closed.token.id, 7);
     await admin().post(`/users/${closed.account.id}/block`);
     await tonight();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { actorFor, authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
+import { daysAfter } from '#domains/tokens/model.ts';
 import { hashPassword } from '#domains/users/password.ts';
 import { anonymous, noClient } from '#platform/context.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
@@ -56,6 +57,8 @@ describe('a token', () => {
 
     const today = new Date().toISOString().slice(0, 10);
     await setToken(token, { expires_at: today });
+    expect((await answer()).status).toBe(200);
+    await setToken(token, { expires_at: daysAfter(today, -1) });
     expect(await answer()).toMatchObject({
       status: 401,
       body: { error: 'invalid_token', error_description: expect.stringContaining('expired') },

@@ -66,7 +66,7 @@ describe('the page of personal access tokens', () => {
     const refused = await visitor.submit(PATH, { name: '', description: 'kept', expires_at: soon(-1) });
     expect(refused.status).toBe(422);
     expect(refused.text).toContain("Name can't be blank");
-    expect(refused.text).toContain('Expires on must be in the future');
+    expect(refused.text).toContain('Expires on cannot be a date in the past');
     expect(refused.text).toContain("Scopes can't be blank");
     expect(refused.html).toContain('value="kept"');
     await visitor.get(PATH);

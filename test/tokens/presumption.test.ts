@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
 import { assume, authenticate } from '#domains/tokens/authentication.ts';
+import { daysAfter } from '#domains/tokens/model.ts';
 import { readConfig } from '#platform/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
@@ -69,7 +70,10 @@ describe('a token that both processes have cached', () => {
     const { ask, clients, digest } = await insertToken(user, 'personal');
     const set = (values: { expires_at?: string | null; revoked?: boolean }) =>
       db().updateTable('personal_access_tokens').set(values).where('digest', '=', digest).execute();
-    await set({ expires_at: new Date().toISOString().slice(0, 10) });
+    const today = new Date().toISOString().slice(0, 10);
+    await set({ expires_at: today });
+    expect(await ask()).toEqual([200]);
+    await set({ expires_at: daysAfter(today, -1) });
     expect(await ask()).toEqual([401]);
     await set({ expires_at: null });
     expect(await ask()).toEqual([200]);

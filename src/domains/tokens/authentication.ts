@@ -23,6 +23,7 @@ import {
 } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { revokeFamily } from './commands.ts';
+import { isUnexpired } from './model.ts';
 
 /** The credential of a request, as rest/auth.ts reads it. */
 type Credential =
@@ -175,7 +176,7 @@ const STILL_VALID = `
     with ordinality as w (user_id, kind, credential_id, admin, external, n)
   join users u on u.id = w.user_id
   left join personal_access_tokens t on w.kind = 'token' and t.id = w.credential_id
-    and not t.revoked and (t.expires_at is null or t.expires_at > current_date) and ($6 or not t.impersonation)
+    and not t.revoked and ${isUnexpired('t')} and ($6 or not t.impersonation)
   left join oauth_access_tokens a on w.kind = 'oauth_token' and a.id = w.credential_id
     and a.revoked_at is null and (a.expires_at is null or a.expires_at > now())
   left join sessions s on w.kind = 'session' and s.id = w.credential_id and s.expires_at > now()
@@ -224,7 +225,7 @@ const FIND_TOKEN = `
     u.id as user_id, u.username, u.is_admin, u.external, u.state, ${STALE} as stale,
     array[c.xmin::text, c.ctid::text, u.xmin::text, u.ctid::text] as version
   from (
-    select t.xmin, t.ctid, 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, coalesce(t.expires_at <= current_date, false) as expired,
+    select t.xmin, t.ctid, 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, not ${isUnexpired('t')} as expired,
       t.impersonation, case when t.impersonation then coalesce(t.created_by_id, t.user_id) else t.user_id end as holder_id,
       t.origin_id, case when t.rotated_at is not null then t.family_id end as rotated_family, t.last_used_at
     from personal_access_tokens t where t.digest = $1
@@ -311,11 +312,11 @@ export const assume = async (
 const unchangedIn = (table: string, isValid: string): string => `
   select 1 as one from ${table} c, users u
   where c.id = $1 and u.id = $2 and c.xmin = $3::xid and c.ctid = $4::tid and u.xmin = $5::xid and u.ctid = $6::tid
-    and (c.expires_at is null or ${isValid}) and not ${STALE}`;
+    and ${isValid} and not ${STALE}`;
 
 const UNCHANGED: Readonly<Record<FoundToken['kind'], string>> = {
-  token: unchangedIn('personal_access_tokens', 'c.expires_at > current_date'),
-  oauth_token: unchangedIn('oauth_access_tokens', 'c.expires_at > now()'),
+  token: unchangedIn('personal_access_tokens', isUnexpired('c')),
+  oauth_token: unchangedIn('oauth_access_tokens', '(c.expires_at is null or c.expires_at > now())'),
 };
 
 /** The routes where an already rotated token shows that the token has leaked. */

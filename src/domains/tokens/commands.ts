@@ -17,7 +17,7 @@ export interface NewToken {
   readonly scopes: readonly string[];
   readonly description?: string | null | undefined;
   /**
-   * `YYYY-MM-DD`. The token expires when this day begins. Null means never, if the settings allow it. Defaults to the
+   * `YYYY-MM-DD`. The token works to the end of this day, in UTC. Null means never, if the settings allow it. Defaults to the
    * latest day that the settings allow.
    */
   readonly expires_at?: string | null | undefined;
@@ -153,7 +153,7 @@ const lifetimeOf = async (
   const expires_at = mayLast ? null : (wanted ?? usual);
   if (expires_at === null) return { expires_at, problem: null };
   const problem =
-    expires_at <= day ? 'must be in the future' : expires_at > latest ? `must be on or before ${latest}` : null;
+    expires_at < day ? 'cannot be a date in the past' : expires_at > latest ? `must be on or before ${latest}` : null;
   return { expires_at, problem };
 };
 

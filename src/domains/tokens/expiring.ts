@@ -4,6 +4,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
+import { isUnexpired } from './model.ts';
 
 /** A token that is about to expire. */
 export interface ExpiringToken {
@@ -11,7 +12,7 @@ export interface ExpiringToken {
   readonly user_id: number;
   readonly name: string;
   readonly created_at: string;
-  /** The expiry day. */
+  /** The last day on which it works. */
   readonly expires_at: string;
   /** The notice that is due, in days before expiry. */
   readonly days: number;
@@ -40,7 +41,7 @@ export const tellOfExpiring = async (
           cross join lateral (
             select min(d) as days from unnest(${days}::int[]) as d
             where t.expires_at - d <= current_date and t.created_at < t.expires_at - d) notice
-          where not t.revoked and not t.impersonation and t.expires_at > current_date
+          where not t.revoked and not t.impersonation and ${sql.raw(isUnexpired('t'))}
             and t.expires_at <= current_date + ${Math.max(...days)}::int
             and notice.days is not null and (t.expiry_notice is null or t.expiry_notice > notice.days)
           order by t.id limit ${sql.lit(BATCH)} for update of t skip locked)
@@ -79,7 +80,7 @@ const mailOwners = async (tx: Tx, tokens: readonly ExpiringToken[]): Promise<voi
       subject: 'One of your personal access tokens is about to expire',
       text: `Hello ${owner.username},
 
-your personal access token "${name}" expires on ${expires_at}, at midnight UTC.
+your personal access token "${name}" expires at the end of ${expires_at} (UTC).
 Replace it wherever it is still in use: ${webUrl(tx, '-/user_settings/personal_access_tokens')}
 `,
     });

@@ -25,11 +25,18 @@ export const ADMINISTRATOR_SCOPES: ReadonlySet<string> = new Set(['admin_mode', 
 export const mayGrant = (held: ReadonlySet<string> | null, scope: string): boolean =>
   held === null || held.has(scope) || (held.has('api') && !ADMINISTRATOR_SCOPES.has(scope));
 
-/** Whether a token is active on `day` (today). It expires at midnight UTC when the day `expires_at` begins. */
+/** Whether a token is active on `day` (today). It works to the end of the day `expires_at`, in UTC. */
 export const isActive = (
   token: { readonly revoked: boolean; readonly expires_at: string | null },
   day: string,
-): boolean => !token.revoked && (token.expires_at === null || token.expires_at > day);
+): boolean => !token.revoked && (token.expires_at === null || token.expires_at >= day);
+
+/**
+ * Returns the same rule as an SQL condition, without the revocation. `alias` is the alias of the token's table in the
+ * statement. The database's clock decides, and its sessions run in UTC.
+ */
+export const isUnexpired = (alias: string): string =>
+  `(${alias}.expires_at is null or ${alias}.expires_at >= current_date)`;
 
 /** Returns the day `days` after `day`, both as `YYYY-MM-DD`. */
 export const daysAfter = (day: string, days: number): string => {

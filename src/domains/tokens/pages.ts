@@ -137,7 +137,7 @@ const tokenForm = (ctx: Context, visit: Visit, draft: Draft, errors: FormErrors)
         label: LABELS.expires_at,
         type: 'date',
         value: draft.expires_at ?? '',
-        hint: 'The token expires when this day begins (UTC). If left empty, it lasts as long as the hub allows.',
+        hint: 'The token works to the end of this day (UTC). If left empty, it lasts as long as the hub allows.',
         errors,
       }),
       choices({

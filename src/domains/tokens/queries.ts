@@ -7,6 +7,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { PersonalAccessTokens } from '#platform/db/tables.ts';
 import { badRequest, forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { isUnexpired } from './model.ts';
 import { type CredentialOrigin, originOf } from './origins.ts';
 
 const storedColumns = [
@@ -76,7 +77,7 @@ const matchingTokens = (ctx: Context, userId: number | null, filter: TokenFilter
     .where('impersonation', '=', filter.impersonation ?? false);
   if (userId !== null) query = query.where('user_id', '=', userId);
   if (filter.revoked !== undefined) query = query.where('revoked', '=', filter.revoked);
-  const isUsable = sql<boolean>`(not revoked and (expires_at is null or expires_at > current_date))`;
+  const isUsable = sql<boolean>`(not revoked and ${sql.raw(isUnexpired('personal_access_tokens'))})`;
   if (filter.state === 'active') query = query.where(isUsable);
   if (filter.state === 'inactive') query = query.where(sql<boolean>`not ${isUsable}`);
   if (filter.search) query = query.where('name', 'ilike', containing(filter.search));

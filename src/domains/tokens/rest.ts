@@ -4,7 +4,7 @@ import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken, rotateToken } from './commands.ts';
-import { daysAfter, IMPERSONATION_SCOPES, TOKEN_SCOPES } from './model.ts';
+import { IMPERSONATION_SCOPES, TOKEN_SCOPES } from './model.ts';
 import { getCurrentToken, getImpersonationToken, getToken, listImpersonationTokens, listTokens } from './queries.ts';
 import {
   createdImpersonationTokenRecord,
@@ -144,7 +144,7 @@ export const routes = [
     },
     response: createdTokenRecord,
     run: async (ctx, input) => {
-      const expires_at = input.expires_at ?? daysAfter(today(ctx.clock), 1);
+      const expires_at = input.expires_at ?? today(ctx.clock);
       return toCreatedToken(ctx, await createToken(ctx, requireUser(ctx), { ...input, expires_at }));
     },
   }),

@@ -5,7 +5,7 @@ interface ExpiringToken {
   readonly user_id: number;
   readonly name: string;
   readonly created_at: string;
-  /** The expiry day. */
+  /** The last day on which it works. */
   readonly expires_at: string | null;
 }
 
