@@ -6,7 +6,7 @@ import { extract, type Header, pack } from 'tar-stream';
 
 export type Files = Readonly<Record<string, string | Buffer>>;
 
-/** The files of an archive, by name. */
+/** Returns the files of an archive by name. */
 export const unpackFiles = async (archive: Buffer): Promise<Map<string, Buffer>> => {
   const files = new Map<string, Buffer>();
   const tar = extract();
@@ -19,7 +19,7 @@ export const unpackFiles = async (archive: Buffer): Promise<Map<string, Buffer>>
   return files;
 };
 
-/** Relations of an archive as objects, without what is different wherever it goes. */
+/** Returns the relations of an archive as objects, without the ids that differ between instances. */
 export const readTree = async (archive: Buffer): Promise<Record<string, unknown>> => {
   const tree: Record<string, unknown> = {};
   for (const [name, bytes] of await unpackFiles(archive)) {
@@ -40,7 +40,7 @@ const withoutIds = (value: unknown): unknown => {
   );
 };
 
-/** Packs files to an archive; `extra` entries may be of any kind. */
+/** Packs files into an archive. Entries in `extra` may be of any type. */
 export const packFiles = async (
   files: Files,
   extra: readonly (Partial<Header> & { readonly name: string; readonly body?: string })[] = [],
@@ -64,7 +64,7 @@ const bytesOf = (chunk: unknown): Uint8Array => {
 
 const PROJECT = JSON.stringify({ description: 'From elsewhere', visibility_level: 20, archived: false });
 
-/** The least that is an archive, with these relations: objects, or lines as they are. */
+/** Returns the files of a minimal archive with these relations, given as objects or as raw lines. */
 export const projectFiles = (
   relations: Readonly<Record<string, readonly (string | object)[]>> = {},
   more: Files = {},
@@ -85,7 +85,9 @@ export const packProject = (
   more: Files = {},
 ): Promise<Buffer> => packFiles(projectFiles(relations, more));
 
-/** The real archive's tree that may lie beside the project; null where it does not. */
+/**
+ * The unpacked archive of a real platform, which may lie beside the project. `fixtureFiles` returns null without it.
+ */
 const FIXTURE = join(import.meta.dirname, '../../../shared/reference/export-fixture');
 export const fixtureFiles = (): Files | null => {
   if (!existsSync(join(FIXTURE, 'VERSION'))) return null;
@@ -96,7 +98,7 @@ export const fixtureFiles = (): Files | null => {
   return files;
 };
 
-/** A bundle of a small repository, as git makes it. */
+/** Runs git in a directory and returns its output. */
 export const gitIn = (directory: string, ...args: string[]): string =>
   execFileSync('git', args, {
     cwd: directory,

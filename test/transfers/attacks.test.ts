@@ -15,7 +15,7 @@ const leftovers = async () => {
   return keys;
 };
 
-describe('an archive that is none', () => {
+describe('an invalid archive', () => {
   const cases: Record<string, () => Promise<Buffer> | Buffer> = {
     'is empty': () => Buffer.alloc(0),
     'is not gzip': () => Buffer.from('PK\x03\x04 this is something else'),
@@ -40,7 +40,7 @@ describe('an archive that is none', () => {
     'leads out of itself': () => packFiles(projectFiles(), [{ name: '../../outside', body: 'x' }]),
     'has an absolute name': () => packFiles(projectFiles(), [{ name: '/etc/cron.d/x', body: 'x' }]),
   };
-  it.each(Object.entries(cases))('fails with a plain reason when it %s', async (_name, make) => {
+  it.each(Object.entries(cases))('fails with a plain reason if it %s', async (_name, make) => {
     const owner = await app().make.user();
     const record = await runImport(app(), owner, await make(), { path: path() });
     expect(record.import_status).toBe('failed');
@@ -50,7 +50,7 @@ describe('an archive that is none', () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it('is refused while it arrives when it is too large', async () => {
+  it('is refused during the upload if it is too large', async () => {
     const root = app().as(app().root);
     await root.put('/application/settings', { max_import_size: 1 });
     try {
@@ -62,7 +62,7 @@ describe('an archive that is none', () => {
     }
   });
 
-  it('stops at the size it may unpack to', async () => {
+  it('stops at the limit on its unpacked size', async () => {
     const root = app().as(app().root);
     await root.put('/application/settings', { max_decompressed_archive_size: 1 });
     try {
@@ -77,8 +77,8 @@ describe('an archive that is none', () => {
   });
 });
 
-describe('bad lines', () => {
-  it('are listed with their numbers, and the rest is imported', async () => {
+describe('a bad line', () => {
+  it('is listed with its number, and the rest is imported', async () => {
     const owner = await app().make.user();
     const good = (iid: number) => ({ iid, title: `Issue ${iid}`, state: 'opened' });
     const archive = await packProject({
@@ -130,7 +130,7 @@ describe('bad lines', () => {
     expect(rows[0]?.title).toBe('NUL  and � half');
   });
 
-  it('do not spoil the batch they are in, wherever the database refuses them', async () => {
+  it('does not fail its batch, wherever the database refuses it', async () => {
     const owner = await app().make.user();
     const lines = Array.from({ length: 1_200 }, (_, n) => ({
       iid: n + 1,
@@ -150,8 +150,8 @@ describe('bad lines', () => {
   });
 });
 
-describe('an archive that claims what is not its own', () => {
-  it('sets no ids, people, roles, tokens, hooks or place', async () => {
+describe('an archive with forged content', () => {
+  it('sets no ids, users, roles, tokens, hooks or location', async () => {
     const owner = await app().make.user();
     const victim = await app().make.user();
     const other = await app().make.project({}, victim);
@@ -260,12 +260,12 @@ describe('an archive that claims what is not its own', () => {
     expect(await db.selectFrom('jobs').select('status').where('project_id', '=', record.id).execute()).toEqual([
       { status: 'canceled' },
     ]);
-    // Nor does a later export tell of any of it.
+    // A later export contains none of it either.
     const tree = JSON.stringify(await readTree((await downloadExport(app(), owner, record.id)).bytes));
     for (const secret of ['leaked', 'cdbfasdf', 'javascript:']) expect(tree).not.toContain(secret);
   });
 
-  it("gives an administrator's import no Owners, and people only by confirmed addresses", async () => {
+  it('creates no Owners for an administrator, and maps users only by confirmed addresses', async () => {
     const known = await app().make.user({ email: 'known@example.com' });
     await app().make.user({ email: 'unconfirmed@example.com', confirmed_at: null });
     await app().make.user({ email: 'blocked@example.com', state: 'blocked' });
@@ -309,7 +309,7 @@ describe('an archive that claims what is not its own', () => {
     expect(authors).toEqual([{ author_id: known.id }, { author_id: app().root.id }]);
   });
 
-  it('is no more open than its group', async () => {
+  it('gets no more visibility than its group', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({ visibility: 'private' }, owner);
     const { id } = await runImport(app(), owner, await packProject(), { path: path(), namespace: String(group.id) });

@@ -7,7 +7,7 @@ import { useApp } from '../support/app.ts';
 import { packProject } from './archive.ts';
 import { importArchive } from './support.ts';
 
-// No workers here: the tests run the jobs themselves.
+// No workers run here, because the tests run the jobs themselves.
 const app = useApp({ env: { MILLRACE_ROLE: 'web' } });
 const run = { attempt: 1, lastAttempt: false };
 
@@ -30,13 +30,13 @@ const issues = (n: number) =>
     notes: [{ note: 'A note' }],
   }));
 
-describe('who imports', () => {
+describe('an importer', () => {
   const lines = {
     issues: [{ iid: 1, title: 'One', author_id: 5 }],
     project_members: [{ access_level: 30, user_id: 5, user: { id: 5, username: 'x', public_email: '' } }],
   };
 
-  it('and is blocked before it begins, imports nothing', async () => {
+  it('who is blocked before the import starts imports nothing', async () => {
     const owner = await app().make.user();
     const { body } = await importArchive(app(), owner, await packProject(lines), { path: 'blocked' });
     const { db } = app().hub.services;
@@ -49,7 +49,7 @@ describe('who imports', () => {
     expect(await count('issues', body.id)).toBe(0);
   });
 
-  it('and is no administrator any more, speaks for nobody else', async () => {
+  it('who is no longer an administrator imports everything in their own name', async () => {
     const admin = await app().make.user();
     const other = await app().make.user();
     const { db } = app().hub.services;
@@ -72,8 +72,8 @@ describe('who imports', () => {
   });
 });
 
-describe('a worker that only seemed dead', () => {
-  it('can write no more to the import that another has taken up', async () => {
+describe('a worker that was wrongly declared dead', () => {
+  it('cannot write to an import that another worker has taken over', async () => {
     const owner = await app().make.user();
     const { body } = await importArchive(app(), owner, await packProject({ issues: issues(5_000) }), {
       path: 'fenced',
@@ -88,7 +88,7 @@ describe('a worker that only seemed dead', () => {
     expect(await count('import_failures', body.id)).toBe(0);
   });
 
-  it('leaves no file of the export that another has taken up', async () => {
+  it('leaves no file of an export that another worker has taken over', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     await app().as(owner).post(`/projects/${project.id}/export`);
@@ -111,7 +111,7 @@ describe('a worker that only seemed dead', () => {
   });
 });
 
-describe('work that nobody does any more', () => {
+describe('abandoned work', () => {
   it('is ended with a reason', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
@@ -141,7 +141,7 @@ describe('work that nobody does any more', () => {
     expect(rows.length).toBeGreaterThan(0);
   });
 
-  it('is ended on its last attempt, when something keeps failing', async () => {
+  it('is ended after its last attempt if something keeps failing', async () => {
     const owner = await app().make.user();
     const { body } = await importArchive(app(), owner, await packProject(), { path: 'last' });
     const { id } = await importOf(body.id);
@@ -193,7 +193,7 @@ describe('an exported file', () => {
     expect(row.storage_key).toBeNull();
   });
 
-  it('is no larger than is allowed', async () => {
+  it('is refused above the size limit', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const { services } = app().hub;

@@ -12,7 +12,7 @@ import { useWorkers } from './workers.ts';
 
 let app: TestApp;
 beforeAll(async () => {
-  // It takes requests and works on nothing: what works is killed.
+  // This app only serves requests. The workers are separate processes that the tests kill.
   app = await startTestApp({ env: { MILLRACE_ROLE: 'web' } });
 });
 afterAll(() => app.close());
@@ -38,7 +38,7 @@ const refsOf = async (project: { path_with_namespace: string }, user: TestUser) 
   (await tryGit(folder(), 'ls-remote', await remoteOf(app, project, user))).stdout;
 
 describe('kill -9', () => {
-  it('in the middle of a clone serves no half repository, and the clone is made anew', async () => {
+  it('during a clone never exposes a partial repository, and the clone starts again', async () => {
     await app.as(app.root).put('/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
     const user = await app.make.user();
     const tree = await workTree(folder());
@@ -48,7 +48,7 @@ describe('kill -9', () => {
       let bytes = 0;
       for await (const chunk of pack) {
         bytes += chunk.length;
-        if (bytes > 600_000) return; // and nothing more, ever
+        if (bytes > 600_000) return; // and never sends the rest
         response.write(chunk);
       }
     };
@@ -79,12 +79,12 @@ describe('kill -9', () => {
     await workers.kill(second);
   });
 
-  it('in the middle of a fork leaves nothing behind once it is made', async () => {
+  it('during a fork leaves nothing behind once the fork is done', async () => {
     const owner = await app.make.user();
     const source = await app.make.project({ visibility: 'public', initialize_with_readme: true }, owner);
     const { body: fork } = await app.as(await app.make.user()).post(`/projects/${source.id}/fork`);
     const { id } = await stateOf(fork.id);
-    // What a worker leaves that dies when half of the objects are linked.
+    // Simulate the files of a worker that died when half of the objects were linked.
     const directory = await directoryOf(fork.id);
     const aside = `${directory.slice(0, -4)}.incoming-${'0'.repeat(8)}.git`;
     await mkdir(join(aside, 'objects', 'pack'), { recursive: true });
@@ -100,7 +100,7 @@ describe('kill -9', () => {
     expect(await asideOf(fork.id)).toEqual([]);
     await runGit(directory, 'fsck', '--full', '--strict');
 
-    // One that is deleted while it waits leaves nothing at all.
+    // A fork that is deleted while it waits leaves nothing at all.
     await workers.kill(worker);
     const { body: gone } = await app.as(owner).post(`/projects/${source.id}/fork`, { path: 'gone', name: 'gone' });
     const place = await directoryOf(gone.id);

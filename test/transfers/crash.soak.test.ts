@@ -15,7 +15,7 @@ let app: TestApp;
 let dataDir: string;
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'millrace-crash-'));
-  // It takes requests and works on nothing: what works is killed.
+  // This app only serves requests. The workers are separate processes that the tests kill.
   app = await startTestApp({ env: { MILLRACE_ROLE: 'web', MILLRACE_DATA_DIR: dataDir } });
 });
 afterAll(async () => {
@@ -44,7 +44,7 @@ const bigArchive = async (): Promise<Buffer> => {
 };
 
 describe('kill -9', () => {
-  it('in the middle of an import and of an export loses and doubles nothing', async () => {
+  it('during an import and an export loses and duplicates nothing', async () => {
     const { pool, db, storage } = app.hub.services;
     const owner = await app.make.user();
     const started = await importArchive(app, owner, await bigArchive(), { path: 'survivor' });
@@ -86,7 +86,7 @@ describe('kill -9', () => {
     expect(percentages.map(({ p }) => p)).toEqual(percentages.map(({ p }) => p).toSorted((a, b) => a - b));
     await kill(survivor);
 
-    // Now the export, at several of its moments.
+    // Now kill workers during the export, at several points.
     expect((await app.as(owner).post(`/projects/${id}/export`)).status).toBe(202);
     const exported = async () => (await app.as(owner).get(`/projects/${id}/export`)).body.export_status;
     const attempt = async () =>

@@ -17,7 +17,7 @@ const setUp = async () => {
 };
 
 describe('the download of an export', () => {
-  it('goes on where it broke off', async () => {
+  it('resumes where it was interrupted', async () => {
     const { bytes, ask } = await setUp();
     const half = Math.floor(bytes.length / 2);
     const whole = await ask({});
@@ -45,7 +45,7 @@ describe('the download of an export', () => {
     expect([head.status, head.headers.get('content-length')]).toEqual([200, String(bytes.length)]);
   });
 
-  it('begins anew when the export is another', async () => {
+  it('starts again if the export is a different one', async () => {
     const { owner, project, bytes, ask } = await setUp();
     const { headers } = await ask({});
     const first = headers.get('etag') ?? '';
@@ -56,7 +56,7 @@ describe('the download of an export', () => {
     expect(again.headers.get('etag')).not.toBe(first);
   });
 
-  it('gives no part of it to those who may not export', async () => {
+  it('refuses every part of it to users who may not export', async () => {
     const { project, url } = await setUp();
     const [developer, stranger] = [await app().make.user(), await app().make.user()];
     await app().make.projectMember(project, developer, 30);

@@ -14,10 +14,10 @@ const linesOf = (name: string) =>
     .map((line) => JSON.parse(line));
 
 describe.skipIf(files === null)('the archive of a real platform', () => {
-  it('is imported with everything accounted for, and its people found by their addresses alone', async () => {
+  it('is imported completely, and its users are found only by their addresses', async () => {
     const { db } = app().hub.services;
     const bernard = await app().make.user({ email: 'bernard_willms@gitlabexample.com' });
-    // The name of one in the archive, but another address.
+    // This user has the name of a user in the archive, but another address.
     const impostor = await app().make.user({ username: 'saul_will', email: 'other@example.com' });
     const archive = await packFiles(files ?? {});
     const record = await runImport(app(), app().root, archive, { path: 'fixture' });
@@ -108,7 +108,7 @@ describe.skipIf(files === null)('the archive of a real platform', () => {
     });
   });
 
-  it('imported by anybody else maps every person to the importer', async () => {
+  it('maps every user to the importer if they are not an administrator', async () => {
     const someone = await app().make.user();
     const bernard = await app().make.user({ email: 'bernard2@example.com' });
     const record = await runImport(app(), someone, await packFiles(files ?? {}), { path: 'mine' });

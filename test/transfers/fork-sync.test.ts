@@ -23,7 +23,7 @@ const sync = async (user: TestUser, projectPath: string, targetBranch = 'main') 
 };
 const settled = { ahead: 0, behind: 0, hasConflicts: false, isSyncing: false };
 
-/** A public project and a fork of it, with a work tree whose `main` both have. */
+/** Creates a public project and a fork of it, with a work tree whose `main` both have. */
 const setUp = async () => {
   const owner = await app().make.user();
   const forker = await app().make.user();
@@ -58,7 +58,7 @@ describe('a fork', () => {
     scene = await setUp();
   });
 
-  it('moves forward to where its source is', async () => {
+  it('is fast-forwarded to its source', async () => {
     const { owner, forker, source, fork, path, tree, push } = scene;
     expect(await detailsOf(forker, path)).toEqual(settled);
     const unneeded = await sync(forker, path);
@@ -67,7 +67,7 @@ describe('a fork', () => {
     await push(owner, source, 'main');
     expect(await detailsOf(forker, path)).toEqual({ ahead: 0, behind: 1, hasConflicts: false, isSyncing: false });
 
-    // Held back until it has been seen at work.
+    // Block the sync until the test has seen it running.
     const held = await app().hub.services.pool.connect();
     const lock = `hashtextextended('millrace:push:${fork.id}', 0)`;
     await held.query(`select pg_advisory_lock(${lock})`);
@@ -87,11 +87,11 @@ describe('a fork', () => {
     expect(await detailsOf(forker, path)).toEqual(settled);
     expect((await tipOf(forker, fork)).id).toBe(head);
     expect(await pushesTo(fork)).toEqual([{ actor_id: forker.id }]);
-    // It stands on its own: nothing is missing where the source is gone.
+    // The fork has all objects itself, even if the source is deleted.
     await runGit(folder(), 'clone', '-q', await remoteOf(app(), fork, forker), `clone-${fork.id}`);
   });
 
-  it('merges what both have', async () => {
+  it('merges the commits of both', async () => {
     const { owner, forker, source, fork, path, tree, push } = scene;
     await runGit(tree, 'checkout', '-q', '-b', 'own');
     const own = await commitFile(tree, 'own.txt', 'own', 'Own');
@@ -112,11 +112,11 @@ describe('a fork', () => {
     const { body } = await app().as(forker).get(`/projects/${fork.id}/repository/tree`);
     const names = body.map(({ name }: { name: string }) => name);
     expect(names).toEqual(expect.arrayContaining(['own.txt', 'theirs.txt', 'new.txt']));
-    // The source is as it was.
+    // The source is unchanged.
     expect((await tipOf(owner, source)).id).toBe(theirs);
   });
 
-  it('tells of conflicts and stays as it is', async () => {
+  it('reports conflicts and stays unchanged', async () => {
     const { owner, forker, source, fork, path, tree, push } = scene;
     await runGit(tree, 'checkout', '-q', '-b', 'clash', 'main');
     await commitFile(tree, 'both.txt', 'here', 'Here');
@@ -135,14 +135,14 @@ describe('a fork', () => {
     expect(await sync(forker, path, 'clash')).toEqual({ details: null, errors: [conflict], top: undefined });
     await app().settle();
     expect(await tipOf(forker, fork, 'clash')).toEqual(before);
-    // Histories without a beginning in common do not merge by themselves either.
+    // Unrelated histories are a conflict too.
     await runGit(tree, 'checkout', '-q', '--orphan', 'alone');
     await commitFile(tree, 'alone.txt', 'alone', 'Alone');
     await push(forker, fork, 'alone');
     expect((await sync(forker, path, 'alone')).errors).toEqual([conflict]);
   });
 
-  it('is brought up to date by those who may push to the branch', async () => {
+  it('can be synced only by users who may push to the branch', async () => {
     const { owner, forker, source, fork, path } = scene;
     const before = await tipOf(forker, fork);
     const stranger = await app().make.user();
@@ -151,7 +151,7 @@ describe('a fork', () => {
     await app().make.projectMember(fork, reporter, 20);
     await app().make.projectMember(fork, developer, 30);
     expect((await detailsOf(stranger, path)).behind).toBe(1);
-    // `main` is protected from Developers.
+    // Developers may not push to the protected `main`.
     for (const user of [stranger, owner, reporter, developer])
       expect((await sync(user, path)).top).toEqual([UNAVAILABLE]);
     const { errors } = await app().anonymous.graphql(SYNC, { input: { projectPath: path, targetBranch: 'main' } });
@@ -163,7 +163,7 @@ describe('a fork', () => {
     await app().as(forker).put(`/projects/${fork.id}`, { visibility: 'private' });
     expect((await sync(stranger, path)).top).toEqual([UNAVAILABLE]);
 
-    // Of a source that is hidden from them nothing comes.
+    // A source that the forker cannot see provides nothing.
     await app().as(owner).put(`/projects/${source.id}`, { visibility: 'private' });
     expect(await detailsOf(forker, path)).toBeNull();
     expect((await sync(forker, path)).errors).toEqual([nothing]);
@@ -172,7 +172,7 @@ describe('a fork', () => {
     await app().as(owner).put(`/projects/${source.id}`, { visibility: 'public' });
   });
 
-  it('is held against the push rule, and tells when it cannot be', async () => {
+  it('is checked against the push rule, and reports a failure', async () => {
     const { forker, fork, path } = scene;
     const before = await tipOf(forker, fork);
     await app().as(app().root).post(`/projects/${fork.id}/push_rule`, { commit_message_regex: '^FORK' });

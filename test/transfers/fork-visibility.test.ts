@@ -25,7 +25,7 @@ const refusal = (visibility: string) => ({
   body: { message: { visibility_level: [`${visibility} ${LOWER}`] } },
 });
 
-/** A project, and a fork by somebody who may read it and no more. */
+/** Creates a project, and a fork by a user who may only read it. */
 const scene = async (visibility = 'private') => {
   const { make } = app();
   const [owner, forker] = [await make.user(), await make.user()];
@@ -35,7 +35,7 @@ const scene = async (visibility = 'private') => {
 };
 
 describe('a fork of a project that is not public', () => {
-  it('is not opened by an edit, over REST and GraphQL', async () => {
+  it('cannot be made more visible by an edit, over REST and GraphQL', async () => {
     const { forker, forked } = await scene();
     for (const visibility of ['internal', 'public']) {
       expect(await open(forker, forked, visibility)).toMatchObject(refusal(visibility));
@@ -55,7 +55,7 @@ describe('a fork of a project that is not public', () => {
     expect((await open(internal.forker, internal.forked, 'internal')).status).toBe(200);
   });
 
-  it('is not opened by a move, nor once it is no fork any more', async () => {
+  it('cannot be made more visible by a transfer or by removing the fork relation', async () => {
     const { forker, forked } = await scene();
     const group = await app().make.group({ visibility: 'public' }, forker);
     const client = app().as(forker);
@@ -66,20 +66,20 @@ describe('a fork of a project that is not public', () => {
     expect(await open(forker, await fork(forker, forked, { path: 'again', name: 'again' }))).toMatchObject(
       refusal('public'),
     );
-    // Administrators stand above it.
+    // Administrators may exceed the limit.
     expect((await open(app().root, forked)).status).toBe(200);
     expect((await open(forker, forked, 'private')).status).toBe(200);
     expect((await open(forker, forked)).status).toBe(200);
   });
 
-  it('is not opened when its source has gone', async () => {
+  it('cannot be made more visible after its source is deleted', async () => {
     const { owner, forker, source, forked } = await scene();
     expect((await app().as(owner).delete(`/projects/${source.id}`)).status).toBe(202);
     await app().settle();
     expect(await open(forker, forked)).toMatchObject(refusal('public'));
   });
 
-  it('is not opened by an import over it', async () => {
+  it('cannot be made more visible by an import that replaces it', async () => {
     const { forker, forked } = await scene();
     const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
     const done = await runImport(app(), forker, archive, {
@@ -95,13 +95,13 @@ describe('a fork of a project that is not public', () => {
     expect(await open(forker, body)).toMatchObject(refusal('public'));
   });
 
-  it('is not opened by the owner of a fork in between', async () => {
+  it('cannot be made more visible by the owner of a fork in between', async () => {
     const { forker, forked } = await scene();
     const second = await fork(forker, forked, { path: 'second', name: 'second' });
     expect(await open(forker, second)).toMatchObject(refusal('public'));
   });
 
-  it('is opened by an owner of the source, and then its forks may be as open', async () => {
+  it('can be made more visible by an owner of the source, and then so can its forks', async () => {
     const { owner, forker, source, forked } = await scene();
     await app().make.projectMember(forked, owner, 50);
     expect((await open(owner, forked, 'internal')).status).toBe(200);
@@ -113,7 +113,7 @@ describe('a fork of a project that is not public', () => {
     expect(await visibilityOf(source, forked, second)).toEqual(['private', 'internal', 'internal']);
   });
 
-  it('is not made of a project that is open already', async () => {
+  it('cannot be linked from a project that is more visible', async () => {
     const { owner, forker, source } = await scene();
     const stranger = await app().make.user();
     const own = await app().make.project({ visibility: 'public' }, forker);
@@ -132,12 +132,12 @@ describe('a fork of a project that is not public', () => {
     expect((await link(forker)).status).toBe(201);
     expect(await open(forker, own)).toMatchObject(refusal('public'));
     expect(await open(stranger, below)).toMatchObject(refusal('public'));
-    // Whoever owns both may.
+    // An owner of both projects may link them.
     const mine = await app().make.project({ visibility: 'public' }, owner);
     expect((await app().as(owner).post(`/projects/${mine.id}/fork/${source.id}`)).status).toBe(201);
   });
 
-  it('keeps to the restricted levels of the instance', async () => {
+  it('follows the restricted levels of the instance', async () => {
     const { forker, source, forked } = await scene('public');
     const settings = (restricted_visibility_levels: string[]) =>
       app().as(app().root).put('/application/settings', { restricted_visibility_levels });
@@ -152,8 +152,8 @@ describe('a fork of a project that is not public', () => {
   });
 });
 
-describe('the forks of a project that becomes less visible', () => {
-  it('do so with it, to the last, and tell of it', async () => {
+describe('the forks of a project with reduced visibility', () => {
+  it('get the same visibility, at every level, with an event each', async () => {
     const { owner, forker, source, forked } = await scene('public');
     const [other, stranger] = [await app().make.user(), await app().make.user()];
     const second = await fork(other, forked);
@@ -183,7 +183,7 @@ describe('the forks of a project that becomes less visible', () => {
     const untouched = await findEvents(app(), 'Project', quiet.id);
     expect(untouched.map(({ kind }) => kind)).not.toContain('project.updated');
 
-    // Opened again, the source lets its forks follow and takes none along.
+    // When the source is opened again, its forks may follow but do not change by themselves.
     expect(await open(forker, forked)).toMatchObject(refusal('public'));
     expect((await open(owner, source)).status).toBe(200);
     expect(await visibilityOf(...all)).toEqual(['public', 'private', 'private', 'private']);
@@ -193,7 +193,7 @@ describe('the forks of a project that becomes less visible', () => {
     expect(await forksOf()).toBe(1);
   });
 
-  it('end no more open than it, whoever opens them at the same moment', async () => {
+  it('never end up more visible than it, even with concurrent changes', async () => {
     const { owner, forker, source, forked } = await scene('public');
     for (let round = 0; round < 5; round++) {
       await Promise.all([

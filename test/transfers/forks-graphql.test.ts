@@ -21,8 +21,8 @@ const PROJECT = `query ($path: ID!) {
 }`;
 const read = async (user: TestUser, path: string) => (await app().as(user).graphql(PROJECT, { path })).data.project;
 
-describe('forks in GraphQL', () => {
-  it('are made, shown to whom they may be, and told apart', async () => {
+describe('a fork in GraphQL', () => {
+  it('is created, shown to callers who may see it, and compared with its source', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const stranger = await app().make.user();
@@ -48,7 +48,7 @@ describe('forks in GraphQL', () => {
     });
     await app().settle();
 
-    // Two commits here, one there.
+    // The fork gets two commits, and the source one.
     await runGit(tree, 'checkout', '-q', '-b', 'own');
     await commitFile(tree, 'a.txt', 'a', 'A');
     await commitFile(tree, 'b.txt', 'b', 'B');
@@ -65,7 +65,7 @@ describe('forks in GraphQL', () => {
     });
     expect((await read(stranger, source.path_with_namespace)).forks).toEqual({ count: 1, nodes: [{ fullPath: path }] });
 
-    // The fork closes with its source: members of the fork alone learn nothing of the source.
+    // The fork is closed with its source. Members of only the fork learn nothing of the source.
     await app().as(owner).put(`/projects/${source.id}`, { visibility: 'private' });
     expect(await read(stranger, path)).toBeNull();
     for (const { id } of [stranger, owner]) {
@@ -100,7 +100,7 @@ describe('forks in GraphQL', () => {
     expect(link.data.projectForkLink).toEqual({ project: { isForked: true }, errors: [] });
   });
 
-  it('come by URL too: projectCreate takes importUrl, and its import can be followed', async () => {
+  it('can come from a URL: projectCreate accepts importUrl, and reports the import', async () => {
     await app().as(app().root).put('/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
     const owner = await app().make.user();
     const source = await app().make.project({ initialize_with_readme: true }, owner);

@@ -9,7 +9,7 @@ import type { TestProject } from '../support/factories.ts';
 const app = useApp();
 const folder = useFolder();
 
-/** A public project with two branches and a tag. */
+/** Creates a public project with two branches and a tag. */
 const withCode = async (owner: TestUser, attributes: Readonly<Record<string, unknown>> = {}) => {
   const project = await app().make.project({ visibility: 'public', description: 'The source', ...attributes }, owner);
   const tree = await workTree(folder());
@@ -40,7 +40,7 @@ const refsOf = async (project: TestProject | { path_with_namespace: string }, us
     .map((line) => line.split('\t')[1]);
 
 describe('a fork', () => {
-  it('is there at once, and has the whole repository once it is imported', async () => {
+  it('exists at once, and gets the whole repository when the import is done', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project } = await withCode(owner, { merge_method: 'ff', topics: ['mine'] });
@@ -86,11 +86,11 @@ describe('a fork', () => {
       import_status: 'finished',
       import_type: null,
     });
-    // Nothing is imported by the caller from elsewhere.
+    // A fork does not count as an import by the caller.
     expect((await client.get('/projects?imported=true')).body).toEqual([]);
   });
 
-  it('lives without what it was forked from, and the other way round', async () => {
+  it('is independent of its source, and its source of it', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project, tree } = await withCode(owner);
@@ -103,10 +103,10 @@ describe('a fork', () => {
       each.isFile(),
     );
     expect(objects.length).toBeGreaterThan(0);
-    // The same files under a second name: a fork costs next to nothing.
+    // The object files are hard links, so a fork takes almost no space.
     for (const each of objects) expect((await stat(join(each.parentPath, each.name))).nlink).toBeGreaterThan(1);
 
-    // One rewrites its history and throws the old one away.
+    // Rewrite the history of the source and prune the old objects.
     await runGit(tree, 'checkout', '-q', '--orphan', 'fresh');
     await commitFile(tree, 'other.txt', 'other\n', 'Anew');
     await runGit(from, 'fetch', '-q', tree, '+fresh:refs/heads/main', '+fresh:refs/heads/topic');
@@ -126,7 +126,7 @@ describe('a fork', () => {
     expect(await runGit(clone, 'log', '-1', '--format=%s')).toBe('First commit');
     const left = await read(forker, forked);
     expect([left.import_status, left.forked_from_project]).toEqual(['finished', undefined]);
-    // Both forks stay in one network, whose root is gone.
+    // Both forks stay in one network after its root is deleted.
     const { db } = app().hub.services;
     const rows = await db
       .selectFrom('projects')
@@ -141,7 +141,7 @@ describe('a fork', () => {
     expect(await db.selectFrom('fork_networks').select('id').where('id', '=', network).execute()).toEqual([]);
   });
 
-  it('can be of one branch, with a name, path, description and visibility of its own', async () => {
+  it('can have only one branch, and its own name, path, description and visibility', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project } = await withCode(owner);
@@ -165,7 +165,7 @@ describe('a fork', () => {
     });
     await app().settle();
     expect(await refsOf(made.body, forker)).toEqual(['HEAD', 'refs/heads/topic']);
-    // It is less open than its source: whoever sees that learns nothing of it.
+    // The fork is less visible than its source, so callers who see only the source learn nothing of it.
     expect((await read(owner, project)).forks_count).toBe(0);
     await runGit(await directoryOf(made.body), 'fsck', '--full', '--strict');
     const nothing = await fork(forker, project, { path: 'x', name: 'x', branches: 'nothing' });
@@ -183,7 +183,7 @@ describe('a fork', () => {
     expect(await read(owner, body)).toMatchObject({ import_status: 'finished', empty_repo: true });
   });
 
-  it('is not pushed to while its repository is coming', async () => {
+  it('refuses pushes until its repository is complete', async () => {
     const owner = await app().make.user();
     const { project, tree } = await withCode(owner);
     const { body } = await fork(owner, project, { path: `again-${project.path}`, name: `again ${project.path}` });
@@ -197,7 +197,7 @@ describe('a fork', () => {
     expect((await tryGit(tree, 'push', '-q', await remoteOf(app(), body, owner), 'topic:refs/heads/new')).code).toBe(0);
   });
 
-  it('of a branch that git finds fault with fails plainly and at once', async () => {
+  it('of a branch that git rejects fails at once with a plain reason', async () => {
     const owner = await app().make.user();
     const { project, tree } = await withCode(owner);
     await commitFile(tree, '.gitmodules', '[submodule "../../x"]\n\tpath = x\n', 'Before that was looked at');
@@ -213,13 +213,13 @@ describe('a fork', () => {
     expect([status, import_error]).toEqual(['failed', expect.stringContaining('is broken')]);
   });
 
-  it('fails plainly when the rights are gone by the time it is made', async () => {
+  it('fails with a plain reason if the rights are lost before the job runs', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project } = await withCode(owner);
     const group = await app().make.group({ visibility: 'public' }, forker);
     const { db } = app().hub.services;
-    // Not seen by the job before the source has been closed.
+    // Close the source first, and then let the job run again.
     const { body } = await fork(forker, project, { namespace_id: group.id });
     await app().settle();
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'private' });
@@ -240,8 +240,8 @@ describe('a fork', () => {
   });
 });
 
-describe('who may fork', () => {
-  it('is whoever may read the code, as far as the project lets him', async () => {
+describe('forking', () => {
+  it('is allowed to users who may read the code, within the forking level of the project', async () => {
     const owner = await app().make.user();
     const stranger = await app().make.user();
     const { project } = await withCode(owner);
@@ -257,7 +257,7 @@ describe('who may fork', () => {
     await app().make.projectMember(hidden, reporter, 20);
     expect((await fork(reporter, hidden)).status).toBe(201);
 
-    // Only members, and then nobody.
+    // Allow only members, and then nobody.
     await app().as(owner).put(`/projects/${project.id}`, { forking_access_level: 'private' });
     expect((await fork(stranger, project)).status).toBe(404);
     await app().make.projectMember(project, guest, 10);
@@ -267,7 +267,7 @@ describe('who may fork', () => {
     await app().settle();
   });
 
-  it('needs a place where he may create projects', async () => {
+  it('requires a namespace where the user may create projects', async () => {
     const owner = await app().make.user();
     const { project } = await withCode(owner);
     const forker = await app().make.user();
@@ -293,7 +293,7 @@ describe('who may fork', () => {
     await app().settle();
   });
 
-  it('is never more open than the source, nor than the group', async () => {
+  it('never gives more visibility than the source or the group has', async () => {
     const owner = await app().make.user();
     const { project } = await withCode(owner, { visibility: 'internal' });
     const forker = await app().make.user();
@@ -310,7 +310,7 @@ describe('who may fork', () => {
     await app().settle();
   });
 
-  it('twenty times at once makes one', async () => {
+  it('succeeds once for twenty concurrent requests', async () => {
     const owner = await app().make.user();
     const { project } = await withCode(owner);
     const forker = await app().make.user();
@@ -325,8 +325,8 @@ describe('who may fork', () => {
   });
 });
 
-describe('what shows of a fork', () => {
-  it('is no more than each may see', async () => {
+describe('information about a fork', () => {
+  it('is limited to what each caller may see', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const stranger = await app().make.user();
@@ -349,7 +349,7 @@ describe('what shows of a fork', () => {
     expect((await app().anonymous.get(`/projects/${project.id}/forks`)).body[0]).not.toHaveProperty('visibility');
     expect((await read(stranger, project)).forks_count).toBe(1);
 
-    // The source is closed, and its forks with it: nothing of it shows, and their counts follow.
+    // The source is closed with its forks. Nothing of it shows, and the fork counts follow.
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'private' });
     expect((await app().as(stranger).get(`/projects/${open.id}`)).status).toBe(404);
     expect(await read(forker, open)).not.toHaveProperty('forked_from_project');
@@ -369,7 +369,7 @@ describe('what shows of a fork', () => {
     expect((await read(stranger, project)).forks_count).toBe(1);
   });
 
-  it('is told to those who see the project, of open forks alone', async () => {
+  it('is sent to readers of the project, with details only of visible forks', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project } = await withCode(owner);
@@ -395,7 +395,7 @@ describe('what shows of a fork', () => {
     expect(created.map(({ kind }) => kind).slice(0, 2)).toEqual(['project.created', 'import.scheduled']);
   });
 
-  it('lets those who can fork propose changes', async () => {
+  it('includes whether a caller may propose changes', async () => {
     const owner = await app().make.user();
     const { project } = await withCode(owner);
     const stranger = await app().make.user();
@@ -408,8 +408,8 @@ describe('what shows of a fork', () => {
   });
 });
 
-describe('the relation', () => {
-  it('is taken away and given by owners', async () => {
+describe('the fork relation', () => {
+  it('is removed and created by owners', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project } = await withCode(owner);
@@ -428,7 +428,7 @@ describe('the relation', () => {
     expect((await app().as(forker).delete(`/projects/${forked.id}/fork`)).status).toBe(304);
     expect(await read(owner, forked)).not.toHaveProperty('forked_from_project');
     expect((await read(owner, project)).forks_count).toBe(0);
-    // What was forked from it stays with it.
+    // Forks of the fork stay with it.
     expect((await read(owner, grandchild)).forked_from_project.id).toBe(forked.id);
     const networks = async (...ids: number[]) =>
       (
@@ -454,7 +454,7 @@ describe('the relation', () => {
     expect(new Set(await networks(forked.id, grandchild.id, again.id, project.id)).size).toBe(1);
   });
 
-  it('outlives a move of either', async () => {
+  it('survives a transfer of the source, and ends with its deletion', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
     const { project } = await withCode(owner);
@@ -466,7 +466,7 @@ describe('the relation', () => {
       `${group.full_path}/${project.path}`,
     );
     expect((await read(owner, project)).forks_count).toBe(1);
-    // The group goes, and with it the source.
+    // Deleting the group also deletes the source.
     expect((await app().as(owner).delete(`/groups/${group.id}`)).status).toBe(202);
     await app().settle();
     expect(await read(forker, forked)).not.toHaveProperty('forked_from_project');

@@ -12,14 +12,14 @@ export const packet = (text: string) => (Buffer.byteLength(text) + 4).toString(1
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Other servers on loopback, which end with the tests of the file. */
+/** Provides further servers on loopback, which are closed after the tests of the file. */
 export const useServers = () => {
   const closers: (() => void)[] = [];
   afterAll(() => {
     for (const close of closers) close();
   });
 
-  /** Gives the address. */
+  /** Starts a server and returns its URL. */
   const serve = async (handler: Handler): Promise<string> => {
     const server = createServer(handler).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -31,7 +31,7 @@ export const useServers = () => {
     return `http://127.0.0.1:${port}`;
   };
 
-  /** The repository in a folder, as real git serves it. `send` has the pack on its way, `onRequest` sees each request. */
+  /** Serves a repository with real git. `send` writes the pack, and `onRequest` is called for each request. */
   const serveGit = (
     directory: string,
     {

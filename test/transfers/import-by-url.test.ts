@@ -30,7 +30,7 @@ const create = (user: TestUser, import_url: string, more: Record<string, unknown
     .as(user)
     .post('/projects', { path, name: path, import_url, ...more });
 };
-/** Creates and waits for its end. */
+/** Creates the import, waits for its end, and returns the project. */
 const importFrom = async (user: TestUser, import_url: string, more: Record<string, unknown> = {}) => {
   const { status, body } = await create(user, import_url, more);
   expect([status, body.import_status], JSON.stringify(body)).toEqual([201, 'scheduled']);
@@ -43,7 +43,7 @@ const advertisement = (refs: readonly string[], capabilities = 'side-band-64k of
   `${packet('# service=git-upload-pack\n')}0000${refs
     .map((ref, index) => packet(`${ref}${index === 0 ? `\0${capabilities}` : ''}\n`))
     .join('')}0000`;
-/** A server that says this instead of git, to the first request and to the second. */
+/** Starts a server that answers the first request with `refs`, and the second one with `answer`. */
 const saying = (refs: string, answer: (response: ServerResponse) => void = (response) => response.end()) =>
   serve((request, response) => {
     request.resume();
@@ -63,7 +63,7 @@ const leftovers = async (projectId: number): Promise<readonly string[]> => {
 };
 
 describe('a project from import_url', () => {
-  it('gets the branches and tags that are there, with credentials that nobody sees again', async () => {
+  it('gets the branches and tags, and never shows the credentials', async () => {
     const owner = await app().make.user();
     const source = await app().make.project({ visibility: 'private' }, owner);
     const tree = await workTree(folder(), 'trunk');
@@ -96,7 +96,7 @@ describe('a project from import_url', () => {
     const status = (await client.get(`/projects/${project.id}/import`)).body;
     expect(status).toMatchObject({ import_status: 'finished', import_type: 'git', failed_relations: [] });
 
-    // The address is for those who administer the project; the credentials for nobody.
+    // Only administrators of the project see the URL, and nobody sees the credentials.
     const { body: seen } = await app().as(owner).get(`/projects/${project.id}`);
     expect([seen.import_url, seen.import_type]).toEqual([null, 'git']);
     const { pool } = app().hub.services;
@@ -113,7 +113,7 @@ describe('a project from import_url', () => {
     expect(events[0]).toEqual({ kind: 'import.scheduled' });
     expect(events.at(-1)).toEqual({ kind: 'import.finished' });
 
-    // A fork of what was cloned, and an export of it, are as of any other.
+    // The cloned project can be forked like any other.
     const forked = await app().as(owner).post(`/projects/${project.id}/fork`);
     await app().settle();
     expect((await app().as(owner).get(`/projects/${forked.body.id}`)).body.import_status).toBe('finished');
@@ -126,7 +126,7 @@ describe('a project from import_url', () => {
     expect(project).toMatchObject({ import_status: 'finished', empty_repo: true });
   });
 
-  it('leaves out names that cannot be here', async () => {
+  it('omits invalid ref names', async () => {
     const tree = await workTree(folder());
     const hex = 'a'.repeat(40);
     await runGit(tree, 'update-ref', `refs/heads/${hex}`, 'HEAD');
@@ -139,7 +139,7 @@ describe('a project from import_url', () => {
     expect(refs.split('\n').map((line) => line.split('\t')[1])).toEqual(['HEAD', 'refs/heads/main', 'refs/tags/ok']);
   });
 
-  it('follows a few redirects to a repository, and takes credentials to no other server', async () => {
+  it('follows a few redirects to a repository, and sends the credentials to no other server', async () => {
     const owner = await app().make.user();
     const source = await app().make.project({ visibility: 'public', initialize_with_readme: true }, owner);
     const seen: (string | undefined)[] = [];
@@ -157,7 +157,7 @@ describe('a project from import_url', () => {
   });
 });
 
-describe('an address', () => {
+describe('an import URL', () => {
   it.each([
     ['git://127.0.0.1/x.git', 'only http and https'],
     ['ssh://git@127.0.0.1/x.git', 'only http and https'],
@@ -180,7 +180,7 @@ describe('an address', () => {
     expect((await app().as(user).get('/projects?owned=true')).body).toEqual([]);
   });
 
-  it('of the local network is for instances that allow it, at the time of each request', async () => {
+  it('in the local network is allowed only by the settings, which are checked at each request', async () => {
     const user = await app().make.user();
     await settings({ allow_local_requests_from_web_hooks_and_services: false });
     try {
@@ -201,7 +201,7 @@ describe('an address', () => {
           'URL is blocked: requests to the local network are not allowed',
         ]);
       }
-      // It was allowed when it was asked for, and is not any more.
+      // Local requests were allowed when the import was created, but not when the job runs.
       const asked: string[] = [];
       const url = await serve((request, response) => {
         asked.push(request.url ?? '');
@@ -234,7 +234,7 @@ describe('an address', () => {
     }
   });
 
-  it('is one thing, and is not given with others that say what is in the repository', async () => {
+  it('cannot be combined with other initial content, and cannot be changed later', async () => {
     const user = await app().make.user();
     expect((await create(user, 'http://127.0.0.1/x.git', { initialize_with_readme: true })).status).toBe(400);
     expect((await create(user, 'http://127.0.0.1/x.git', { default_branch: 'x' })).status).toBe(400);
@@ -243,7 +243,7 @@ describe('an address', () => {
     expect([changed.status, JSON.stringify(changed.body)]).toEqual([400, expect.stringContaining('import_url')]);
   });
 
-  it('counts where imports by URL are allowed, by who may create projects, and not too often', async () => {
+  it('is limited by the settings, by the right to create projects, and by the rate limit', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({ visibility: 'public' }, owner);
     const stranger = await app().make.user();
@@ -262,7 +262,7 @@ describe('an address', () => {
     const limited = [await create(owner, url), await create(owner, url)];
     expect(limited.map(({ status }) => status)).toEqual([400, 429]);
     await settings({ project_import_limit: 0 });
-    // Administrators import for others.
+    // Administrators can import for other users.
     const forOther = await app()
       .as(app().root)
       .post(`/projects/user/${stranger.id}`, { name: 'for-other', import_url: await saying(advertisement([])) });
@@ -272,12 +272,12 @@ describe('an address', () => {
 });
 
 describe('a user', () => {
-  it('has so many imports by URL at a time, and others beside him', async () => {
+  it('is limited in concurrent imports by URL, without affecting other users', async () => {
     const [many, few] = [await app().make.user(), await app().make.user()];
     await settings({ concurrent_url_imports_limit: 2 });
     const url = await saying(advertisement([]));
     const { db } = app().hub.services;
-    // It runs on as behind a server that does not answer; nobody takes it for abandoned.
+    // Keep the import running, as with a slow server. Its date keeps it from counting as abandoned.
     const running = { status: 'started', created_at: '2999-01-01' };
     const waiting = async () => {
       const answer = await create(many, url);
@@ -293,7 +293,7 @@ describe('a user', () => {
       { message: { error: 'This endpoint has been requested too many times. Try again later.' } },
     ]);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
-    // Nothing is left of it.
+    // The refused request has created nothing.
     expect((await app().as(many).get(`/projects/${many.username}%2Frefused`)).status).toBe(404);
     expect((await create(few, url)).status).toBe(201);
     await db
@@ -377,7 +377,7 @@ describe('a server that', () => {
       'could not be',
     ],
   ];
-  it.each(failing)('%s fails the import plainly', async (_what, start, problem) => {
+  it.each(failing)('%s fails the import with a plain reason', async (_what, start, problem) => {
     const user = await app().make.user();
     const address = await start();
     const project = await importFrom(user, `${address.replace('http://', 'http://me:geheim@')}/x.git`);
@@ -390,18 +390,18 @@ describe('a server that', () => {
       [project.id],
     );
     expect(rows).toEqual([{ source_url: null }]);
-    // It is a project like any other: it can be pushed to, and removed.
+    // The failed project works like any other: it accepts a push and can be deleted.
     const tree = await workTree(folder());
     await runGit(tree, 'push', '-q', await remoteOf(app(), project, user), 'main');
     expect((await app().as(user).delete(`/projects/${project.id}`)).status).toBe(202);
   });
 
-  it('never ends is cut off at the size that is allowed', async () => {
+  it('never stops sending is cut off at the size limit', async () => {
     await settings({ max_decompressed_archive_size: 1 });
     let stopped = false;
     const endless = await saying(advertisement([`${OID} refs/heads/main`]), (response) => {
       response.write(packet('NAK\n'));
-      // A pack that claims four thousand million objects, of which the first is a blob of four thousand million bytes.
+      // The pack announces 2^32 - 1 objects, and a first blob of about four gigabytes.
       response.write(packet(`\u0001PACK\0\0\0\u0002`));
       const chunk = Buffer.concat([Buffer.from('fff0'), Buffer.from([1]), Buffer.alloc(65_515, 7)]);
       const more = () => {
@@ -419,7 +419,7 @@ describe('a server that', () => {
     await until('the server is let go', () => stopped);
     expect(await leftovers(project.id)).toEqual([]);
 
-    // A large one that is sound, past the limit.
+    // A valid repository above the limit is refused too.
     const tree = await workTree(folder());
     await commitFile(tree, 'big.txt', randomBytes(1_500_000).toString('hex'), 'Much');
     const large = await importFrom(user, await serveGit(join(tree, '.git')));
@@ -431,7 +431,7 @@ describe('a server that', () => {
     expect((await importFrom(user, await serveGit(join(tree, '.git')))).import_status).toBe('finished');
   });
 
-  it('talks without an end is cut off', async () => {
+  it('sends endless messages is cut off', async () => {
     let stopped = false;
     const endless = await saying(advertisement([`${OID} refs/heads/main`]), (response) => {
       response.write(packet('NAK\n'));
@@ -449,7 +449,7 @@ describe('a server that', () => {
     await until('the server is let go', () => stopped);
   });
 
-  it('says nothing for long holds up no fork', async () => {
+  it('stays silent for long does not delay forks', async () => {
     const waiting: ServerResponse[] = [];
     const slow = await serve((_request, response) => void waiting.push(response));
     const user = await app().make.user();
@@ -470,7 +470,7 @@ describe('a server that', () => {
     });
   });
 
-  it('names more and more references is cut off', async () => {
+  it('lists more and more refs is cut off', async () => {
     let stopped = false;
     const endless = await serve((_request, response) => {
       response.writeHead(200, { 'content-type': ADVERTISEMENT });
@@ -489,7 +489,7 @@ describe('a server that', () => {
     await until('the server is let go', () => stopped);
   });
 
-  it('falls silent is given up', async () => {
+  it('stops sending is given up', async () => {
     const silent = await serve((_request, response) => {
       response.writeHead(200, { 'content-type': ADVERTISEMENT }).write(packet('# service=git-upload-pack\n'));
     });

@@ -17,7 +17,7 @@ const refsOf = async (projectId: number) => {
 };
 
 describe('the journey of a project', () => {
-  it('is exported, imported, and exported again with the same content', async () => {
+  it('can be exported, imported and exported again with the same content', async () => {
     const author = await app().make.user({ public_email: 'author@example.com', email: 'author@example.com' });
     const root = app().root;
     const project = await app().make.project(
@@ -47,7 +47,7 @@ describe('the journey of a project', () => {
       expect(after[relation], relation).toEqual(lines);
     }
     expect(Object.keys(after).sort()).toEqual(Object.keys(before).sort());
-    // The importer is a member now; the author was found by his address.
+    // The importer is a member now, and the author was found by address.
     expect(after.project_members).toMatchObject([
       { user: { username: 'root' } },
       { access_level: 30, user: { username: author.username } },
@@ -80,7 +80,7 @@ describe('the journey of a project', () => {
     ]);
   });
 
-  it('tells of itself, and of nothing for each item', async () => {
+  it('emits events for the import, but none for each record', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     await fillProject(app(), project.id, owner);
@@ -98,7 +98,7 @@ describe('the journey of a project', () => {
     expect(told).toMatchObject({ relations: { issues: { done: 7, total: 7 }, labels: { done: 2, total: 2 } } });
   });
 
-  it('leaves no file of the upload, and none of an earlier export', async () => {
+  it('leaves no file of the upload and no earlier export', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const { bytes } = await downloadExport(app(), owner, project.id);

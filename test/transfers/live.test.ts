@@ -18,7 +18,7 @@ interface Update {
 
 const FIELDS = 'cursor status progress bytes error relations { name done total }';
 
-/** Follows a subscription; returns what has come and what ends it. */
+/** Follows a subscription. Returns the updates and failures so far, and a function to close it. */
 const follow = async (user: { id: number; username: string }, field: string, fullPath: string, after?: string) => {
   const client = createClient({
     url: `${app().url}/api/graphql`,
@@ -46,7 +46,7 @@ const follow = async (user: { id: number; username: string }, field: string, ful
 };
 
 describe('progress', () => {
-  it('of an export and of its import is followed live, and again from a cursor', async () => {
+  it('of an export and an import can be followed live, and again from a cursor', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     await fillProject(app(), project.id, owner);
@@ -107,7 +107,7 @@ describe('progress', () => {
     });
   });
 
-  it('is not for those who may not export', async () => {
+  it('is refused to users who may not export', async () => {
     const owner = await app().make.user();
     const reporter = await app().make.user();
     const project = await app().make.project({}, owner);
@@ -123,7 +123,7 @@ describe('progress', () => {
     expect(data.project.export).toBeNull();
   });
 
-  it('of an import that replaces a project is followed at the path it will have', async () => {
+  it('of an import that replaces a project is followed at its final path', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const before = await follow(owner, 'events', project.path_with_namespace).catch(() => null);
@@ -147,7 +147,7 @@ const firstCursor = async (): Promise<string> => {
 };
 
 describe('upload', () => {
-  it('sends the finished archive where it was asked to, in the form asked for', async () => {
+  it('sends the finished archive to the given URL in the given format', async () => {
     const received: {
       method: string | undefined;
       type: string | undefined;

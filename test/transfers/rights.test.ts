@@ -19,7 +19,7 @@ const importsOf = async () =>
   );
 
 describe('an export', () => {
-  it('is for Maintainers', async () => {
+  it('requires a Maintainer', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const project = await app().make.project({ namespace_id: group.id }, owner);
@@ -56,7 +56,7 @@ describe('an export', () => {
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'application/gzip']);
   });
 
-  it('is one at a time, and the earlier file stays until the next is there', async () => {
+  it('runs one at a time, and the earlier file stays until the next one is ready', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const first = await downloadExport(app(), owner, project.id);
@@ -75,7 +75,7 @@ describe('an export', () => {
     await app().settle();
   });
 
-  it('is not asked for with another upload or description while one is running', async () => {
+  it('refuses another upload or description while one is running', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const url = `/projects/${project.id}/export`;
@@ -98,7 +98,7 @@ describe('an export', () => {
     await db.deleteFrom('project_exports').where('id', '=', id).execute();
   });
 
-  it('that fails leaves the earlier one, and says why in GraphQL', async () => {
+  it('keeps the earlier file if a later export failed, and shows the reason in GraphQL', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     const { services } = app().hub;
@@ -133,7 +133,7 @@ describe('an export', () => {
     expect(disk_path).toMatch(/^@hashed/);
   });
 
-  it('can be turned off', async () => {
+  it('can be disabled', async () => {
     const root = app().as(app().root);
     const project = await app().make.project();
     await root.put('/application/settings', { project_export_enabled: false });
@@ -146,7 +146,7 @@ describe('an export', () => {
 });
 
 describe('an import', () => {
-  it('needs a file, a path, and the right to the place', async () => {
+  it('requires a file, a path, and the right to create projects in the namespace', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({ visibility: 'public' }, owner);
     const hidden = await app().make.group({ visibility: 'private' }, owner);
@@ -200,7 +200,7 @@ describe('an import', () => {
     await app().settle();
   });
 
-  it('tells Maintainers alone what went wrong', async () => {
+  it('shows its errors only to Maintainers', async () => {
     const { make, as, anonymous, hub } = app();
     const owner = await make.user();
     const project = await make.project({ visibility: 'public' }, owner);
@@ -272,7 +272,7 @@ describe('an import', () => {
     }
   });
 
-  it('to one path twenty times at once is one', async () => {
+  it('to one path succeeds once for twenty concurrent requests', async () => {
     const owner = await app().make.user();
     const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
     const place = path();
@@ -289,7 +289,7 @@ describe('an import', () => {
     expect(repositories.body).toHaveLength(1);
   });
 
-  it('leaves nothing for good of what was to replace a project and failed', async () => {
+  it('leaves no project behind for good if it should have replaced one and failed', async () => {
     const owner = await app().make.user();
     const { db } = app().hub.services;
     const old = await app().make.project({}, owner);
@@ -309,19 +309,19 @@ describe('an import', () => {
     expect(statuses).toEqual([200, 404, 200, 200]);
   });
 
-  it('replaces a project once it is complete, and not before', async () => {
+  it('replaces a project only when it is complete', async () => {
     const owner = await app().make.user();
     const old = await app().make.project({ initialize_with_readme: true, description: 'Old' }, owner);
     const url = `/projects/${encodeURIComponent(old.path_with_namespace)}`;
     const archive = await packProject({ issues: [{ iid: 3, title: 'New' }] });
     expect((await importArchive(app(), owner, archive, { path: old.path })).status).toBe(400);
 
-    // One that fails leaves the old one.
+    // A failed import keeps the old project.
     const failed = await runImport(app(), owner, Buffer.from('nothing'), { path: old.path, overwrite: 'true' });
     expect(failed.import_status).toBe('failed');
     expect((await app().as(owner).get(url)).body).toMatchObject({ id: old.id, description: 'Old' });
 
-    // A stranger who may not remove it cannot replace it.
+    // A user who may not delete the project cannot replace it.
     const group = await app().make.group({}, owner);
     const shared = await app().make.project({ namespace_id: group.id }, owner);
     const maintainer = await app().make.user();

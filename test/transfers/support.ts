@@ -7,7 +7,7 @@ export interface Downloaded {
   readonly bytes: Buffer;
 }
 
-/** Exports the project and fetches the file. */
+/** Exports the project and downloads the file. */
 export const downloadExport = async (app: TestApp, user: TestUser, projectId: number): Promise<Downloaded> => {
   const asked = await app.as(user).post(`/projects/${projectId}/export`);
   if (asked.status !== 202) throw new Error(`not accepted: ${asked.status} ${JSON.stringify(asked.body)}`);
@@ -20,7 +20,7 @@ export const downloadExport = async (app: TestApp, user: TestUser, projectId: nu
   return { name, bytes: Buffer.from(await response.arrayBuffer()) };
 };
 
-/** Uploads an archive; the import itself is a job. */
+/** Uploads an archive, which schedules the import job. */
 export const importArchive = async (
   app: TestApp,
   user: TestUser,
@@ -33,7 +33,7 @@ export const importArchive = async (
   return app.as(user).post('/projects/import', form);
 };
 
-/** Gives the project something of every relation. Written directly: not every kind of item has its own interface yet. */
+/** Gives the project a record of every relation, directly in the database because not every record has an API yet. */
 export const fillProject = async (app: TestApp, projectId: number, author: TestUser): Promise<void> => {
   const { db } = app.hub.services;
   const a = sql.lit(author.id);
@@ -103,7 +103,7 @@ export const fillProject = async (app: TestApp, projectId: number, author: TestU
     where id = ${p}`.execute(db);
 };
 
-/** Imports an archive to its end; returns the import record. */
+/** Imports an archive, waits for its end, and returns the import record. */
 export const runImport = async (
   app: TestApp,
   user: TestUser,

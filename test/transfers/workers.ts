@@ -12,7 +12,7 @@ export interface Worker {
   readonly child: ChildProcess;
 }
 
-/** Hubs that only work, each in a process of its own which can be killed; the app has to be one that only answers. */
+/** Starts worker processes that tests can kill. The app must be a hub that only serves requests. */
 export const useWorkers = (app: () => TestApp) => {
   const children: ChildProcess[] = [];
   afterAll(() => {
@@ -36,7 +36,7 @@ export const useWorkers = (app: () => TestApp) => {
       for await (const id of createInterface({ input: child.stdout })) return { id, child };
       throw new Error('the worker did not start');
     },
-    /** Kills it, and lets the others know at once what they would find out after twelve seconds. */
+    /** Kills the worker, and lets the others know at once instead of after twelve seconds. */
     kill: async ({ id, child }: Worker): Promise<void> => {
       child.kill('SIGKILL');
       await once(child, 'exit');

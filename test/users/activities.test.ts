@@ -16,7 +16,7 @@ let ancient: TestUser;
 beforeAll(async () => {
   const { make } = app();
   reader = await make.user();
-  // Made in another order than they are listed.
+  // Create these users in another order than the list has them.
   recent = await make.user({ last_activity_on: daysAgo(10) });
   same = await make.user({ last_activity_on: daysAgo(10) });
   long = await make.user({ last_activity_on: daysAgo(100) });
@@ -25,7 +25,7 @@ beforeAll(async () => {
   await make.user();
 });
 
-/** Without those who are about today: the readers themselves. */
+/** Returns the names without users active today, which are the readers themselves. */
 const namesOf = async (client: Client, query = '') => {
   const { status, body } = await client.get(`/user/activities${query}`);
   expect(status).toBe(200);
@@ -35,8 +35,8 @@ const namesOf = async (client: Client, query = '') => {
   );
 };
 
-describe('activities', () => {
-  it('list people with public profiles, the longest ago first, of half a year', async () => {
+describe('the list of activities', () => {
+  it('has users with public profiles from the last half year, the longest inactive first', async () => {
     expect(await namesOf(app().as(reader))).toEqual([long.username, recent.username, same.username]);
     const { body } = await app().as(reader).get('/user/activities');
     expect(body[0]).toEqual({
@@ -46,7 +46,7 @@ describe('activities', () => {
     });
   });
 
-  it('begin with the day asked for', async () => {
+  it('starts with the requested day', async () => {
     expect(await namesOf(app().as(reader), `?from=${daysAgo(10)}`)).toEqual([recent.username, same.username]);
     expect(await namesOf(app().as(reader), `?from=${daysAgo(9)}`)).toEqual([]);
     expect(await namesOf(app().as(reader), `?from=${daysAgo(401)}`)).toEqual([
@@ -57,14 +57,14 @@ describe('activities', () => {
     ]);
   });
 
-  it('show private profiles to administrators', async () => {
+  it('shows private profiles to administrators', async () => {
     expect(await namesOf(app().as(app().root))).toEqual([long.username, shy.username, recent.username, same.username]);
-    // Not even to themselves: the list is of public profiles.
+    // A private profile is hidden even from its own user.
     expect(await namesOf(app().as(reader))).not.toContain(shy.username);
   });
 
   it.each(['yesterday', '2024-02-30', '2024-02-30T00:00:00Z', ['2024-01-01', '2024-01-02']])(
-    'refuse %j as a day',
+    'refuses %j as a day',
     async (from) => {
       const query = Array.isArray(from) ? from.map((each) => `from[]=${each}`).join('&') : `from=${from}`;
       const { status, body } = await app().as(reader).get(`/user/activities?${query}`);
@@ -72,12 +72,12 @@ describe('activities', () => {
     },
   );
 
-  it('are for people who are signed in', async () => {
+  it('requires a signed-in user', async () => {
     expect((await app().anonymous.get('/user/activities')).status).toBe(401);
     expect((await app().anonymous.graphql('{ userActivities { count } }')).data.userActivities).toBeNull();
   });
 
-  it('can be read page by page, by offset and by keyset', async () => {
+  it('is paginated by offset and by keyset', async () => {
     const client = app().as(app().root);
     const expected = [long.username, shy.username, recent.username, same.username];
     const second = await client.get('/user/activities?per_page=2&page=2');
@@ -92,7 +92,7 @@ describe('activities', () => {
     expect(seen).toEqual(expected);
   });
 
-  it('are the same over GraphQL', async () => {
+  it('is the same over GraphQL', async () => {
     const query = `query($from: Date) { userActivities(from: $from) { nodes { user { username } lastActivityOn } } }`;
     for (const user of [reader, app().root]) {
       for (const from of [null, daysAgo(401)]) {
@@ -110,7 +110,7 @@ describe('activities', () => {
     }
   });
 
-  it('follow from real use', async () => {
+  it('is updated by real requests', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     await client.get('/version');

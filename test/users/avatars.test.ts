@@ -44,7 +44,7 @@ describe('the avatar of the current user', () => {
     ['jpg', jpeg(size), 'image/jpeg'],
     ['gif', gif(size), 'image/gif'],
     ['webp', webp(size), 'image/webp'],
-  ])('is a %s by its bytes, whatever it is called, and is served as just that', async (extension, bytes, type) => {
+  ])('is a %s by its content, whatever its file name, and is served as that type', async (extension, bytes, type) => {
     const user = await app().make.user();
     const { status, body } = await upload(user, bytes, '../../me.html', 'text/html');
     expect(status).toBe(200);
@@ -67,7 +67,7 @@ describe('the avatar of the current user', () => {
     expect(data.currentUser.avatarUrl).toBe(body.avatar_url);
   });
 
-  it('may have 200 KiB and no byte more', async () => {
+  it('may have exactly 200 KiB at most', async () => {
     const user = await app().make.user();
     const base = png(size, 1).length - 1;
     const largest = png(size, 200 * KIB - base);
@@ -103,7 +103,7 @@ describe('the avatar of the current user', () => {
     expect((await files()).length).toBe(before);
   });
 
-  it('has to be given, as a file', async () => {
+  it('is required, as a file', async () => {
     const user = await app().make.user();
     expect((await app().as(user).put('/user/avatar')).body).toEqual({ error: 'avatar is missing' });
     expect((await app().as(user).put('/user/avatar', { avatar: '/etc/passwd' })).body).toEqual({
@@ -118,7 +118,7 @@ describe('the avatar of the current user', () => {
     ).toBe(400);
   });
 
-  it('is replaced and taken away with its file', async () => {
+  it('is replaced and removed together with its file', async () => {
     const user = await app().make.user();
     const first = (await upload(user, png())).body.avatar_url;
     const second = (await upload(user, png())).body.avatar_url;
@@ -144,7 +144,7 @@ describe('the avatar of the current user', () => {
     });
   });
 
-  it('goes with the account', async () => {
+  it('is deleted with the account', async () => {
     const user = await app().make.user();
     const url = (await upload(user, png())).body.avatar_url;
     const key = await keyOf(user);
@@ -156,7 +156,7 @@ describe('the avatar of the current user', () => {
     });
   });
 
-  it('does not stay in storage where no account got it', async () => {
+  it('is deleted from storage if no account claims it', async () => {
     const ctx = app().context();
     const bytes = png();
     const key = await storeAvatar(ctx, { size: bytes.length, open: async () => Readable.from([bytes]) });
@@ -171,19 +171,19 @@ describe('the avatar of the current user', () => {
       await app().settle();
       return !(await files()).includes(key);
     });
-    // Those that are claimed stay.
+    // Claimed files stay.
     const claimed = await db.selectFrom('users').select('avatar_key').where('avatar_key', 'is not', null).execute();
     expect(await files()).toEqual(expect.arrayContaining(claimed.map((user) => user.avatar_key)));
   });
 
-  it('is for oneself alone', async () => {
+  it('can be set only for the caller', async () => {
     expect((await app().anonymous.put('/user/avatar', form(png()))).status).toBe(401);
     const user = await app().make.user();
     expect((await app().as(user, ['read_user']).put('/user/avatar', form(png()))).status).toBe(403);
     expect(await keyOf(user)).toBeNull();
   });
 
-  it('is served under the name it has and no other', async () => {
+  it('is served only under its own name', async () => {
     const user = await app().make.user();
     const other = await app().make.user();
     const url: string = (await upload(user, png())).body.avatar_url;
@@ -204,8 +204,8 @@ describe('the avatar of the current user', () => {
   });
 });
 
-describe('avatars that administrators give', () => {
-  it('come with a new user, and with a change', async () => {
+describe('an avatar set by an administrator', () => {
+  it('is accepted for a new user, and in a change', async () => {
     const admin = app().as(app().root);
     const data = form(png());
     for (const [name, value] of Object.entries({
@@ -230,7 +230,7 @@ describe('avatars that administrators give', () => {
     expect([svg.status, svg.body]).toEqual([404, { message: 'Avatar is not a PNG, JPEG, GIF or WebP picture' }]);
   });
 
-  it('leave no account behind when they are none', async () => {
+  it('creates no account if it is invalid', async () => {
     const data = form('<svg/>');
     for (const [name, value] of Object.entries({
       email: 'unpictured@example.com',

@@ -36,7 +36,7 @@ afterEach(async () => {
 });
 
 describe('the password of a new user', () => {
-  it('has to come from one of three parameters', async () => {
+  it('requires one of three parameters', async () => {
     for (const none of [
       {},
       { reset_password: false },
@@ -51,14 +51,14 @@ describe('the password of a new user', () => {
     );
   });
 
-  it('is overridden by either flag, whatever was given', async () => {
+  it('is replaced by a generated one with either flag', async () => {
     for (const flags of [
       { reset_password: true },
       { force_random_password: true },
       { reset_password: true, force_random_password: true },
       { reset_password: true, force_random_password: false },
     ]) {
-      // It need not even be one that could be set.
+      // With a flag, even an invalid password is ignored.
       const { status, body } = await create({ ...flags, password: 'x' });
       expect(status).toBe(201);
       const { password_hash } = await secretsOf(body.id);
@@ -66,7 +66,7 @@ describe('the password of a new user', () => {
     }
   });
 
-  it('is set by the user through a mail where that is asked for', async () => {
+  it('is set by the user through a mail on request', async () => {
     const { body } = await create({ reset_password: true, skip_confirmation: true });
     const link = await linkTo(app(), body.email, '/users/password/edit');
     expect(link).toMatch(/\?reset_password_token=[\w-]{20,}$/);
@@ -76,7 +76,7 @@ describe('the password of a new user', () => {
 });
 
 describe('the address of a new user', () => {
-  it('waits for its confirmation, unless that is skipped', async () => {
+  it('has to be confirmed, unless that is skipped', async () => {
     const { body } = await create({ password: PASSWORD });
     expect(body.confirmed_at).toBeNull();
     expect(await linkTo(app(), body.email, '/users/confirmation')).toMatch(/\?confirmation_token=[\w-]{20,}$/);
@@ -85,7 +85,7 @@ describe('the address of a new user', () => {
     expect(await mailsTo(app(), sure.body.email)).toEqual([]);
   });
 
-  it('is shown by the profile and by commits only when it is confirmed', async () => {
+  it('is shown in the profile and in commits only when it is confirmed', async () => {
     const { email, ...rest } = fresh();
     for (const name of ['public_email', 'commit_email']) {
       const refused = await admin().post('/users', { ...rest, email, password: PASSWORD, [name]: email });
@@ -98,7 +98,7 @@ describe('the address of a new user', () => {
     expect(body.commit_email).toBe(`${body.id}-${body.username}@users.noreply.127.0.0.1`);
   });
 
-  it('is not one that somebody else has confirmed as a second one', async () => {
+  it("cannot be another user's confirmed secondary address", async () => {
     const user = await app().make.user();
     const { db } = app().hub.services;
     const email = `second-of-${user.username}@example.com`;
@@ -111,7 +111,7 @@ describe('the address of a new user', () => {
     expect([status, body]).toEqual([409, { message: 'Email has already been taken' }]);
   });
 
-  it('keeps to the domains and the expression of the settings', async () => {
+  it('has to match the domains and the expression in the settings', async () => {
     await set({ domain_allowlist: ['example.com', '*.example.org'] });
     expect((await create({ email: 'a@else.test', password: PASSWORD })).body).toEqual({
       message: { email: ['domain is not authorized for sign-up.'] },
@@ -130,7 +130,7 @@ describe('the address of a new user', () => {
     expect((await create({ email: 'ab@example.com', password: PASSWORD })).status).toBe(201);
   });
 
-  it('is matched in linear time, by expressions that RE2 knows', async () => {
+  it('is matched in linear time, by RE2 expressions', async () => {
     const bad = await admin().put('/application/settings', { email_restrictions: '(a)\\1' });
     expect([bad.status, bad.body]).toEqual([400, { message: { email_restrictions: ['is not a regular expression'] } }]);
     const settings = settingsSchema.parse({ email_restrictions_enabled: true, email_restrictions: '^(a+)+$' });
@@ -140,8 +140,8 @@ describe('the address of a new user', () => {
   });
 });
 
-describe('what settings say of new users', () => {
-  it('counts where the administrator says nothing', async () => {
+describe('settings for new users', () => {
+  it('apply if the administrator gives no value', async () => {
     await set({
       user_defaults_to_private_profile: true,
       can_create_group: false,
@@ -179,8 +179,8 @@ describe('what settings say of new users', () => {
   });
 });
 
-describe('identities', () => {
-  it('are stored with the user, and shown to administrators', async () => {
+describe('an identity', () => {
+  it('is stored with the user, and shown to administrators', async () => {
     const { body } = await create({ password: PASSWORD, provider: 'ldapmain', extern_uid: 'cn=one' });
     expect(body.identities).toEqual([{ provider: 'ldapmain', extern_uid: 'cn=one' }]);
     const taken = await create({ password: PASSWORD, provider: 'ldapmain', extern_uid: 'cn=one' });
@@ -189,7 +189,7 @@ describe('identities', () => {
     expect(found.body.map((user: { id: number }) => user.id)).toEqual([body.id]);
   });
 
-  it('of a group say whose SAML provider they are at', async () => {
+  it('of a group shows its SAML provider', async () => {
     const group = await app().make.group();
     const { body } = await create({ password: PASSWORD, group_id_for_saml: group.id, extern_uid: 'nameid' });
     expect(body.identities).toEqual([{ provider: 'group_saml', extern_uid: 'nameid', saml_provider_id: group.id }]);
@@ -208,7 +208,7 @@ describe('identities', () => {
     expect([status, Object.keys(body.message)]).toEqual([400, [name]]);
   });
 
-  it('are told of when they are set, replaced and deleted, by their provider alone', async () => {
+  it('emits events with only its provider when it is set, replaced and deleted', async () => {
     const { body } = await create({ password: PASSWORD });
     const set = (extern_uid: string) => admin().put(`/users/${body.id}`, { provider: 'saml', extern_uid });
     await set(`first${made}`);
@@ -231,7 +231,7 @@ describe('identities', () => {
     expect(JSON.stringify(events)).not.toContain(`second${made}`);
   });
 
-  it('are deleted by administrators, one provider at a time', async () => {
+  it('is deleted by administrators, one provider at a time', async () => {
     const { body } = await create({ password: PASSWORD, provider: 'saml', extern_uid: `s${made}` });
     await admin().put(`/users/${body.id}`, { provider: 'ldapmain', extern_uid: `l${made}` });
     const path = `/users/${body.id}/identities/saml`;
@@ -250,8 +250,8 @@ describe('identities', () => {
   });
 });
 
-describe('parameters of a new user', () => {
-  it('that are no columns of the interface change nothing', async () => {
+describe('a parameter of a new user', () => {
+  it('that is not part of the API changes nothing', async () => {
     const { status, body } = await create({
       password: PASSWORD,
       id: 4_711,
@@ -270,7 +270,7 @@ describe('parameters of a new user', () => {
     expect((await secretsOf(body.id)).timezone).toBeNull();
   });
 
-  it('have their exact types', async () => {
+  it('requires its exact type', async () => {
     for (const email of [['a@example.com'], { $ne: '' }, [['a@example.com']]]) {
       expect((await create({ email, password: PASSWORD })).body).toEqual({
         error: 'email is invalid (allowed: a string)',

@@ -5,7 +5,7 @@ import { type TestUser, useApp } from '../support/app.ts';
 const app = useApp();
 const admin = () => app().as(app().root);
 
-/** Somebody who has written something of each kind in a project of others. */
+/** Creates a user who has written one record of each kind in a project of another user. */
 const makeAuthor = async () => {
   const author = await app().make.user();
   const project = await app().make.project({ visibility: 'public' });
@@ -33,7 +33,7 @@ const makeAuthor = async () => {
 const remove = (user: TestUser, query = '') => admin().delete(`/users/${user.id}${query}`);
 
 describe('deleting a user', () => {
-  it('gives what he wrote to the ghost, of whom there is one', async () => {
+  it('moves their records to the single ghost user', async () => {
     const first = await makeAuthor();
     const second = await makeAuthor();
     const [one, two] = await Promise.all([remove(first.author), remove(second.author)]);
@@ -57,7 +57,7 @@ describe('deleting a user', () => {
     }
   });
 
-  it('gives the ghost one of each award', async () => {
+  it('keeps one award of each name for the ghost user', async () => {
     const { author, other } = await makeAuthor();
     const { db } = app().hub.services;
     const second = await app().make.user();
@@ -67,7 +67,7 @@ describe('deleting a user', () => {
     expect(left).toEqual([{ name: 'tada' }]);
   });
 
-  it('takes what he wrote along where that is asked for, and nothing of others', async () => {
+  it('deletes their records on request, and nothing of others', async () => {
     const { author, project, issue, other, note, mergeRequest } = await makeAuthor();
     const count = async () => (await admin().get(`/projects/${project.id}`)).body.open_issues_count;
     expect(await count()).toBe(2);
@@ -80,7 +80,7 @@ describe('deleting a user', () => {
     expect(await count()).toBe(1);
   });
 
-  it('tells administrators', async () => {
+  it('emits an event for administrators', async () => {
     const user = await app().make.user();
     await remove(user);
     const event = await app()
@@ -94,8 +94,8 @@ describe('deleting a user', () => {
   });
 });
 
-describe('the OAuth applications of who is deleted', () => {
-  it('go too, each with an event as if its owner had removed it; others stay', async () => {
+describe('the OAuth applications of a deleted user', () => {
+  it('are deleted too, each with an event, and those of others stay', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     const register = async (owner: TestUser, name: string) => {
       const input = { name, redirectUris: ['http://127.0.0.1/callback'], scopes: ['read_api'] };
@@ -131,10 +131,10 @@ describe('the OAuth applications of who is deleted', () => {
   });
 });
 
-describe('the ghost', () => {
+describe('the ghost user', () => {
   const ghost = () => app().context().transaction(ghostUser);
 
-  it('cannot be changed, removed, or come in', async () => {
+  it('cannot be changed or deleted, and cannot sign in', async () => {
     const id = await ghost();
     expect((await admin().put(`/users/${id}`, { password: 'a-good-password' })).status).toBe(403);
     expect((await admin().put(`/users/${id}`, { admin: true })).status).toBe(403);
@@ -146,7 +146,7 @@ describe('the ghost', () => {
     expect(row?.password_hash).toBeNull();
   });
 
-  it('is one, however many ask for it at once, and takes another name where it must', async () => {
+  it('is created only once by concurrent requests, with another name if its own is taken', async () => {
     const { db } = app().hub.services;
     await db.deleteFrom('users').where('user_type', '=', 'ghost').execute();
     const person = await app().make.user({ username: 'GHOST' });

@@ -28,7 +28,7 @@ const kindsAbout = async (user: TestUser) => {
   return rows;
 };
 
-/** Opens the link of the last mail to the address, and presses the button. */
+/** Opens the link in the last mail to the address, and presses the button. */
 const confirm = async (email: string) => {
   const visitor = new Visitor(app().url);
   await visitor.get(await linkTo(app(), email, CONFIRMATION));
@@ -36,7 +36,7 @@ const confirm = async (email: string) => {
 };
 
 describe('adding an address', () => {
-  it('mails it a link, and it counts once that was opened and the button pressed', async () => {
+  it('mails it a link, and confirms it when the button on that page is pressed', async () => {
     const user = await app().make.user();
     const email = address();
     const added = await app().as(user).post('/user/emails', { email });
@@ -45,7 +45,7 @@ describe('adding an address', () => {
     const link = await linkTo(app(), email, CONFIRMATION);
     const visitor = new Visitor(app().url);
     expect((await visitor.get(link)).text).toContain(email);
-    // Programs that look into mails open links: that alone does nothing, as often as they like.
+    // Mail scanners open links, so opening one must not confirm the address, however often.
     await visitor.get(link);
     expect((await app().as(user).get(`/user/emails/${added.body.id}`)).body.confirmed_at).toBeNull();
     expect(await visitor.submit('/users/confirmation')).toMatchObject({ status: 303, location: '/users/sign_in' });
@@ -58,7 +58,7 @@ describe('adding an address', () => {
     expect(JSON.stringify(kinds)).not.toContain(link.slice(CONFIRMATION.length));
   });
 
-  it('is told to the address that the account has', async () => {
+  it('notifies the primary address of the account', async () => {
     const user = await app().make.user();
     const email = address();
     const { body } = await app().as(user).post('/user/emails', { email });
@@ -72,7 +72,7 @@ describe('adding an address', () => {
     ]);
   });
 
-  it('refuses what is no single address, and stores nothing', async () => {
+  it('refuses anything but a single valid address, and stores nothing', async () => {
     const user = await app().make.user();
     const as = app().as(user);
     for (const email of [
@@ -108,7 +108,7 @@ describe('adding an address', () => {
     }
   });
 
-  it('does not tell that an address is somebody else’s, but lets nobody confirm it', async () => {
+  it('does not reveal that an address belongs to another user, but cannot be confirmed then', async () => {
     const [owner, other] = [await app().make.user(), await app().make.user()];
     const taken = `${owner.username}@example.com`;
     expect(await app().as(other).post('/user/emails', { email: taken })).toMatchObject({ status: 201 });
@@ -122,7 +122,7 @@ describe('adding an address', () => {
     });
   });
 
-  it('lets one of several who wait for an address have it', async () => {
+  it('lets only one of several users confirm the same address', async () => {
     const users = [await app().make.user(), await app().make.user()];
     const email = address();
     const links: string[] = [];
@@ -140,7 +140,7 @@ describe('adding an address', () => {
     expect(outcomes.sort()).toEqual([303, 422]);
   });
 
-  it('sends only so many confirmations for an account within an hour', async () => {
+  it('limits the confirmation mails of an account per hour', async () => {
     const user = await app().make.user();
     const statuses: number[] = [];
     for (let n = 0; n < 22; n++) {
@@ -153,8 +153,8 @@ describe('adding an address', () => {
   });
 });
 
-describe('addresses over REST and GraphQL', () => {
-  it('are one’s own: others and the anonymous get none of them', async () => {
+describe('an address over REST and GraphQL', () => {
+  it('is visible only to its user', async () => {
     const [user, stranger] = [await app().make.user(), await app().make.user()];
     const { body } = await app().as(user).post('/user/emails', { email: address() });
     expect(await app().anonymous.get('/user/emails')).toMatchObject({ status: 401 });
@@ -172,7 +172,7 @@ describe('addresses over REST and GraphQL', () => {
     ] as const) {
       const sent = method === 'POST' ? { email: address() } : undefined;
       expect(await app().as(stranger).request(method, path, sent)).toMatchObject({ status: 403 });
-      // Not for oneself either: these are the administrators'.
+      // These routes are for administrators, so even the user is refused.
       expect(await app().as(user).request(method, path, sent)).toMatchObject({ status: 403 });
     }
     const gid = `gid://gitlab/Email/${body.id}`;
@@ -191,7 +191,7 @@ describe('addresses over REST and GraphQL', () => {
     expect(await addressesOf(user)).toHaveLength(1);
   });
 
-  it('are managed for users by administrators, with and without a mail', async () => {
+  it('is managed by administrators for other users, with or without a mail', async () => {
     const user = await app().make.user();
     const root = app().as(app().root);
     const [confirmed, waiting] = [address(), address()];
@@ -212,7 +212,7 @@ describe('addresses over REST and GraphQL', () => {
     expect(await addressesOf(user)).toEqual([waiting]);
   });
 
-  it('are the same in GraphQL, where nobody but administrators skips the confirmation', async () => {
+  it('follows the same rules in GraphQL, where only administrators skip the confirmation', async () => {
     const user = await app().make.user();
     const email = address();
     const add = `mutation($email: String!, $skip: Boolean) {
@@ -223,7 +223,7 @@ describe('addresses over REST and GraphQL', () => {
 
     const { data } = await app().as(user).graphql(add, { email });
     expect(data.userEmailAdd).toMatchObject({ email: { email, confirmedAt: null }, errors: [] });
-    // Two mails under way may overtake each other, and only the link of the second one counts.
+    // Two mails in the queue may be sent out of order, and only the link of the later one is valid.
     await app().settle();
     await app()
       .as(user)
@@ -240,7 +240,7 @@ describe('addresses over REST and GraphQL', () => {
     expect(await addressesOf(user)).toEqual([]);
   });
 
-  it('are read with a read-only token, and not written', async () => {
+  it('can be read but not changed with a read-only token', async () => {
     const user = await app().make.user();
     const reader = app().as(user, ['read_user']);
     expect(await reader.get('/user/emails')).toMatchObject({ status: 200 });
@@ -248,8 +248,8 @@ describe('addresses over REST and GraphQL', () => {
   });
 });
 
-describe('an address that is removed', () => {
-  it('goes from the profile and from commits too, and its links end', async () => {
+describe('a removed address', () => {
+  it('is also removed from the profile and from commits, and its links expire', async () => {
     const user = await app().make.user();
     const email = address();
     const { body } = await app().as(user).post('/user/emails', { email });
@@ -263,17 +263,17 @@ describe('an address that is removed', () => {
   });
 });
 
-describe('another primary address', () => {
+describe('a new primary address', () => {
   const change = (user: TestUser, changes: Record<string, unknown>) =>
     app().as(app().root).put(`/users/${user.id}`, changes);
 
-  it('has to be one that was added to the account', async () => {
+  it('must have been added to the account', async () => {
     const user = await app().make.user();
     expect(await change(user, { email: address() })).toMatchObject({ status: 404 });
     expect((await accountOf(user)).email).toBe(`${user.username}@example.com`);
   });
 
-  it('takes its place at once where it is confirmed; the former one stays with the account', async () => {
+  it('applies at once if it is confirmed, and the old one stays with the account', async () => {
     const user = await app().make.user();
     const email = address();
     await app().as(app().root).post(`/users/${user.id}/emails`, { email, skip_confirmation: true });
@@ -295,7 +295,7 @@ describe('another primary address', () => {
     expect(await accountOf(user)).toMatchObject({ email, unconfirmed_email: null });
   });
 
-  it('does not wait when an administrator says so', async () => {
+  it('applies at once if an administrator skips the confirmation', async () => {
     const user = await app().make.user();
     const email = address();
     await app().as(app().root).post(`/users/${user.id}/emails`, { email });
@@ -303,8 +303,8 @@ describe('another primary address', () => {
   });
 });
 
-describe('asking for the link again', () => {
-  it('answers the same for known and unknown addresses, and mails only those that wait', async () => {
+describe('a request for another link', () => {
+  it('gets the same answer for known and unknown addresses, and mails only unconfirmed ones', async () => {
     const waiting = await app().make.user({ confirmed_at: null });
     const known = await app().make.user();
     const answers: unknown[] = [];
@@ -321,7 +321,7 @@ describe('asking for the link again', () => {
     expect((await accountOf(waiting)).confirmed_at).not.toBeNull();
   });
 
-  it('is a job that may run twice: the link of the later mail counts', async () => {
+  it('runs as a job that may repeat, and the link of the later mail is valid', async () => {
     const user = await app().make.user({ confirmed_at: null });
     const email = `${user.username}@example.com`;
     const run = () =>
@@ -335,7 +335,7 @@ describe('asking for the link again', () => {
 });
 
 describe('the page of addresses', () => {
-  it('adds, sends again and removes, for oneself alone', async () => {
+  it("adds and removes the user's own addresses, and resends their mails", async () => {
     const { visitor, user } = await signedIn(app());
     const other = await app().make.user();
     const { body: foreign } = await app().as(other).post('/user/emails', { email: address() });

@@ -22,7 +22,7 @@ const eventsOf = async (user: TestUser) =>
     .execute();
 
 describe('following', () => {
-  it('is told once, counted on both sides, and taken back', async () => {
+  it('emits one event, counts on both sides, and can be undone', async () => {
     const [fan, star, other] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const first = await follow(fan, star);
     expect(first.status).toBe(201);
@@ -41,7 +41,7 @@ describe('following', () => {
     ]);
   });
 
-  it('counts once when twenty ask at once', async () => {
+  it('counts once for twenty concurrent requests', async () => {
     const [fan, star] = [await app().make.user(), await app().make.user()];
     const answers = await Promise.all(Array.from({ length: 20 }, () => follow(fan, star)));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -49,7 +49,7 @@ describe('following', () => {
     expect(await eventsOf(star)).toHaveLength(1);
   });
 
-  it('is refused for oneself, for nobody, and to whoever is not signed in or may only read', async () => {
+  it('is refused for oneself, for unknown users, and without the right to write', async () => {
     const user = await app().make.user();
     const own = await follow(user, user);
     expect([own.status, own.body]).toEqual([400, { message: '400 Bad request - You cannot follow yourself' }]);
@@ -60,7 +60,7 @@ describe('following', () => {
     expect(await countsOf(user, user)).toEqual({ followers: 0, following: 0, is_followed: false });
   });
 
-  it('of a private profile is refused, but leaving one is not', async () => {
+  it('a private profile is refused, but unfollowing it is not', async () => {
     const [fan, star] = [await app().make.user(), await app().make.user()];
     await follow(fan, star);
     const { db } = app().hub.services;
@@ -72,8 +72,8 @@ describe('following', () => {
   });
 });
 
-describe('the lists', () => {
-  it('show who follows and whom one follows, page by page', async () => {
+describe('the lists of follows', () => {
+  it('show followers and followed users, in pages', async () => {
     const star = await app().make.user();
     const fans = [await app().make.user(), await app().make.user(), await app().make.user()];
     for (const fan of fans) await follow(fan, star);
@@ -102,7 +102,7 @@ describe('the lists', () => {
     expect((await app().as(star, ['read_user']).get(`/users/${star.id}/followers`)).status).toBe(200);
   });
 
-  it('of a private profile are for its user and administrators', async () => {
+  it('of a private profile are visible to its user and administrators', async () => {
     const star = await app().make.user();
     const fan = await app().make.user();
     await follow(fan, star);

@@ -12,8 +12,8 @@ const ids = async (query: string, client = admin()): Promise<number[]> => {
 
 const db = () => app().hub.services.db;
 
-describe('filters for administrators', () => {
-  it('find auditors, administrators, second factors and who has no projects', async () => {
+describe('a filter for administrators', () => {
+  it('finds auditors, administrators, second factors and users without projects', async () => {
     const auditor = await app().make.user({ is_auditor: true });
     const safe = await app().make.user({ two_factor_enabled: true });
     const owner = await app().make.user();
@@ -32,7 +32,7 @@ describe('filters for administrators', () => {
     expect(await ids('without_projects=false')).toContain(owner.id);
   });
 
-  it('find identities, by provider and name together', async () => {
+  it('finds identities by provider and name together', async () => {
     const [saml, ldap, scim] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const insert = (user: TestUser, provider: string, extern_uid: string, saml_provider_id: number | null = null) =>
       db().insertInto('identities').values({ user_id: user.id, provider, extern_uid, saml_provider_id }).execute();
@@ -59,7 +59,7 @@ describe('filters for administrators', () => {
     ]);
   });
 
-  it('do nothing for others, and so tell nothing', async () => {
+  it('is ignored for other callers, and so reveals nothing', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     await app().make.user({ is_auditor: true, two_factor_enabled: true });
@@ -78,8 +78,8 @@ describe('filters for administrators', () => {
   });
 });
 
-describe('filters for everyone', () => {
-  it('count only when they are true', async () => {
+describe('a filter for everyone', () => {
+  it('applies only if it is true', async () => {
     const blocked = await app().make.user({ state: 'blocked' });
     const external = await app().make.user({ external: true });
     const client = app().as(await app().make.user());
@@ -91,7 +91,7 @@ describe('filters for everyone', () => {
     });
   });
 
-  it('take a span of time with its ends', async () => {
+  it('accepts a period of time, including both ends', async () => {
     const user = await app().make.user({ created_at: '2001-02-03T04:05:06Z' });
     const span = (from: string, to: string) => ids(`created_after=${from}&created_before=${to}`);
     expect(await span('2001-02-03T04:05:06Z', '2001-02-03T04:05:06Z')).toEqual([user.id]);
@@ -99,7 +99,7 @@ describe('filters for everyone', () => {
     expect((await admin().get('/users?created_after=yesterday')).status).toBe(400);
   });
 
-  it('leave out bots of the hub itself, or those of projects and groups', async () => {
+  it('excludes bots of the hub, or those of projects and groups', async () => {
     const [support, project] = [
       await app().make.user({ user_type: 'support_bot' }),
       await app().make.user({ user_type: 'project_bot' }),
@@ -112,7 +112,7 @@ describe('filters for everyone', () => {
 });
 
 describe('searching', () => {
-  it('finds secondary addresses for administrators, once they are confirmed, and private ones', async () => {
+  it('finds confirmed secondary addresses and private ones for administrators', async () => {
     const user = await app().make.user();
     const [sure, unsure] = [`sure-${user.username}@find.test`, `unsure-${user.username}@find.test`];
     await db()
@@ -133,7 +133,7 @@ describe('searching', () => {
     expect(await ids(`search=${sure.slice(0, -1)}`, client)).toEqual([]);
   });
 
-  it('takes one letter, and what looks like a pattern, as it is', async () => {
+  it('accepts a single letter, and takes pattern characters literally', async () => {
     const user = await app().make.user({ username: 'q_under', name: 'Qé 50% \\ back' });
     expect(await ids('search=q_u')).toEqual([user.id]);
     expect(await ids('search=q_')).toEqual([user.id]);
@@ -146,7 +146,7 @@ describe('searching', () => {
 });
 
 describe('the order', () => {
-  it('is by id, newest first, unless it is said', async () => {
+  it('is by id, newest first, by default', async () => {
     await app().make.user({ username: 'aaa-first', name: 'zzz' });
     await app().make.user({ username: 'zzz-last', name: 'AAA' });
     const all = await ids('');

@@ -17,7 +17,7 @@ beforeAll(async () => {
   project = await make.project({ visibility: 'private' });
   await make.groupMember(group, user, 20);
   await make.projectMember(project, user, 30);
-  // None of these is a membership of his own.
+  // None of these is a direct membership of the user.
   await make.group({ parent_id: group.id });
   await make.project({ namespace_id: group.id });
   await make.groupMember(await make.group(), user, 40, '2020-01-01');
@@ -36,15 +36,15 @@ const ofProject = () => ({
   access_level: '30',
 });
 
-describe('memberships of a user', () => {
-  it('are the direct ones, with the role as text', async () => {
+describe('the memberships of a user', () => {
+  it('include only direct ones, with the role as text', async () => {
     const { status, body, headers } = await admin().get(`/users/${user.id}/memberships`);
     expect([status, body]).toEqual([200, [ofGroup(), ofProject()]]);
     expect(headers.get('x-total')).toBe('2');
     expect((await admin().get(`/users/${user.id}/memberships?per_page=1&page=2`)).body).toEqual([ofProject()]);
   });
 
-  it('can be of one type', async () => {
+  it('can be filtered by type', async () => {
     expect((await admin().get(`/users/${user.id}/memberships?type=Project`)).body).toEqual([ofProject()]);
     expect((await admin().get(`/users/${user.id}/memberships?type=Namespace`)).body).toEqual([ofGroup()]);
     for (const type of ['Group', 'project', 'x']) {
@@ -56,7 +56,7 @@ describe('memberships of a user', () => {
     }
   });
 
-  it('are for administrators: 403 to others, the user too, 404 for nobody', async () => {
+  it('require an administrator, and return 404 only to them for an unknown user', async () => {
     const stranger = await app().make.user();
     for (const asking of [user, stranger]) {
       const there = await app().as(asking).get(`/users/${user.id}/memberships`);
@@ -82,7 +82,7 @@ describe('memberships of a user', () => {
     });
   });
 
-  it('are counted over GraphQL as far as the caller may know of them', async () => {
+  it('are counted over GraphQL only as far as the caller may see them', async () => {
     const stranger = await app().make.user();
     const hidden = await app().make.user();
     await admin().put(`/users/${hidden.id}`, { private_profile: true });

@@ -13,7 +13,7 @@ describe('the path of a namespace', () => {
     },
   );
 
-  it('may be a word of the hub itself only below the top', () => {
+  it('may be a reserved word only below the top level', () => {
     expect(namespacePathProblems('Api', { topLevel: true })).toEqual(['is a reserved name']);
     expect(namespacePathProblems('api', { topLevel: false })).toEqual([]);
   });

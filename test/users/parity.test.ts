@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type TestApp, type TestUser, useApp } from '../support/app.ts';
 import type { Answer, Client, GraphqlAnswer } from '../support/client.ts';
 
-// REST and GraphQL are faces of the same functions: whatever one shows or does, so does the other, to everybody.
+// REST and GraphQL share their functions: both show and do the same, for every caller.
 
 const app = useApp();
 
@@ -18,15 +18,15 @@ beforeAll(async () => {
 const clientOf = (role: Role, user: TestUser): Client => {
   if (role === 'anonymous') return app().anonymous;
   if (role === 'stranger') return app().as(stranger);
-  // An administrator who came with a token for reading.
+  // An administrator with a read-only token.
   if (role === 'reader') return app().as(app().root, ['read_api']);
   return app().as(role === 'user' ? user : app().root);
 };
 
 const gid = (user: TestUser) => `gid://gitlab/User/${user.id}`;
 
-describe('what is shown of a user', () => {
-  /** The fields of records that GraphQL gives another name, or shows otherwise. */
+describe('a user record', () => {
+  /** Fields that have another name in GraphQL. */
   const RENAMED: Readonly<Record<string, string>> = {
     is_admin: 'admin',
     is_auditor: 'auditor',
@@ -35,7 +35,7 @@ describe('what is shown of a user', () => {
     current_sign_in_ip: 'currentSignInIp',
     last_sign_in_ip: 'lastSignInIp',
   };
-  /** What is an id or object there, and what there is no plan for. */
+  /** Fields that GraphQL has as ids or objects. `REST_ALONE` has those about plans, which GraphQL lacks. */
   const ELSEWHERE = new Set(['id', 'namespace_id', 'created_by', 'identities', 'scim_identities']);
   const REST_ALONE = new Set(['plan', 'trial', 'using_license_seat']);
   const fieldOf = (name: string) =>
@@ -74,7 +74,7 @@ describe('what is shown of a user', () => {
   };
 
   it.each(ROLES.flatMap((role) => [[role, 'open'] as const, [role, 'closed'] as const]))(
-    'is the same to %s where the profile is %s',
+    'is the same for the %s if the profile is %s',
     async (role, profile) => {
       const user = subjects[profile];
       if (!user) throw new Error('made before');
@@ -86,14 +86,14 @@ describe('what is shown of a user', () => {
         return;
       }
       const expected = Object.fromEntries(names.map((name) => [fieldOf(name), body[name] ?? null]));
-      // Looking is activity too.
+      // The request itself is activity, which changes these dates.
       const changing = (value: unknown) => (value === undefined || value === null ? null : expect.any(String));
       expect(Object.fromEntries(names.map((name) => [fieldOf(name), shown[fieldOf(name)]]))).toEqual({
         ...expected,
         lastActivityOn: changing(body.last_activity_on),
         currentSignInAt: changing(body.current_sign_in_at),
         lastSignInAt: changing(body.last_sign_in_at),
-        // Told to everybody there (reference: graphql §7).
+        // GraphQL shows this field to everyone (reference: graphql §7).
         bot: false,
         localTime: body.local_time === undefined ? null : expect.stringMatching(/^\d{1,2}:\d\d [AP]M$/u),
       });
@@ -111,7 +111,7 @@ describe('what is shown of a user', () => {
     },
   );
 
-  it('is the same in lists: who is found, and in which order', async () => {
+  it('is the same in lists: the same users in the same order', async () => {
     const prefix = `listed${app().root.id}x`;
     const made = [
       await app().make.user({ username: `${prefix}a`, external: true }),
@@ -145,7 +145,7 @@ describe('what is shown of a user', () => {
         expect([query, data.users.nodes.map(({ username }: TestUser) => username)]).toEqual([query, found]);
       }
     }
-    // Anonymous callers have to name whom they look for.
+    // Anonymous callers have to give an exact name.
     expect((await app().anonymous.get(`/users?search=${prefix}`)).status).toBe(403);
     expect(
       (await app().anonymous.graphql(`{ users(search: "${prefix}") { nodes { username } } }`)).data.users,
@@ -158,12 +158,12 @@ describe('what is shown of a user', () => {
   });
 });
 
-describe('what is done to a user', () => {
+describe('an operation on a user', () => {
   type Outcome = 'done' | 'refused' | 'wrong';
 
   const ofRest = ({ status }: Answer, operation: Operation): Outcome => {
     if (status < 400) return 'done';
-    // An update answers 404 to what cannot be stored.
+    // An update answers 404 to invalid values.
     if (status === 400 || status === 409 || (status === 404 && operation.wrongIs404)) return 'wrong';
     expect([401, 403, 404]).toContain(status);
     return 'refused';
@@ -184,10 +184,10 @@ describe('what is done to a user', () => {
     readonly rest: (client: Client, user: TestUser) => Promise<Answer>;
     readonly mutation: string;
     readonly input?: Readonly<Record<string, unknown>>;
-    /** The input has the id of the user under another name, or not at all. */
+    /** The name of the input field with the user's id. Null if there is none. */
     readonly idField?: string | null;
     readonly wrongIs404?: true;
-    /** What became of it. */
+    /** Returns the state after the operation. */
     readonly result: (app: TestApp, user: TestUser) => Promise<unknown>;
     readonly expected: Readonly<Partial<Record<Role, Outcome>>>;
   }
@@ -346,7 +346,7 @@ describe('what is done to a user', () => {
     const { mutation, state, idField = 'id', result } = operation;
     const inputType = `${mutation.charAt(0).toUpperCase()}${mutation.slice(1)}Input`;
     const query = `mutation($input: ${inputType}!) { ${mutation}(input: $input) { errors } }`;
-    // The user has a token before the account is closed.
+    // Create a token before the account is closed.
     const make = async () => {
       const user = await app().make.user();
       await app().tokenOf(user);
@@ -408,7 +408,7 @@ describe('what is done to a user', () => {
 });
 
 describe('permissions', () => {
-  it('tell what the caller may do with a user', async () => {
+  it('show what the caller may do with a user', async () => {
     const query = `query($id: UserID) { user(id: $id) { userPermissions { readUserProfile followUser adminUser } } }`;
     const permissions = async (client: Client, user: TestUser) =>
       (await client.graphql(query, { id: gid(user) })).data.user?.userPermissions;
@@ -424,7 +424,7 @@ describe('permissions', () => {
     });
   });
 
-  it('are true for reading only as far as custom attributes go', async () => {
+  it('restrict reading to administrators for custom attributes', async () => {
     const user = await app().make.user();
     const root = app().as(app().root);
     await root.put(`/users/${user.id}/custom_attributes/team`, { value: 'blue' });

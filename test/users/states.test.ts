@@ -38,7 +38,7 @@ const startSession = async (user: TestUser) => {
 const sessionsOf = async (user: TestUser) =>
   (await db().selectFrom('sessions').select('id').where('user_id', '=', user.id).execute()).length;
 
-describe('moving an account', () => {
+describe('a change of state', () => {
   it.each([
     ['block', 'active', 'blocked'],
     ['block', 'deactivated', 'blocked'],
@@ -90,7 +90,7 @@ describe('moving an account', () => {
     ['unblock', 'active', false],
     ['activate', 'active', true],
     ['deactivate', 'deactivated', true],
-  ])('%s of a user who is %s already changes and tells nothing', async (verb, state, answer) => {
+  ])('%s of a user who is %s already changes nothing and emits no event', async (verb, state, answer) => {
     const user = await app().make.user({ state });
     const { status, body } = await post(user.id, verb);
     expect([status, body]).toEqual([201, answer]);
@@ -98,7 +98,7 @@ describe('moving an account', () => {
     expect(await eventsOf(user.id)).toEqual([]);
   });
 
-  it('is for administrators alone', async () => {
+  it('requires an administrator', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     for (const verb of ['block', 'unblock', 'ban', 'unban', 'activate', 'deactivate', 'approve', 'reject', 'unlock']) {
       expect((await app().as(other).post(`/users/${user.id}/${verb}`)).status).toBe(403);
@@ -113,7 +113,7 @@ describe('moving an account', () => {
     expect(await eventsOf(user.id)).toEqual([]);
   });
 
-  it('never closes the own account, nor one of the hub itself', async () => {
+  it("never closes the caller's own account or an internal one", async () => {
     const internal = await app().make.user({ user_type: 'ghost' });
     for (const [verb, word] of [
       ['block', 'blocked'],
@@ -134,8 +134,8 @@ describe('moving an account', () => {
     expect([await stateOf(app().root.id), await stateOf(internal.id)]).toEqual(['active', 'active']);
   });
 
-  it('leaves one administrator when two block each other at once', async () => {
-    // All others are out of the way, for the time of this test.
+  it('keeps one administrator when two block each other concurrently', async () => {
+    // For this test, these two are the only administrators.
     const [left, right] = [await app().make.user({ is_admin: true }), await app().make.user({ is_admin: true })];
     const { root } = app();
     await db().updateTable('users').set({ is_admin: false }).where('id', '=', root.id).execute();
@@ -152,7 +152,7 @@ describe('moving an account', () => {
     }
   });
 
-  it('moves an account once when twenty ask at once', async () => {
+  it('applies once for twenty concurrent requests', async () => {
     const user = await app().make.user();
     const answers = await Promise.all(Array.from({ length: 20 }, () => post(user.id, 'block')));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
@@ -171,7 +171,7 @@ describe('a closed account', () => {
     const other = await app().make.user();
     await startSession(other);
     const token = await app().tokenOf(user);
-    // Not about today, so that it may be deactivated.
+    // Deactivate the user before any activity, which would prevent it.
     expect((await post(user.id, verb)).status).toBe(201);
     const client = app().as(user);
     for (const answer of [
@@ -187,7 +187,7 @@ describe('a closed account', () => {
     expect(await sessionsOf(other)).toBe(1);
   });
 
-  it('comes in with the same token once it is open again', async () => {
+  it('can use the same token once it is active again', async () => {
     const user = await app().make.user();
     await post(user.id, 'block');
     expect((await app().as(user).get('/user')).status).toBe(403);
@@ -195,7 +195,7 @@ describe('a closed account', () => {
     expect((await app().as(user).get('/user')).status).toBe(200);
   });
 
-  it('keeps what the user has made', async () => {
+  it("keeps the user's projects", async () => {
     const user = await app().make.user();
     const project = await app().make.project({}, user);
     await post(user.id, 'block');
@@ -204,7 +204,7 @@ describe('a closed account', () => {
 });
 
 describe('deactivating', () => {
-  it('is refused for who was about within the period of the settings', async () => {
+  it('is refused for a user with activity within the period in the settings', async () => {
     const about = async (days: number) => {
       const day = new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
       return app().make.user({ last_activity_on: day });
@@ -224,7 +224,7 @@ describe('deactivating', () => {
     expect((await post(signedIn.id, 'deactivate')).status).toBe(403);
   });
 
-  it('happens by itself to the dormant, where the settings ask for it', async () => {
+  it('happens automatically to dormant users if the settings say so', async () => {
     const { make } = app();
     const old = '2020-01-01';
     const ages = { created_at: '2020-01-01T00:00:00Z' };
@@ -259,8 +259,8 @@ describe('deactivating', () => {
   });
 });
 
-describe('who waits for approval', () => {
-  it('is let in by approving', async () => {
+describe('a user pending approval', () => {
+  it('can sign in after approval', async () => {
     const user = await app().make.user({ state: 'blocked_pending_approval' });
     expect((await app().as(user).get('/user')).status).toBe(403);
     const { status, body } = await post(user.id, 'approve');
@@ -269,7 +269,7 @@ describe('who waits for approval', () => {
     expect(await kindsOf(user.id)).toEqual(['user.approved']);
   });
 
-  it('is deleted by rejecting', async () => {
+  it('is deleted when rejected', async () => {
     const user = await app().make.user({ state: 'blocked_pending_approval' });
     const { status, body } = await post(user.id, 'reject');
     expect([status, body]).toEqual([201, { message: 'Success' }]);
@@ -280,7 +280,7 @@ describe('who waits for approval', () => {
 });
 
 describe('unlocking', () => {
-  it('lets passwords count again, and tells of it once', async () => {
+  it('allows passwords again, and emits one event', async () => {
     const user = await app().make.user({
       failed_attempts: 10,
       locked_until: new Date(Date.now() + 600_000).toISOString(),
@@ -293,8 +293,8 @@ describe('unlocking', () => {
   });
 });
 
-describe('the moves as a domain function', () => {
-  it('ask for an administrator wherever they are called from', async () => {
+describe('a change of state as a domain function', () => {
+  it('requires an administrator, wherever it is called from', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     await expect(moveUser(app().context(other), user.id, 'block')).rejects.toMatchObject({ code: 'forbidden' });
     expect(await stateOf(user.id)).toBe('active');

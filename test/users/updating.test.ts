@@ -32,7 +32,7 @@ const eventsOf = (user: TestUser) =>
     .execute();
 
 describe('the address of a user', () => {
-  it('changes to a confirmed second one at once, which the former one becomes', async () => {
+  it('changes at once to a confirmed secondary address, and the old one becomes secondary', async () => {
     const user = await app().make.user();
     const second = `second-${user.username}@example.com`;
     await addAddress(user, second, true);
@@ -45,7 +45,7 @@ describe('the address of a user', () => {
     });
   });
 
-  it('waits for the confirmation of one that is not, unless that is skipped', async () => {
+  it('waits for confirmation if the new one is unconfirmed, unless that is skipped', async () => {
     const user = await app().make.user();
     const second = `unsure-${user.username}@example.com`;
     await addAddress(user, second, false);
@@ -56,7 +56,7 @@ describe('the address of a user', () => {
     expect([sure.status, sure.body.email]).toEqual([200, second]);
   });
 
-  it('is nobody else’s, nor one that was never added: 404, and nothing else changes', async () => {
+  it("cannot be another user's or one that was never added: 404, and nothing else changes", async () => {
     const user = await app().make.user();
     const other = await app().make.user();
     for (const email of [`${other.username}@example.com`, `new-${user.username}@example.com`]) {
@@ -78,13 +78,13 @@ describe('the address of a user', () => {
     expect(await mailsTo(app(), `${other.username}@example.com`)).toEqual([]);
   });
 
-  it('may be sent as it is', async () => {
+  it('may be sent unchanged', async () => {
     const user = await app().make.user();
     const email = `${user.username}@example.com`;
     expect((await admin().put(`/users/${user.id}`, { email, bio: 'b' })).body).toMatchObject({ email, bio: 'b' });
   });
 
-  it('shows in the profile and in commits where it is confirmed', async () => {
+  it('can be shown in the profile and in commits if it is confirmed', async () => {
     const user = await app().make.user();
     const [sure, unsure] = [`sure-${user.username}@example.com`, `not-${user.username}@example.com`];
     await addAddress(user, sure, true);
@@ -112,7 +112,7 @@ describe('the password of a user', () => {
       .where('id', '=', user.id)
       .executeTakeFirstOrThrow();
 
-  it('set by an administrator has to be changed, ends sessions, and is told of without being told', async () => {
+  it('set by an administrator has to be changed, ends sessions, and appears in no event', async () => {
     const user = await app().make.user({ failed_attempts: 9, locked_until: '2999-01-01' });
     await app()
       .context(user)
@@ -127,7 +127,7 @@ describe('the password of a user', () => {
     });
     const { db } = app().hub.services;
     expect(await db.selectFrom('sessions').select('id').where('user_id', '=', user.id).execute()).toEqual([]);
-    // Tokens are no sessions.
+    // Tokens keep working, because they are not sessions.
     expect((await app().anonymous.get('/user', { 'private-token': token })).status).toBe(200);
     const events = await eventsOf(user);
     expect(events.at(-1)).toMatchObject({ payload: { changes: { password: { previous: null, current: null } } } });
@@ -138,14 +138,14 @@ describe('the password of a user', () => {
     ]);
   });
 
-  it('set for oneself need not be changed', async () => {
+  it('set by administrators for themselves need not be changed', async () => {
     const second = await app().make.user({ is_admin: true });
     await app().as(second).put(`/users/${second.id}`, { password: PASSWORD });
     expect((await stateOf(second)).password_change_required).toBe(false);
     await app().hub.services.db.updateTable('users').set({ is_admin: false }).where('id', '=', second.id).execute();
   });
 
-  it('is long enough or stays', async () => {
+  it('is refused if it is too short', async () => {
     const user = await app().make.user();
     const before = await stateOf(user);
     const { status, body } = await admin().put(`/users/${user.id}`, { password: 'short' });
@@ -154,8 +154,8 @@ describe('the password of a user', () => {
   });
 });
 
-describe('one’s own profile', () => {
-  it('is changed by oneself, and told of', async () => {
+describe("the caller's own profile", () => {
+  it('is changed by the caller, with an event', async () => {
     const user = await app().make.user({ bio: 'before', location: 'here' });
     const { status, body } = await app().as(user).put('/user', {
       name: 'New Name',
@@ -183,7 +183,7 @@ describe('one’s own profile', () => {
     expect(namespace?.full_name).toBe('New Name');
   });
 
-  it('gives no rights, whatever is sent', async () => {
+  it('grants no rights, whatever is sent', async () => {
     const user = await app().make.user();
     const { status } = await app().as(user).put('/user', {
       admin: true,
@@ -233,7 +233,7 @@ describe('one’s own profile', () => {
     expect((await app().as(user).get('/user')).body.location).toBeNull();
   });
 
-  it('leaves the name to administrators where settings say so', async () => {
+  it('can be renamed only by administrators if the settings say so', async () => {
     const user = await app().make.user();
     await admin().put('/application/settings', { updating_name_disabled_for_users: true });
     const refused = await app().as(user).put('/user', { name: 'Other' });
@@ -247,7 +247,7 @@ describe('one’s own profile', () => {
     expect((await app().as(user).put('/user', { name: 'Other' })).body.name).toBe('Other');
   });
 
-  it('is for who is signed in, with a token that may write', async () => {
+  it('requires a signed-in user with a token that may write', async () => {
     const user = await app().make.user();
     expect((await app().anonymous.put('/user', { bio: 'x' })).status).toBe(401);
     expect((await app().as(user, ['read_user']).put('/user', { bio: 'x' })).status).toBe(403);

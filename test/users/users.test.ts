@@ -19,7 +19,7 @@ const fresh = () => {
 };
 
 describe('creating a user', () => {
-  it('makes one with a personal namespace that he owns', async () => {
+  it('creates one with a personal namespace that they own', async () => {
     const input = {
       ...fresh(),
       bio: 'Writes.',
@@ -68,7 +68,7 @@ describe('creating a user', () => {
     expect(JSON.stringify(event)).not.toContain('a-good-password');
   });
 
-  it('stores the password as an Argon2id digest alone', async () => {
+  it('stores the password only as an Argon2id digest', async () => {
     const { body } = await admin().post('/users', fresh());
     const { password_hash } = await app()
       .hub.services.db.selectFrom('users')
@@ -117,7 +117,7 @@ describe('creating a user', () => {
     expect(await countUsers()).toBe(before);
   });
 
-  it('lets one of twenty who ask at once for a name win', async () => {
+  it('accepts a name for only one of twenty concurrent requests', async () => {
     const { username } = fresh();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () =>
@@ -128,21 +128,21 @@ describe('creating a user', () => {
     expect(answers.filter((answer) => answer.status === 409)).toHaveLength(19);
   });
 
-  it('makes up a password nobody knows when asked to', async () => {
+  it('generates an unknown password on request', async () => {
     const input = { ...fresh(), password: undefined, force_random_password: true };
     const { status, body } = await admin().post('/users', input);
     expect(status).toBe(201);
     expect(body.username).toBe(input.username);
   });
 
-  it('takes what settings say for what is not given', async () => {
+  it('uses the settings for missing values', async () => {
     await admin().put('/application/settings', { user_default_external: true, default_projects_limit: 3 });
     const { body } = await admin().post('/users', fresh());
     expect(body).toMatchObject({ external: true, projects_limit: 3 });
     await admin().put('/application/settings', { user_default_external: false, default_projects_limit: 100_000 });
   });
 
-  it('is for administrators alone', async () => {
+  it('requires an administrator', async () => {
     const user = await app().make.user();
     const before = await countUsers();
     expect((await app().anonymous.post('/users', fresh())).status).toBe(401);
@@ -153,7 +153,7 @@ describe('creating a user', () => {
 });
 
 describe('reading users', () => {
-  it('shows each what he may see', async () => {
+  it('shows each caller only the fields they may see', async () => {
     const one = await app().make.user({ bio: 'About me', note: 'a note' });
     const other = await app().make.user();
     const path = `/users/${one.id}`;
@@ -171,7 +171,7 @@ describe('reading users', () => {
     expect((await admin().get('/user')).body).toMatchObject({ username: 'root', is_admin: true });
   });
 
-  it('shows of a private profile to others no more than names', async () => {
+  it('shows others only the basic fields of a private profile', async () => {
     const hidden = await app().make.user({ private_profile: true, bio: 'secret' });
     const other = await app().make.user();
     expect(Object.keys((await app().as(other).get(`/users/${hidden.id}`)).body).sort()).toEqual(BASIC);
@@ -181,7 +181,7 @@ describe('reading users', () => {
     expect(data.user).toMatchObject({ bio: null, createdAt: null });
   });
 
-  it('answers 404 for nobody, 400 for what is no id', async () => {
+  it('answers 404 for an unknown user, and 400 for an invalid id', async () => {
     const user = await app().make.user();
     const { status, body } = await app().as(user).get('/users/999999');
     expect([status, body]).toEqual([404, { message: '404 User Not Found' }]);
@@ -189,7 +189,7 @@ describe('reading users', () => {
     expect((await app().as(user).get('/users/18446744073709551616')).status).toBe(400);
   });
 
-  it('opens users to tokens of the scope read_user, and nothing else', async () => {
+  it('allows the scope read_user to read users, and nothing else', async () => {
     const user = await app().make.user();
     const reader = app().as(user, ['read_user']);
     expect((await reader.get('/user')).status).toBe(200);
@@ -200,7 +200,7 @@ describe('reading users', () => {
 });
 
 describe('listing users', () => {
-  it('gives public fields to users, everything to administrators', async () => {
+  it('shows public fields to users, and all fields to administrators', async () => {
     const user = await app().make.user();
     const seen = (await app().as(user).get(`/users?username=${user.username.toUpperCase()}`)).body;
     expect(seen).toHaveLength(1);
@@ -209,7 +209,7 @@ describe('listing users', () => {
     expect(byAdmin[0]).toMatchObject({ email: `${user.username}@example.com`, namespace_id: expect.any(Number) });
   });
 
-  it('gives strangers only whom they can name', async () => {
+  it('requires an exact user name from anonymous callers', async () => {
     const user = await app().make.user();
     expect((await app().anonymous.get('/users')).status).toBe(403);
     expect((await app().anonymous.get('/users?search=a')).status).toBe(403);
@@ -217,7 +217,7 @@ describe('listing users', () => {
     expect([status, body.length]).toEqual([200, 1]);
   });
 
-  it('searches names and user names in part, addresses only whole and where they are public', async () => {
+  it('searches parts of names and user names, but only whole public addresses', async () => {
     const one = await app().make.user({
       username: 'searchable-zebra',
       name: 'Percent 100% Zoe',
@@ -235,7 +235,7 @@ describe('listing users', () => {
     expect(await ids('open@zoo')).toEqual([]);
   });
 
-  it('filters by state and kind', async () => {
+  it('filters by state and type', async () => {
     const blocked = await app().make.user({ state: 'blocked' });
     const external = await app().make.user({ external: true });
     const bot = await app().make.user({ user_type: 'project_bot' });
@@ -254,7 +254,7 @@ describe('listing users', () => {
     expect((await admin().get('/users?two_factor=maybe')).status).toBe(400);
   });
 
-  it('pages by keyset in every order without loss', async () => {
+  it('paginates by keyset in every order without gaps', async () => {
     const all = (await admin().get('/users?per_page=100&order_by=id&sort=asc')).body.length;
     for (const order of ['id', 'name', 'username', 'created_at', 'updated_at']) {
       const seen: number[] = [];
@@ -271,7 +271,7 @@ describe('listing users', () => {
 });
 
 describe('updating a user', () => {
-  it('changes what is given and nothing else', async () => {
+  it('changes only the given values', async () => {
     const user = await app().make.user({ bio: 'before', location: 'here' });
     const { status, body } = await admin().put(`/users/${user.id}`, { bio: null, name: 'After', note: 'n' });
     expect(status).toBe(200);
@@ -329,7 +329,7 @@ describe('updating a user', () => {
     expect(left).toEqual([]);
   });
 
-  it('answers 404 with the reason for what cannot be stored', async () => {
+  it('answers 404 with the reason for invalid values', async () => {
     const user = await app().make.user();
     const taken = await admin().put(`/users/${user.id}`, { username: 'ROOT' });
     expect([taken.status, taken.body]).toEqual([404, { message: 'Username has already been taken' }]);
@@ -348,7 +348,7 @@ describe('updating a user', () => {
     expect((await admin().get('/user')).body.is_admin).toBe(true);
   });
 
-  it('is for administrators alone, also for oneself', async () => {
+  it('requires an administrator, even for the own account', async () => {
     const user = await app().make.user();
     expect((await app().as(user).put(`/users/${user.id}`, { admin: true })).status).toBe(403);
     expect((await app().anonymous.put(`/users/${user.id}`, { admin: true })).status).toBe(401);
@@ -357,7 +357,7 @@ describe('updating a user', () => {
 });
 
 describe('deleting a user', () => {
-  it('removes him with his tokens, namespace and projects', async () => {
+  it('deletes them with their tokens, namespace and projects', async () => {
     const user = await app().make.user();
     const token = await app().tokenOf(user);
     const { db, git } = app().hub.services;
@@ -388,7 +388,7 @@ describe('deleting a user', () => {
     expect(await git.exists(disk_path)).toBe(false);
   });
 
-  it('refuses while a group has no other owner', async () => {
+  it('is refused while a group has no other owner', async () => {
     const user = await app().make.user();
     const { db } = app().hub.services;
     const group = await db
@@ -409,7 +409,7 @@ describe('deleting a user', () => {
     expect((await admin().delete(`/users/${user.id}`)).status).toBe(204);
   });
 
-  it('leaves one of two administrators who remove each other at once', async () => {
+  it('keeps one of two administrators who delete each other concurrently', async () => {
     const second = await app().make.user({ is_admin: true });
     const third = await app().make.user({ is_admin: true });
     const { db } = app().hub.services;
@@ -425,7 +425,7 @@ describe('deleting a user', () => {
     await db.updateTable('users').set({ is_admin: true }).where('id', '=', app().root.id).execute();
   });
 
-  it('spares oneself, and is for administrators alone', async () => {
+  it("refuses the caller's own account, and requires an administrator", async () => {
     const user = await app().make.user();
     expect((await admin().delete(`/users/${app().root.id}`)).status).toBe(403);
     expect((await app().as(user).delete(`/users/${user.id}`)).status).toBe(403);
@@ -435,7 +435,7 @@ describe('deleting a user', () => {
 });
 
 describe('GraphQL', () => {
-  it('knows the caller', async () => {
+  it('shows the caller', async () => {
     const user = await app().make.user({ bio: 'hello' });
     const query =
       '{ currentUser { __typename id username name state bio email admin userPermissions { createSnippet } } }';
@@ -473,7 +473,7 @@ describe('GraphQL', () => {
     expect(anonymous.errors).toHaveLength(1);
   });
 
-  it('creates, changes and deletes by the same rules as REST', async () => {
+  it('creates, changes and deletes under the same rules as REST', async () => {
     const input = fresh();
     const create = `mutation ($input: UserCreateInput!) { userCreate(input: $input) { user { id username admin bio } errors } }`;
     const { data } = await admin().graphql(create, { input: { ...input, bio: 'b' } });
