@@ -48,8 +48,8 @@ const nothingThere = async () => {
   expect(left.filter((name) => name.startsWith(`${counter}.`) || name.includes('incoming'))).toEqual([]);
 };
 
-describe('bundles', () => {
-  it('carry branches and tags over with the same ids', async () => {
+describe('a bundle', () => {
+  it('transfers branches and tags with the same ids', async () => {
     const repository = await source();
     const file = await bundleOf(repository);
     let bytes = 0;
@@ -67,7 +67,7 @@ describe('bundles', () => {
     });
   });
 
-  it('include merge request and keep-around refs, which an import does not create by itself', async () => {
+  it('includes merge request and keep-around refs, which an import does not create by itself', async () => {
     const repository = await source();
     const oid = (await bench.git.resolve(repository, 'refs/heads/main')) ?? '';
     await bench.git.updateRefs(repository, [
@@ -83,7 +83,7 @@ describe('bundles', () => {
     await bench.git.updateRefs(path, [{ ref: 'refs/merge-requests/1/head', oldOid: null, newOid: oid }]);
   });
 
-  it('do not exist for an empty repository, and may lack HEAD', async () => {
+  it('does not exist for an empty repository, and may lack HEAD', async () => {
     await bench.git.init(path, 'main');
     expect(await bench.git.createBundle(path)).toBeNull();
     const repository = await source();
@@ -94,7 +94,7 @@ describe('bundles', () => {
     });
   });
 
-  it('keep a default branch with another name', async () => {
+  it('keeps a default branch with another name', async () => {
     const repository = await source();
     const oid = (await bench.git.resolve(repository, 'refs/heads/main')) ?? '';
     await bench.git.updateRefs(repository, [
@@ -106,7 +106,7 @@ describe('bundles', () => {
     expect(await bench.git.head(path)).toBe('trunk');
   });
 
-  it('do not overwrite content unless told to', async () => {
+  it('does not overwrite content unless told to', async () => {
     const repository = await source();
     const file = await bundleOf(repository);
     await bench.git.init(path, 'main');
@@ -119,7 +119,7 @@ describe('bundles', () => {
     expect((await readdir(join(bench.root, '@hashed/11'))).filter((name) => name.includes('incoming'))).toEqual([]);
   });
 
-  it('carry 2,000 branches', async () => {
+  it('transfers 2,000 branches', async () => {
     const repository = newPath();
     await bench.git.init(repository, 'main');
     const commit = 'commit refs/heads/main\nmark :1\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\n';
@@ -134,8 +134,8 @@ describe('bundles', () => {
   });
 });
 
-describe('hostile bundles', () => {
-  it('import only branches and tags with valid names', async () => {
+describe('a hostile bundle', () => {
+  it('imports only branches and tags with valid names', async () => {
     const tree = await workTree(bench.folder);
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const names = [
@@ -165,7 +165,7 @@ describe('hostile bundles', () => {
     expect(await refsOf(path)).toBe(`${oid} refs/heads/main`);
   });
 
-  it('are refused when objects are missing or damaged', async () => {
+  it('is refused when objects are missing or damaged', async () => {
     const file = await bundleOf(await source());
     const whole = await readFile(file);
     const attempts = [
@@ -193,7 +193,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('are refused when a tree contains .git, as fsck reports', async () => {
+  it('is refused when a tree contains .git, as fsck reports', async () => {
     const bad = join(bench.folder, `bad-${counter}`);
     await runGit(bench.folder, 'init', '-q', '--bare', bad);
     await fastImport(
@@ -205,7 +205,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('are refused when the commits they name are incomplete', async () => {
+  it('is refused when the commits it names are incomplete', async () => {
     const tree = await workTree(bench.folder);
     await commitFile(tree, 'b', 'b', 'Second');
     const file = join(tree, 'thin');
@@ -216,7 +216,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('are refused when refs clash, when they are too large or too slow, and when the caller aborts', async () => {
+  it('is refused when refs clash, when it is too large or too slow, and when the caller aborts', async () => {
     const repository = await source();
     const file = await bundleOf(repository);
     const clash = (await readFile(file)).toString('latin1').replace('refs/heads/feature/x', 'refs/heads/main/a/b/');
@@ -237,7 +237,7 @@ describe('hostile bundles', () => {
     await nothingThere();
   });
 
-  it('never run hooks or configuration that a repository contains', async () => {
+  it('never runs hooks or configuration that a repository contains', async () => {
     const repository = await source();
     await bench.git.fetchBundle(path, await bundleOf(repository));
     expect((await readdir(join(bench.root, path))).sort()).not.toContain('hooks');

@@ -49,7 +49,7 @@ describe('a copy of a repository', () => {
     expect(await readdir(join(bench.root, '@hashed/33'))).not.toContainEqual(expect.stringContaining('incoming'));
   });
 
-  it('of one branch has only what that branch reaches', async () => {
+  it('has only what a branch reaches if it is of one branch', async () => {
     const { path, tree, directory } = await source();
     await runGit(tree, 'checkout', '-q', 'topic');
     const secret = await commitFile(tree, 'secret', 'x', 'Not for main');

@@ -240,7 +240,7 @@ describe('a push', () => {
   });
 });
 
-describe('requests no git client sends', () => {
+describe('a request no git client sends', () => {
   const oid = 'a'.repeat(40);
   const bodies: [string, Buffer][] = [
     ['nothing', Buffer.alloc(0)],
@@ -251,13 +251,13 @@ describe('requests no git client sends', () => {
     ['a ref that is none', Buffer.concat([packet(`${oid} ${oid} HEAD\0report-status`), Buffer.from('0000')])],
     ['a signed push', Buffer.concat([packet('push-cert\0report-status\n'), Buffer.from('0000')])],
   ];
-  it.each(bodies)('are refused before an answer begins: %s', async (_, body) => {
+  it.each(bodies)('is refused before an answer begins: %s', async (_, body) => {
     await expect(bench.git.serve(path, 'git-receive-pack', Readable.from([body]))).rejects.toMatchObject({
       reason: 'invalid',
     });
   });
 
-  it('are refused when they are too long', async () => {
+  it('is refused when it is too long', async () => {
     const line = packet(`${oid} ${oid} refs/heads/${'x'.repeat(200)}`);
     const endless = Readable.from(
       (function* () {
@@ -267,20 +267,20 @@ describe('requests no git client sends', () => {
     await expect(bench.git.serve(path, 'git-receive-pack', endless)).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('get an error from git when they are not a fetch', async () => {
+  it('gets an error from git when it is not a fetch', async () => {
     const { stream, done } = await bench.git.serve(path, 'git-upload-pack', Readable.from([Buffer.from('nonsense')]));
     await text(stream);
     await expect(done).rejects.toMatchObject({ name: 'GitError' });
   });
 
-  it('time out when no more data arrives', async () => {
+  it('times out when no more data arrives', async () => {
     const body = new Readable({ read() {} });
     const served = bench.git.serve(path, 'git-upload-pack', body, { idleTimeoutMs: 50 });
     await expect(served).rejects.toMatchObject({ reason: 'timeout' });
     body.destroy();
   });
 
-  it('leave nothing behind when a push stalls', async () => {
+  it('leaves nothing behind when a push stalls', async () => {
     const body = new Readable({ read() {} });
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     body.push(packet(`${'0'.repeat(40)} ${oid} refs/heads/main\0report-status`));
@@ -292,7 +292,7 @@ describe('requests no git client sends', () => {
     body.destroy();
   });
 
-  it('fail cleanly when the repository does not exist', async () => {
+  it('fails cleanly when the repository does not exist', async () => {
     await expect(bench.git.advertise('no/such.git', 'git-upload-pack').then(buffer)).rejects.toMatchObject({
       name: 'GitError',
     });
@@ -309,8 +309,8 @@ describe('requests no git client sends', () => {
   });
 });
 
-describe('clients that go away', () => {
-  it('during a push leave nothing behind', async () => {
+describe('a client that goes away', () => {
+  it('leaves nothing behind during a push', async () => {
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const outgoing = request(`${server.url(path)}/git-receive-pack`, { method: 'POST' });
     outgoing.on('error', () => {});
@@ -330,7 +330,7 @@ describe('clients that go away', () => {
     expect(await refs()).toBe('');
   });
 
-  it('after the whole push has arrived do not undo it', async () => {
+  it('does not undo a push that has arrived completely', async () => {
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const pack = await packOf(tree, oid);
     const body = Buffer.concat([
@@ -349,7 +349,7 @@ describe('clients that go away', () => {
     expect(await bench.git.resolve(path, 'refs/heads/main')).toBe(oid);
   });
 
-  it('have their push recorded even if they want no report', async () => {
+  it('has its push recorded even if it wants no report', async () => {
     const oid = await runGit(tree, 'rev-parse', 'HEAD');
     const head = packet(`${'0'.repeat(40)} ${oid} refs/heads/main\0delete-refs`);
     const body = Buffer.concat([head, Buffer.from('0000'), await packOf(tree, oid)]);

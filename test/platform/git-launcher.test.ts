@@ -83,7 +83,7 @@ describe('a process started by the launcher', () => {
     expect(await exited).toBe(0);
   });
 
-  it('that cannot be started does not affect the next ones', async () => {
+  it('does not affect the next ones if it cannot be started', async () => {
     const command = { args: [], cwd: '/', env: {}, channel: false };
     const absent = await launcher.launch({ ...command, file: '/no/such/program' });
     await expect(absent.exited).rejects.toThrow('ENOENT');

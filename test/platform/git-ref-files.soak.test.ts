@@ -28,8 +28,8 @@ const repository = async () => {
   return { path, git, commit, told, read };
 };
 
-describe('refs read from files', () => {
-  it('match the refs of git: packed, in files, or both', async () => {
+describe('reading refs from files', () => {
+  it('returns the refs of git: packed, in files, or both', async () => {
     const { git, commit, told, read } = await repository();
     expect(await read()).toEqual([]);
     const [one, two] = [await commit('1'), await commit('2')];
@@ -50,7 +50,7 @@ describe('refs read from files', () => {
     expect(await read()).toEqual(await told());
   });
 
-  it('are left to git if they are stored in another way', async () => {
+  it('falls back to git if they are stored in another way', async () => {
     const { path, git, commit, read } = await repository();
     const oid = await commit('1');
     await git('update-ref', 'refs/heads/a', oid);
@@ -71,7 +71,7 @@ describe('refs read from files', () => {
     expect(await read()).toBeNull();
   });
 
-  it('include every unchanged ref while others move, are packed and are deleted', async () => {
+  it('returns every unchanged ref while others move, are packed and are deleted', async () => {
     const { git, commit, read } = await repository();
     const [one, two] = [await commit('1'), await commit('2')];
     const steady = Array.from({ length: 20 }, (_, n) => `refs/heads/steady/${n}`);

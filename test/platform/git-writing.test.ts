@@ -35,8 +35,8 @@ const changeFor = (files: ReadonlyMap<string, string>, path: string, content: st
   return isTaken ? null : { action: 'create', path, content };
 };
 
-describe('commits made without git', () => {
-  it('contain the files that git finds in them, and report the same changes as git', async () => {
+describe('a commit made without git', () => {
+  it('contains the files that git finds in it, and reports the same changes as git', async () => {
     const choice = fc.tuple(fc.constantFrom(...PATHS), fc.string({ maxLength: 3 }));
     await fc.assert(
       fc.asyncProperty(
@@ -91,7 +91,7 @@ describe('commits made without git', () => {
     );
   });
 
-  it('keep everything they do not change: names in any encoding, links, submodules, modes', async () => {
+  it('keeps everything it does not change: names in any encoding, links, submodules, modes', async () => {
     const { path, directory } = await newRepository();
     await fastImport(
       directory,
@@ -113,7 +113,7 @@ describe('commits made without git', () => {
     await runGit(directory, 'fsck', '--strict');
   });
 
-  it('go into folders with more entries than are read at once', async () => {
+  it('goes into folders with more entries than are read at once', async () => {
     const { path, directory } = await newRepository();
     const count = 5_000;
     const nameOf = (n: number) => `file-${'long'.repeat(50)}-${String(n).padStart(4, '0')}`;
@@ -127,7 +127,7 @@ describe('commits made without git', () => {
     expect((await runGit(directory, 'ls-tree', '--name-only', `${oid}:many`)).split('\n')).toHaveLength(count - 1);
   });
 
-  it('take one process each once the repository is in use, and no process for branches', async () => {
+  it('takes one process once the repository is in use, and no process for branches', async () => {
     const script = join(bench.folder, 'counting-git');
     const log = join(bench.folder, 'commands');
     await writeFile(
@@ -166,8 +166,8 @@ describe('commits made without git', () => {
   });
 });
 
-describe('refs of a repository', () => {
-  it('are updated by one process at a time, and by a new one when that process has ended', async () => {
+describe('a ref of a repository', () => {
+  it('is updated by one process at a time, and by a new one when that process has ended', async () => {
     const { path, directory } = await newRepository();
     const head = await commitOn(path, null, [{ action: 'create', path: 'a', content: 'a' }]);
     const create = (name: string) =>
@@ -183,7 +183,7 @@ describe('refs of a repository', () => {
     expect(await bench.git.resolve(path, 'refs/heads/after')).toBe(head);
   });
 
-  it('are read anew after the repository was replaced', async () => {
+  it('is read again after the repository was replaced', async () => {
     const { path } = await newRepository();
     const head = await commitOn(path, null, [{ action: 'create', path: 'a', content: 'a' }]);
     await bench.git.remove(path);

@@ -46,8 +46,8 @@ const pushed = async (tree: string): Promise<string> => {
   return path;
 };
 
-describe('repositories', () => {
-  it('creates a repository completely, once, and removes it', async () => {
+describe('a repository', () => {
+  it('is created completely, once, and removed', async () => {
     const path = newPath();
     expect(await bench.git.exists(path)).toBe(false);
     await Promise.all([bench.git.init(path, 'trunk'), bench.git.init(path, 'trunk')]);
@@ -95,7 +95,7 @@ describe('repositories', () => {
     });
   });
 
-  it('packs a repository and measures its size on disk', async () => {
+  it('is packed, and its size on disk is measured', async () => {
     const path = await pushed(await workTree(bench.folder));
     expect(await bench.git.diskSize(path)).toBeGreaterThan(0);
     await bench.git.gc(path);
@@ -103,8 +103,8 @@ describe('repositories', () => {
   });
 });
 
-describe('refs', () => {
-  it('are resolved as users type them: branch, then tag, then commit id', async () => {
+describe('a ref', () => {
+  it('is resolved as users type it: branch, then tag, then commit id', async () => {
     const tree = await workTree(bench.folder);
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const second = await commitFile(tree, 'b', 'b', 'Second');
@@ -154,7 +154,7 @@ describe('refs', () => {
     expect(await git.isAncestor(path, second, first)).toBe(false);
   });
 
-  it('move together or not at all', async () => {
+  it('moves together with the others or not at all', async () => {
     const tree = await workTree(bench.folder);
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const second = await commitFile(tree, 'b', 'b', 'Second');
@@ -188,7 +188,7 @@ describe('refs', () => {
     expect(await git.resolve(path, 'refs/heads/a')).toBeNull();
   });
 
-  it('are listed in well under a second when there are 10,000, filtered or not', async () => {
+  it('is listed among 10,000 in well under a second, filtered or not', async () => {
     const path = newPath();
     await bench.git.init(path, 'main');
     const names = Array.from({ length: 10_000 }, (_, n) => `branch-${String(n).padStart(5, '0')}`);
@@ -355,8 +355,8 @@ describe('history', () => {
   });
 });
 
-describe('files', () => {
-  it('are committed without a work tree, listed and read', async () => {
+describe('a file', () => {
+  it('is committed without a work tree, listed and read', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -413,7 +413,7 @@ describe('files', () => {
     expect(await leftovers(path)).toEqual([]);
   });
 
-  it('time out when a reader stalls', async () => {
+  it('times out when a reader stalls', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -428,7 +428,7 @@ describe('files', () => {
     expect(whole === null ? '' : await text(whole.stream)).toHaveLength(1_000_000);
   });
 
-  it('stay unchanged when the change is not possible', async () => {
+  it('stays unchanged when the change is not possible', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -450,7 +450,7 @@ describe('files', () => {
     expect(await leftovers(path)).toEqual([]);
   });
 
-  it('leave no objects when the commit is refused, and keep them when it is accepted', async () => {
+  it('leaves no objects when the commit is refused, and keeps them when it is accepted', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');
@@ -478,7 +478,7 @@ describe('files', () => {
     expect(await leftovers(path)).toEqual([]);
   });
 
-  it('take over the change of another commit, or none on a conflict or if the change is already there', async () => {
+  it('gets the change of another commit, or none on a conflict or if the change is already there', async () => {
     const path = newPath();
     const { git } = bench;
     await git.init(path, 'main');

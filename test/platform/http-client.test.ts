@@ -286,13 +286,13 @@ describe('address guard', () => {
   });
 });
 
-describe('redirects', () => {
-  test('are returned as answers unless they are to be followed', async () => {
+describe('a redirect', () => {
+  test('is returned as an answer unless it is to be followed', async () => {
     const port = await serve((_, response) => response.writeHead(302, { location: 'http://10.0.0.1/' }).end());
     expect((await client().request({ url: at(port), method: 'POST', policy: open, ...limits })).status).toBe(302);
   });
 
-  test('are checked at each hop, and limited in number', async () => {
+  test('is checked at each hop, and limited in number', async () => {
     const policy: AddressPolicy = { allowLocal: false, allowlist: ['127.0.0.1'] };
     const targets: { [path: string]: string } = { '/inner': 'http://10.0.0.1/', '/file': 'file:///etc/passwd' };
     const port = await serve((request, response) => {
@@ -307,7 +307,7 @@ describe('redirects', () => {
     expect((await get('loop')).message).toBe('There are too many redirects');
   });
 
-  test('drop credentials and custom headers at another origin, and turn a POST into a GET', async () => {
+  test('drops credentials and custom headers at another origin, and turns a POST into a GET', async () => {
     const echo: RequestListener = (request, response) => {
       response.end(JSON.stringify({ method: request.method, ...request.headers }));
     };

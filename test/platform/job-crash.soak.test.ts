@@ -69,7 +69,7 @@ const runs = async (job: string) =>
 const count = (job: string, what: string) => async () => (await runs(job)).filter((run) => run.what === what).length;
 
 describe('kill -9', () => {
-  it('of a worker lets another worker take over its jobs at once, without the loss of an attempt', async () => {
+  it('lets another worker take over the jobs at once, without the loss of an attempt', async () => {
     const first = await startWorker();
     await add('test.short', 'short', true);
     await add('test.long', 'long', true);
@@ -92,7 +92,7 @@ describe('kill -9', () => {
     expect((await pool.query('select id from hub_processes')).rows).toEqual([{ id: second.id }]);
   });
 
-  it('of the only process is recovered when it restarts', async () => {
+  it('is recovered from by a restart if there was only one process', async () => {
     const first = await startWorker();
     await add('test.long', 'alone', true);
     await until('it runs', async () => (await runs('alone')).length === 1);

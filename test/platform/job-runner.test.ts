@@ -166,7 +166,7 @@ describe('a job', () => {
     expect(await queued()).toMatchObject([{ attempts: 1, is_available: true }]);
   });
 
-  it('with an unknown name is left for processes that know it', async () => {
+  it('is left for processes that know it if its name is unknown', async () => {
     const done: number[] = [];
     const short = job('test.short', async (_ctx, { n }) => void done.push(n));
     const unknown = job('test.unknown', async () => {});
@@ -244,8 +244,8 @@ describe('pruning', () => {
   });
 });
 
-describe('runners', () => {
-  it('share the jobs, and run each once', async () => {
+describe('a runner', () => {
+  it('shares the jobs with another, and runs each once', async () => {
     const held = await createTestServices(database.url);
     helds.push(held);
     const others = await startProcesses({ services: held.services });
@@ -274,7 +274,7 @@ describe('runners', () => {
     for (const n of numbersTo(200)) expect(times.get(n)).toHaveLength(enqueued / 200);
   });
 
-  it('do not let long jobs hold up short ones', async () => {
+  it('does not let long jobs hold up short ones', async () => {
     const release = Promise.withResolvers<void>();
     const long = job('test.long', () => release.promise, { long: true });
     const short = job('test.short', async () => {});
@@ -287,7 +287,7 @@ describe('runners', () => {
     expect(await queued()).toEqual([]);
   });
 
-  it('run jobs that wait for other servers without delaying any other kind', async () => {
+  it('runs jobs that wait for other servers without delaying any other kind', async () => {
     const release = Promise.withResolvers<void>();
     const remote = job('test.remote', () => release.promise, { remote: true });
     const long = job('test.long', async () => {}, { long: true });
@@ -300,7 +300,7 @@ describe('runners', () => {
     expect(await queued()).toEqual([]);
   });
 
-  it('start a job within milliseconds of its commit', async () => {
+  it('starts a job within milliseconds of its commit', async () => {
     const started: number[] = [];
     const short = job('test.short', async () => void started.push(performance.now()));
     const runner = await start([short]);
@@ -316,7 +316,7 @@ describe('runners', () => {
     expect(times.sort((a, b) => a - b)[7]).toBeLessThan(1_000);
   });
 
-  it('abort running jobs when stopped, and return them without the loss of an attempt', async () => {
+  it('aborts running jobs when stopped, and returns them without the loss of an attempt', async () => {
     const entered: string[] = [];
     const waiting = (name: string, long: boolean, obeys: boolean) =>
       job(
@@ -348,7 +348,7 @@ describe('runners', () => {
       expect(row).toMatchObject({ locked_by: null, is_available: true, attempts: 1, max_attempts: 2 });
   });
 
-  it('keep no reference to the jobs when stopped', async () => {
+  it('keeps no reference to its jobs when stopped', async () => {
     setFlagsFromString('--expose-gc');
     const collect: () => void = runInNewContext('gc');
     const runOnce = async (): Promise<WeakRef<object>> => {
@@ -369,7 +369,7 @@ describe('runners', () => {
     });
   });
 
-  it('find jobs that were lost while they were fetched', async () => {
+  it('finds jobs that were lost while they were fetched', async () => {
     const done: number[] = [];
     const short = job('test.short', async (_ctx, { n }) => void done.push(n));
     const runner = await start([short]);
@@ -385,7 +385,7 @@ describe('runners', () => {
     await runner.drain();
   });
 
-  it('recover when all their connections are cut', async () => {
+  it('recovers when all its connections are cut', async () => {
     const done: number[] = [];
     const short = job('test.short', async (_ctx, { n }) => {
       await sleep(20);

@@ -25,8 +25,8 @@ const both = (first: Statement, second: Statement) =>
 
 const backendOf = async () => (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]?.pid;
 
-describe('two statements sent at once', () => {
-  it('return the rows of each, even if empty, null or long', async () => {
+describe('a pair of statements', () => {
+  it('returns the rows of each, even if empty, null or long', async () => {
     const long = { name: 'long', text: 'select repeat($1, 5000000) as t, null::bigint as n', values: ['x'] };
     for (let i = 0; i < 3; i++) {
       expect(await both(ONE, NONE)).toEqual([[{ n: 1, t: null }], []]);
@@ -37,7 +37,7 @@ describe('two statements sent at once', () => {
     }
   });
 
-  it('both fail if either fails, and the next statements get a connection', async () => {
+  it('fails if either fails, and the next pair gets a connection', async () => {
     for (let i = 0; i < 3; i++) await both(ONE, DIVIDED(2));
     await expect(both(ONE, DIVIDED(0))).rejects.toThrow('division by zero');
     await both(ONE, DIVIDED(2));
@@ -45,14 +45,14 @@ describe('two statements sent at once', () => {
     expect(await both(DIVIDED(3), ONE)).toEqual([[{ quotient: 2 }], [{ n: 1, t: null }]]);
   });
 
-  it('are prepared again if the connection has lost its prepared statements', async () => {
+  it('is prepared again if the connection has lost its prepared statements', async () => {
     for (let i = 0; i < 2; i++) await both(ONE, DIVIDED(2));
     await pool.query('deallocate all');
     await expect(both(ONE, DIVIDED(2))).rejects.toThrow('does not exist');
     expect(await both(ONE, DIVIDED(2))).toEqual([[{ n: 1, t: null }], [{ quotient: 3 }]]);
   });
 
-  it('never mix old columns with new rows', async () => {
+  it('never mixes old columns with new rows', async () => {
     const table = `prepared_${crypto.randomUUID().replaceAll('-', '')}`;
     const all = { name: 'all', text: `select * from ${table} where $1`, values: [true] };
     await pool.query(`create table ${table} (a int, b text)`);
@@ -67,7 +67,7 @@ describe('two statements sent at once', () => {
     }
   });
 
-  it('fail if the connection is lost between them, and the next statements get another', async () => {
+  it('fails if the connection is lost, and the next pair gets another', async () => {
     const sleep = { name: 'sleep', text: 'select pg_sleep($1)::text as t', values: [0] };
     for (let i = 0; i < 2; i++) await both(ONE, sleep);
     const pid = await backendOf();

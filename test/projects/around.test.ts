@@ -4,8 +4,8 @@ import { type TestUser, useApp } from '../support/app.ts';
 const app = useApp();
 const namesOf = (body: readonly { readonly full_path: string }[]) => body.map((each) => each.full_path);
 
-describe('groups of a project', () => {
-  it('list the parent groups and the invited groups that the caller may see', async () => {
+describe('the list of groups of a project', () => {
+  it('has the parent groups and the invited groups that the caller may see', async () => {
     const { make } = app();
     const [owner, member] = [await make.user(), await make.user()];
     const top = await make.group({}, owner);
@@ -55,7 +55,7 @@ describe('groups of a project', () => {
     });
   });
 
-  it('list the groups invited to the project or to a parent group', async () => {
+  it('has the groups invited to the project or to a parent group', async () => {
     const { make } = app();
     const [owner, stranger] = [await make.user(), await make.user()];
     const group = await make.group({ visibility: 'public' }, owner);
@@ -73,7 +73,7 @@ describe('groups of a project', () => {
     expect((await app().as(owner).get(`/projects/${project.id}/invited_groups?relation=other`)).status).toBe(400);
   });
 
-  it('list the groups it can be transferred to', async () => {
+  it('has the groups it can be transferred to', async () => {
     const { make } = app();
     const [owner, other] = [await make.user(), await make.user()];
     const from = await make.group({}, owner);
@@ -97,8 +97,8 @@ describe('groups of a project', () => {
   });
 });
 
-describe('people of a project', () => {
-  it('include direct, inherited and invited members', async () => {
+describe('the list of users of a project', () => {
+  it('includes direct, inherited and invited members', async () => {
     const { make } = app();
     const [owner, direct, shared, stranger] = [
       await make.user(),

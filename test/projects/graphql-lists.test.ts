@@ -191,8 +191,8 @@ describe('project', () => {
   });
 });
 
-describe('projects of namespaces', () => {
-  it('are filtered and sorted, for groups and for users', async () => {
+describe('the list of projects of a namespace', () => {
+  it('is filtered and sorted, for groups and for users', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const sub = await app().make.group({ parent_id: group.id }, owner);
@@ -225,7 +225,7 @@ describe('projects of namespaces', () => {
   });
 });
 
-describe('the projects and groups of a user', () => {
+describe('a list of projects or groups of a user', () => {
   const contributed = (client: Client, username: string, args = '') =>
     names(
       client,
@@ -233,7 +233,7 @@ describe('the projects and groups of a user', () => {
       'user.contributedProjects',
     );
 
-  it('include contributions, for callers who may see the projects', async () => {
+  it('shows contributions to callers who may see the projects', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const [open, closed, confidential, none] = [
       await app().make.project({ name: 'open work', visibility: 'public' }, owner),
@@ -303,7 +303,7 @@ describe('the projects and groups of a user', () => {
     expect(await seenBy(app().anonymous)).toEqual([]);
   });
 
-  it('include memberships, for callers who may see the groups', async () => {
+  it('shows memberships to callers who may see the groups', async () => {
     const [owner, user, stranger] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const open = await app().make.group({ name: 'Open group', visibility: 'public' }, owner);
     const closed = await app().make.group({ name: 'Closed group' }, owner);
@@ -324,7 +324,7 @@ describe('the projects and groups of a user', () => {
     expect(await groups(app().as(user))).toHaveLength(2);
   });
 
-  it('include starred projects, sorted and filtered', async () => {
+  it('shows starred projects, sorted and filtered', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     for (const name of ['star b', 'star a']) {
       const { id } = await app().make.project({ name, visibility: 'public' }, owner);
@@ -343,8 +343,8 @@ describe('the projects and groups of a user', () => {
   });
 });
 
-describe('queries for many users', () => {
-  it('run as many statements for three users and sources of forks as for two, with the right result for each', async () => {
+describe('a query for many users', () => {
+  it('runs as many statements for three users and sources of forks as for two, with the right result for each', async () => {
     // Create these in sequence, because they are listed by creation.
     const [owner, a] = [await app().make.user(), await app().make.user()];
     const [b, c] = [await app().make.user(), await app().make.user()];

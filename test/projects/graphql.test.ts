@@ -124,11 +124,11 @@ describe('Project', () => {
   });
 });
 
-describe('mutations', () => {
+describe('every mutation', () => {
   const create = `mutation ($input: ProjectCreateInput!) { projectCreate(input: $input) {
     project { id fullPath visibility settings userPermissions { adminProject } } errors } }`;
 
-  it('create, change, archive, star and delete under the same rules as REST', async () => {
+  it('follows the same rules as REST: create, change, archive, star and delete', async () => {
     const user = await app().make.user();
     const client = app().as(user);
     const made = await client.graphql(create, {

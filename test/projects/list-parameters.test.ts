@@ -302,8 +302,8 @@ describe('GET /projects', () => {
   );
 });
 
-describe('pages of projects', () => {
-  it('have at most a hundred records, and are empty past the end', async () => {
+describe('a page of projects', () => {
+  it('has at most a hundred records, and is empty past the end', async () => {
     const owner = await app().make.user();
     await app().make.project({}, owner);
     const clamped = await app().as(owner).get('/projects?owned=1&per_page=1000');
@@ -321,7 +321,7 @@ describe('pages of projects', () => {
     expect([none.body, none.headers.get('x-total'), none.headers.get('x-total-pages')]).toEqual([[], '0', '1']);
   });
 
-  it('cover the first 50,000 records by offset, and further records only by keyset', async () => {
+  it('is reached by offset within the first 50,000 records, and beyond them only by keyset', async () => {
     const owner = app().as(await app().make.user());
     expect((await owner.get('/projects?per_page=100&page=500')).status).toBe(200);
     expect((await owner.get('/projects?page=2500')).status).toBe(200);
@@ -332,7 +332,7 @@ describe('pages of projects', () => {
     }
   });
 
-  it('support keyset pagination only in the order of ids', async () => {
+  it('supports keyset pagination only in the order of ids', async () => {
     const client = app().as(await app().make.user());
     for (const order of [
       'name',
@@ -353,7 +353,7 @@ describe('pages of projects', () => {
     expect((await client.get('/projects?pagination=keyset')).status).toBe(200);
   });
 
-  it('keep all parameters in their links, by offset and by keyset', async () => {
+  it('keeps all parameters in its links, by offset and by keyset', async () => {
     const owner = await app().make.user();
     const made = [
       await app().make.project({}, owner),

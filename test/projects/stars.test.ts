@@ -5,8 +5,8 @@ import type { Client } from '../support/client.ts';
 
 const app = useApp();
 
-describe('stars', () => {
-  it('are set and removed once each, and counted', async () => {
+describe('a star', () => {
+  it('is set and removed once, and counted', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({ visibility: 'public' }, owner);
     await app().settle();
@@ -40,7 +40,7 @@ describe('stars', () => {
     expect((await app().anonymous.get(`/projects/${project.id}/starrers`)).status).toBe(404);
   });
 
-  it('list the users who set them, the latest first, without private profiles', async () => {
+  it('is listed with its user, the latest first, without private profiles', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, owner);
     const [first, second, closed, blocked] = [
@@ -83,7 +83,7 @@ describe('stars', () => {
     expect(await who(app().anonymous, '?per_page=1&page=2')).toEqual([first.id]);
   });
 
-  it('list the projects that a user has starred, if the caller may see them', async () => {
+  it('is listed with its project, if the caller may see the project', async () => {
     const [owner, user] = [await app().make.user(), await app().make.user()];
     const [open, shut] = [
       await app().make.project({ visibility: 'public', name: 'Open star' }, owner),

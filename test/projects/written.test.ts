@@ -7,8 +7,8 @@ import type { Client } from '../support/client.ts';
 
 const app = useApp();
 
-describe('records of projects in lists', () => {
-  it('match the single record for each caller, whichever caller came first', async () => {
+describe('the record of a project in a list', () => {
+  it('matches the single record for each caller, whichever caller came first', async () => {
     const { make } = app();
     const [owner, guest, stranger, external] = [
       await make.user(),
@@ -96,7 +96,7 @@ describe('records of projects in lists', () => {
     await check();
   });
 
-  it('are counted again after each commit', async () => {
+  it('is counted again after each commit', async () => {
     const { make } = app();
     const user = await make.user();
     const client = app().as(user);

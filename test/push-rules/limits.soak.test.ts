@@ -99,7 +99,7 @@ describe('a push of ten thousand commits', () => {
 });
 
 describe('a hostile push', () => {
-  it('with long messages and an expensive pattern does not delay other requests', async () => {
+  it('does not delay other requests by long messages and an expensive pattern', async () => {
     let state = 1;
     const noise = Array.from({ length: 65_000 }, () => {
       state = (state * 48_271) % 2_147_483_647;
@@ -116,7 +116,7 @@ describe('a hostile push', () => {
     expect(slowest).toBeLessThan(1_000);
   });
 
-  it('with commits too big to check is refused', async () => {
+  it('is refused if its commits are too big to check', async () => {
     const long = function* () {
       yield commit(0, `Good\n${'x'.repeat(65 * 1024)}`, '', FROM_MAIN);
     };

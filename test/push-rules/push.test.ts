@@ -51,8 +51,8 @@ const setUp = async (rule: Record<string, unknown> | null, attributes: Record<st
 
 const author = (name: string, email: string) => ['--author', `${name} <${email}>`];
 
-describe('rules for commits', () => {
-  it('require messages that match, and refuse messages that match the negative pattern', async () => {
+describe('a rule for commits', () => {
+  it('requires messages that match, and refuses messages that match the negative pattern', async () => {
     const repo = await setUp({
       commit_message_regex: '^(Fixes|JIRA-\\d+):',
       commit_message_negative_regex: '(?i)wip$',
@@ -74,7 +74,7 @@ describe('rules for commits', () => {
     expect(await repo.refused('main')).toContain('(push rule commit_message_negative_regex)');
   });
 
-  it('check only new commits', async () => {
+  it('checks only new commits', async () => {
     const repo = await setUp(null);
     await repo.commit('bad from before');
     await repo.accepted('main');
@@ -93,7 +93,7 @@ describe('rules for commits', () => {
     await repo.accepted('HEAD~1:refs/tags/v0');
   });
 
-  it('name the ref with the refused commits, and at most ten reasons', async () => {
+  it('names the ref with the refused commits, and at most ten reasons', async () => {
     const repo = await setUp({ commit_message_regex: '^Good' });
     await repo.commit('Good');
     await runGit(repo.tree, 'branch', 'fine');
@@ -103,7 +103,7 @@ describe('rules for commits', () => {
     expect(said).not.toContain('remote: refs/heads/fine:');
   });
 
-  it('require matching email addresses of authors and committers', async () => {
+  it('requires matching email addresses of authors and committers', async () => {
     const repo = await setUp({ author_email_regex: '@example\\.com$' });
     await repo.commit('fine');
     await repo.accepted('main');
@@ -111,7 +111,7 @@ describe('rules for commits', () => {
     expect(await repo.refused('main')).toContain('"eve@example.org" does not match');
   });
 
-  it('require the name and a confirmed address of the user who pushes', async () => {
+  it('requires the name and a confirmed address of the user who pushes', async () => {
     const email = 'ada@example.com';
     const repo = await setUp({ commit_committer_check: true, commit_committer_name_check: true });
     await repo.commit('mine', ...author('Somebody', 'somebody@example.org'));
@@ -131,7 +131,7 @@ describe('rules for commits', () => {
     await db.deleteFrom('emails').where('id', '=', id).execute();
   });
 
-  it('require authors who are users', async () => {
+  it('requires authors who are users', async () => {
     const repo = await setUp({ member_check: true });
     const known = await app().make.user();
     const unconfirmed = await app().make.user({ confirmed_at: null });
@@ -151,7 +151,7 @@ describe('rules for commits', () => {
       .execute();
   });
 
-  it('require a sign-off and a signature', async () => {
+  it('requires a sign-off and a signature', async () => {
     const repo = await setUp({ reject_non_dco_commits: true });
     await repo.commit('none\n\nSigned-off-by: me');
     expect(await repo.refused('main')).toContain('(push rule reject_non_dco_commits)');
@@ -170,7 +170,7 @@ describe('rules for commits', () => {
     await repo.accepted('main');
   });
 
-  it('check the changes of a merge commit', async () => {
+  it('checks the changes of a merge commit', async () => {
     const repo = await setUp({ file_name_regex: '\\.exe$' });
     await runGit(repo.tree, 'checkout', '-q', '-b', 'side');
     await commitFile(repo.tree, 'side.txt', 'side', 'Side');
@@ -188,8 +188,8 @@ const sshKey = async (path: string): Promise<void> => {
   await promisify(execFile)('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path]);
 };
 
-describe('rules for files', () => {
-  it('refuse new and renamed files by name, but not changed or removed ones', async () => {
+describe('a rule for files', () => {
+  it('refuses new and renamed files by name, but not changed or removed ones', async () => {
     const repo = await setUp(null);
     await commitFile(repo.tree, 'old.exe', 'old', 'Before');
     await repo.accepted('main');
@@ -209,7 +209,7 @@ describe('rules for files', () => {
     expect(await repo.refused('main:side')).toContain('the file name "ä b c.exe" matches');
   });
 
-  it('refuse files that look like secrets', async () => {
+  it('refuses files that look like secrets', async () => {
     const repo = await setUp({ prevent_secrets: true });
     const secrets = ['id_rsa', 'deep/er/id_ed25519', 'server.pem', 'TLS.KEY', '.netrc', '.aws/credentials', 'a.kdbx'];
     for (const name of [...secrets, 'id_rsa.pub', 'keyboard.ts', 'monkey', 'pem', 'credentials']) {
@@ -223,7 +223,7 @@ describe('rules for files', () => {
     expect(said.match(/looks like/g)).toHaveLength(secrets.length);
   });
 
-  it('refuse new files that are too big, even behind a tag', async () => {
+  it('refuses new files that are too big, even behind a tag', async () => {
     const repo = await setUp(null);
     const big = Buffer.alloc(1024 * 1024 + 1, 'x').toString();
     await commitFile(repo.tree, 'before.bin', big, 'Before the rule');
@@ -253,8 +253,8 @@ describe('rules for files', () => {
   });
 });
 
-describe('rules for names and tags', () => {
-  it('require new branches to match, except the default branch', async () => {
+describe('a rule for names and tags', () => {
+  it('requires new branches to match, except the default branch', async () => {
     const repo = await setUp(null);
     await repo.accepted('main:odd');
     await repo.setRule({ branch_name_regex: '^(feature|fix)/' });
@@ -280,7 +280,7 @@ describe('rules for names and tags', () => {
     expect((await repo.refs()).join()).not.toContain('wrong');
   });
 
-  it('allow any name for the first branch of an empty project', async () => {
+  it('allows any name for the first branch of an empty project', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     await app().as(owner).post(`/projects/${project.id}/push_rule`, { branch_name_regex: '^feature/' });
@@ -290,7 +290,7 @@ describe('rules for names and tags', () => {
     expect(await tryGit(tree, 'push', remote, 'trunk:second')).toMatchObject({ code: 1 });
   });
 
-  it('protect tags from deletion', async () => {
+  it('protects tags from deletion', async () => {
     const repo = await setUp({ deny_delete_tag: true });
     await repo.accepted('main:refs/tags/v1');
     expect(await repo.refused(':refs/tags/v1')).toContain('tags cannot be deleted (push rule deny_delete_tag)');
@@ -298,7 +298,7 @@ describe('rules for names and tags', () => {
     await repo.accepted(':refs/tags/v1');
   });
 
-  it('check unreachable commits again when the API creates a branch for them', async () => {
+  it('checks unreachable commits again when the API creates a branch for them', async () => {
     const repo = await setUp(null);
     await repo.commit('bad');
     const bad = await runGit(repo.tree, 'rev-parse', 'HEAD');

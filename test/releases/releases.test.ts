@@ -8,8 +8,8 @@ const app = useApp();
 const folder = useFolder();
 const db = () => app().hub.services.db;
 
-describe('releases', () => {
-  it('are read with their links, milestones and commit', async () => {
+describe('a release', () => {
+  it('is read with its links, milestones and commit', async () => {
     const { project, path, owner, guest, people } = await makeScene(app());
     const tree = await workTree(folder());
     const sha = await commitFile(tree, 'a', 'a', 'Released');
@@ -103,7 +103,7 @@ describe('releases', () => {
     expect(asGuest.data.project.release.commit).toBeNull();
   });
 
-  it('are visible to everyone who may see the project and its releases', async () => {
+  it('is visible to everyone who may see the project and its releases', async () => {
     const { project, path, owner, guest, stranger } = await makeScene(app());
     await insertRelease(db(), { project_id: project.id, tag: 'v1' });
     for (const suffix of ['/releases', '/releases/v1', '/releases/permalink/latest']) {

@@ -100,7 +100,7 @@ describe('creating a release', () => {
     expect(titles((await developer.put(`${releases}/a`, { milestones: [] })).body)).toEqual([]);
   });
 
-  it('with a future date makes it upcoming, and not the latest', async () => {
+  it('makes it upcoming if its date is in the future, and not the latest', async () => {
     const { releases, developer, branch } = await scene();
     const made = await developer.post(releases, { tag_name: 'next', ref: branch, released_at: '2999-01-01T00:00:00Z' });
     expect(made.body.upcoming_release).toBe(true);
@@ -257,7 +257,7 @@ describe('a release', () => {
     expect(told().map(({ body }) => body.tag)).toEqual(['a/1', 'b']);
   });
 
-  it('of a recreated tag stays when an older deletion is handled late', async () => {
+  it('stays with a recreated tag when an older deletion is handled late', async () => {
     const { project, path, releases, developer, branch } = await scene();
     await developer.post(releases, { tag_name: 'v1', ref: branch });
     await developer.delete(`${releases}/v1`);

@@ -50,8 +50,8 @@ const maintainers = { nodes: [role(40, 'Maintainers')] };
 const UNAVAILABLE =
   "The resource that you are attempting to access does not exist or you don't have permission to perform this action";
 
-describe('branch rules', () => {
-  it('are created, listed, changed and deleted', async () => {
+describe('a branch rule', () => {
+  it('is created, listed, changed and deleted', async () => {
     const { owner, project, base, client } = await setUp();
     const developer = await memberOf(project, 30);
     const made = await run(owner, 'branchRuleCreate', { projectPath: project.path_with_namespace, name: 'release/*' });
@@ -147,7 +147,7 @@ describe('branch rules', () => {
     expect((await run(owner, 'branchRuleDelete', { id })).top).toEqual([UNAVAILABLE]);
   });
 
-  it('are visible to Developers, and changed by Maintainers', async () => {
+  it('is visible to Developers, and changed by Maintainers', async () => {
     const { owner, project } = await setUp({ visibility: 'public' });
     const [rule] = (await rulesOf(owner, project)).branchRules.nodes;
     const developer = await memberOf(project, 30);
@@ -169,7 +169,7 @@ describe('branch rules', () => {
     expect((await rulesOf(developer, project)).branchRules.nodes).toEqual([rule]);
   });
 
-  it('are changed and deleted only by users who may unprotect the branch', async () => {
+  it('is changed and deleted only by users who may unprotect the branch', async () => {
     const { owner, project, client, base } = await setUp();
     const maintainer = await memberOf(project, 40);
     await client.post(`${base}/protected_branches`, { name: 'kept', allowed_to_unprotect: [{ user_id: owner.id }] });
@@ -182,7 +182,7 @@ describe('branch rules', () => {
     expect((await run(owner, 'branchRuleDelete', { id: rule.id })).errors).toEqual([]);
   });
 
-  it('omit groups that the caller cannot see', async () => {
+  it('omits groups that the caller cannot see', async () => {
     const { owner, project, client, base } = await setUp();
     const group = await app().make.group({ visibility: 'private' }, owner);
     await client.post(`${base}/share`, { group_id: group.id, group_access: 30 });
@@ -194,7 +194,7 @@ describe('branch rules', () => {
     expect(await groupSeenBy(developer)).toBeNull();
   });
 
-  it('count no branches if the code is disabled', async () => {
+  it('counts no branches if the code is disabled', async () => {
     const { owner, project, client, base } = await setUp();
     await client.put(base, { repository_access_level: 'disabled' });
     expect((await rulesOf(owner, project)).branchRules.nodes).toMatchObject([
@@ -202,7 +202,7 @@ describe('branch rules', () => {
     ]);
   });
 
-  it('take as few statements for many projects as for one', async () => {
+  it('takes as few statements for many projects as for one', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     const client = app().as(owner);

@@ -217,7 +217,7 @@ describe('POST branches of an empty repository', () => {
     return { owner, project, path, list: async () => namesOf(await app().as(owner).get(`${path}/branches`)) };
   };
 
-  it('create the default branch with a readme if the new branch starts from it', async () => {
+  it('creates the default branch with a readme if the new branch starts from it', async () => {
     const { owner, path, list } = await empty();
     const made = await app().as(owner).post(`${path}/branches`, { branch: 'feature/x', ref: 'main' });
     expect([made.status, made.body.name, made.body.commit.title]).toEqual([201, 'feature/x', 'Add README.md']);
@@ -226,7 +226,7 @@ describe('POST branches of an empty repository', () => {
     expect([body.size, body.commit_id]).toEqual([0, made.body.commit.id]);
   });
 
-  it('leave it empty if the caller may not push to it, or the branch is invalid', async () => {
+  it('leaves it empty if the caller may not push to it, or the branch is invalid', async () => {
     const { owner, project, path, list } = await empty();
     const developer = await memberOf(project, 30);
     const post = async (user: TestUser, body: Record<string, string>) => {
@@ -248,7 +248,7 @@ describe('POST branches of an empty repository', () => {
 });
 
 describe('POST and DELETE branches', () => {
-  it('create and delete a branch, with the same events as a push', async () => {
+  it('creates and deletes a branch, with the same events as a push', async () => {
     const { owner, project, tree, path } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     const created = await app().as(owner).post(path, { branch: 'feature/x', ref: 'main' });
@@ -275,7 +275,7 @@ describe('POST and DELETE branches', () => {
     expect(events[0]?.actor_id).toBe(owner.id);
   });
 
-  it('refuse invalid requests, and change nothing', async () => {
+  it('refuses invalid requests, and changes nothing', async () => {
     const { owner, project, path } = await setUp(['taken', 'kept']);
     const post = async (user: TestUser, branch: string, ref = 'main') => {
       const { status, body } = await app().as(user).post(path, { branch, ref });
@@ -306,7 +306,7 @@ describe('POST and DELETE branches', () => {
     expect(await eventsOf(app(), project.id)).toHaveLength(4);
   });
 
-  it('create the branch for one of twenty concurrent requests', async () => {
+  it('creates the branch for one of twenty concurrent requests', async () => {
     const { owner, project, path } = await setUp();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => app().as(owner).post(path, { branch: 'x', ref: 'main' })),
@@ -315,7 +315,7 @@ describe('POST and DELETE branches', () => {
     expect(await eventsOf(app(), project.id)).toHaveLength(4);
   });
 
-  it('delete all merged branches, except protected ones', async () => {
+  it('deletes all merged branches, except protected ones', async () => {
     const { owner, project, tree, remote, path } = await setUp(['merged/a', 'merged/b', 'kept']);
     await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'kept' });
     await moveOn(tree, remote);
@@ -383,8 +383,8 @@ describe('DELETE merged_branches', () => {
   });
 });
 
-describe('protected branches', () => {
-  it('apply the most permissive rule by role, user and group, over git and the API', async () => {
+describe('a protected branch', () => {
+  it('applies the most permissive rule by role, user and group, over git and the API', async () => {
     const { owner, project, tree, remote, path } = await setUp(['release/1']);
     const client = app().as(owner);
     const rules = `/projects/${project.id}/protected_branches`;
@@ -431,7 +431,7 @@ describe('protected branches', () => {
     expect(remote).toContain(project.path_with_namespace);
   });
 
-  it('are created, listed, changed and deleted', async () => {
+  it('is created, listed, changed and deleted', async () => {
     const { owner, project } = await setUp();
     const client = app().as(owner);
     const path = `/projects/${project.id}/protected_branches`;
@@ -482,7 +482,7 @@ describe('protected branches', () => {
     ]);
   });
 
-  it('are changed by Maintainers, and cannot name users outside the project', async () => {
+  it('is changed by Maintainers, and cannot name users outside the project', async () => {
     const { owner, project } = await setUp();
     const path = `/projects/${project.id}/protected_branches`;
     const developer = await memberOf(project, 30);
@@ -519,7 +519,7 @@ describe('protected branches', () => {
     expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);
   });
 
-  it('list each role, user and group once for an action', async () => {
+  it('lists each role, user and group once for an action', async () => {
     const { owner, project } = await setUp();
     const client = app().as(owner);
     const developer = await memberOf(project, 30);
@@ -554,7 +554,7 @@ describe('protected branches', () => {
     expect([tag.status, tag.body.message]).toEqual(taken('Create access levels access level'));
   });
 
-  it('are changed and unprotected only by users whom they name', async () => {
+  it('is changed and unprotected only by users whom it names', async () => {
     const { owner, project } = await setUp();
     const path = `/projects/${project.id}/protected_branches`;
     await app().as(owner).post(path, { name: 'x', unprotect_access_level: 60 });
@@ -573,8 +573,8 @@ describe('protected branches', () => {
   });
 });
 
-describe('commits and tags', () => {
-  it('are read by branch, tag and id', async () => {
+describe('the lists of commits and tags', () => {
+  it('is readable by branch, tag and id', async () => {
     const { owner, project, tree, remote } = await setUp();
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const second = await commitFile(tree, 'b', 'b', 'Second');
@@ -613,7 +613,7 @@ describe('commits and tags', () => {
     }
   });
 
-  it('of an empty repository are empty lists', async () => {
+  it('is empty for an empty repository', async () => {
     const project = await app().make.project({});
     const client = app().as(app().root);
     for (const part of ['commits', 'tags', 'branches']) {

@@ -47,7 +47,7 @@ const forget = ({ processId }: Doomed) =>
     .execute();
 
 describe('a process killed in the middle of a push', () => {
-  it('after refs moved: emits the event exactly once', async () => {
+  it('emits the event exactly once if it died after refs moved', async () => {
     const { owner, project, tree, token, remote } = await setUp();
     const doomed = await startDoomed('after');
     await tryGit(tree, 'push', remoteUrl(doomed.url, project, 'x', token), 'main', 'main:other');
@@ -74,7 +74,7 @@ describe('a process killed in the middle of a push', () => {
     expect((await eventsOf(app(), project.id))[3]?.payload).toMatchObject({ before: head, after: second });
   });
 
-  it('before refs moved: emits nothing, and the next push settles it', async () => {
+  it('emits nothing if it died before refs moved, and the next push settles it', async () => {
     const { project, tree, token, remote } = await setUp();
     const doomed = await startDoomed('before');
     const pushed = await tryGit(tree, 'push', remoteUrl(doomed.url, project, 'x', token), 'main');
@@ -91,7 +91,7 @@ describe('a process killed in the middle of a push', () => {
     expect(await openPushes()).toEqual([]);
   });
 
-  it('while some refs moved: emits events only for the moved refs', async () => {
+  it('emits events only for the refs that moved', async () => {
     const { owner, project, tree, remote } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'push', '-q', remote, 'main');

@@ -16,8 +16,8 @@ const strangersSee = async (url: string) => {
   return [(await app().anonymous.get(url)).status, (await app().as(stranger).get(url)).status];
 };
 
-describe('readers of large files', () => {
-  it('are limited per caller, because each takes a process, and get Retry-After beyond the limit', async () => {
+describe('reading a large file', () => {
+  it('is limited per caller, because it takes a process, and is refused with Retry-After beyond the limit', async () => {
     const { owner, path } = await setUp({ large: randomBytes(15_000_000), small: 'small' }, { visibility: 'public' });
     const client = app().as(owner);
     const url = path('/files/large/raw');

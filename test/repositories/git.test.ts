@@ -27,8 +27,8 @@ const refsOf = async (remote: string) => {
 };
 const eventKinds = async (projectId: number) => (await eventsOf(app(), projectId)).map(({ kind }) => kind);
 
-describe('notes of commits', () => {
-  it('are pushed, fetched and deleted as release tools do, and are not listed as branches', async () => {
+describe('a note of a commit', () => {
+  it('is pushed, fetched and deleted as release tools do, and is not listed as a branch', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const ref = 'refs/notes/released-v1.0.0';
@@ -56,8 +56,8 @@ describe('notes of commits', () => {
   });
 });
 
-describe('clone and push', () => {
-  it('transfer a history both ways, with events', async () => {
+describe('a push', () => {
+  it('transfers a history, which a clone returns, with events', async () => {
     const { owner, project, tree, remote } = await setUp();
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     expect(await tryGit(tree, 'push', remote, 'main')).toMatchObject({ code: 0 });
@@ -108,7 +108,7 @@ describe('clone and push', () => {
     expect(open).toEqual([]);
   });
 
-  it('includes the newest 20 of many commits, and counts them all', async () => {
+  it('includes the newest 20 of many commits in its event, and counts them all', async () => {
     const { project, tree, remote } = await setUp();
     for (let n = 0; n < 24; n++) await runGit(tree, 'commit', '-q', '--allow-empty', '-m', `Commit ${n}`);
     await runGit(tree, 'push', '-q', remote, 'main');
@@ -119,7 +119,7 @@ describe('clone and push', () => {
     expect(push?.payload.commits[19]).toMatchObject({ id: push?.payload.after, title: 'Commit 23' });
   });
 
-  it('emit events for tags, for new branches without new commits, and for deletions', async () => {
+  it('emits events for tags, for new branches without new commits, and for deletions', async () => {
     const { project, tree, remote } = await setUp();
     const head = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'push', '-q', remote, 'main');
@@ -154,7 +154,7 @@ describe('clone and push', () => {
     expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main', 'refs/tags/light']);
   });
 
-  it('make the first pushed branch the default, and protect it', async () => {
+  it('makes the first pushed branch the default, and protects it', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main:trunk');
     const { body } = await app().as(owner).get(`/projects/${project.id}`);
@@ -165,7 +165,7 @@ describe('clone and push', () => {
     expect(await runGit(join(folder(), `trunk-${project.id}`), 'branch', '--show-current')).toBe('trunk');
   });
 
-  it('transfer 20 MB with bounded memory, sent in chunks after a probe', async () => {
+  it('takes bounded memory for 20 MB, sent in chunks after a probe', async () => {
     const { tree, remote } = await setUp();
     await writeFile(join(tree, 'big'), randomBytes(20 * 1024 * 1024));
     await runGit(tree, 'add', '.');
@@ -188,7 +188,7 @@ describe('clone and push', () => {
 });
 
 describe('access by git', () => {
-  it('to a private project depends on the role', async () => {
+  it('depends on the role in a private project', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const stranger = await app().make.user();
@@ -228,7 +228,7 @@ describe('access by git', () => {
     expect((await tryGit(folder(), 'ls-remote', theirs)).stderr).toContain('not found');
   });
 
-  it('to a public project allows anyone to read, and only members to push', async () => {
+  it('allows anyone to read a public project, and only members to push', async () => {
     const { project, tree, remote } = await setUp({ visibility: 'public' });
     await runGit(tree, 'push', '-q', remote, 'main');
     const open = remoteUrl(app().url, project);
@@ -419,8 +419,8 @@ describe('protection', () => {
   });
 });
 
-describe('odd requests', () => {
-  it('with invalid ref names are refused: too long, object ids, other refs', async () => {
+describe('an odd request', () => {
+  it('is refused for an invalid ref name: too long, object ids, other refs', async () => {
     const { project, tree, remote } = await setUp();
     const long = `${'a'.repeat(150)}/${'b'.repeat(149)}`;
     for (const ref of [long, `refs/heads/${'0123456789'.repeat(4)}`, 'refs/odd/x', 'refs/heads/refs/heads/x']) {
@@ -433,7 +433,7 @@ describe('odd requests', () => {
     expect((await tryGit(tree, 'push', remote, 'main', `main:${most}`)).code).toBe(0);
   });
 
-  it('for the dumb protocol, unknown services and content types are refused', async () => {
+  it('is refused for the dumb protocol, unknown services and content types', async () => {
     const { project } = await setUp({ visibility: 'public' });
     const base = `${app().url}/${project.path_with_namespace}.git`;
     expect((await fetch(`${base}/info/refs`)).status).toBe(403);
@@ -450,7 +450,7 @@ describe('odd requests', () => {
     for (const answer of answers) expect(answer.status).toBe(404);
   });
 
-  it('with a push above the size limit are refused', async () => {
+  it('is refused for a push above the size limit', async () => {
     const { project, tree, remote } = await setUp();
     await writeFile(join(tree, 'big'), randomBytes(2 * 1024 * 1024));
     await runGit(tree, 'add', '.');
@@ -462,7 +462,7 @@ describe('odd requests', () => {
     expect((await tryGit(tree, 'push', remote, 'main')).code).toBe(0);
   });
 
-  it('with an invalid push are refused', async () => {
+  it('is refused for an invalid push', async () => {
     const { owner, project } = await setUp();
     const token = await app().tokenOf(owner);
     const send = (body: string) =>
@@ -479,7 +479,7 @@ describe('odd requests', () => {
     expect(await eventKinds(project.id)).toEqual([]);
   });
 
-  it('aborted during a push leave nothing behind', async () => {
+  it('leaves nothing behind if it is aborted during a push', async () => {
     const { owner, project } = await setUp();
     const token = await app().tokenOf(owner);
     const url = new URL(`${app().url}/${project.path_with_namespace}.git/git-receive-pack`);
@@ -499,7 +499,7 @@ describe('odd requests', () => {
     expect(await eventKinds(project.id)).toEqual([]);
   });
 
-  it('for the old path of a renamed project reach the new one', async () => {
+  it('reaches a renamed project by its old path', async () => {
     const { owner, project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const { status } = await app()
@@ -512,7 +512,7 @@ describe('odd requests', () => {
     expect(await eventKinds(project.id)).toHaveLength(4);
   });
 
-  it('that race to push the same branch have one winner, and one event', async () => {
+  it('has one winner and one event if several race to push the same branch', async () => {
     const { project, tree, remote } = await setUp();
     await runGit(tree, 'push', '-q', remote, 'main');
     const base = await runGit(tree, 'rev-parse', 'HEAD');

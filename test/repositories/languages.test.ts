@@ -160,8 +160,8 @@ describe('.gitattributes', () => {
   });
 });
 
-describe('projects without language statistics', () => {
-  it('get them without a push, in batches, even if one cannot be read', async () => {
+describe('a project without language statistics', () => {
+  it('gets them without a push, in batches, even if another one cannot be read', async () => {
     const owner = await app().make.user();
     const { services } = app().hub;
     const { db } = services;

@@ -25,8 +25,8 @@ const level = (access_level: number | null, access_level_description: string, us
   group_id: null,
 });
 
-describe('protected tags', () => {
-  it('are created, listed, shown and deleted', async () => {
+describe('a protected tag', () => {
+  it('is created, listed, shown and deleted', async () => {
     const { owner, project, path } = await setUp();
     const client = app().as(owner);
     const developer = await memberOf(project, 30);
@@ -65,7 +65,7 @@ describe('protected tags', () => {
     ]);
   });
 
-  it('can be created only by users whom they name, and cannot be deleted', async () => {
+  it('can be created only by users whom it names, and cannot be deleted', async () => {
     const { owner, project, base, path } = await setUp();
     const [developer, named] = [await memberOf(project, 30), await memberOf(project, 30)];
     const client = app().as(owner);
@@ -92,7 +92,7 @@ describe('protected tags', () => {
     expect((await client.delete(`${base}/repository/tags/v1`)).status).toBe(204);
   });
 
-  it('are changed by Maintainers, and visible to Developers', async () => {
+  it('is changed by Maintainers, and visible to Developers', async () => {
     const { owner, project, path } = await setUp();
     await app().as(owner).post(path, { name: 'v*' });
     for (const [user, read, write] of [

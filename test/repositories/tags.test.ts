@@ -23,8 +23,8 @@ const memberOf = async (project: { id: number }, level: number): Promise<TestUse
 // biome-ignore lint/suspicious/noExplicitAny: records of every kind
 const namesOf = (answer: { body: any }) => answer.body.map(({ name }: { name: string }) => name);
 
-describe('tags', () => {
-  it('are created as lightweight or annotated tags, shown and deleted', async () => {
+describe('a tag', () => {
+  it('is created as a lightweight or annotated tag, shown and deleted', async () => {
     const { owner, project, tree, remote, head, path } = await setUp();
     const client = app().as(owner);
     const light = await client.post(path, { tag_name: 'light/1', ref: 'main' });
@@ -67,7 +67,7 @@ describe('tags', () => {
     expect((await client.get(`${path}/none/signature`)).status).toBe(404);
   });
 
-  it('that point at a tag show the commit behind both, alone and in lists', async () => {
+  it('shows the commit behind the tag that it points at, alone and in lists', async () => {
     const { owner, tree, remote, head, path } = await setUp();
     await runGit(tree, 'tag', '-a', 'inner', '-m', 'inner', 'main');
     await runGit(tree, 'tag', '-a', 'outer', '-m', 'outer', 'inner');
@@ -78,7 +78,7 @@ describe('tags', () => {
     expect(listed).toEqual([(await client.get(`${path}/outer`)).body]);
   });
 
-  it('and branches can start at HEAD or at a full ref name, even if a branch and a tag share a short name', async () => {
+  it('can start at HEAD or at a full ref name, like a branch, even if a branch and a tag share a short name', async () => {
     const { owner, project, tree, remote, head, path } = await setUp();
     await runGit(tree, 'commit', '-q', '--allow-empty', '-m', 'Tagged alone');
     const tagged = await runGit(tree, 'rev-parse', 'HEAD');
@@ -98,7 +98,7 @@ describe('tags', () => {
     }
   });
 
-  it('report invalid requests, and require a Developer', async () => {
+  it('reports invalid requests, and requires a Developer', async () => {
     const { owner, project, path } = await setUp();
     const client = app().as(owner);
     const refused = async (body: Record<string, unknown>) => {
@@ -135,7 +135,7 @@ describe('tags', () => {
     ).toBe(201);
   });
 
-  it('are listed in three orders, searched, and paginated by offset and by keyset', async () => {
+  it('is listed in three orders, searched, and paginated by offset and by keyset', async () => {
     const { owner, tree, remote, path } = await setUp();
     const names = ['v1.10.0', 'v1.2.0', 'V1.9.0', 'other'];
     for (const [at, name] of names.entries()) {
@@ -176,7 +176,7 @@ describe('tags', () => {
     ]);
   });
 
-  it('are created as annotated tags by releases', async () => {
+  it('is created as an annotated tag by a release', async () => {
     const { owner, project, head, path } = await setUp();
     const client = app().as(owner);
     const release = { tag_name: 'v2', ref: 'main', tag_message: 'Two', description: 'x' };

@@ -107,8 +107,8 @@ describe('the tree of a repository', () => {
   });
 });
 
-describe('reading endpoints', () => {
-  it('refuse hostile names, and keep answering', async () => {
+describe('every reading endpoint', () => {
+  it('refuses hostile names, and keeps answering', async () => {
     const { owner, path } = await filledProject(app(), folder(), { a: '1' });
     const client = app().as(owner);
     const names = [

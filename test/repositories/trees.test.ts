@@ -70,8 +70,8 @@ describe('GET repository/tree', () => {
   });
 });
 
-describe('comparisons', () => {
-  it('show the changes since two branches diverged, or the difference between two commits', async () => {
+describe('a comparison', () => {
+  it('shows the changes since two branches diverged, or the difference between two commits', async () => {
     const { owner, project, tree, remote, path, commit } = await filledProject(app(), folder(), { a: '1\n' });
     const base = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'checkout', '-q', '-b', 'side/x');
@@ -117,7 +117,7 @@ describe('comparisons', () => {
     await runGit(tree, 'push', '-q', remote, ':other');
   });
 
-  it('compare with another project if the caller may read both', async () => {
+  it('works with another project if the caller may read both', async () => {
     const one = await filledProject(app(), folder(), { a: '1\n' });
     const other = await app().make.project({ visibility: 'private' }, one.owner);
     const token = await app().tokenOf(one.owner);
@@ -134,7 +134,7 @@ describe('comparisons', () => {
     expect([refused.status, refused.body.message]).toEqual([404, '404 Project Not Found']);
   });
 
-  it('list the authors of the commits', async () => {
+  it('lists the authors of the commits', async () => {
     const { owner, tree, remote, path } = await filledProject(app(), folder(), { a: '1' });
     for (const name of ['Bob', 'Robert', 'Bob']) {
       await runGit(tree, 'commit', '-q', '--allow-empty', '--author', `${name} <bob@example.com>`, '-m', 'x');

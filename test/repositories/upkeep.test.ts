@@ -39,8 +39,8 @@ describe('GET /projects/:id/statistics', () => {
   });
 });
 
-describe('repository statistics, storage and housekeeping', () => {
-  it('require the role', async () => {
+describe('the upkeep of a repository', () => {
+  it('requires the role for statistics, storage and housekeeping', async () => {
     const { make } = app();
     const [owner, maintainer, guest, stranger] = [
       await make.user(),
@@ -75,7 +75,7 @@ describe('repository statistics, storage and housekeeping', () => {
     expect((await as(guest).graphql(fetches)).data.project.fetches).toBeNull();
   });
 
-  it('show where the repository is stored', async () => {
+  it('shows where the repository is stored', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const { body } = await app().as(app().root).get(`/projects/${project.id}/storage`);
@@ -87,7 +87,7 @@ describe('repository statistics, storage and housekeeping', () => {
     });
   });
 
-  it('pack the repository', async () => {
+  it('packs the repository', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     const { git, db } = app().hub.services;
@@ -109,7 +109,7 @@ describe('repository statistics, storage and housekeeping', () => {
     expect(await git.isEmpty(disk_path)).toBe(false);
   });
 
-  it('pack it after a push of many refs, which are stored in one file each', async () => {
+  it('packs it after a push of many refs, which are stored in one file each', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const { db, config } = app().hub.services;

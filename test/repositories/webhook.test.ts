@@ -23,8 +23,8 @@ const bodiesOf = async (projectId: number) => {
   );
 };
 
-describe('hook bodies of a push', () => {
-  it('have the documented keys', async () => {
+describe('the hook body of a push', () => {
+  it('has the documented keys', async () => {
     const owner = await app().make.user({ public_email: 'owner@example.com' });
     const project = await app().make.project({ visibility: 'private' }, owner);
     const tree = await workTree(folder());
@@ -122,7 +122,7 @@ describe('hook bodies of a push', () => {
     expect(deleted?.body).toMatchObject({ after: '0'.repeat(40), checkout_sha: null, message: null, commits: [] });
   });
 
-  it('are not sent if a push moves more branches or tags than the limit', async () => {
+  it('is not sent if a push moves more branches or tags than the limit', async () => {
     const project = await app().make.project({});
     const tree = await workTree(folder());
     const remote = await remoteOf(app(), project, app().root);

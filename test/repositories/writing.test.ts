@@ -415,8 +415,8 @@ describe('POST commits', () => {
   });
 });
 
-describe('files', () => {
-  it('are created, changed and deleted', async () => {
+describe('a file', () => {
+  it('is created, changed and deleted', async () => {
     const at = await setUp();
     const client = app().as(at.owner);
     const url = `${at.path}/files/${encodeURIComponent('src/app.v1/main file.ts')}`;
@@ -453,7 +453,7 @@ describe('files', () => {
     expect(await runGit(topic, 'ls-files')).toBe('');
   });
 
-  it('answer 400 if they already exist or are missing, and 404 to callers who cannot see the project', async () => {
+  it('gets a 400 if it already exists or is missing, and a 404 for callers who cannot see the project', async () => {
     const at = await setUp();
     const client = app().as(at.owner);
     const body = { branch: 'main', commit_message: 'x', content: 'x' };

@@ -149,7 +149,7 @@ describe('a body', () => {
     if (error !== undefined) expect(answer.json()).toEqual({ error });
   });
 
-  it('of megabytes is parsed in another thread, one at a time, even if it is malformed', async () => {
+  it('is parsed in another thread if it has megabytes, one at a time, even if it is malformed', async () => {
     const escapes = `{"text":"${'\\"'.repeat(3.5 * MEBIBYTE)}"}`;
     // The time includes sending, which this thread does too.
     const started = computedMs();

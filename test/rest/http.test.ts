@@ -232,7 +232,7 @@ describe('a parameter', () => {
     }
   });
 
-  it('in the path takes precedence over the body, and one in the body over the query', async () => {
+  it('takes precedence in the path over the body, and in the body over the query', async () => {
     const answer = await app.ask(`${API}/echo/7?title=query&id=8&weight=1`, json({ title: 'body', id: 9 }));
     expect(answer.json()).toEqual({ id: { id: 7 }, title: 'body', weight: 1 });
   });
@@ -325,7 +325,7 @@ describe('a hostile request', () => {
     }
   });
 
-  it('for an unknown path is a 404, even if no route has its method', async () => {
+  it('is a 404 for an unknown path, even if no route has its method', async () => {
     for (const [method, path] of [
       ['PUT', '/nowhere'],
       ['PUT', '/echo/1/2'],
@@ -337,14 +337,14 @@ describe('a hostile request', () => {
     }
   });
 
-  it.each(['', '{'])('for an unknown path is a 404 whatever its body: %j', async (body) => {
+  it.each(['', '{'])('is a 404 for an unknown path whatever its body: %j', async (body) => {
     for (const method of ['POST', 'PUT', 'DELETE']) {
       const answer = await app.ask(`${API}/nowhere`, { method, headers: { 'content-type': 'application/json' }, body });
       expect([method, answer.status, answer.json()]).toEqual([method, 404, { error: '404 Not Found' }]);
     }
   });
 
-  it('with a megabyte of query or conflicting framing is refused at the connection', async () => {
+  it('is refused at the connection for a megabyte of query or conflicting framing', async () => {
     const raw = (text: string) =>
       new Promise<string>((resolve, reject) => {
         const socket = connect(app.port, '127.0.0.1', () => socket.write(text));
@@ -404,7 +404,7 @@ describe('an error', () => {
     if (how === 'invalid_token') expect(answer.headers['www-authenticate']).toBe('Bearer');
   });
 
-  it('from a bug is logged once, with the request id', async () => {
+  it('is logged once with the request id if it comes from a bug', async () => {
     lines.length = 0;
     await app.ask(`${API}/fail/bug`, { headers: { 'x-request-id': 'my-bug' } });
     const logged = lines.filter((line) => line.includes('request failed'));
@@ -415,11 +415,11 @@ describe('an error', () => {
     expect(lines.filter((line) => line.includes('request failed'))).toEqual([]);
   });
 
-  it('during a stream aborts it', async () => {
+  it('aborts the stream if it happens during one', async () => {
     await expect(app.ask(`${API}/broken`)).rejects.toThrow();
   });
 
-  it('in tests reveals an answer that does not match its schema', async () => {
+  it('reveals in tests an answer that does not match its schema', async () => {
     expect((await app.ask(`${API}/lie`)).status).toBe(500);
   });
 });

@@ -67,7 +67,7 @@ describe('creating a runner', () => {
     expect(JSON.stringify(events)).not.toContain(body.token);
   });
 
-  it('for a group or project requires an Owner', async () => {
+  it('requires an Owner of its group or project', async () => {
     const ofGroup = await create(owner, { runner_type: 'group_type', group_id: group.id });
     expect(ofGroup.status).toBe(201);
     expect(await stored(ofGroup.body.id)).toMatchObject({ namespace_id: group.id, project_id: null, locked: false });

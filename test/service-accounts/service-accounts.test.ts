@@ -158,7 +158,7 @@ describe('a service account of a group', () => {
     expect((await withToken(token).post('/groups', { name: 'x', path: unique('own') })).status).toBe(403);
   });
 
-  it('of an external Owner is external', async () => {
+  it('is external if its Owner is external', async () => {
     const owner = await app().make.user();
     const group = await app().make.group({}, owner);
     await admin().put(`/users/${owner.id}`, { external: true });

@@ -103,7 +103,7 @@ describe('a session', () => {
     expect((await second.get('/')).status).toBe(303);
   });
 
-  it('of another user cannot be ended, and looks like a missing one', async () => {
+  it('cannot be ended by another user, and looks like a missing one', async () => {
     const { user } = await signedIn(app());
     const { visitor: stranger } = await signedIn(app());
     const [theirs] = await sessionsOf(user);
@@ -216,7 +216,7 @@ describe('a session', () => {
     }
   });
 
-  it('from a new address is reported by mail, unless that is turned off', async () => {
+  it('is reported by mail if it comes from a new address, unless that is turned off', async () => {
     const user = await makePerson(app(), { sign_in_count: 3, current_sign_in_ip: '192.0.2.7' });
     const mails = async () => {
       await app().settle();

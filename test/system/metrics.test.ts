@@ -3,11 +3,11 @@ import { useApp } from '../support/app.ts';
 
 const TOKEN = 'token-of-who-reads-the-metrics';
 
-describe('metrics', () => {
+describe('the metrics page', () => {
   describe('of a hub without metrics settings', () => {
     const app = useApp();
 
-    it('are served to no one, not even administrators', async () => {
+    it('is served to no one, not even administrators', async () => {
       expect(app().hub.metricsUrl).toBeNull();
       expect((await app().anonymous.get('/-/metrics')).status).toBe(404);
       expect((await app().as(app().root).get('/-/metrics')).status).toBe(404);
@@ -17,7 +17,7 @@ describe('metrics', () => {
   describe('of a hub with a metrics address', () => {
     const app = useApp({ env: { MILLRACE_METRICS_ADDRESS: '127.0.0.1:0' } });
 
-    it('are served only at that address, which serves nothing else', async () => {
+    it('is served only at that address, which serves nothing else', async () => {
       expect((await app().anonymous.get('/-/metrics')).status).toBe(404);
       const { metricsUrl } = app().hub;
       if (metricsUrl === null) throw new Error('the metrics are not served');
@@ -33,7 +33,7 @@ describe('metrics', () => {
   describe('of a hub with a metrics token', () => {
     const app = useApp({ env: { MILLRACE_METRICS_TOKEN: TOKEN } });
 
-    it('are served to callers with the token', async () => {
+    it('is served to callers with the token', async () => {
       const ask = (headers: Record<string, string>) => fetch(`${app().url}/-/metrics`, { headers });
       expect((await ask({ authorization: `Bearer ${TOKEN}` })).status).toBe(200);
       const wrong: Record<string, string>[] = [
@@ -55,7 +55,7 @@ describe('metrics', () => {
   describe('of a hub with both', () => {
     const app = useApp({ env: { MILLRACE_METRICS_ADDRESS: '127.0.0.1:0', MILLRACE_METRICS_TOKEN: TOKEN } });
 
-    it('are served only at the address, to callers with the token', async () => {
+    it('is served only at the address, to callers with the token', async () => {
       const headers = { authorization: `Bearer ${TOKEN}` };
       expect((await fetch(`${app().url}/-/metrics`, { headers })).status).toBe(404);
       const { metricsUrl } = app().hub;

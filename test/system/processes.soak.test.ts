@@ -86,7 +86,7 @@ describe('the command line', () => {
   });
 });
 
-describe('several processes on one database', () => {
+describe('a hub of several processes', () => {
   let database: TestDatabase;
   let dataDir = '';
   let web: Process;
@@ -117,7 +117,7 @@ describe('several processes on one database', () => {
     await rm(dataDir, { recursive: true, force: true });
   });
 
-  it('start together, each with one line of output, health checks and metrics', async () => {
+  it('starts them together, each with one line of output, health checks and metrics', async () => {
     for (const [each, url] of [
       [web, webUrl],
       [worker, workerUrl],
@@ -140,7 +140,7 @@ describe('several processes on one database', () => {
     expect((await clientOf(workerUrl).get('/projects')).status).toBe(404);
   });
 
-  it('form one hub: a change in one shows in the others within a second, and workers run the jobs of the web process', async () => {
+  it('shows a change in one process in the others within a second, and workers run the jobs of the web process', async () => {
     const [here, there] = [clientOf(webUrl), clientOf(bothUrl)];
     expect((await there.get('/application/settings')).body.max_import_size).toBe(0);
     expect((await here.put('/application/settings', { max_import_size: 77 })).status).toBe(200);
@@ -167,7 +167,7 @@ describe('several processes on one database', () => {
     return Number(row?.left);
   };
 
-  it('use the request id of the caller, and log neither tokens nor passwords', async () => {
+  it('uses the request id of the caller, and logs neither tokens nor passwords', async () => {
     const client = clientOf(webUrl);
     const named = await client.get('/user', { 'x-request-id': 'my-request-1' });
     expect(named.headers.get('x-request-id')).toBe('my-request-1');
@@ -195,7 +195,7 @@ describe('several processes on one database', () => {
       expect(JSON.parse(line)).toHaveProperty('level');
   });
 
-  it('survive lost database connections: 503 meanwhile, back within 10 s, and streams miss nothing', async () => {
+  it('survives lost database connections: 503 meanwhile, back within 10 s, and streams miss nothing', async () => {
     const client = clientOf(bothUrl);
     const group = (await client.post('/groups', { name: 'g', path: 'g' })).body;
     const seen: unknown[] = [];
@@ -259,7 +259,7 @@ describe('several processes on one database', () => {
     sse.dispose();
   });
 
-  it('stop within 10 s of SIGTERM despite open requests, while the others continue', async () => {
+  it('stops a process within 10 s of SIGTERM despite open requests, while the others continue', async () => {
     const client = clientOf(webUrl);
     const project = (await client.post('/projects', { name: 'r', initialize_with_readme: true })).body;
     const controller = new AbortController();

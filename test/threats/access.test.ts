@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 
 describe('an id in a body or query', () => {
-  it("of another user's record gets the same answer as an unknown id", async () => {
+  it("gets the same answer for another user's record as for a missing one", async () => {
     const client = app().as(stranger);
     const mine = await app().make.project({}, stranger);
     const group = await app().make.group({}, stranger);
@@ -41,7 +41,7 @@ describe('an id in a body or query', () => {
     ).toBe(true);
   });
 
-  it('of a restricted part of a public project gets the same answer as an unknown id', async () => {
+  it('gets the same answer for a restricted part of a public project as for a missing one', async () => {
     const guest = await app().make.user();
     const project = await app().make.project({ visibility: 'public', initialize_with_readme: true }, world.owner);
     await app().make.projectMember(project, guest, 10);
@@ -64,7 +64,7 @@ describe('an id in a body or query', () => {
     }
   });
 
-  it('of a foreign milestone gets the same answer in a release as an unknown one, without repeating it', async () => {
+  it('gets the same answer in a release for a foreign milestone as for a missing one, without repeating it', async () => {
     const mine = await app().make.project({ initialize_with_readme: true }, stranger);
     const client = app().as(stranger);
     const release = (milestones: Record<string, unknown>) =>
@@ -82,7 +82,7 @@ describe('an id in a body or query', () => {
     expect((await client.get(`/projects/${mine.id}/releases`)).body).toEqual([]);
   });
 
-  it('and a search reveal nothing by counts and totals', async () => {
+  it('reveals nothing in counts and totals of a search', async () => {
     for (const client of [app().as(stranger), app().anonymous]) {
       for (const path of [
         `/projects?search=${world.project.path}`,
@@ -95,7 +95,7 @@ describe('an id in a body or query', () => {
     }
   });
 
-  it('and a taken path do not reveal the owner', async () => {
+  it('does not reveal the owner of a taken path', async () => {
     // The caller must learn that a name is taken, but not who owns it.
     const taken = await app().as(stranger).post('/groups', { name: 'x', path: world.group.path });
     expect(taken.status).toBe(400);
@@ -169,7 +169,7 @@ describe('access', () => {
     expect(await ask()).toEqual([401, 401, 401, 401]);
   });
 
-  it('with a read scope never allows writes', async () => {
+  it('never includes writes with a read scope', async () => {
     const client = app().as(world.owner, ['read_api']);
     await app().settle(); // Creating the project also updates `last_activity_at`.
     const before = (await client.get(`/projects/${world.project.id}`)).body;

@@ -74,7 +74,7 @@ describe('a token', () => {
     });
   });
 
-  it('of an application is refused with the same messages, and its use is recorded', async () => {
+  it("is refused with the same messages if it is an application's, and its use is recorded", async () => {
     const user = await app().make.user();
     const value = randomToken(43);
     const digest = digestToken(value);

@@ -84,7 +84,7 @@ describe('a token that both processes have cached', () => {
     expect(await ask()).toEqual([401]);
   });
 
-  it('of an application is refused in the same way', async () => {
+  it("is refused in the same way if it is an application's", async () => {
     const user = await app().make.user();
     const { ask, digest } = await insertToken(user, 'oauth');
     const set = (values: { expires_at?: string | null; revoked_at?: string | null }) =>

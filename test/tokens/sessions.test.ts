@@ -156,7 +156,7 @@ describe('a session cookie', () => {
   });
 });
 
-describe('live updates', () => {
+describe('a live connection', () => {
   const open = (
     cookie: string,
     connectionParams: Record<string, unknown> = {},
@@ -186,7 +186,7 @@ describe('live updates', () => {
       );
     });
 
-  it('require the CSRF token on a WebSocket, which allows changes', async () => {
+  it('requires the CSRF token on a WebSocket, which allows changes', async () => {
     const user = await app().make.user();
     const { cookie, csrf } = await signedIn(user);
     const query = '{ currentUser { username } }';
@@ -213,7 +213,7 @@ describe('live updates', () => {
     return state;
   };
 
-  it("end for a session or an application's token that has expired, even without events", async () => {
+  it("ends with its session or its application's token, even without events", async () => {
     const user = await app().make.user();
     const { cookie, value } = await signedIn(user);
     const token = randomToken(43);

@@ -156,7 +156,7 @@ describe('creating a token for oneself', () => {
     expect(proxy.status).toBe(201);
   });
 
-  it('for another user as an administrator allows no more scopes than those of the token in use', async () => {
+  it('allows an administrator no more scopes for another user than those of the token in use', async () => {
     const other = await app().make.user({ is_admin: true });
     const path = `/users/${other.id}/personal_access_tokens`;
     const narrow = app().as(app().root, ['api', 'read_user']);

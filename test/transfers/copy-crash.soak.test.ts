@@ -38,7 +38,7 @@ const refsOf = async (project: { path_with_namespace: string }, user: TestUser) 
   (await tryGit(folder(), 'ls-remote', await remoteOf(app, project, user))).stdout;
 
 describe('kill -9', () => {
-  it('during a clone never exposes a partial repository, and the clone starts again', async () => {
+  it('never exposes a partial repository during a clone, and the clone starts again', async () => {
     await app.as(app.root).put('/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
     const user = await app.make.user();
     const tree = await workTree(folder());
@@ -79,7 +79,7 @@ describe('kill -9', () => {
     await workers.kill(second);
   });
 
-  it('during a fork leaves nothing behind once the fork is done', async () => {
+  it('leaves nothing behind during a fork once the fork is done', async () => {
     const owner = await app.make.user();
     const source = await app.make.project({ visibility: 'public', initialize_with_readme: true }, owner);
     const { body: fork } = await app.as(await app.make.user()).post(`/projects/${source.id}/fork`);

@@ -44,7 +44,7 @@ const bigArchive = async (): Promise<Buffer> => {
 };
 
 describe('kill -9', () => {
-  it('during an import and an export loses and duplicates nothing', async () => {
+  it('loses and duplicates nothing during an import and an export', async () => {
     const { pool, db, storage } = app.hub.services;
     const owner = await app.make.user();
     const started = await importArchive(app, owner, await bigArchive(), { path: 'survivor' });

@@ -152,8 +152,8 @@ describe('a fork of a project that is not public', () => {
   });
 });
 
-describe('the forks of a project with reduced visibility', () => {
-  it('get the same visibility, at every level, with an event each', async () => {
+describe('a fork of a project with reduced visibility', () => {
+  it('gets the same visibility, at every level, with an event', async () => {
     const { owner, forker, source, forked } = await scene('public');
     const [other, stranger] = [await app().make.user(), await app().make.user()];
     const second = await fork(other, forked);
@@ -193,7 +193,7 @@ describe('the forks of a project with reduced visibility', () => {
     expect(await forksOf()).toBe(1);
   });
 
-  it('never end up more visible than it, even with concurrent changes', async () => {
+  it('never ends up more visible than it, even with concurrent changes', async () => {
     const { owner, forker, source, forked } = await scene('public');
     for (let round = 0; round < 5; round++) {
       await Promise.all([

@@ -175,7 +175,7 @@ describe('a fork', () => {
     ]);
   });
 
-  it('of an empty project is empty', async () => {
+  it('is empty if its source is empty', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ visibility: 'public' }, owner);
     const { body } = await fork(await app().make.user(), project);
@@ -197,7 +197,7 @@ describe('a fork', () => {
     expect((await tryGit(tree, 'push', '-q', await remoteOf(app(), body, owner), 'topic:refs/heads/new')).code).toBe(0);
   });
 
-  it('of a branch that git rejects fails at once with a plain reason', async () => {
+  it('fails at once with a plain reason if git rejects its branch', async () => {
     const owner = await app().make.user();
     const { project, tree } = await withCode(owner);
     await commitFile(tree, '.gitmodules', '[submodule "../../x"]\n\tpath = x\n', 'Before that was looked at');

@@ -180,7 +180,7 @@ describe('an import URL', () => {
     expect((await app().as(user).get('/projects?owned=true')).body).toEqual([]);
   });
 
-  it('in the local network is allowed only by the settings, which are checked at each request', async () => {
+  it('is allowed in the local network only by the settings, which are checked at each request', async () => {
     const user = await app().make.user();
     await settings({ allow_local_requests_from_web_hooks_and_services: false });
     try {

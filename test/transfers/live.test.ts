@@ -46,7 +46,7 @@ const follow = async (user: { id: number; username: string }, field: string, ful
 };
 
 describe('progress', () => {
-  it('of an export and an import can be followed live, and again from a cursor', async () => {
+  it('can be followed live for an export and an import, and again from a cursor', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     await fillProject(app(), project.id, owner);
@@ -123,7 +123,7 @@ describe('progress', () => {
     expect(data.project.export).toBeNull();
   });
 
-  it('of an import that replaces a project is followed at its final path', async () => {
+  it('is followed at the final path if an import replaces a project', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const before = await follow(owner, 'events', project.path_with_namespace).catch(() => null);

@@ -272,7 +272,7 @@ describe('an import', () => {
     }
   });
 
-  it('to one path succeeds once for twenty concurrent requests', async () => {
+  it('succeeds once for twenty concurrent requests to one path', async () => {
     const owner = await app().make.user();
     const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
     const place = path();

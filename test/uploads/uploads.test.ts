@@ -125,7 +125,7 @@ describe.each(['group', 'project'] as const)('a file attached to a %s', (kind) =
     expect((await app().as(place.owner).get(`${place.path}/${made.id}`)).body).toBe('hello');
   });
 
-  it('in a public place can be read by everyone who has the URL', async () => {
+  it('can be read by everyone who has the URL if its place is public', async () => {
     const place = await makePlace(kind, 'public');
     const made = await attach(app().as(place.owner), place);
     expect((await app().anonymous.get(made.full_path)).body).toBe('hello');
@@ -313,8 +313,8 @@ describe('an uploaded file', () => {
   });
 });
 
-describe('the statistics of a group', () => {
-  it('count files attached to it and to subgroups, wherever these move', async () => {
+describe('the upload size of a group', () => {
+  it('includes files attached to it and to subgroups, wherever these move', async () => {
     const owner = await app().make.user();
     const [top, other] = [await app().make.group({}, owner), await app().make.group({}, owner)];
     const sub = await app().make.group({ parent_id: top.id }, owner);
@@ -339,7 +339,7 @@ describe('the statistics of a group', () => {
 });
 
 describe('enforce_auth_checks_on_uploads', () => {
-  it('when disabled shows pictures, but nothing else, to everyone who has the URL', async () => {
+  it('shows pictures, but nothing else, to everyone who has the URL when disabled', async () => {
     const place = await makePlace('project');
     const picture = await attach(admin(), place, 'photo.png');
     const text = await attach(admin(), place, 'note.txt');

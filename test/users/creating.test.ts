@@ -140,8 +140,8 @@ describe('the address of a new user', () => {
   });
 });
 
-describe('settings for new users', () => {
-  it('apply if the administrator gives no value', async () => {
+describe('a setting for new users', () => {
+  it('applies if the administrator gives no value', async () => {
     await set({
       user_defaults_to_private_profile: true,
       can_create_group: false,
@@ -189,7 +189,7 @@ describe('an identity', () => {
     expect(found.body.map((user: { id: number }) => user.id)).toEqual([body.id]);
   });
 
-  it('of a group shows its SAML provider', async () => {
+  it('shows the SAML provider of its group', async () => {
     const group = await app().make.group();
     const { body } = await create({ password: PASSWORD, group_id_for_saml: group.id, extern_uid: 'nameid' });
     expect(body.identities).toEqual([{ provider: 'group_saml', extern_uid: 'nameid', saml_provider_id: group.id }]);
@@ -251,7 +251,7 @@ describe('an identity', () => {
 });
 
 describe('a parameter of a new user', () => {
-  it('that is not part of the API changes nothing', async () => {
+  it('changes nothing if it is not part of the API', async () => {
     const { status, body } = await create({
       password: PASSWORD,
       id: 4_711,

@@ -94,8 +94,8 @@ describe('deleting a user', () => {
   });
 });
 
-describe('the OAuth applications of a deleted user', () => {
-  it('are deleted too, each with an event, and those of others stay', async () => {
+describe('an OAuth application of a deleted user', () => {
+  it('is deleted too, with an event, while those of others stay', async () => {
     const [user, other] = [await app().make.user(), await app().make.user()];
     const register = async (owner: TestUser, name: string) => {
       const input = { name, redirectUris: ['http://127.0.0.1/callback'], scopes: ['read_api'] };

@@ -72,8 +72,8 @@ describe('following', () => {
   });
 });
 
-describe('the lists of follows', () => {
-  it('show followers and followed users, in pages', async () => {
+describe('a list of follows', () => {
+  it('shows followers and followed users, in pages', async () => {
     const star = await app().make.user();
     const fans = [await app().make.user(), await app().make.user(), await app().make.user()];
     for (const fan of fans) await follow(fan, star);
@@ -102,7 +102,7 @@ describe('the lists of follows', () => {
     expect((await app().as(star, ['read_user']).get(`/users/${star.id}/followers`)).status).toBe(200);
   });
 
-  it('of a private profile are visible to its user and administrators', async () => {
+  it('is visible only to its user and administrators if the profile is private', async () => {
     const star = await app().make.user();
     const fan = await app().make.user();
     await follow(fan, star);

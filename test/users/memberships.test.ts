@@ -36,8 +36,8 @@ const ofProject = () => ({
   access_level: '30',
 });
 
-describe('the memberships of a user', () => {
-  it('include only direct ones, with the role as text', async () => {
+describe('the list of memberships of a user', () => {
+  it('includes only direct ones, with the role as text', async () => {
     const { status, body, headers } = await admin().get(`/users/${user.id}/memberships`);
     expect([status, body]).toEqual([200, [ofGroup(), ofProject()]]);
     expect(headers.get('x-total')).toBe('2');
@@ -56,7 +56,7 @@ describe('the memberships of a user', () => {
     }
   });
 
-  it('require an administrator, and return 404 only to them for an unknown user', async () => {
+  it('requires an administrator, and returns 404 only to them for an unknown user', async () => {
     const stranger = await app().make.user();
     for (const asking of [user, stranger]) {
       const there = await app().as(asking).get(`/users/${user.id}/memberships`);
@@ -69,7 +69,7 @@ describe('the memberships of a user', () => {
     expect([nobody.status, nobody.body]).toEqual([404, { message: '404 User Not Found' }]);
   });
 
-  it('are the same over GraphQL', async () => {
+  it('is the same over GraphQL', async () => {
     const query = `query($id: UserID) { user(id: $id) {
       groupMemberships { nodes { group { fullPath } accessLevel { integerValue } } }
       projectMemberships { nodes { project { fullPath } accessLevel { integerValue } } } } }`;
@@ -82,7 +82,7 @@ describe('the memberships of a user', () => {
     });
   });
 
-  it('are counted over GraphQL only as far as the caller may see them', async () => {
+  it('is counted over GraphQL only as far as the caller may see the memberships', async () => {
     const stranger = await app().make.user();
     const hidden = await app().make.user();
     await admin().put(`/users/${hidden.id}`, { private_profile: true });

@@ -407,8 +407,8 @@ describe('an operation on a user', () => {
   });
 });
 
-describe('permissions', () => {
-  it('show what the caller may do with a user', async () => {
+describe('a permission', () => {
+  it('shows what the caller may do with a user', async () => {
     const query = `query($id: UserID) { user(id: $id) { userPermissions { readUserProfile followUser adminUser } } }`;
     const permissions = async (client: Client, user: TestUser) =>
       (await client.graphql(query, { id: gid(user) })).data.user?.userPermissions;
@@ -424,7 +424,7 @@ describe('permissions', () => {
     });
   });
 
-  it('restrict reading to administrators for custom attributes', async () => {
+  it('restricts reading of custom attributes to administrators', async () => {
     const user = await app().make.user();
     const root = app().as(app().root);
     await root.put(`/users/${user.id}/custom_attributes/team`, { value: 'blue' });
