@@ -187,14 +187,14 @@ describe('a bad value is refused by name', () => {
     expect(read).toThrow('MILLRACE_ROLE');
   });
 
-  test('unknown flags, stray words, flags without a value, S3 without a bucket', () => {
+  test('includes unknown flags, stray words, flags without a value, S3 without a bucket', () => {
     expect(() => readConfig(['--prot', '1'], {})).toThrow(/--prot.*--help/s);
     expect(() => readConfig(['serve'], {})).toThrow(ConfigError);
     expect(() => readConfig(['--port'], {})).toThrow(/--port/);
     expect(() => readConfig(['--storage', 's3'], {})).toThrow(/MILLRACE_S3_BUCKET/);
   });
 
-  test('SAML without a certificate', () => {
+  test('includes SAML without a certificate', () => {
     const read = () => readConfig([], { MILLRACE_SAML_ENTRY_POINT: 'https://id.example.com/sso' });
     expect(read).toThrow('MILLRACE_SAML_CERTIFICATE');
   });

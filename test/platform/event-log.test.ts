@@ -149,7 +149,7 @@ describe('the log', () => {
       times.push(performance.now() - committed);
     }
     end();
-    // It takes a few ms. Without a notification, each event would wait nearly a second for the next poll.
+    // The limit is far above the usual few ms. Without a notification, each event would wait nearly a second.
     expect(times.sort((a, b) => a - b)[10]).toBeLessThan(600);
   });
 });

@@ -49,7 +49,7 @@ describe('a copy of a repository', () => {
     expect(await readdir(join(bench.root, '@hashed/33'))).not.toContainEqual(expect.stringContaining('incoming'));
   });
 
-  it('has only what a branch reaches if it is of one branch', async () => {
+  it('has only the commits of one branch if only that is copied', async () => {
     const { path, tree, directory } = await source();
     await runGit(tree, 'checkout', '-q', 'topic');
     const secret = await commitFile(tree, 'secret', 'x', 'Not for main');

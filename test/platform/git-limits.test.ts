@@ -109,7 +109,7 @@ describe('a commit of a million files in 550 bytes', () => {
   });
 });
 
-it('the files and folders of a history are counted correctly, even if most of them existed before', async () => {
+it('a history has its files and folders counted correctly, even if most of them existed before', async () => {
   const path = await fresh();
   const { oid, pack, tree } = commitOfManyFiles(3);
   await push(path, pushOf('refs/heads/main', oid, pack));

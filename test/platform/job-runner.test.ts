@@ -178,7 +178,7 @@ describe('a job', () => {
     expect(await queued()).toMatchObject([{ attempts: 0, locked_by: null }]);
   });
 
-  it('added under the key of a running job runs after it', async () => {
+  it('runs after a running job with the same key', async () => {
     const done: number[] = [];
     const entered = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
@@ -198,7 +198,7 @@ describe('a job', () => {
     expect(done).toContain(1);
   });
 
-  it('started by cron gets an empty input', async () => {
+  it('gets an empty input if cron started it', async () => {
     const inputs: unknown[] = [];
     const ticking = defineJob({
       name: 'test.ticking',

@@ -249,14 +249,14 @@ and this permission notice shall be included in all\ncopies or substantial porti
   };
 });
 
-describe('the times of a project', () => {
+describe('a timestamp of a project', () => {
   const times = async (id: number) => {
     await app().settle();
     const { updated_at, last_activity_at } = await read(app().as(app().root), id);
     return { updated_at, last_activity_at };
   };
 
-  it('advance with every change of the record, and with activity in the project', async () => {
+  it('advances with every change of the record, and with activity in the project', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const group = await app().make.group({ visibility: 'internal' }, owner);
@@ -294,7 +294,7 @@ describe('the times of a project', () => {
     }
   });
 
-  it('stay the same without a change, and when users star or read the project', async () => {
+  it('stays the same without a change, and when users star or read the project', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);
     const project = await app().make.project({ description: 'same' }, owner);

@@ -99,7 +99,7 @@ describe('a push of ten thousand commits', () => {
 });
 
 describe('a hostile push', () => {
-  it('does not delay other requests by long messages and an expensive pattern', async () => {
+  it('does not delay other requests with long messages and an expensive pattern', async () => {
     let state = 1;
     const noise = Array.from({ length: 65_000 }, () => {
       state = (state * 48_271) % 2_147_483_647;

@@ -51,7 +51,7 @@ describe('a second factor required by the settings', () => {
     expect(await visitor.get('/')).toMatchObject({ status: 303, location: PAGE });
   });
 
-  it('then limits a session to the page to enrol and to signing out', async () => {
+  it('limits a session to the page to enrol and to signing out after the grace period', async () => {
     await demand({ require_two_factor_authentication: true, two_factor_grace_period: 0 });
     const { visitor } = await signedIn(app());
     for (const path of [

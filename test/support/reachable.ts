@@ -36,7 +36,7 @@ const statementsIn = (path: string, text: string): Reachable[] => {
   const enter = (node: ts.Node): void => {
     if (ts.isTaggedTemplateExpression(node) && ts.isIdentifier(node.tag) && node.tag.text === 'sql') {
       const fragments = fragmentsOf(node.template);
-      // A template of only parameters and punctuation cannot be wrong by itself.
+      // A template of only parameters and punctuation names no table or column that could be missing.
       if (/[a-z]/i.test(fragments.join(''))) add(node, templateName(fragments), fragments.join('?'));
     } else if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) {
       const [first] = node.arguments;

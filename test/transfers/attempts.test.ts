@@ -36,7 +36,7 @@ describe('an importer', () => {
     project_members: [{ access_level: 30, user_id: 5, user: { id: 5, username: 'x', public_email: '' } }],
   };
 
-  it('who is blocked before the import starts imports nothing', async () => {
+  it('imports nothing if they are blocked before the import starts', async () => {
     const owner = await app().make.user();
     const { body } = await importArchive(app(), owner, await packProject(lines), { path: 'blocked' });
     const { db } = app().hub.services;
@@ -49,7 +49,7 @@ describe('an importer', () => {
     expect(await count('issues', body.id)).toBe(0);
   });
 
-  it('who is no longer an administrator imports everything in their own name', async () => {
+  it('imports everything in their own name if they are no longer an administrator', async () => {
     const admin = await app().make.user();
     const other = await app().make.user();
     const { db } = app().hub.services;

@@ -147,7 +147,7 @@ const firstCursor = async (): Promise<string> => {
 };
 
 describe('upload', () => {
-  it('sends the finished archive to the given URL in the given format', async () => {
+  it('sends the finished archive to the given URL with the given method', async () => {
     const received: {
       method: string | undefined;
       type: string | undefined;

@@ -59,7 +59,7 @@ describe('the list of activities', () => {
 
   it('shows private profiles to administrators', async () => {
     expect(await namesOf(app().as(app().root))).toEqual([long.username, shy.username, recent.username, same.username]);
-    // A private profile is hidden even from its own user.
+    // Other callers see only public profiles.
     expect(await namesOf(app().as(reader))).not.toContain(shy.username);
   });
 

@@ -60,7 +60,7 @@ describe('following', () => {
     expect(await countsOf(user, user)).toEqual({ followers: 0, following: 0, is_followed: false });
   });
 
-  it('a private profile is refused, but unfollowing it is not', async () => {
+  it('is refused for a private profile, but unfollowing it is not', async () => {
     const [fan, star] = [await app().make.user(), await app().make.user()];
     await follow(fan, star);
     const { db } = app().hub.services;

@@ -371,7 +371,7 @@ describe('an operation on a user', () => {
   const anonymised = (value: unknown, { username }: TestUser): unknown =>
     JSON.parse(JSON.stringify(value).replaceAll(username, 'NAME'));
 
-  it('create', async () => {
+  it('has the same result when it creates one', async () => {
     const query = `mutation($input: UserCreateInput!) { userCreate(input: $input) { errors user { username state } } }`;
     let n = 0;
     const input = () => {

@@ -112,7 +112,7 @@ describe('the password of a user', () => {
       .where('id', '=', user.id)
       .executeTakeFirstOrThrow();
 
-  it('set by an administrator has to be changed, ends sessions, and appears in no event', async () => {
+  it('has to be changed if an administrator set it, ends sessions, and appears in no event', async () => {
     const user = await app().make.user({ failed_attempts: 9, locked_until: '2999-01-01' });
     await app()
       .context(user)
@@ -138,7 +138,7 @@ describe('the password of a user', () => {
     ]);
   });
 
-  it('set by administrators for themselves need not be changed', async () => {
+  it('need not be changed if administrators set their own', async () => {
     const second = await app().make.user({ is_admin: true });
     await app().as(second).put(`/users/${second.id}`, { password: PASSWORD });
     expect((await stateOf(second)).password_change_required).toBe(false);
