@@ -10,7 +10,7 @@ const today = new Date().toISOString().slice(0, 10);
 const yesterday = daysAfter(today, -1);
 const gid = (type: string, id: number) => `gid://gitlab/${type}/${id}`;
 
-/** Reads with a new token, as the caller it makes. */
+/** Returns the status of a request with the token. */
 const reads = async (token: string) => (await app().anonymous.get('/version', { 'private-token': token })).status;
 
 const makeServiceAccount = async () => {
