@@ -14,16 +14,23 @@ export interface HonestWork {
 }
 
 export interface HonestReport {
-  /** The durations of successful requests in milliseconds. */
-  readonly times: readonly number[];
+  /** Each request that succeeded. */
+  readonly answers: readonly HonestAnswer[];
   /** The kind and reason of each failed request. */
   readonly failures: readonly string[];
+}
+
+export interface HonestAnswer {
+  readonly kind: string;
+  readonly ms: number;
+  /** When it came, in milliseconds since 1970. */
+  readonly at: number;
 }
 
 const PAUSE_MS = 60;
 
 const work: HonestWork = workerData;
-const times: number[] = [];
+const answers: HonestAnswer[] = [];
 const failures: string[] = [];
 let isOver = false;
 
@@ -65,7 +72,7 @@ const live = async (token: string, random: () => number): Promise<void> => {
       const text = await answer.text();
       const errors = kind === 'GraphQL' && answer.ok ? JSON.parse(text).errors : undefined;
       if (!answer.ok || errors) failures.push(`${kind}: ${answer.status} ${text.slice(0, 200)}`);
-      else times.push(performance.now() - startedAt);
+      else answers.push({ kind, ms: performance.now() - startedAt, at: Date.now() });
     } catch (error) {
       const reason = error instanceof Error ? `${error.message} ${String(error.cause ?? '')}` : String(error);
       failures.push(`${kind}: ${reason}`);
@@ -78,5 +85,5 @@ parentPort?.once('message', () => {
   isOver = true;
 });
 await Promise.all(work.tokens.map((token, index) => live(token, randomFrom(work.seed * 101 + index))));
-const report: HonestReport = { times, failures };
+const report: HonestReport = { answers, failures };
 parentPort?.postMessage(report);

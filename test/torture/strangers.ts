@@ -35,6 +35,8 @@ export interface StrangersVerdict {
     readonly p50Ms: number;
     readonly p99Ms: number;
     readonly maxMs: number;
+    /** The slowest of them, such as `tree: 310 ms in round 2`. */
+    readonly slowest: readonly string[];
   };
   readonly hubMiB: Measured;
   readonly openFiles: Measured;
@@ -69,6 +71,7 @@ const MAX_P99_MS = 500;
 const MAX_GROWTH_MIB = 100;
 const MAX_MORE_FILES = 20;
 const MAX_CHILD_MIB = 400;
+const SLOWEST = 10;
 
 /**
  * Attacks a hub from several addresses while honest users work with it. Fails if a request of an honest user fails, if
@@ -108,6 +111,7 @@ class Scene {
   #world: World | undefined;
   #honest: Worker | undefined;
   #honestReport: Promise<HonestReport> | undefined;
+  readonly #roundStarts: number[] = [];
   #connections = 0;
   #idle: Usage = { hubMiB: 0, openFiles: 0, largestChildMiB: 0 };
   #most: Usage = this.#idle;
@@ -222,6 +226,7 @@ class Scene {
   async round(round: number): Promise<string> {
     const world = this.#world;
     if (!world) throw new Error('nothing was prepared');
+    this.#roundStarts.push(Date.now());
     const random = randomFrom(this.#seed * 10_007 + round);
     const names = Object.keys(ATTACKS);
     const made: string[] = [];
@@ -254,12 +259,13 @@ class Scene {
       hubMiB - this.#idle.hubMiB <= MAX_GROWTH_MIB && openFiles - this.#idle.openFiles <= MAX_MORE_FILES;
     while (!this.hasEnded && !isBack(this.#usage()) && performance.now() - leftAt < RECOVERY_MS) await sleep(SAMPLE_MS);
     const after = this.#usage();
-    const times = report.times.toSorted((a, b) => a - b);
-    const percentile = (share: number): number => Math.round(times[Math.ceil(times.length * share) - 1] ?? 0);
+    const answers = report.answers.toSorted((a, b) => a.ms - b.ms);
+    const percentile = (share: number): number => Math.round(answers[Math.ceil(answers.length * share) - 1]?.ms ?? 0);
+    const slowest = answers.slice(-SLOWEST).reverse();
     const problems: string[] = [];
     if (this.hasEnded)
       problems.push(`the hub ended with ${await this.#hub.ended}: ${this.#hub.log.slice(-20).join('\n')}`);
-    if (times.length === 0) problems.push('no honest request was answered');
+    if (answers.length === 0) problems.push('no honest request was answered');
     if (report.failures.length > 0)
       problems.push(`${report.failures.length} honest requests failed, such as ${report.failures[0]}`);
     if (judgesTime && percentile(0.99) > MAX_P99_MS)
@@ -276,11 +282,12 @@ class Scene {
       attacks: Object.fromEntries([...this.#attacks].sort()),
       connections: this.#connections,
       honest: {
-        requests: times.length + report.failures.length,
+        requests: answers.length + report.failures.length,
         failed: report.failures.length,
         p50Ms: percentile(0.5),
         p99Ms: percentile(0.99),
         maxMs: percentile(1),
+        slowest: slowest.map(({ kind, ms, at }) => `${kind}: ${Math.round(ms)} ms in round ${this.#roundAt(at)}`),
       },
       hubMiB: measured('hubMiB'),
       openFiles: measured('openFiles'),
@@ -288,6 +295,11 @@ class Scene {
       secondsToRecover: secondsSince(leftAt),
       problems,
     };
+  }
+
+  /** The number of the round that ran at this time; 0 before the first. */
+  #roundAt(time: number): number {
+    return this.#roundStarts.filter((start) => start <= time).length;
   }
 
   #usage(): Usage {
