@@ -2,8 +2,11 @@
  * The import rules: see docs/architecture.md. `npm run check:imports` applies them, and test/architecture.test.ts
  * plants violations.
  */
-const CORE = '^src/domains/[^/]+/(model|policy|queries|commands|events|webhook|jobs|[a-z-]+)\\.ts$';
-const FACES = '(^|/)(rest|graphql|record|pages|endpoints|git-http)\\.ts$';
+const DOMAIN = '^src/domains/[^/]+/';
+const REST = `${DOMAIN}((rest|record)\\.ts$|rest/)`;
+const GRAPHQL = `${DOMAIN}graphql(\\.ts$|/)`;
+/** The interfaces of a domain. Everything else in its folder and subfolders is its core. */
+const FACES = [REST, GRAPHQL, `${DOMAIN}(pages|endpoints|git-http)(\\.ts$|/)`];
 
 module.exports = {
   forbidden: [
@@ -23,57 +26,58 @@ module.exports = {
       to: { circular: true, path: '^src/domains/[^/]+$' },
     },
     {
-      name: 'platform-stands-alone',
+      name: 'platform-imports-only-platform',
       severity: 'error',
       from: { path: '^src/platform' },
       to: { path: '^src/(app|rest|graphql|pages|domains|cli)' },
     },
     {
-      name: 'kits-know-no-domain',
+      name: 'kits-import-no-domain',
       severity: 'error',
       from: { path: '^src/(rest|graphql|pages)/' },
       to: { path: '^src/(app|domains|cli)' },
     },
     {
-      name: 'core-knows-no-face',
+      name: 'core-imports-no-interface',
       comment: 'Domain logic does not depend on its interfaces.',
       severity: 'error',
-      from: { path: CORE, pathNot: FACES },
+      from: { path: DOMAIN, pathNot: FACES },
       to: {
         path: [
           '^src/(rest|graphql|pages|app|cli)/',
-          '^src/domains/[^/]+/(rest|graphql|record|pages|endpoints|git-http)\\.ts$',
+          ...FACES,
           'node_modules/(fastify|@fastify|graphql|graphql-yoga|@pothos)/',
         ],
       },
     },
     {
-      name: 'faces-speak-no-sql',
+      name: 'interfaces-contain-no-sql',
+      comment: 'Interfaces call queries and commands. Only these import the database library.',
       severity: 'error',
-      from: { path: '^src/domains/[^/]+/(rest|graphql|record|pages|endpoints|git-http)\\.ts$' },
+      from: { path: FACES },
       to: { path: 'node_modules/(kysely|pg)/' },
     },
     {
-      name: 'rest-and-graphql-never-meet',
+      name: 'graphql-imports-no-rest',
       severity: 'error',
-      from: { path: '^src/domains/[^/]+/graphql\\.ts$' },
-      to: { path: ['^src/rest/', '^src/domains/[^/]+/(rest|record)\\.ts$'] },
+      from: { path: GRAPHQL },
+      to: { path: ['^src/rest/', REST] },
     },
     {
-      name: 'graphql-and-rest-never-meet',
+      name: 'rest-imports-no-graphql',
       severity: 'error',
-      from: { path: '^src/domains/[^/]+/(rest|record)\\.ts$' },
-      to: { path: ['^src/graphql/', '^src/domains/[^/]+/graphql\\.ts$'] },
+      from: { path: REST },
+      to: { path: ['^src/graphql/', GRAPHQL] },
     },
     {
-      name: 'front-doors',
+      name: 'no-subfolders-of-other-domains',
       comment: 'A domain does not import from subfolders of another domain.',
       severity: 'error',
       from: { path: '^src/domains/([^/]+)/' },
       to: { path: '^src/domains/[^/]+/[^/]+/', pathNot: '^src/domains/$1/' },
     },
     {
-      name: 'nobody-imports-app',
+      name: 'only-entry-points-import-app',
       severity: 'error',
       from: { path: '^src/', pathNot: '^src/(app/|main\\.ts|cli/)' },
       to: { path: '^src/app/' },
