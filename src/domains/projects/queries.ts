@@ -4,17 +4,18 @@ import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import type { ProjectFilter } from './filter.ts';
-import { projectList } from './listing.ts';
+import type { ProjectFilter } from './lists/filter.ts';
+import { projectList } from './lists/list.ts';
+import { DETAILS, type DetailPart, type ProjectPart, ROW } from './lists/parts.ts';
+import { readProjects } from './lists/read.ts';
 import type { ProjectDetails, ProjectRow, StatisticsRow } from './model.ts';
-import { readProjects } from './reading.ts';
-import { DETAILS, type DetailPart, type ProjectPart, ROW } from './select.ts';
 
-export type { ProjectFilter } from './filter.ts';
-export { listProjectsBelow } from './listing.ts';
+// The front door of lists/: nothing outside that folder imports another file of it.
+export { listProjectsBelow } from './lists/below.ts';
+export { PROJECT_ORDERS, type ProjectFilter, type ProjectOrder } from './lists/filter.ts';
+export { type DetailPart, type NamespacePart, namespaceParts, type ProjectPart, ROW } from './lists/parts.ts';
+export { projectsByIds } from './lists/read.ts';
 export type { ProjectDetails, ProjectRow } from './model.ts';
-export { projectsByIds } from './reading.ts';
-export type { ProjectPart } from './select.ts';
 
 /**
  * Returns the project if the caller can see it.

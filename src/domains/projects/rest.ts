@@ -8,7 +8,7 @@ import { type Exchange, type Route, route } from '#rest/route.ts';
 import { readAttributes } from './attributes.ts';
 import { createProject, namespaceOfUser, setArchived, setStar, updateProject } from './commands.ts';
 import { deleteProject, restoreProject } from './deletion.ts';
-import { getProject, getProjectDetails, type ProjectRow } from './queries.ts';
+import { type DetailPart, getProject, getProjectDetails, type ProjectRow } from './queries.ts';
 import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject, withLicense } from './record.ts';
 import { avatarRoute } from './rest/avatar.ts';
 import { groupRoutes } from './rest/group.ts';
@@ -24,7 +24,6 @@ import {
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
 import { starRoutes } from './rest/stars.ts';
-import type { DetailPart } from './select.ts';
 import { transferProject } from './transfer.ts';
 
 export { followingMoves } from './rest/moves.ts';

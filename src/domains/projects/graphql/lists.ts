@@ -9,8 +9,14 @@ import { type ConnectionArguments, listConnection } from '#graphql/connection.ts
 import { selectedFields, selectedNodes } from '#graphql/lookahead.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import { PROJECT_ORDERS, type ProjectOrder } from '../filter.ts';
-import { findProject, listProjects, listProjectsBelow, type ProjectFilter } from '../queries.ts';
+import {
+  findProject,
+  listProjects,
+  listProjectsBelow,
+  PROJECT_ORDERS,
+  type ProjectFilter,
+  type ProjectOrder,
+} from '../queries.ts';
 import { ProjectConnection, ProjectRef, projectParts } from './project.ts';
 
 const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([

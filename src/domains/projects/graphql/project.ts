@@ -22,8 +22,15 @@ import {
   storageSize,
 } from '../model.ts';
 import { can, POLICY_COLUMNS, type ProjectAbility } from '../policy.ts';
-import { type ProjectPart, projectsByIds, starredByIds, statisticsByIds } from '../queries.ts';
-import { type NamespacePart, namespaceParts, ROW } from '../select.ts';
+import {
+  type NamespacePart,
+  namespaceParts,
+  type ProjectPart,
+  projectsByIds,
+  ROW,
+  starredByIds,
+  statisticsByIds,
+} from '../queries.ts';
 
 /** A project. Downstream domains add fields with `builder.objectField(ProjectRef, ...)`. */
 export const ProjectRef = builder.objectRef<ProjectRow>('Project');

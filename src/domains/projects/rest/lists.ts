@@ -10,9 +10,8 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, dateTime, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
-import { getProject, type ProjectFilter, personalNamespaceId } from '../queries.ts';
+import { type DetailPart, getProject, type ProjectFilter, personalNamespaceId } from '../queries.ts';
 import { anyProjectRecord } from '../record.ts';
-import type { DetailPart } from '../select.ts';
 import { isAnonymous, projectPage } from './page.ts';
 
 const tag = 'Projects';

@@ -3,9 +3,8 @@ import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import type { Written } from '#rest/encoded-json.ts';
-import { listProjectDetails, listProjects, type ProjectFilter } from '../queries.ts';
+import { type DetailPart, listProjectDetails, listProjects, type ProjectFilter } from '../queries.ts';
 import { type anyProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
-import type { DetailPart } from '../select.ts';
 import { toWrittenProjects, toWrittenSimpleProjects } from './encoded.ts';
 
 /** Anonymous callers get the simple record. */

@@ -2,19 +2,12 @@ import { sql } from 'kysely';
 import { actorShape, actorTemplate, namespaceIsVisible, openFrom } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
+import type { ProjectDetails, ProjectRow } from '../model.ts';
+import { assemble, type RawProject, type SharedGroup } from './assemble.ts';
+import { namespacesOf, withColumns } from './cached-rows.ts';
 import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
-import type { ProjectDetails, ProjectRow } from './model.ts';
-import { namespacesOf, withColumns } from './row-cache.ts';
-import {
-  assemble,
-  type ProjectPart,
-  partsShape,
-  type RawProject,
-  ROW,
-  type SharedGroup,
-  selectList,
-  sqlFrom,
-} from './select.ts';
+import { type ProjectPart, partsShape, ROW } from './parts.ts';
+import { selectList, sqlFrom } from './select.ts';
 
 const statements = new CompiledStatements();
 

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Actor } from '#platform/context.ts';
+import type { CursorValues } from '#platform/cursor.ts';
 import { slot } from '#platform/db/compiled.ts';
 import type { ProjectFilter, ProjectOrder } from './filter.ts';
 
@@ -39,3 +40,19 @@ export const effectiveOrder = (actor: Actor, { order_by, search }: ProjectFilter
 };
 
 export const isSize = (order: ProjectOrder): boolean => order.endsWith('_size');
+
+/** Limits similarity to the caller's projects or to one place (specification 1 §4.5). */
+export const withinReach = (actor: Actor, filter: ProjectFilter): ProjectFilter =>
+  effectiveOrder(actor, filter) === 'similarity' && (filter.namespace_id ?? null) === null
+    ? { ...filter, membership: true }
+    : filter;
+
+// Similarity lists the best match first, regardless of `sort`.
+export const isAscending = (order: ProjectOrder, { sort }: ProjectFilter): boolean =>
+  order !== 'similarity' && sort === 'asc';
+
+/** Returns the values of the sort keys in a row of a list. */
+export const cursorOf = (
+  order: ProjectOrder,
+  row: { readonly id: number; readonly sort_key?: string | number | boolean | null },
+): CursorValues => (order === 'id' ? [row.id] : [row.sort_key ?? null, row.id]);

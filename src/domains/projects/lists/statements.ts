@@ -2,9 +2,10 @@ import { type RawBuilder, sql } from 'kysely';
 import { GUEST, visibilityLevel } from '#domains/access/model.ts';
 import { openFrom, projectIsOpen, projectIsVisible, projectsHeld } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
-import { slot } from '#platform/db/compiled.ts';
+import { type SlotValues, slot } from '#platform/db/compiled.ts';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
+import { foundByPairs } from '../search.ts';
 import {
   belonging,
   conditions,
@@ -19,8 +20,8 @@ import {
   rolesOpen,
 } from './filter.ts';
 import { effectiveOrder, isSize, sortExpression } from './order.ts';
-import { foundByPairs } from './search.ts';
-import { type ProjectPart, selectList, sqlFrom } from './select.ts';
+import type { ProjectPart } from './parts.ts';
+import { selectList, sqlFrom } from './select.ts';
 
 // docs/decisions/0012 explains how a page is found. Each statement first finds ids and sort keys, from indexes only
 // where possible. It then joins the other columns to the page that is left.
@@ -217,3 +218,19 @@ const cursors = (
   if (before) all.push(sql`${row} ${comparison(!ascending)} ${cursor('before')}`);
   return all;
 };
+
+/** Returns a key for the parts of the window that determine the text of a statement. */
+export const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
+  `${limit}${offset === undefined ? '' : offset > 0 ? 'o' : 'f'}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
+
+/** Returns the values for the slots that the window of a statement uses. */
+export const windowValues = ({ offset, after, before }: Window): SlotValues => ({
+  offset,
+  ...cursorValues('after', after),
+  ...cursorValues('before', before),
+});
+
+const cursorValues = (name: string, cursor: Window['after']) => ({
+  [`${name}_0`]: cursor?.[0] ?? null,
+  [`${name}_1`]: cursor?.[1] ?? null,
+});

@@ -1,8 +1,9 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { createRowCache } from '#platform/db/row-cache.ts';
-import type { ProjectColumns, ProjectNamespace } from './model.ts';
-import { projectColumns, type RawProject } from './select.ts';
+import type { ProjectColumns, ProjectNamespace } from '../model.ts';
+import type { RawProject } from './assemble.ts';
+import { projectColumns } from './parts.ts';
 
 /** The columns of projects, about ninety, by version. */
 export const withColumns = createRowCache<ProjectColumns>(

@@ -5,8 +5,8 @@ import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import { MEMBERS_ROLES } from './policy.ts';
-import { lacksTrigrams, searchCondition, searchPattern } from './search.ts';
+import { MEMBERS_ROLES } from '../policy.ts';
+import { lacksTrigrams, searchCondition, searchPattern } from '../search.ts';
 
 export const PROJECT_ORDERS = [
   'id',

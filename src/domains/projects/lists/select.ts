@@ -1,0 +1,94 @@
+import { type RawBuilder, sql } from 'kysely';
+import { GUEST } from '#domains/access/model.ts';
+import type { Actor } from '#platform/context.ts';
+import { versionOf } from '#platform/db/row-cache.ts';
+import { isColumn, type NamespacePart, namespaceParts, type ProjectPart, wantsNamespace } from './parts.ts';
+
+const NAMESPACE_PARTS = {
+  ns_name: sql`n.name as ns_name`,
+  ns_path: sql`n.path as ns_path`,
+  ns_kind: sql`n.kind as ns_kind`,
+  ns_full_path: sql`n.full_path as ns_full_path`,
+  ns_full_name: sql`n.full_name as ns_full_name`,
+  ns_visibility_level: sql`n.visibility_level as ns_visibility_level`,
+} as const satisfies Record<NamespacePart, RawBuilder<unknown>>;
+// The columns come from the row cache by version (cached-rows.ts), except a user's avatar, whose row has its own version.
+const NAMESPACE_VERSION = sql`n.xmin as ns_xmin, n.ctid as ns_ctid,
+  case n.kind when 'user' then (select u.avatar_key from users u where u.id = n.owner_id) end as ns_owner_avatar_key`;
+
+const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_size as st_repository_size,
+  s.wiki_size as st_wiki_size, s.lfs_objects_size as st_lfs_objects_size, s.job_artifacts_size as st_job_artifacts_size,
+  s.pipeline_artifacts_size as st_pipeline_artifacts_size, s.packages_size as st_packages_size,
+  s.snippets_size as st_snippets_size, s.uploads_size as st_uploads_size,
+  s.container_registry_size as st_container_registry_size`;
+
+// Few projects are imported, so a subselect is cheaper than the join that the planner would choose.
+const IMPORT = sql`
+  (select array[i.status, i.import_error] from project_imports i where i.project_id = projects.id) as import_state`;
+
+/** Returns the select list for the parts. `sqlFrom` joins the tables that it refers to. */
+export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuilder<unknown> => {
+  const wanted = new Set(parts);
+  // All columns come from the row cache by version (cached-rows.ts).
+  const list: RawBuilder<unknown>[] = wanted.has('columns')
+    ? [sql`projects.id, projects.namespace_id, ${versionOf('projects')}`]
+    : parts.filter(isColumn).map((part) => sql.ref(`projects.${part}`));
+  if (wanted.has('namespace')) {
+    if (!wanted.has('columns') && !wanted.has('namespace_id')) list.push(sql`projects.namespace_id`);
+    list.push(NAMESPACE_VERSION);
+  } else for (const part of namespaceParts) if (wanted.has(part)) list.push(NAMESPACE_PARTS[part]);
+  if (wanted.has('access_level') || wanted.has('permissions')) {
+    // Administrators have Owner access everywhere. Their own memberships appear only in `permissions`.
+    if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) {
+      list.push(levels(actor.userId));
+      if (!wanted.has('shared_with_groups')) list.push(levelByShare(actor.userId));
+    }
+  }
+  if (wanted.has('import')) list.push(IMPORT);
+  if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor.userId));
+  if (wanted.has('owner')) list.push(sql`o.id as owner_id, o.name as owner_name, o.created_at as owner_created_at`);
+  if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
+  if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
+  return sql.join(list);
+};
+
+/** Returns `projects`, or joins that end with it, with everything that the parts need. */
+export const sqlFrom = (
+  parts: readonly ProjectPart[],
+  projects: RawBuilder<unknown> = sql`projects`,
+): RawBuilder<unknown> => {
+  const wanted = new Set(parts);
+  const joins: RawBuilder<unknown>[] = [projects];
+  if (wantsNamespace(wanted) || wanted.has('owner')) {
+    joins.push(sql`join namespaces n on n.id = projects.namespace_id`);
+  }
+  if (wanted.has('owner')) joins.push(sql`left join users o on o.id = n.owner_id`);
+  if (wanted.has('statistics')) joins.push(sql`left join project_statistics s on s.project_id = projects.id`);
+  return sql.join(joins, sql` `);
+};
+
+// Separate columns, because the record shows them separately. The highest is the level (access/policy.ts:
+// projectLevel).
+const levels = (userId: number): RawBuilder<unknown> => sql`
+  (select max(a.access_level) from namespace_access a
+    where a.user_id = ${userId} and a.namespace_id = projects.namespace_id and a.expires_at > current_date) as level_by_namespace,
+  (select m.access_level from members m
+    where m.project_id = projects.id and m.user_id = ${userId} and m.access_level >= ${sql.lit(GUEST)}
+      and (m.expires_at is null or m.expires_at > current_date)) as level_by_membership`;
+
+const levelByShare = (userId: number): RawBuilder<unknown> => sql`
+  (select max(least(s.access_level, a.access_level)) from project_shares s
+    join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
+    where s.project_id = projects.id and a.expires_at > current_date
+      and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
+
+// Includes the level that each share gives the user, so that shares are looked up once. Groups whose visibility cannot
+// be decided from that are checked afterwards: the condition would cost more than the rest of the page.
+const sharedWithGroups = (userId: number | null): RawBuilder<unknown> => sql`
+  (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
+      'group_access_level', s.access_level, 'expires_at', s.expires_at, 'visibility_level', g.visibility_level, 'level',
+      (select max(least(s.access_level, a.access_level)) from namespace_access a
+        where a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
+          and a.expires_at > current_date and (s.expires_at is null or s.expires_at > current_date))) order by s.id)
+    from project_shares s join namespaces g on g.id = s.shared_with_id
+    where s.project_id = projects.id) as shares`;
