@@ -1,10 +1,12 @@
 import { sql } from 'kysely';
 import { GUEST, OWNER, PLANNER } from '#domains/access/model.ts';
-import { ensureLabels } from '#domains/labels/commands.ts';
-import { availableLabelsByIds, type LabelRow, labelsByIssueIds } from '#domains/labels/queries.ts';
+import { type LabelChanges, setLabels, wantedLabels } from '#domains/labels/linking.ts';
+import { labelsByIssueIds } from '#domains/labels/queries.ts';
 import { hookLabel } from '#domains/labels/webhook.ts';
-import { findAvailableMilestone } from '#domains/milestones/queries.ts';
+import { readMilestone } from '#domains/milestones/queries.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
+import { milestoneHistory, recordHistory } from '#domains/planning/history.ts';
+import { checkDescription, readTitle } from '#domains/planning/texts.ts';
 import { nextIid, raiseIid } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
@@ -12,7 +14,7 @@ import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { conflict, forbidden, invalid, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import { checkAssignees, readersAmong } from './assignment.ts';
@@ -21,13 +23,10 @@ import { canUpdateIssue, type IssueRow, type IssueType } from './model.ts';
 import { getIssue, issueDetailsByIds } from './queries.ts';
 
 /** Planning attributes, for Planners and above. For other callers they are ignored, as v4 clients expect. */
-interface Planning {
+interface Planning extends Pick<LabelChanges, 'labels' | 'label_ids'> {
   readonly assignee_ids?: readonly number[] | undefined;
   /** 0 and null remove the milestone. */
   readonly milestone_id?: number | null | undefined;
-  /** Titles. Missing labels are created. */
-  readonly labels?: readonly string[] | undefined;
-  readonly label_ids?: readonly number[] | undefined;
   readonly due_date?: string | null | undefined;
   readonly weight?: number | null | undefined;
 }
@@ -42,21 +41,14 @@ export interface NewIssue extends Planning {
   readonly iid?: number | undefined;
 }
 
-export interface IssueChanges extends Planning {
+export interface IssueChanges extends Planning, LabelChanges {
   readonly title?: string | undefined;
   readonly description?: string | null | undefined;
   readonly state_event?: 'close' | 'reopen' | undefined;
   readonly issue_type?: IssueType | undefined;
   readonly confidential?: boolean | undefined;
   readonly discussion_locked?: boolean | null | undefined;
-  readonly add_labels?: readonly string[] | undefined;
-  readonly remove_labels?: readonly string[] | undefined;
-  readonly add_label_ids?: readonly number[] | undefined;
-  readonly remove_label_ids?: readonly number[] | undefined;
 }
-
-const MAX_TITLE = 255;
-const MAX_DESCRIPTION = 1_048_576;
 
 /** Opens an issue. @throws DomainError `forbidden`, `unauthenticated`, `invalid`, `conflict` if the iid is taken */
 export const createIssue = async (ctx: Context, project: ProjectRow, input: NewIssue): Promise<IssueRow> => {
@@ -90,8 +82,8 @@ export const createIssue = async (ctx: Context, project: ProjectRow, input: NewI
       .executeTakeFirstOrThrow()
       .catch(asDuplicate);
     await setAssignees(tx, issue.id, [], assignees);
-    await setLabels(tx, issue.id, [], labels);
-    if (milestone_id !== null) await record(tx, issue.id, [{ kind: 'milestone', action: 'add', milestone_id }]);
+    await setLabels(tx, { issue_id: issue.id }, [], labels);
+    await recordHistory(tx, { issue_id: issue.id }, milestoneHistory(null, milestone_id));
     await countOpen(tx, null, issue);
     await emitIssue(tx, issueOpened, project, issue, {});
     return issue;
@@ -142,9 +134,8 @@ export const updateIssue = async (
     const assignees = planning.assignee_ids
       ? await checkAssignees(tx, project, planning.assignee_ids)
       : [...assigneesBefore];
-    if (String(ids(labels)) !== String(ids(labelsBefore))) {
+    if (await setLabels(tx, { issue_id: before.id }, labelsBefore, labels)) {
       changes.labels = { previous: labelsBefore.map(hookLabel), current: labels.map(hookLabel) };
-      await setLabels(tx, before.id, labelsBefore, labels);
     }
     if (String(assignees) !== String(assigneesBefore)) {
       const people = await userSummariesByIds(tx, [...assignees, ...assigneesBefore]);
@@ -276,91 +267,6 @@ const countOpen = async (tx: Tx, before: IssueRow | null, after: IssueRow | null
     .execute();
 };
 
-const readTitle = (given: string): string => {
-  const title = given.trim();
-  if (title === '') throw invalid({ title: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
-  return title;
-};
-
-const checkDescription = (description: string | null | undefined): void => {
-  if ((description?.length ?? 0) > MAX_DESCRIPTION) {
-    throw invalid({ description: [`is too long (maximum is ${MAX_DESCRIPTION} characters)`] });
-  }
-};
-
-/** Undefined if none was given. A milestone that the project cannot use is reported like one that does not exist. */
-const readMilestone = async (
-  tx: Tx,
-  project: ProjectRow,
-  id: number | null | undefined,
-): Promise<number | null | undefined> => {
-  if (id === undefined || id === null || id === 0) return id === 0 ? null : id;
-  const milestone = await findAvailableMilestone(tx, project, id);
-  if (!milestone) throw invalid({ milestone_id: ['is invalid'] });
-  return milestone.id;
-};
-
-const ids = (labels: readonly LabelRow[]): number[] => labels.map((label) => label.id).sort((a, b) => a - b);
-
-/** Returns the labels that the issue should have. */
-const wantedLabels = async (
-  tx: Tx,
-  project: ProjectRow,
-  before: readonly LabelRow[],
-  input: IssueChanges | Planning,
-): Promise<LabelRow[]> => {
-  const more: IssueChanges = input;
-  const byTitle = (titles: readonly string[] | undefined) => (titles ? ensureLabels(tx, project, titles) : []);
-  const byId = async (labelIds: readonly number[] | undefined): Promise<LabelRow[]> => {
-    if (!labelIds?.length) return [];
-    const found = await availableLabelsByIds(tx, project, labelIds);
-    if (found.length < new Set(labelIds).size) throw invalid({ label_ids: ['is invalid'] });
-    return found;
-  };
-  const isReplaced = input.labels !== undefined || input.label_ids !== undefined;
-  const wanted = new Map<number, LabelRow>();
-  for (const label of [
-    ...(isReplaced ? [] : before),
-    ...(await byTitle(input.labels)),
-    ...(await byId(input.label_ids)),
-    ...(await byTitle(more.add_labels)),
-    ...(await byId(more.add_label_ids)),
-  ]) {
-    wanted.set(label.id, label);
-  }
-  const removed = new Set(more.remove_labels?.map((title) => title.trim()));
-  for (const label of wanted.values()) {
-    if (removed.has(label.title) || more.remove_label_ids?.includes(label.id)) wanted.delete(label.id);
-  }
-  return [...wanted.values()];
-};
-
-const setLabels = async (
-  tx: Tx,
-  issue_id: number,
-  before: readonly LabelRow[],
-  after: readonly LabelRow[],
-): Promise<void> => {
-  const had = new Set(ids(before));
-  const has = new Set(ids(after));
-  const added = [...has].filter((id) => !had.has(id));
-  const removed = [...had].filter((id) => !has.has(id));
-  if (added.length > 0) {
-    await tx.db
-      .insertInto('label_links')
-      .values(added.map((label_id) => ({ label_id, issue_id })))
-      .execute();
-  }
-  if (removed.length > 0) {
-    await tx.db.deleteFrom('label_links').where('issue_id', '=', issue_id).where('label_id', 'in', removed).execute();
-  }
-  await record(tx, issue_id, [
-    ...added.map((label_id) => ({ kind: 'label', action: 'add', label_id })),
-    ...removed.map((label_id) => ({ kind: 'label', action: 'remove', label_id })),
-  ]);
-};
-
 const setAssignees = async (
   tx: Tx,
   issue_id: number,
@@ -384,48 +290,13 @@ const setAssignees = async (
   }
 };
 
-interface HistoryEntry {
-  readonly kind: string;
-  readonly action?: string;
-  readonly state?: string;
-  readonly label_id?: number;
-  readonly milestone_id?: number;
-}
-
-const recordChanges = async (tx: Tx, before: IssueRow, after: IssueRow): Promise<void> => {
-  const entries: HistoryEntry[] = [];
-  if (before.state !== after.state) {
-    entries.push({ kind: 'state', state: after.state === 'closed' ? 'closed' : 'reopened' });
-  }
-  if (before.milestone_id !== after.milestone_id) {
-    if (before.milestone_id !== null) {
-      entries.push({ kind: 'milestone', action: 'remove', milestone_id: before.milestone_id });
-    }
-    if (after.milestone_id !== null) {
-      entries.push({ kind: 'milestone', action: 'add', milestone_id: after.milestone_id });
-    }
-  }
-  await record(tx, after.id, entries);
-};
-
-/** Records the visible history of state, labels and milestone. */
-const record = async (tx: Tx, issue_id: number, entries: readonly HistoryEntry[]): Promise<void> => {
-  if (entries.length === 0) return;
-  await tx.db
-    .insertInto('resource_events')
-    .values(
-      entries.map(({ kind, action = null, state = null, label_id = null, milestone_id = null }) => ({
-        issue_id,
-        user_id: tx.actor.userId,
-        kind,
-        action,
-        state,
-        label_id,
-        milestone_id,
-      })),
-    )
-    .execute();
-};
+const recordChanges = (tx: Tx, before: IssueRow, after: IssueRow): Promise<void> =>
+  recordHistory(tx, { issue_id: after.id }, [
+    ...(before.state === after.state
+      ? []
+      : [{ kind: 'state', state: after.state === 'closed' ? 'closed' : 'reopened' } as const]),
+    ...milestoneHistory(before.milestone_id, after.milestone_id),
+  ]);
 
 const asDuplicate = (error: unknown): never => {
   if (brokenConstraint(error) === 'issues_project_id_iid_key') throw conflict('Duplicated issue');

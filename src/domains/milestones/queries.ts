@@ -7,7 +7,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Milestones } from '#platform/db/tables.ts';
-import { notFound } from '#platform/errors.ts';
+import { invalid, notFound } from '#platform/errors.ts';
 import type { MilestoneState } from './model.ts';
 
 export interface MilestoneRow extends Selectable<Milestones> {
@@ -89,7 +89,7 @@ export const milestonesByIds = async (
 };
 
 /** Returns the milestone if it belongs to the project or a group above it; null otherwise. */
-export const findAvailableMilestone = async (
+const findAvailableMilestone = async (
   ctx: Pick<Context, 'db'>,
   project: ProjectRow,
   id: number,
@@ -100,6 +100,23 @@ export const findAvailableMilestone = async (
     milestone.project_id === project.id ||
     (milestone.namespace_id !== null && project.namespace.traversal_ids.includes(milestone.namespace_id));
   return isAvailable ? milestone : null;
+};
+
+/**
+ * Returns the id of a milestone for an issue or merge request: undefined if none was given, null for 0. A milestone that
+ * the project cannot use is reported like one that does not exist.
+ *
+ * @throws DomainError `invalid`
+ */
+export const readMilestone = async (
+  ctx: Pick<Context, 'db'>,
+  project: ProjectRow,
+  id: number | null | undefined,
+): Promise<number | null | undefined> => {
+  if (id === undefined || id === null || id === 0) return id === 0 ? null : id;
+  const milestone = await findAvailableMilestone(ctx, project, id);
+  if (!milestone) throw invalid({ milestone_id: ['is invalid'] });
+  return milestone.id;
 };
 
 /** Counts the issues of the milestones that the caller can see. */

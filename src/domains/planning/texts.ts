@@ -1,0 +1,21 @@
+import { invalid } from '#platform/errors.ts';
+
+// The texts of issues and merge requests.
+
+const MAX_TITLE = 255;
+const MAX_DESCRIPTION = 1_048_576;
+
+/** Returns the title without surrounding spaces. @throws DomainError `invalid` if it is empty or too long */
+export const readTitle = (given: string): string => {
+  const title = given.trim();
+  if (title === '') throw invalid({ title: ["can't be blank"] });
+  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  return title;
+};
+
+/** @throws DomainError `invalid` if it is too long */
+export const checkDescription = (description: string | null | undefined): void => {
+  if ((description?.length ?? 0) > MAX_DESCRIPTION) {
+    throw invalid({ description: [`is too long (maximum is ${MAX_DESCRIPTION} characters)`] });
+  }
+};
