@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cruise } from './support/cruise.ts';
 
@@ -101,5 +101,64 @@ describe('the lists of the app name every domain that has an entry for them', as
       .filter((domain) => !(file === 'rest.ts' && MAKERS_OF_ROUTES.has(domain)))
       .filter((domain) => !text.includes(`#domains/${domain}/`));
     expect(missing).toEqual([]);
+  });
+});
+
+/**
+ * The files that may name the tables from which roles follow, each with what it does to them. All others ask
+ * access/roles.ts and access/policy.ts who holds which role (docs/decisions/0002-effective-access.md).
+ */
+const TABLES_OF_ROLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  namespace_access: { 'access/roles.ts': 'the rule' },
+  members: {
+    'access/roles.ts': 'the rule',
+    'directory/jobs.ts': 'finds groups that have members from LDAP',
+    'directory/run.ts': 'compares memberships with the directory',
+    'groups/commands.ts': 'makes the creator a member',
+    'groups/summaries.ts': 'counts members',
+    'members/commands.ts': 'changes memberships',
+    'members/copying.ts': 'copies memberships',
+    'members/expiry.ts': 'removes expired memberships',
+    'members/joining.ts': 'adds memberships',
+    'members/memberships.ts': 'lists memberships',
+    'members/queries.ts': 'lists memberships',
+    'members/synced.ts': 'syncs memberships',
+    'saml/group-roles.ts': 'compares memberships with the assertion',
+    'transfers/commands.ts': 'makes the importer a member',
+    'transfers/relations/members.ts': 'exports and imports memberships',
+    'users/queries.ts': 'finds users without memberships of projects',
+  },
+  namespace_shares: {
+    'access/roles.ts': 'the rule',
+    'groups/deletion.ts': 'ends shares with a removed group',
+    'groups/shares.ts': 'changes and lists shares',
+    'members/expiry.ts': 'removes expired shares',
+    'members/queries.ts': 'lists memberships of invited groups',
+  },
+  project_shares: {
+    'access/roles.ts': 'the rule',
+    'members/expiry.ts': 'removes expired shares',
+    'members/queries.ts': 'lists memberships of invited groups',
+    'members/shares.ts': 'changes shares',
+    'projects/lists/select.ts': 'lists shares',
+  },
+};
+
+describe('the tables from which roles follow', async () => {
+  const domains = join(root, 'src/domains');
+  const texts = new Map<string, string>();
+  for (const entry of await readdir(domains, { recursive: true, withFileTypes: true })) {
+    if (!entry.name.endsWith('.ts')) continue;
+    const path = join(entry.parentPath, entry.name);
+    texts.set(relative(domains, path), await readFile(path, 'utf8'));
+  }
+
+  test.each(Object.entries(TABLES_OF_ROLES))('%s is named only where the list says', (table, files) => {
+    // In SQL, and as the argument of a function that takes a table's name: of Kysely, or of a copy.
+    const named = new RegExp(
+      `\\b(from|join|into|update|using)\\s+${table}\\b(?! from|')|(\\w*(From|Into|Table|Join)|using|table|insert)\\(\\s*'${table}\\b`,
+    );
+    const found = [...texts].filter(([, text]) => named.test(text.replaceAll(/^\s*(\/?\*|\/\/).*$/gm, '')));
+    expect(found.map(([path]) => path).toSorted()).toEqual(Object.keys(files).toSorted());
   });
 });

@@ -150,6 +150,45 @@ describe('ip_restriction_ranges', () => {
     expect((await client.get(`/groups/${group.id}/subgroups?all_available=true`)).body).toEqual([]);
   });
 
+  it('gives members no role in a public project from other networks', async () => {
+    const [owner, developer] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({ visibility: 'public' }, owner);
+    const attributes = { namespace_id: group.id, visibility: 'public', initialize_with_readme: true };
+    const project = await app().make.project(attributes, owner);
+    await app().make.projectMember(project, developer, 30);
+    const path = `/projects/${project.id}`;
+    const ask = async () => {
+      const { permissions } = (await app().as(owner).get(path)).body;
+      return {
+        permissions,
+        edit: (await app().as(owner).put(path, { description: 'changed' })).status,
+        hooks: (await app().as(owner).get(`${path}/hooks`)).status,
+        push: (await app().as(developer).post(`${path}/repository/branches`, { branch: 'b', ref: 'main' })).status,
+        level: (
+          await app()
+            .as(owner)
+            .graphql(`{ project(fullPath: "${project.path_with_namespace}") { maxAccessLevel { integerValue } } }`)
+        ).data.project.maxAccessLevel.integerValue,
+      };
+    };
+    await restrict(group.id, ELSEWHERE);
+    expect(await ask()).toMatchObject({
+      permissions: { project_access: null, group_access: null },
+      edit: 403,
+      hooks: 403,
+      push: 403,
+      level: 0,
+    });
+    await restrict(group.id, null);
+    expect(await ask()).toMatchObject({
+      permissions: { group_access: { access_level: 50 } },
+      edit: 200,
+      hooks: 200,
+      push: 201,
+      level: 50,
+    });
+  });
+
   it('is set by Owners on top-level groups, to networks that include their own address', async () => {
     const owner = await app().make.user();
     const client = app().as(owner);

@@ -65,6 +65,22 @@ describe('access requests', () => {
     expect(await mailsTo(app(), `${owner.username}@example.com`)).toHaveLength(1);
   });
 
+  it('are mailed to those with the role, the owner of a personal namespace included, but not through shares', async () => {
+    const [owner, asking, guest, invited] = await Promise.all([1, 2, 3, 4].map(() => app().make.user()));
+    if (!owner || !asking || !guest || !invited) throw new Error('users are missing');
+    const project = await app().make.project({ visibility: 'public' }, owner);
+    await app().make.projectMember(project, guest, 10);
+    const other = await app().make.group({ visibility: 'public' }, invited);
+    const shared = await app()
+      .as(owner)
+      .post(`/projects/${project.id}/share`, { group_id: other.id, group_access: 50 });
+    expect(shared.status).toBe(201);
+    expect((await app().as(asking).post(`/projects/${project.id}/access_requests`)).status).toBe(201);
+    const count = async ({ username }: { username: string }) =>
+      (await mailsTo(app(), `${username}@example.com`)).filter(({ subject }) => subject.startsWith('Request')).length;
+    expect([await count(owner), await count(guest), await count(invited)]).toEqual([1, 0, 0]);
+  });
+
   it('send no mail for a group with emails disabled', async () => {
     const [owner, asking] = [await app().make.user(), await app().make.user()];
     const group = await app().make.group({ visibility: 'public', emails_enabled: false }, owner);

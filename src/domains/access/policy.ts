@@ -2,9 +2,18 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Actor } from '#platform/context.ts';
 import { USER_SLOT } from '#platform/db/compiled.ts';
 import { GUEST, INTERNAL, OWNER, PUBLIC } from './model.ts';
+import {
+  type Grants,
+  granted,
+  INVITED_ROLES,
+  NAMESPACE_GRANTS,
+  NAMESPACE_ROLES,
+  PROJECT_ROLES,
+  ROLES_BY_SHARE,
+} from './roles.ts';
 
-// The effective access of a user, as SQL that list queries and single reads share. Expiry is compared with the
-// database's current date (sessions run in UTC). A role is valid up to, but not including, the day it expires.
+// What a user can see and do, as SQL that list queries and single reads share: their roles (roles.ts), visibility, and
+// the groups whose IP restrictions exclude them.
 
 /** Returns the lowest visibility level that the actor can see without membership. */
 export const openFrom = (actor: Actor): number => {
@@ -42,40 +51,40 @@ const closedNamespaces = (closed: RawBuilder<unknown>): RawBuilder<unknown> =>
 /** Selects the ids of the namespaces where the user has at least the role `least`, in any way. */
 export const namespacesOf = (person: Person, least: number | RawBuilder<number> = GUEST): RawBuilder<number> => {
   const closed = closedTo(person);
+  const { place } = NAMESPACE_ROLES;
   return sql<number>`(
-  select a.namespace_id from namespace_access a
-  where a.user_id = ${person.userId} and a.access_level >= ${least} and a.expires_at > current_date${
-    closed ? sql` and a.namespace_id not in ${closedNamespaces(closed)}` : sql``
+  ${granted(NAMESPACE_ROLES, place, { user: person.userId, least })}${
+    closed ? sql` and ${place} not in ${closedNamespaces(closed)}` : sql``
   })`;
 };
 
 /** Selects the ids of the projects where the user has at least `least` directly, or through an invited group. */
-const projectsOf = ({ userId }: Person, least: number | RawBuilder<number>): RawBuilder<number> => sql<number>`(
-  select m.project_id from members m
-  where m.user_id = ${userId} and m.project_id is not null and m.access_level >= ${least}
-    and (m.expires_at is null or m.expires_at > current_date)
+const projectsOf = ({ userId }: Person, least: number | RawBuilder<number>): RawBuilder<number> => {
+  const { membership, invitation } = PROJECT_ROLES;
+  const which = { user: userId, least };
+  return sql<number>`(
+  ${granted(membership, membership.place, which)}
   union all
-  select s.project_id from project_shares s
-  join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
-  where least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
-    and (s.expires_at is null or s.expires_at > current_date))`;
+  ${granted(invitation, invitation.place, which)})`;
+};
 
 /**
  * Selects the ids of the groups where the user has a role, and of the ancestors of their groups and projects, which
  * they can see. A role is inherited downwards, so only ancestors of the place where it was given can lack one.
  */
-const namespacesAbove = (person: Person): RawBuilder<number> => sql<number>`(
-  select a.namespace_id from namespace_access a where a.user_id = ${person.userId} and a.expires_at > current_date
+const namespacesAbove = (person: Person): RawBuilder<number> => {
+  const which = { user: person.userId };
+  const { membership } = NAMESPACE_GRANTS;
+  return sql<number>`(
+  ${granted(NAMESPACE_ROLES, NAMESPACE_ROLES.place, which)}
   union all
   select unnest(n.traversal_ids) from namespaces n where n.id in (
-    select m.namespace_id from members m
-    where m.user_id = ${person.userId} and m.namespace_id is not null and m.access_level >= ${sql.lit(GUEST)}
-      and (m.expires_at is null or m.expires_at > current_date)
+    ${granted(membership, membership.place, which)}
     union all
-    select a.namespace_id from namespace_access a
-    where a.user_id = ${person.userId} and a.via_share and a.expires_at > current_date
+    ${granted(INVITED_ROLES, INVITED_ROLES.place, which)}
     union all
     select p.namespace_id from projects p where p.id in ${projectsOf(person, GUEST)}))`;
+};
 
 /**
  * Whether the actor can see the namespace row `alias`. A group whose IP restrictions exclude the actor, and everything
@@ -87,9 +96,8 @@ export const namespaceIsVisible = (actor: Actor, alias = 'namespaces'): RawBuild
     return sql<boolean>`(${sql.join(reach, sql` or `)})`;
   // Checked first, because finding the ancestors of all memberships takes longer and is rarely needed.
   const [isShown, isMine] = reach;
-  return sql<boolean>`(${isShown} or exists (select 1 from namespace_access a
-    where a.user_id = ${actor.userId} and a.namespace_id = ${sql.ref(`${alias}.id`)} and a.expires_at > current_date offset 0)
-    or ${isMine})`;
+  const role = granted(NAMESPACE_ROLES, sql`1`, { user: actor.userId, place: sql.ref(`${alias}.id`) });
+  return sql<boolean>`(${isShown} or exists (${role} offset 0) or ${isMine})`;
 };
 
 /**
@@ -145,22 +153,14 @@ export const projectIsMine = (
   alias = 'projects',
   lookup: Lookup = 'any',
 ): RawBuilder<boolean> => {
-  const { userId } = person;
-  const id = sql.ref(`${alias}.id`);
-  const namespace = sql.ref(`${alias}.namespace_id`);
   // `offset 0` keeps the planner from collecting the set first.
   const end = lookup === 'each' ? sql` offset 0` : sql``;
-  const mine = sql<boolean>`(
-  exists (select 1 from namespace_access a
-    where a.user_id = ${userId} and a.namespace_id = ${namespace} and a.access_level >= ${least}
-      and a.expires_at > current_date${end})
-  or exists (select 1 from members m
-    where m.project_id = ${id} and m.user_id = ${userId} and m.access_level >= ${least}
-      and (m.expires_at is null or m.expires_at > current_date)${end})
-  or exists (select 1 from project_shares s
-    join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
-    where s.project_id = ${id} and least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
-      and (s.expires_at is null or s.expires_at > current_date)${end}))`;
+  const ways = Object.values(PROJECT_ROLES).map((grants) => {
+    const place = sql.ref(`${alias}.${grants.comparedWith}`);
+    return sql`exists (${granted(grants, sql`1`, { user: person.userId, place, least })}${end})`;
+  });
+  const mine = sql<boolean>`(${sql.join(ways, sql` or `)})`;
+  const namespace = sql.ref(`${alias}.namespace_id`);
   const closed = closedTo(person);
   return closed ? sql<boolean>`(${mine} and ${namespace} not in ${closedNamespaces(closed)})` : mine;
 };
@@ -186,28 +186,41 @@ export const namespaceLevel = (actor: Actor, namespaceId: RawBuilder<unknown>): 
   if (actor.isAdmin) return sql<number>`${sql.lit(OWNER)}`;
   if (actor.userId === null) return sql<number>`0`;
   const closed = closedTo(actor);
-  return sql<number>`coalesce((select max(a.access_level) from namespace_access a
-    where a.user_id = ${actor.userId} and a.namespace_id = ${namespaceId} and a.expires_at > current_date${
-      closed ? sql` and a.namespace_id not in ${closedNamespaces(closed)}` : sql``
-    }), 0)`;
+  const role = highest(NAMESPACE_ROLES, actor.userId, namespaceId);
+  const level = sql<number>`coalesce(${role}, 0)`;
+  return closed ? sql<number>`case when ${namespaceId} in ${closedNamespaces(closed)} then 0 else ${level} end` : level;
+};
+
+/** The highest role by one kind of grants, null when there is none. */
+const highest = (grants: Grants, userId: number | null, place: RawBuilder<unknown>): RawBuilder<number | null> =>
+  sql<number | null>`(${granted(grants, sql`max(${grants.level})`, { user: userId, place })})`;
+
+/**
+ * The user's highest roles on the project row `alias`, each null when they have none. `byShare` reads only the share
+ * `s` of an outer query. The highest of the others is their role on the project.
+ */
+export const projectLevels = (person: Person, alias = 'projects') => {
+  const closed = closedTo(person);
+  const namespace = sql.ref(`${alias}.namespace_id`);
+  const level = (grants: Grants, place: RawBuilder<unknown>) => {
+    const role = highest(grants, person.userId, place);
+    return closed
+      ? sql<number | null>`case when ${namespace} not in ${closedNamespaces(closed)} then ${role} end`
+      : role;
+  };
+  const id = sql.ref(`${alias}.id`);
+  return {
+    byNamespace: level(PROJECT_ROLES.namespace, namespace),
+    byMembership: level(PROJECT_ROLES.membership, id),
+    byInvitation: level(PROJECT_ROLES.invitation, id),
+    byShare: level(ROLES_BY_SHARE, id),
+  };
 };
 
 /** The user's highest role on the project row `alias`, 0 when they have none. Administrators count as owners. */
 export const projectLevel = (actor: Actor, alias = 'projects'): RawBuilder<number> => {
   if (actor.isAdmin) return sql<number>`${sql.lit(OWNER)}`;
   if (actor.userId === null) return sql<number>`0`;
-  const projectId = sql.ref(`${alias}.id`);
-  const namespace = sql.ref(`${alias}.namespace_id`);
-  const closed = closedTo(actor);
-  const level = sql<number>`greatest(
-    ${namespaceLevel({ ...actor, closedGroups: [] }, namespace)},
-    (select max(m.access_level) from members m
-      where m.project_id = ${projectId} and m.user_id = ${actor.userId} and m.access_level >= ${sql.lit(GUEST)}
-        and (m.expires_at is null or m.expires_at > current_date)),
-    (select max(least(s.access_level, a.access_level)) from project_shares s
-      join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${actor.userId} and not a.via_share
-      where s.project_id = ${projectId} and a.expires_at > current_date
-        and (s.expires_at is null or s.expires_at > current_date)),
-    0)`;
-  return closed ? sql<number>`case when ${namespace} in ${closedNamespaces(closed)} then 0 else ${level} end` : level;
+  const { byNamespace, byMembership, byInvitation } = projectLevels(actor, alias);
+  return sql<number>`greatest(${byNamespace}, ${byMembership}, ${byInvitation}, 0)`;
 };

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
+import { granted, holdersOfProject, MEMBER_ROLES } from './roles.ts';
 
 /** Returns those of the given users who hold at least the role `least` on the project. */
 export const usersWithProjectLevel = async (
@@ -8,17 +9,35 @@ export const usersWithProjectLevel = async (
   userIds: readonly number[],
   least: number,
 ): Promise<ReadonlySet<number>> => {
+  const holders = holdersOfProject('p', { users: sql`${userIds}::bigint[]`, least });
   const { rows } = await sql<{ user_id: number }>`
-    select a.user_id from namespace_access a join projects p on p.namespace_id = a.namespace_id
-      where p.id = ${projectId} and a.user_id = any (${userIds}::bigint[]) and a.access_level >= ${least} and a.expires_at > current_date
-    union
-    select m.user_id from members m
-      where m.project_id = ${projectId} and m.user_id = any (${userIds}::bigint[]) and m.access_level >= ${least}
-        and (m.expires_at is null or m.expires_at > current_date)
-    union
-    select a.user_id from project_shares s
-      join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = any (${userIds}::bigint[]) and not a.via_share
-      where s.project_id = ${projectId} and least(s.access_level, a.access_level) >= ${least} and a.expires_at > current_date
-        and (s.expires_at is null or s.expires_at > current_date)`.execute(ctx.db);
+    select distinct h.user_id from projects p cross join lateral (${holders}) h (user_id)
+    where p.id = ${projectId}`.execute(ctx.db);
   return new Set(rows.map((row) => row.user_id));
+};
+
+/** A group or a project, by id. */
+type Place = { readonly namespace_id: number } | { readonly project_id: number };
+
+/**
+ * Returns the mail addresses of people with at least the role `least`, direct or inherited. Leaves out roles through
+ * shares, bots, and people who cannot sign in or have not confirmed their address.
+ */
+export const addressesOfHolders = async (
+  ctx: Pick<Context, 'db'>,
+  place: Place,
+  least: number,
+  limit: number,
+): Promise<string[]> => {
+  const holders =
+    'project_id' in place
+      ? sql`select h.user_id from projects p
+          cross join lateral (${holdersOfProject('p', { least, throughShares: false })}) h (user_id)
+          where p.id = ${place.project_id}`
+      : granted(MEMBER_ROLES, MEMBER_ROLES.user, { place: place.namespace_id, least });
+  const { rows } = await sql<{ email: string }>`
+    select u.email from users u
+    where u.state = 'active' and u.user_type = 'human' and u.confirmed_at is not null and u.id in (${holders})
+    order by u.id limit ${limit}`.execute(ctx.db);
+  return rows.map(({ email }) => email);
 };

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
+import { granted, MEMBER_ROLES } from './roles.ts';
 
 /**
  * Returns the shortest grace period, in hours, of the groups that require a second factor of this member, or null when
@@ -9,8 +10,7 @@ export const groupGrace = async (ctx: Pick<Context, 'db'>, userId: number): Prom
   const { rows } = await sql<{ hours: number | null }>`
     select min(g.two_factor_grace_period) as hours from namespaces g
     where g.require_two_factor_authentication and exists (
-      select 1 from namespace_access a join namespaces n on n.id = a.namespace_id
-      where a.user_id = ${userId} and not a.via_share and a.expires_at > current_date
-        and n.traversal_ids @> array[g.id])`.execute(ctx.db);
+      select from namespaces n where n.traversal_ids @> array[g.id]
+        and n.id in (${granted(MEMBER_ROLES, MEMBER_ROLES.place, { user: userId })}))`.execute(ctx.db);
   return rows[0]?.hours ?? null;
 };

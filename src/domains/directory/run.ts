@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely';
+import { isUnexpired } from '#domains/access/roles.ts';
 import { findGroup, type GroupRow } from '#domains/groups/queries.ts';
 import { isInLine, syncMember } from '#domains/members/synced.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -78,7 +79,7 @@ const differences = async (ctx: Context, group: GroupRow) => {
     .select(['user_id', 'access_level', 'source', 'override'])
     .where('namespace_id', '=', group.id)
     .where('user_id', 'is not', null)
-    .where(sql<boolean>`(expires_at is null or expires_at > current_date)`)
+    .where(isUnexpired('members'))
     .execute();
   const present = new Map(members.map((member) => [member.user_id ?? 0, member]));
   const changes: number[] = [];

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
-import { GUEST, OWNER, PLANNER, PUBLIC } from '#domains/access/model.ts';
+import { GUEST, PLANNER, PUBLIC } from '#domains/access/model.ts';
 import { openFrom } from '#domains/access/policy.ts';
+import { grantedOnProject, grantedRoles, NAMESPACE_GRANTS, NAMESPACE_ROLES } from '#domains/access/roles.ts';
 import { canRead, type ProjectAbility } from '#domains/projects/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
@@ -200,34 +201,16 @@ const isReadableBy = ({ userId, level, levelThen, levelOther, isNamed, isConcern
       or o.visibility_level >= case when (c.closed && h.traversal_ids) is true then ${sql.lit(PUBLIC)} else c.open_from end)))`;
 };
 
-const isUnexpired = (alias: string) => sql.raw(`(${alias}.expires_at is null or ${alias}.expires_at > current_date)`);
+const USERS = sql`w.user_ids`;
 
 /** Effective roles in a namespace, inherited ones included. */
-const IN_NAMESPACE = (id: RawBuilder<unknown>) => sql`
-  select a.user_id, a.access_level from namespace_access a
-  where a.namespace_id = ${id} and a.user_id = any (w.user_ids) and a.expires_at > current_date`;
+const IN_NAMESPACE = (place: RawBuilder<unknown>) => grantedRoles([NAMESPACE_ROLES], { place, users: USERS });
 
 /** Roles of the project's own members, and of members of groups that it is shared with. */
-const IN_PROJECT = (id: RawBuilder<unknown>) => sql`
-  select m.user_id, m.access_level from members m
-  where m.project_id = ${id} and m.user_id = any (w.user_ids) and m.access_level >= ${GUEST_ROLE} and ${isUnexpired('m')}
-  union all
-  select a.user_id, least(s.access_level, a.access_level) from project_shares s
-  join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = any (w.user_ids) and not a.via_share
-  where s.project_id = ${id} and a.expires_at > current_date and ${isUnexpired('s')}`;
+const IN_PROJECT = (place: RawBuilder<unknown>) => grantedOnProject({ place, users: USERS });
 
 /** Roles held today in the namespaces that contained the place then. Only needed if it has moved since. */
-const IN_FORMER = sql`
-  select m.user_id, m.access_level from members m
-  where m.namespace_id = any (e.namespace_ids) and m.user_id = any (w.user_ids) and m.access_level >= ${GUEST_ROLE}
-    and ${isUnexpired('m')}
-  union all
-  select a.user_id, least(s.access_level, a.access_level) from namespace_shares s
-  join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = any (w.user_ids) and not a.via_share
-  where s.namespace_id = any (e.namespace_ids) and a.expires_at > current_date and ${isUnexpired('s')}
-  union all
-  select u.owner_id, ${sql.lit(OWNER)} from namespaces u
-  where u.id = any (e.namespace_ids) and u.kind = 'user' and u.owner_id = any (w.user_ids)`;
+const IN_FORMER = grantedRoles(Object.values(NAMESPACE_GRANTS), { places: sql`e.namespace_ids`, users: USERS });
 
 /**
  * One row for each of the users `w.user_ids` who has any standing. All others may read only what their whole class may

@@ -1,6 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { GUEST, OWNER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { actorShape, actorTemplate, namespaceLevel, namespaceReach, namespacesOf } from '#domains/access/policy.ts';
+import { granted, NAMESPACE_GRANTS, placesSharedWith } from '#domains/access/roles.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
@@ -125,13 +126,13 @@ export const listGroupsOfUsers = (ctx: Context, filter: Pick<GroupFilter, 'searc
     ctx.db,
     (userId) =>
       matchingGroups(ctx, { ...filter, allAvailable: true }).where(
-        sql<boolean>`namespaces.id in (select m.namespace_id from members m
-          where m.user_id = ${userId} and m.namespace_id is not null and m.access_level >= ${sql.lit(GUEST)}
-            and (m.expires_at is null or m.expires_at > current_date))`,
+        sql<boolean>`namespaces.id in (${granted(MEMBERSHIPS, MEMBERSHIPS.place, { user: userId })})`,
       ),
     byName,
     'asc',
   );
+
+const { membership: MEMBERSHIPS } = NAMESPACE_GRANTS;
 
 const byName: readonly SortKey<GroupRow>[] = [
   { by: sql.ref('namespaces.name'), of: (row) => row.name },
@@ -252,9 +253,8 @@ const narrowed = (actor: Actor, filter: GroupFilter, put: Put): RawBuilder<unkno
   return all;
 };
 
-const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> => sql<boolean>`namespaces.id in (
-  select s.namespace_id from namespace_shares s
-  where s.shared_with_id = ${groupId} and (s.expires_at is null or s.expires_at > current_date))`;
+const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql<boolean>`namespaces.id in (${placesSharedWith('namespace', groupId)})`;
 
 const matches = (search: string, pathsOnly: boolean, pattern: RawBuilder<unknown>): RawBuilder<unknown> => {
   if (pathsOnly) return sql`namespaces.path ilike ${pattern}`;

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { GUEST, OWNER } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
+import { isUnexpired } from '#domains/access/roles.ts';
 import type { Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf } from '#platform/db/list.ts';
@@ -83,7 +84,7 @@ export const groupCountsByIds = async (
       (select count(*) from namespaces d where d.parent_id = n.id and ${namespaceIsVisible(ctx.actor, 'd')}) as subgroups,
       (select count(*) from projects p where p.namespace_id = n.id and ${projectIsVisible(ctx.actor, 'p')}) as projects,
       (select count(*) from members m where m.namespace_id = n.id and m.user_id is not null
-        and (m.expires_at is null or m.expires_at > current_date)) as members
+        and ${isUnexpired('m')}) as members
     from namespaces n where n.id = any (${ids}::bigint[])`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));
 };
@@ -97,7 +98,7 @@ export const memberCountsByIds = async (
   const { rows } = await sql<{ id: number; count: number }>`
     select n.id, count(distinct m.user_id) as count from namespaces n
     join namespaces d on d.traversal_ids @> array[n.id]
-    left join members m on m.namespace_id = d.id and (m.expires_at is null or m.expires_at > current_date)
+    left join members m on m.namespace_id = d.id and ${isUnexpired('m')}
     where n.id = any (${ids}::bigint[]) group by n.id`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row.count]));
 };

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { addressesOfHolders } from '#domains/access/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -22,7 +23,11 @@ export const tellOwners = defineJob({
     if (!hook) return;
     const isForGood = alertStatus(hook) === 'disabled';
     if (!isForGood && !(await hit(ctx.services, `hooks.disabled:${webhook_id}`, ONCE_A_DAY)).allowed) return;
-    const addresses = await addressesOf(ctx, hook);
+    const [place, least] =
+      hook.project_id === null
+        ? ([{ namespace_id: hook.namespace_id ?? 0 }, LEAST_ROLES.group] as const)
+        : ([{ project_id: hook.project_id }, LEAST_ROLES.project] as const);
+    const addresses = await addressesOfHolders(ctx, place, least, MAX_RECIPIENTS);
     const { webhook_delivery_retention_days: days } = await getSettings(ctx);
     const what = hook.name === '' ? 'A webhook' : `The webhook "${hook.name}"`;
     const subject = `${what} of ${hook.path} was disabled`;
@@ -78,21 +83,4 @@ const findDisabled = async (ctx: Context, id: number): Promise<Disabled | null> 
     ctx.db,
   );
   return rows[0] ?? null;
-};
-
-/** Returns the addresses of people with the role, direct or inherited. Leaves out roles through shares. */
-const addressesOf = async (ctx: Context, { namespace_id, project_id }: Disabled): Promise<string[]> => {
-  const least = LEAST_ROLES[project_id === null ? 'group' : 'project'];
-  const { rows } = await sql<{ email: string }>`
-    select u.email from users u
-    where u.state = 'active' and u.user_type = 'human' and u.confirmed_at is not null and u.id in (
-      select a.user_id from namespace_access a
-      where a.namespace_id = coalesce(${namespace_id}::bigint, (select namespace_id from projects where id = ${project_id}))
-        and not a.via_share and a.access_level >= ${least} and a.expires_at > current_date
-      union
-      select m.user_id from members m
-      where m.project_id = ${project_id} and m.access_level >= ${least}
-        and (m.expires_at is null or m.expires_at > current_date))
-    order by u.id limit ${sql.lit(MAX_RECIPIENTS)}`.execute(ctx.db);
-  return rows.map(({ email }) => email);
 };

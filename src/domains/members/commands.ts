@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
+import { isUnexpired } from '#domains/access/roles.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, notFound } from '#platform/errors.ts';
 import { memberRemoved, memberUpdated } from './events.ts';
@@ -158,7 +159,7 @@ export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTa
     .where('members.id', '<>', member.id)
     .where('members.access_level', '=', OWNER)
     .where('users.state', '=', 'active')
-    .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
+    .where(isUnexpired('members'))
     .limit(1)
     .executeTakeFirst();
   return !other;

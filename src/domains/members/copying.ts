@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { isUnexpired } from '#domains/access/roles.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -27,10 +28,10 @@ export const copyMembers = async (ctx: Context, from: ProjectRow, to: ProjectRow
       .select(['users.id', 'members.access_level', 'members.expires_at'])
       .where('members.project_id', '=', from.id)
       .where('users.user_type', '=', 'human')
-      .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
+      .where(isUnexpired('members'))
       .where(
         sql<boolean>`not exists (select from members m where m.project_id = ${to.id} and m.user_id = users.id
-          and (m.expires_at is null or m.expires_at > current_date))`,
+          and ${isUnexpired('m')})`,
       )
       .orderBy('users.id')
       .execute();

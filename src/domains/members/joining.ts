@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { GUEST, MINIMAL, ROLES, roleName } from '#domains/access/model.ts';
+import { isUnexpired } from '#domains/access/roles.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
@@ -71,7 +72,7 @@ export const findRow = async (tx: Tx, source: MemberSource, userId: number): Pro
     .selectFrom('members')
     .selectAll()
     .where(isMember(source, userId))
-    .where(sql<boolean>`(expires_at is null or expires_at > current_date)`)
+    .where(isUnexpired('members'))
     .executeTakeFirst();
 
 /** Locks the place, so that two concurrent changes cannot remove the last Owner together. */
@@ -128,7 +129,7 @@ export const checkInherited = async (tx: Tx, source: MemberSource, userId: numbe
     .where(sql<boolean>`members.namespace_id = any (${ancestorIds(source)}::bigint[])`)
     .where('members.user_id', '=', userId)
     .where('members.access_level', '>=', GUEST)
-    .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
+    .where(isUnexpired('members'))
     .orderBy('members.access_level', 'desc')
     .limit(1)
     .executeTakeFirst();

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { addressesOfHolders } from '#domains/access/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
@@ -29,25 +30,10 @@ export const tellManagers = async (tx: Tx, source: MemberSource, what: string): 
   if (!(await wantsMails(tx, source))) return;
   const { type, full_path } = sourcePayload(source);
   const least = source.kind === 'group' ? OWNER : MAINTAINER;
-  const ids = source.kind === 'group' ? source.group.traversal_ids : source.project.namespace.traversal_ids;
-  const projectId = source.kind === 'project' ? source.project.id : null;
-  const managers = await tx.db
-    .selectFrom('members')
-    .innerJoin('users', 'users.id', 'members.user_id')
-    .select('users.email')
-    .distinct()
-    .where(sql<boolean>`(members.namespace_id = any (${ids}::bigint[]) or members.project_id = ${projectId})`)
-    .where('members.access_level', '>=', least)
-    .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`)
-    .where('users.state', '=', 'active')
-    .where('users.user_type', '=', 'human')
-    .where('users.confirmed_at', 'is not', null)
-    .orderBy('users.email')
-    .limit(MAX_MANAGERS)
-    .execute();
-  for (const { email } of managers) {
+  const place = source.kind === 'group' ? { namespace_id: source.group.id } : { project_id: source.project.id };
+  for (const to of await addressesOfHolders(tx, place, least, MAX_MANAGERS)) {
     sendMail(tx, {
-      to: email,
+      to,
       subject: `Request for access to ${full_path}`,
       text: `Hello,
 

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { isUnexpired } from '#domains/access/roles.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -41,7 +42,7 @@ export const listMemberships = async (
       sql<MembershipSource>`case when members.project_id is null then 'Namespace' else 'Project' end`.as('source_type'),
     ])
     .where('members.user_id', '=', userId)
-    .where(sql<boolean>`(members.expires_at is null or members.expires_at > current_date)`);
+    .where(isUnexpired('members'));
   if (source === 'Project') query = query.where('members.project_id', 'is not', null);
   if (source === 'Namespace') query = query.where('members.namespace_id', 'is not', null);
   return listOf(ctx.db, query, [{ by: sql.ref('members.id'), of: (row) => row.id }], 'asc');

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, MAINTAINER, MINIMAL, OWNER } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespaceLevel, projectIsVisible, projectLevel } from '#domains/access/policy.ts';
+import { isUnexpired } from '#domains/access/roles.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedCounts, batchedRows, groupedByParent, PARENT } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
@@ -108,7 +109,7 @@ export const listMembershipsOf = (ctx: Context, kind: MemberSource['kind']): Bat
 const COLUMNS = sql`m.id, m.user_id, m.access_level, m.expires_at, m.created_by_id, m.created_at, m.updated_at,
   m.namespace_id, m.project_id`;
 
-const LIVE = sql`(m.expires_at is null or m.expires_at > current_date)`;
+const LIVE = isUnexpired('m');
 
 /** A group or project, as SQL conditions on its id. */
 interface Place {
@@ -218,7 +219,7 @@ const invited = (ctx: Context, place: Place): RawBuilder<unknown> => {
         where ns.namespace_id in ${place.namespaces} ${toProject}) s
     join namespaces g on g.id = s.shared_with_id
     join members m on m.namespace_id = any (g.traversal_ids) and m.access_level > ${sql.lit(MINIMAL)} and ${LIVE}
-    where (s.expires_at is null or s.expires_at > current_date)
+    where ${isUnexpired('s')}
       and (${namespaceIsVisible(ctx.actor, 'g')} or ${place.isManaged})`;
 };
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { sql } from 'kysely';
+import { granted, MEMBER_ROLES } from '#domains/access/roles.ts';
 import { avatarUrl, userWebUrl } from '#domains/users/model.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -89,8 +90,8 @@ const halfHash = (text: string): string =>
 /** Returns the groups that the user is a direct or inherited member of. */
 const groupPaths = async ({ db }: Context, userId: number): Promise<string[]> => {
   const { rows } = await sql<{ full_path: string }>`
-    select distinct n.full_path from namespace_access a join namespaces n on n.id = a.namespace_id
-    where a.user_id = ${userId} and n.kind = 'group' and not a.via_share and a.expires_at > current_date
+    select n.full_path from namespaces n
+    where n.kind = 'group' and n.id in (${granted(MEMBER_ROLES, MEMBER_ROLES.place, { user: userId })})
     order by n.full_path`.execute(db);
   return rows.map((row) => row.full_path);
 };

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
+import { groupsInvitedTo } from '#domains/access/roles.ts';
 import { type GroupRow, namespaceQuery } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
@@ -34,9 +35,7 @@ export interface InvitedGroupFilter extends GroupSearch {
 /** Lists the groups above a project and those it is shared with, if the caller can see them. Ordered by name. */
 export const listProjectGroups = (ctx: Context, project: ProjectRow, filter: ProjectGroupFilter): List<GroupRow> => {
   const around = sql<boolean>`namespaces.id = any (${project.namespace.traversal_ids}::bigint[])`;
-  const least = filter.sharedMinLevel ?? 0;
-  const shared = sql<boolean>`namespaces.id in (select s.shared_with_id from project_shares s
-    where s.project_id = ${project.id} and s.access_level >= ${least} and ${LIVE})`;
+  const shared = sql<boolean>`namespaces.id in (${groupsInvitedTo('project', [project.id], filter.sharedMinLevel)})`;
   let found = groups(ctx, filter).where(filter.withShared ? sql<boolean>`(${around} or ${shared})` : around);
   if (filter.skipIds?.length) found = found.where(sql<boolean>`namespaces.id <> all (${filter.skipIds}::bigint[])`);
   return listOf(ctx.db, found, BY_NAME, 'asc');
@@ -47,11 +46,10 @@ export const listInvitedGroups = (ctx: Context, project: ProjectRow, filter: Inv
   const { relations = INVITATION_RELATIONS, minLevel } = filter;
   const ways: RawBuilder<unknown>[] = [];
   if (relations.includes('direct')) {
-    ways.push(sql`select s.shared_with_id from project_shares s where s.project_id = ${project.id} and ${LIVE}`);
+    ways.push(groupsInvitedTo('project', [project.id]));
   }
   if (relations.includes('inherited')) {
-    ways.push(sql`select s.shared_with_id from namespace_shares s
-      where s.namespace_id = any (${project.namespace.traversal_ids}::bigint[]) and ${LIVE}`);
+    ways.push(groupsInvitedTo('namespace', project.namespace.traversal_ids));
   }
   const invited =
     ways.length === 0 ? sql<boolean>`false` : sql<boolean>`namespaces.id in (${sql.join(ways, sql` union all `)})`;
@@ -80,8 +78,6 @@ export const listTransferLocations = (ctx: Context, project: ProjectRow, filter:
   }
   return listOf(ctx.db, found, BY_NAME, 'asc');
 };
-
-const LIVE = sql`(s.expires_at is null or s.expires_at > current_date)`;
 
 const groups = (ctx: Context, { search }: GroupSearch) => {
   const all = namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { isUnexpired } from '#domains/access/roles.ts';
 import { namespacesByIds } from '#domains/groups/queries.ts';
 import { isInLine, syncMember } from '#domains/members/synced.ts';
 import { type Context, systemActor } from '#platform/context.ts';
@@ -24,7 +25,7 @@ export const giveRoles = async (ctx: Context, userId: number, groups: readonly s
       group by namespace_id),
     present as (
       select namespace_id, access_level, source, override from members
-      where user_id = ${userId} and namespace_id is not null and (expires_at is null or expires_at > current_date)
+      where user_id = ${userId} and namespace_id is not null and ${isUnexpired('members')}
         and (source = 'saml' or namespace_id in (select namespace_id from linked)))
     select namespace_id, level, access_level, source, override
     from linked full join present using (namespace_id) order by namespace_id`.execute(ctx.db);

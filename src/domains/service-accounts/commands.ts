@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
+import { groupsOwnedAlone } from '#domains/access/roles.ts';
 import { removeGroup } from '#domains/groups/deletion.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import {
@@ -81,14 +82,9 @@ export const removeServiceAccount = async (
 
 /** Deletes the groups that only this account owns, as it could itself, but never the group it belongs to. */
 const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupRow | null): Promise<void> => {
-  const { rows } = await sql<{ id: number }>`
-    select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
-    where m.user_id = ${id} and m.access_level = ${sql.lit(OWNER)} and n.id is distinct from ${holder?.id ?? null}::bigint
-      and not exists (select 1 from members o where o.namespace_id = m.namespace_id and o.user_id <> ${id}
-        and o.access_level = ${sql.lit(OWNER)} and (o.expires_at is null or o.expires_at > current_date))
-    order by n.id`.execute(tx.db);
+  const { rows } = await sql<{ id: number }>`${groupsOwnedAlone(id)} order by n.id`.execute(tx.db);
   const asAccount: Tx = { ...tx, actor: { ...tx.actor, userId: id, username, isAdmin: false } };
-  for (const group of rows) await removeGroup(asAccount, { id: group.id });
+  for (const group of rows) if (group.id !== holder?.id) await removeGroup(asAccount, { id: group.id });
 };
 
 /** Creates a token for a service account. @throws as `getServiceAccount`, `invalid` by attribute */

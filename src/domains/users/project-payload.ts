@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { OWNER, visibilityName } from '#domains/access/model.ts';
+import { holdersOfProject } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
@@ -67,12 +68,7 @@ export const describeProjects = async (
         || array(select i.storage_key from project_imports i where i.project_id = p.id) || p.avatar_key, null) as storage_keys,
       array(
         select json_build_object('name', u.name, 'email', coalesce(nullif(u.public_email, ''), '[REDACTED]'))
-        from users u where u.id in (
-          select a.user_id from namespace_access a
-          where a.namespace_id = p.namespace_id and a.access_level >= ${sql.lit(OWNER)} and a.expires_at > current_date
-          union
-          select m.user_id from members m where m.project_id = p.id and m.access_level >= ${sql.lit(OWNER)}
-            and (m.expires_at is null or m.expires_at > current_date))
+        from users u where u.id in (${holdersOfProject('p', { least: sql.lit(OWNER) })})
         order by u.id limit ${sql.lit(MAX_OWNERS)}) as owners
     from projects p join namespaces n on n.id = p.namespace_id
     where ${chosen} order by p.id for update of p`.execute(tx.db);

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { OWNER } from '#domains/access/model.ts';
+import { groupsOwnedAlone } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
 import { requireAnotherAdministrator } from './administrators.ts';
@@ -51,11 +51,6 @@ export const removeAccount = async (
 };
 
 const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
-  const { rows } = await sql`
-  select 1 from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
-  where m.user_id = ${userId} and m.access_level = ${OWNER} and not exists (
-    select 1 from members o where o.namespace_id = m.namespace_id and o.access_level = ${OWNER}
-      and o.user_id is not null and o.user_id <> ${userId})
-  limit 1`.execute(tx.db);
+  const { rows } = await sql`${groupsOwnedAlone(userId)} limit 1`.execute(tx.db);
   return rows.length > 0;
 };

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, OWNER, REPORTER, type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
+import { placesSharedWith } from '#domains/access/roles.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
@@ -167,7 +168,7 @@ export const leastHeld = ({ membership, owned, min_access_level }: ProjectFilter
   Math.max(
     membership ? GUEST : 0,
     owned ? OWNER : 0,
-    isGiven(min_access_level) ? Math.max(Number(min_access_level), 1) : 0,
+    isGiven(min_access_level) ? Math.max(Number(min_access_level), GUEST) : 0,
   );
 /** Returns true if the required role alone lets the caller see the project. */
 export const rolesOpen = (filter: ProjectFilter): boolean => leastHeld(filter) >= GUEST;
@@ -314,8 +315,7 @@ const openProfile = (actor: Actor, userId: RawBuilder<unknown>): RawBuilder<unkn
 };
 
 const isSharedWith = (id: unknown, alias = 'projects'): RawBuilder<unknown> =>
-  sql`${sql.ref(`${alias}.id`)} in (select s.project_id from project_shares s
-    where s.shared_with_id = ${id}::bigint and (s.expires_at is null or s.expires_at > current_date))`;
+  sql`${sql.ref(`${alias}.id`)} in (${placesSharedWith('project', sql`${id}::bigint`)})`;
 
 const liesIn = ({ include_subgroups }: ProjectFilter, id: unknown, alias = 'projects'): RawBuilder<unknown> => {
   const namespace = sql.ref(`${alias}.namespace_id`);

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { GUEST } from '#domains/access/model.ts';
+import { projectLevels } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
 import { versionOf } from '#platform/db/row-cache.ts';
 import { isColumn, type NamespacePart, namespaceParts, type ProjectPart, wantsNamespace } from './parts.ts';
@@ -40,12 +40,12 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   if (wanted.has('access_level') || wanted.has('permissions')) {
     // Administrators have Owner access everywhere. Their own memberships appear only in `permissions`.
     if (actor.userId !== null && (!actor.isAdmin || wanted.has('permissions'))) {
-      list.push(levels(actor.userId));
-      if (!wanted.has('shared_with_groups')) list.push(levelByShare(actor.userId));
+      list.push(levels(actor));
+      if (!wanted.has('shared_with_groups')) list.push(sql`${projectLevels(actor).byInvitation} as level_by_share`);
     }
   }
   if (wanted.has('import')) list.push(IMPORT);
-  if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor.userId));
+  if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor));
   if (wanted.has('owner')) list.push(sql`o.id as owner_id, o.name as owner_name, o.created_at as owner_created_at`);
   if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
   if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
@@ -67,28 +67,18 @@ export const sqlFrom = (
   return sql.join(joins, sql` `);
 };
 
-// Separate columns, because the record shows them separately. The highest is the level (access/policy.ts:
-// projectLevel).
-const levels = (userId: number): RawBuilder<unknown> => sql`
-  (select max(a.access_level) from namespace_access a
-    where a.user_id = ${userId} and a.namespace_id = projects.namespace_id and a.expires_at > current_date) as level_by_namespace,
-  (select m.access_level from members m
-    where m.project_id = projects.id and m.user_id = ${userId} and m.access_level >= ${sql.lit(GUEST)}
-      and (m.expires_at is null or m.expires_at > current_date)) as level_by_membership`;
-
-const levelByShare = (userId: number): RawBuilder<unknown> => sql`
-  (select max(least(s.access_level, a.access_level)) from project_shares s
-    join namespace_access a on a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
-    where s.project_id = projects.id and a.expires_at > current_date
-      and (s.expires_at is null or s.expires_at > current_date)) as level_by_share`;
+// Separate columns, because the record shows them separately. The highest of them is the caller's role
+// (access/policy.ts).
+const levels = (actor: Actor): RawBuilder<unknown> => {
+  const { byNamespace, byMembership } = projectLevels(actor);
+  return sql`${byNamespace} as level_by_namespace, ${byMembership} as level_by_membership`;
+};
 
 // Includes the level that each share gives the user, so that shares are looked up once. Groups whose visibility cannot
 // be decided from that are checked afterwards: the condition would cost more than the rest of the page.
-const sharedWithGroups = (userId: number | null): RawBuilder<unknown> => sql`
+const sharedWithGroups = (actor: Actor): RawBuilder<unknown> => sql`
   (select json_agg(json_build_object('group_id', g.id, 'group_name', g.name, 'group_full_path', g.full_path,
       'group_access_level', s.access_level, 'expires_at', s.expires_at, 'visibility_level', g.visibility_level, 'level',
-      (select max(least(s.access_level, a.access_level)) from namespace_access a
-        where a.namespace_id = s.shared_with_id and a.user_id = ${userId} and not a.via_share
-          and a.expires_at > current_date and (s.expires_at is null or s.expires_at > current_date))) order by s.id)
+      ${projectLevels(actor).byShare}) order by s.id)
     from project_shares s join namespaces g on g.id = s.shared_with_id
     where s.project_id = projects.id) as shares`;

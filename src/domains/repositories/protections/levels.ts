@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { DEVELOPER, MAINTAINER } from '#domains/access/model.ts';
 import { usersWithProjectLevel } from '#domains/access/queries.ts';
+import { groupsInvitedTo } from '#domains/access/roles.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import { invalid, unprocessable } from '#platform/errors.ts';
@@ -159,14 +160,12 @@ const checkPeople = async (tx: Tx, project: ProjectRow, grants: readonly Grant[]
   }
   const groupIds = [...new Set(grants.flatMap(({ group_id }) => group_id ?? []))];
   if (groupIds.length === 0) return;
+  const { traversal_ids } = project.namespace;
   const { rows } = await sql<{ id: number }>`
     select n.id from namespaces n where n.kind = 'group' and n.id = any (${groupIds}::bigint[]) and (
-      n.id = any (${project.namespace.traversal_ids}::bigint[])
-      or exists (select from project_shares s where s.project_id = ${project.id} and s.shared_with_id = n.id)
-      or exists (select from namespace_shares s
-        where s.namespace_id = any (${project.namespace.traversal_ids}::bigint[]) and s.shared_with_id = n.id))`.execute(
-    tx.db,
-  );
+      n.id = any (${traversal_ids}::bigint[])
+      or n.id in (${groupsInvitedTo('project', [project.id])})
+      or n.id in (${groupsInvitedTo('namespace', traversal_ids)}))`.execute(tx.db);
   if (rows.length < groupIds.length) {
     throw unprocessable('422 Unprocessable Entity', { group: ['has no access to the project'] });
   }
