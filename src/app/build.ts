@@ -5,11 +5,9 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { forgetRestrictions, RESTRICTIONS_CHANNEL } from '#domains/access/restrictions.ts';
 import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
-import { importSourcesBy } from '#domains/projects/importing.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
-import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { type Config, ConfigError } from '#platform/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
@@ -31,6 +29,7 @@ import { followers } from './events.ts';
 import { closeHttp } from './http.ts';
 import { jobs } from './jobs.ts';
 import { createMetricsServer } from './metrics.ts';
+import { connectPorts } from './ports.ts';
 import { metricsOfProcess, serveWeb } from './web.ts';
 
 export interface Hub {
@@ -67,8 +66,6 @@ export interface HubOptions {
 const POOL_SIZE = 20;
 const JOB_CONCURRENCY = 8;
 const HTTP_CLOSE_TIMEOUT_MS = 4_000;
-
-importSourcesBy(checkImportUrl);
 
 /** Starts a hub: database, storage and git, and the workers, the web server or both, depending on its role. */
 export const startHub = async ({
@@ -117,6 +114,7 @@ export const startHub = async ({
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
       processId,
     };
+    connectPorts(services);
     closers.push(() => services.storage.close());
     closers.push(() => services.git.close());
     const createContext = createContextFactory(services);

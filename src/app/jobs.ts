@@ -5,7 +5,6 @@ import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { removeDue as removeDueProjects, removeUnknownRepositories } from '#domains/projects/jobs.ts';
-import { settleFirstPush } from '#domains/repositories/followers.ts';
 import {
   deleteMergedBranches,
   detectLanguages,
@@ -69,7 +68,6 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),
-  runnable(settleFirstPush),
   runnable(mailExpiring),
   runnable(tellOfExpiringTokens),
   runnable(dropUnclaimed),

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar } from '#domains/users/avatar.ts';
-import { dismissProjects } from '#domains/users/leaving-projects.ts';
+import { beforeProjectsAreDeleted } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -127,7 +127,7 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
   if (ids.length === 0) throw notFound('Group');
   const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
   const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
-  const projects = await dismissProjects(tx, ids);
+  const projects = await beforeProjectsAreDeleted(tx, ids);
   // Members of the removed groups lose access to everything that was shared with these groups.
   const sharing = await tx.db
     .selectFrom('namespace_shares')

@@ -1,11 +1,10 @@
 import { type RawBuilder, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { revokeMadeThrough } from '#domains/tokens/commands.ts';
-import { applicationDeleted, userDeleted } from '#domains/users/events.ts';
-import { dismissApplications } from '#domains/users/leaving-applications.ts';
+import { userDeleted } from '#domains/users/events.ts';
 import type { Tx } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
-import { credentialsEnded } from './events.ts';
+import { applicationDeleted, credentialsEnded } from './events.ts';
 
 /**
  * The authorizations that have ended: one by its family, or all of a user, of some applications, or of a user for an
@@ -62,7 +61,25 @@ export const removeApplications = async (tx: Tx, ids: readonly number[]): Promis
     .where('revoked_at', 'is', null)
     .execute();
   await endMadeThrough(tx, { applicationIds: ids });
-  await dismissApplications(tx, { ids });
+  await deleteRows(tx, sql`id = any (${ids}::bigint[])`);
+};
+
+/** Deletes the applications of a user who is about to be deleted. A follower ends what was created through them. */
+export const removeApplicationsOf = (tx: Tx, ownerId: number): Promise<void> =>
+  deleteRows(tx, sql`owner_id = ${ownerId}`);
+
+/** Deletes applications with their codes and tokens, and emits an event for each. */
+const deleteRows = async (tx: Tx, chosen: RawBuilder<boolean>): Promise<void> => {
+  const applications = await tx.db
+    .deleteFrom('oauth_applications')
+    .where(chosen)
+    .returning(['id', 'uid', 'name', 'owner_id', 'redirect_uris', 'scopes', 'confidential', 'trusted'])
+    .execute();
+  for (const payload of applications) {
+    const subject = { type: 'OauthApplication', id: payload.id };
+    const user_ids = payload.owner_id === null ? [] : [payload.owner_id];
+    tx.emit(applicationDeleted, { subject, user_ids, payload });
+  }
 };
 
 const matching = (which: EndedAuthorizations): RawBuilder<boolean> => {

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { applicationPayload } from '#domains/users/events.ts';
 import { defineEvent } from '#platform/events.ts';
 
 const authorization = z.object({
@@ -9,8 +8,21 @@ const authorization = z.object({
   scopes: z.array(z.string()),
 });
 
+const applicationPayload = z.object({
+  id: z.number(),
+  uid: z.string(),
+  name: z.string(),
+  owner_id: z.number().nullable(),
+  redirect_uris: z.array(z.string()),
+  scopes: z.array(z.string()),
+  confidential: z.boolean(),
+  trusted: z.boolean(),
+});
+
 export const applicationCreated = defineEvent('oauth_application.created', applicationPayload);
 export const applicationUpdated = defineEvent('oauth_application.updated', applicationPayload);
+/** Also emitted for each application that is deleted with its owner. */
+export const applicationDeleted = defineEvent('oauth_application.deleted', applicationPayload);
 
 /** A user authorised an application, and it got its first tokens. A refresh emits no event. */
 export const authorizationCreated = defineEvent('oauth_authorization.created', authorization);

@@ -5,7 +5,6 @@ import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockNamespace } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
-import { describeProjects, type ProjectPayload } from '#domains/users/project-payload.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
@@ -22,15 +21,15 @@ import {
   projectUpdated,
 } from './events.ts';
 import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
-import { type CheckedSource, checkSource } from './importing.ts';
+import { type CheckedSource, checkImportSource } from './importing.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
 import { closeForks, lockForks, raiseCeilings, requireWithin, visibilityLimit } from './lineage.ts';
 import { type ProjectRow, projectScope } from './model.ts';
-import { withNewRepository } from './new-repository.ts';
+import { commitReadme, withNewRepository } from './new-repository.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
+import { describeProjects, type ProjectPayload } from './payload.ts';
 import { requireAbility } from './policy.ts';
 import { getProject, personalNamespaceId } from './queries.ts';
-import { firstCommit } from './readme.ts';
 
 // Parts that other domains use are in files of their own.
 export { insertProject, nextIid, raiseIid } from './insert.ts';
@@ -96,11 +95,10 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
       unprotected: source !== null,
     });
     await init(disk_path, default_branch);
-    if (input.initialize_with_readme) await firstCommit(tx, { id, disk_path, name, default_branch });
     const created = await getProject(tx, { id });
     tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
-    if (!source) return created;
-    await source.begin(tx, created);
+    if (!source && !input.initialize_with_readme) return created;
+    await (source ? source.begin(tx, created) : commitReadme(tx, created));
     return getProject(tx, { id });
   });
 };
@@ -278,7 +276,7 @@ const sourceOf = async (ctx: Context, input: NewProject): Promise<CheckedSource 
   if (!input.import_url) return null;
   if (input.initialize_with_readme) throw invalid({ import_url: ["can't be combined with initialize_with_readme"] });
   if (input.default_branch) throw invalid({ import_url: ["can't be combined with default_branch"] });
-  return checkSource(ctx, input.import_url);
+  return checkImportSource(ctx, input.import_url);
 };
 
 const checkBranchName = (branch: string): void => {

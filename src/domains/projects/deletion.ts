@@ -1,13 +1,13 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { projectDeleted } from '#domains/users/events.ts';
-import { describeProjects } from '#domains/users/project-payload.ts';
+import type { RemovedProject } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { removeFiles } from '#platform/remove-files.ts';
 import { about, lockProject, payloadOf } from './commands.ts';
-import { projectMarkedForDeletion, projectRestored } from './events.ts';
+import { projectDeleted, projectMarkedForDeletion, projectRestored } from './events.ts';
 import type { ProjectRow } from './model.ts';
+import { describeProjects } from './payload.ts';
 import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
 
@@ -121,4 +121,32 @@ const remove = async (tx: Tx, project: ProjectRow): Promise<void> => {
   await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
   tx.enqueue(removeFiles, { disk_paths: [found.disk_path], storage_keys: [...found.storage_keys] });
   tx.emit(projectDeleted, { ...about(project), payload: found.payload });
+};
+
+const PROJECTS_PER_JOB = 1_000;
+
+/**
+ * Emits an event for each project of these namespaces, and queues the removal of its files (repositories, archives,
+ * pictures). The caller then deletes the rows with their namespace.
+ */
+export const releaseProjects = async (tx: Tx, namespaceIds: readonly number[]): Promise<RemovedProject[]> => {
+  const projects = await describeProjects(tx, { namespaceIds });
+  for (let i = 0; i < projects.length; i += PROJECTS_PER_JOB) {
+    const chunk = projects.slice(i, i + PROJECTS_PER_JOB);
+    tx.enqueue(removeFiles, {
+      disk_paths: chunk.map(({ disk_path }) => disk_path),
+      storage_keys: chunk.flatMap(({ storage_keys }) => storage_keys),
+    });
+  }
+  for (const { payload, namespace_ids } of projects) {
+    const subject = { type: 'Project', id: payload.id };
+    const { visibility_level } = payload;
+    tx.emit(projectDeleted, { subject, project_id: payload.id, namespace_ids, visibility_level, payload });
+  }
+  return projects.map(({ payload, disk_path }) => ({
+    id: payload.id,
+    namespace_id: payload.namespace_id,
+    full_path: payload.path_with_namespace,
+    disk_path,
+  }));
 };

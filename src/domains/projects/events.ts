@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { projectBody, projectPayload } from '#domains/users/project-payload.ts';
 import { defineEvent } from '#platform/events.ts';
+import { projectBody, projectPayload } from './payload.ts';
 
 /**
  * Not `z.json()`, because our own settings hold lists and objects. `previous` is absent if it was visible to fewer people
@@ -11,6 +11,11 @@ const changes = z.record(z.string(), z.object({ previous: z.unknown().optional()
 export const projectCreated = defineEvent('project.created', projectPayload, {
   trigger: () => 'project_events',
   body: projectBody('project_create'),
+});
+/** Also emitted for each project that is deleted with its user or group. */
+export const projectDeleted = defineEvent('project.deleted', projectPayload, {
+  trigger: () => 'project_events',
+  body: projectBody('project_destroy'),
 });
 export const projectUpdated = defineEvent('project.updated', projectPayload.extend({ changes }));
 /** The project moved to another namespace. Its path changed too. */

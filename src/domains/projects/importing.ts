@@ -1,4 +1,5 @@
 import type { Context, Tx } from '#platform/context.ts';
+import { definePort } from '#platform/port.ts';
 import type { ProjectRow } from './model.ts';
 
 /** The checked source of a new project's repository. */
@@ -10,17 +11,7 @@ export interface CheckedSource {
   begin(tx: Tx, project: ProjectRow): Promise<void>;
 }
 
-type CheckSource = (ctx: Context, address: string) => Promise<CheckedSource>;
-
-let check: CheckSource | null = null;
-
-/** Registers the importer. The imports domain depends on projects, so the hub connects the two at start-up. */
-export const importSourcesBy = (given: CheckSource): void => {
-  check = given;
-};
-
-/** @throws DomainError as the imports domain documents */
-export const checkSource: CheckSource = (ctx, address) => {
-  if (!check) throw new Error('no import source is registered');
-  return check(ctx, address);
-};
+/** Checks the address to import a new project's repository from. Transfers implement it. @throws DomainError */
+export const checkImportSource = definePort<Context, [address: string], Promise<CheckedSource>>(
+  'projects.check_import_source',
+);

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { OWNER, PUBLIC, visibilityName } from '#domains/access/model.ts';
 import { projectLevel } from '#domains/access/policy.ts';
-import { describeProjects } from '#domains/users/project-payload.ts';
 import type { Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import { projectUpdated } from './events.ts';
 import type { ProjectRow } from './model.ts';
+import { describeProjects } from './payload.ts';
 
 // `visibility_ceiling` of a project is the most open level that callers who do not own its source may set. It is the
 // level of the source, or the level to which owners of the source have opened the fork. An unlinked fork keeps its

@@ -1,5 +1,10 @@
 import type { Context, Tx } from '#platform/context.ts';
 import { isUnavailable } from '#platform/event-log/unavailable.ts';
+import { definePort } from '#platform/port.ts';
+import type { ProjectRow } from './model.ts';
+
+/** Adds a first commit with a readme to the new repository. Repositories implement it. */
+export const commitReadme = definePort<Tx, [project: ProjectRow], Promise<void>>('projects.commit_readme');
 
 /** Creates an empty repository whose HEAD names the branch. */
 type Init = (diskPath: string, defaultBranch: string) => Promise<void>;

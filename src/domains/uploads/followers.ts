@@ -1,5 +1,5 @@
 import { groupDeleted } from '#domains/groups/events.ts';
-import { projectDeleted } from '#domains/users/events.ts';
+import { projectDeleted } from '#domains/projects/events.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { removeFolder } from './jobs.ts';
 import { uploadFolder } from './model.ts';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
-import { projectBody, projectPayload } from './project-payload.ts';
 
 const user = z.object({ id: z.number(), username: z.string(), name: z.string(), state: z.string() });
 
@@ -60,28 +59,3 @@ export const sessionPayload = z.object({
 
 /** A session was ended before it expired: by its user, by a new password, or because the account was closed. */
 export const sessionRevoked = defineEvent('session.revoked', sessionPayload);
-
-/** An OAuth application, as events describe it. */
-export const applicationPayload = z.object({
-  id: z.number(),
-  uid: z.string(),
-  name: z.string(),
-  owner_id: z.number().nullable(),
-  redirect_uris: z.array(z.string()),
-  scopes: z.array(z.string()),
-  confidential: z.boolean(),
-  trusted: z.boolean(),
-});
-
-/**
- * Defined here because an application is deleted on its own or with its owner, and both domains must reach the event.
- */
-export const applicationDeleted = defineEvent('oauth_application.deleted', applicationPayload);
-
-/**
- * One event for each deleted project. Defined here because a project is deleted on its own or with its user or group.
- */
-export const projectDeleted = defineEvent('project.deleted', projectPayload, {
-  trigger: () => 'project_events',
-  body: projectBody('project_destroy'),
-});

@@ -2,14 +2,29 @@ import { sql } from 'kysely';
 import { groupsOwnedAlone } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
+import { definePort } from '#platform/port.ts';
 import { requireAnotherAdministrator } from './administrators.ts';
 import { removeAvatar } from './avatar.ts';
 import { userDeleted } from './events.ts';
 import { deleteContributions, moveContributions } from './ghost.ts';
-import { dismissApplications } from './leaving-applications.ts';
-import { dismissProjects } from './leaving-projects.ts';
 import { isInternal } from './model.ts';
 import { lockUser, userPayload } from './write.ts';
+
+/** A project that is deleted with its namespace. */
+export interface RemovedProject {
+  readonly id: number;
+  readonly namespace_id: number;
+  readonly full_path: string;
+  readonly disk_path: string;
+}
+
+/** Called before the projects in namespaces are deleted with them. Returns the projects. Projects implement it. */
+export const beforeProjectsAreDeleted = definePort<Tx, [namespaceIds: readonly number[]], Promise<RemovedProject[]>>(
+  'users.before_projects_are_deleted',
+);
+
+/** Deletes the OAuth applications of a user. OAuth implements it. */
+export const deleteApplicationsOf = definePort<Tx, [ownerId: number], Promise<void>>('users.delete_applications_of');
 
 /**
  * Deletes an account with its personal namespace, the projects in it, its OAuth applications and all its tokens. The
@@ -34,10 +49,10 @@ export const removeAccount = async (
     .forUpdate()
     .executeTakeFirst();
   if (namespace) {
-    await dismissProjects(tx, [namespace.id]);
+    await beforeProjectsAreDeleted(tx, [namespace.id]);
     await tx.db.deleteFrom('namespaces').where('id', '=', namespace.id).execute();
   }
-  await dismissApplications(tx, { ownerId: id });
+  await deleteApplicationsOf(tx, id);
   if (hardDelete) await deleteContributions(tx, id);
   else await moveContributions(tx, id);
   // The foreign keys delete memberships, access and tokens with it.
