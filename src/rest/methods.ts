@@ -10,7 +10,7 @@ export const methodsByPath = (routes: readonly Route[]): ((path: string) => read
     const pattern = url
       .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
       .replace(/:\w+/g, '[^/]+')
-      .replace(/\*\w*$/, '.+');
+      .replace(/\*\w*/, '.+');
     const known = methods.get(pattern) ?? new Set();
     known.add(method);
     if (method === 'GET') known.add('HEAD');

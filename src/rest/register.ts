@@ -30,6 +30,7 @@ import { type Parameters, parseForm } from './nested.ts';
 import { forgetHeaders, sendDownload, sendJson, sendNothing } from './respond.ts';
 import type { Exchange, Outcome, Route } from './route.ts';
 import type { SpooledFile } from './upload.ts';
+import { pathReader, routerPaths } from './wildcards.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -199,10 +200,10 @@ type RestFastifyRequest = FastifyRequest<RestRequest>;
 
 const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: RestDependencies): void => {
   const { services } = dependencies;
-  const wildcard = /\*([A-Za-z_]+)$/.exec(route.path)?.[1] ?? null;
+  const readPath = pathReader(route.url);
   const handle = async (ctx: Context, request: RestFastifyRequest, reply: FastifyReply, sent: Parameters) => {
     requireAccess(ctx.actor, route);
-    for (const name in request.params) sent[name === '*' && wildcard !== null ? wildcard : name] = request.params[name];
+    Object.assign(sent, readPath(request.params));
     const exchange = new FastifyExchange(request, reply, services.urls.base, route.status);
     const outcome = await route.handle(ctx, sent, exchange);
     if (dependencies.checkResponses) checkOutcome(route, outcome);
@@ -218,47 +219,49 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
   };
   // Streams start to send before the caller can be confirmed, so they never use an assumed caller.
   const mayAssume = route.method === 'GET' && route.kind !== 'stream';
-  fastify.route<RestRequest>({
-    method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
-    url: wildcard === null ? route.url : route.url.slice(0, -wildcard.length),
-    bodyLimit: route.maxBodyBytes ?? MAX_BODY_BYTES,
-    config: route.maxBodyValues === null ? {} : { maxBodyValues: route.maxBodyValues },
-    ...(route.method === 'GET' ? {} : { onRequest: admit }),
-    handler: async (request, reply) => {
-      const sent = readQuery(request);
-      const assumed = mayAssume ? await assumeContext(request, dependencies, sent) : null;
-      if (assumed) {
-        const answer = await whileAssumed(assumed, () => handle(assumed, request, reply, sent));
-        if (answer) return send(reply, answer.status, answer.outcome);
-        forgetHeaders(reply);
-        request.userId = null;
-      }
-      const body = request.body ?? null;
-      const multipartBody = body === null && isMultipart(request);
-      const { admitted } = request;
-      const ctx =
-        admitted && !namesCaller(body)
-          ? admitted
-          : await openContext(request, dependencies, sent, { body, counted: admitted !== null });
-      if (body !== null) Object.assign(sent, body);
-      let files: readonly SpooledFile[] = NO_FILES;
-      try {
-        if (multipartBody && route.method !== 'GET') {
-          // Checks access before the form is read.
-          requireAccess(ctx.actor, route);
-          const form = await receiveForm(request, ctx, route.files).catch((error: unknown) => {
-            throw asFormError(error);
-          });
-          files = form.files;
-          Object.assign(sent, form.fields);
+  for (const url of routerPaths(route.url)) {
+    fastify.route<RestRequest>({
+      method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
+      url,
+      bodyLimit: route.maxBodyBytes ?? MAX_BODY_BYTES,
+      config: route.maxBodyValues === null ? {} : { maxBodyValues: route.maxBodyValues },
+      ...(route.method === 'GET' ? {} : { onRequest: admit }),
+      handler: async (request, reply) => {
+        const sent = readQuery(request);
+        const assumed = mayAssume ? await assumeContext(request, dependencies, sent) : null;
+        if (assumed) {
+          const answer = await whileAssumed(assumed, () => handle(assumed, request, reply, sent));
+          if (answer) return send(reply, answer.status, answer.outcome);
+          forgetHeaders(reply);
+          request.userId = null;
         }
-        const { status, outcome } = await handle(ctx, request, reply, sent);
-        return await send(reply, status, outcome);
-      } finally {
-        if (files.length > 0) await releaseAll(files);
-      }
-    },
-  });
+        const body = request.body ?? null;
+        const multipartBody = body === null && isMultipart(request);
+        const { admitted } = request;
+        const ctx =
+          admitted && !namesCaller(body)
+            ? admitted
+            : await openContext(request, dependencies, sent, { body, counted: admitted !== null });
+        if (body !== null) Object.assign(sent, body);
+        let files: readonly SpooledFile[] = NO_FILES;
+        try {
+          if (multipartBody && route.method !== 'GET') {
+            // Checks access before the form is read.
+            requireAccess(ctx.actor, route);
+            const form = await receiveForm(request, ctx, route.files).catch((error: unknown) => {
+              throw asFormError(error);
+            });
+            files = form.files;
+            Object.assign(sent, form.fields);
+          }
+          const { status, outcome } = await handle(ctx, request, reply, sent);
+          return await send(reply, status, outcome);
+        } finally {
+          if (files.length > 0) await releaseAll(files);
+        }
+      },
+    });
+  }
 };
 
 const mayCarryCredential = ({ headers }: FastifyRequest): boolean =>

@@ -102,8 +102,8 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 interface Declaration<P extends string, S extends Shape> {
   readonly method: Method;
   /**
-   * The path below `/api/v4`: `/projects/:id/issues/:issue_iid`. The last segment may be `*name` for the rest of the
-   * path.
+   * The path below `/api/v4`: `/projects/:id/issues/:issue_iid`. One segment may be `*name`, which takes one or
+   * more segments.
    */
   readonly path: P;
   /** The path starts at the root of the host instead. */

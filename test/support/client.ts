@@ -23,7 +23,7 @@ type Body = Record<string, unknown> | readonly unknown[] | FormData | URLSearchP
 
 /**
  * Talks to the hub over HTTP with a token, as a user's tools do.
- * Paths are below `/api/v4` unless they start with `/-/` or `/api/`.
+ * Paths are below `/api/v4` unless they start with `/-/` or `/api/`. Whole URLs are taken as they are.
  */
 export class Client {
   readonly #url: string;
@@ -73,7 +73,8 @@ export class Client {
   async fetch(method: string, path: string, body?: Body, headers: Record<string, string> = {}): Promise<Response> {
     const token = await this.#token();
     const isForm = body instanceof FormData || body instanceof URLSearchParams;
-    return fetch(this.#url + (path.startsWith('/-/') || path.startsWith('/api/') ? path : `/api/v4${path}`), {
+    const below = path.startsWith('/-/') || path.startsWith('/api/') ? path : `/api/v4${path}`;
+    return fetch(path.startsWith(this.#url) ? path : this.#url + below, {
       method,
       redirect: 'manual',
       headers: {

@@ -313,6 +313,84 @@ describe('an uploaded file', () => {
   });
 });
 
+describe('the link of an upload by the path of its project', () => {
+  const pathOf = async ({ id }: Place): Promise<string> =>
+    (await admin().get(`/projects/${id}`)).body.path_with_namespace;
+
+  it('serves it to everyone who can see the project', async () => {
+    const place = await makePlace('project');
+    const made = await attach(app().as(place.guest), place);
+    const path = await pathOf(place);
+    const link = `${app().url}/${path}${made.url}`;
+    const read = await app().as(place.guest).get(link);
+    expect([read.status, read.body]).toEqual([200, 'hello']);
+    expect(read.headers.get('content-disposition')).toMatch(/^attachment; filename="note.txt"/);
+    expect(read.headers.get('content-security-policy')).toBe("default-src 'none'; sandbox");
+    expect((await app().as(place.guest).head(link)).headers.get('content-length')).toBe('5');
+    const part = await app().as(place.guest).get(link, { range: 'bytes=1-2' });
+    expect([part.status, part.body]).toEqual([206, 'el']);
+    expect((await app().as(place.guest).get(`${app().url}/${path.toUpperCase()}${made.url}`)).body).toBe('hello');
+    expect(
+      (
+        await app()
+          .as(place.guest)
+          .get(`${app().url}/${encodeURIComponent(path)}${made.url}`)
+      ).body,
+    ).toBe('hello');
+    const narrow = await app().as(place.guest, ['read_user']).get(link);
+    expect(narrow).toMatchObject({ status: 403, body: { error: 'insufficient_scope' } });
+  });
+
+  it('says the same to strangers as where there is nothing', async () => {
+    const place = await makePlace('project');
+    const made = await attach(app().as(place.owner), place);
+    const picture = await attach(app().as(place.owner), place, 'photo.png');
+    const path = await pathOf(place);
+    const stranger = app().as(await app().make.user());
+    const nothing = await stranger.get(`${app().url}/nobody/nothing${made.url}`);
+    expect([nothing.status, nothing.body]).toEqual([404, { message: '404 Project Not Found' }]);
+    for (const client of [stranger, app().anonymous]) {
+      const refused = await client.get(`${app().url}/${path}${made.url}`);
+      expect([refused.status, refused.body]).toEqual([nothing.status, nothing.body]);
+    }
+    // Pictures of the project are open to everyone who has the link, unless a setting of the project forbids it.
+    expect((await stranger.get(`${app().url}/${path}${picture.url}`)).status).toBe(404);
+    await app().as(place.owner).put(`/projects/${place.id}`, { enforce_auth_checks_on_uploads: false });
+    expect((await stranger.get(`${app().url}/${path}${picture.url}`)).body).toBe('hello');
+    expect((await stranger.get(`${app().url}/${path}${made.url}`)).status).toBe(404);
+    for (const wrong of [made.url.replace(/[0-9a-f]{40}/, '0'.repeat(40)), made.url.replace('note', 'other')]) {
+      expect((await app().as(place.owner).get(`${app().url}/${path}${wrong}`)).status).toBe(404);
+    }
+    expect((await app().as(place.owner).get(`${app().url}/a%00b/c${made.url}`)).status).toBe(400);
+  });
+
+  it('reaches projects of subgroups, and projects and groups under an earlier path', async () => {
+    const owner = await app().make.user();
+    const top = await app().make.group({}, owner);
+    const middle = await app().make.group({ parent_id: top.id }, owner);
+    const project = await app().make.project({ namespace_id: middle.id }, owner);
+    const client = app().as(owner);
+    const { body } = await client.post(`/projects/${project.id}/uploads`, form('note.txt', 'deep'));
+    const before = (await client.get(`/projects/${project.id}`)).body.path_with_namespace;
+    expect(before.split('/')).toHaveLength(3);
+    expect((await client.get(`${app().url}/${before}${body.url}`)).body).toBe('deep');
+    await client.put(`/projects/${project.id}`, { path: 'renamed' });
+    await client.put(`/groups/${top.id}`, { path: `${top.path}-renamed` });
+    expect((await client.get(`/projects/${project.id}`)).body.path_with_namespace).toBe(
+      `${top.path}-renamed/${middle.path}/renamed`,
+    );
+    expect((await client.get(`${app().url}/${top.path}-renamed/${middle.path}/renamed${body.url}`)).body).toBe('deep');
+    expect((await client.get(`${app().url}/${before}${body.url}`)).body).toBe('deep');
+    expect((await app().anonymous.get(`${app().url}/${before}${body.url}`)).status).toBe(404);
+    // A project that takes the earlier path takes its links too.
+    await client.put(`/groups/${top.id}`, { path: top.path });
+    const path = before.split('/')[2];
+    const taker = await client.post('/projects', { namespace_id: middle.id, name: 'Taker', path });
+    expect(taker.status).toBe(201);
+    expect((await client.get(`${app().url}/${before}${body.url}`)).status).toBe(404);
+  });
+});
+
 describe('the upload size of a group', () => {
   it('includes files attached to it and to subgroups, wherever these move', async () => {
     const owner = await app().make.user();

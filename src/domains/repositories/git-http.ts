@@ -17,13 +17,12 @@ import { decodedBody } from '#platform/git/smart-http.ts';
 import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { readCredential } from '#rest/auth.ts';
+import { routerPaths } from '#rest/wildcards.ts';
 import { FetchCounter } from './fetches.ts';
 import { judgePush } from './policy.ts';
 import { type PushOptions, readPushOptions } from './push-options.ts';
 import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
 
-/** Groups nest 20 levels deep, and the router supports wildcards only at the end of a path. */
-const MAX_DEPTH = 23;
 const SETTLE_EVERY_MS = 5_000;
 const REALM = 'Basic realm="Millrace", charset="UTF-8"';
 
@@ -35,14 +34,13 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
   fastify.setErrorHandler((error, request, reply) => answerError(services, error, request, reply));
 
   const counter = new FetchCounter(services);
-  for (let depth = 1; depth <= MAX_DEPTH; depth++) {
-    const path = Array.from({ length: depth }, (_, n) => `/:p${n}`).join('');
-    fastify.get(`${path}/info/refs`, async (request, reply) => {
+  for (const path of routerPaths('/*path/')) {
+    fastify.get(`${path}info/refs`, async (request, reply) => {
       const repository = repositoryPath(request);
       return repository === null ? reply.callNotFound() : advertise(services, request, reply, repository);
     });
     for (const service of ['git-upload-pack', 'git-receive-pack'] as const) {
-      fastify.post(`${path}/${service}`, async (request, reply) => {
+      fastify.post(`${path}${service}`, async (request, reply) => {
         const repository = repositoryPath(request);
         return repository === null
           ? reply.callNotFound()

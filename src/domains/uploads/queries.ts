@@ -65,6 +65,20 @@ export const getUploadAt = async (ctx: Context, name: ContainerName, address: Ad
 export const readUploadAt = async (ctx: Context, name: ContainerName, address: Address): Promise<UploadRow> =>
   (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getContainer(ctx, name.kind, name.id), address);
 
+/**
+ * Returns an upload of the project that has this path, or had it before, under the same rules.
+ *
+ * @throws as `readUploadAt`
+ */
+export const readUploadBelow = async (ctx: Context, fullPath: string, address: Address): Promise<UploadRow> => {
+  const { rows } = await sql<{ id: number | null }>`select coalesce(
+    (select id from projects where lower(full_path) = lower(${fullPath})),
+    (select project_id from redirects where path = lower(${fullPath}))) as id`.execute(ctx.db);
+  const id = rows[0]?.id ?? null;
+  if (id === null) throw notFound('Project');
+  return readUploadAt(ctx, { kind: 'project', id: { id } }, address);
+};
+
 const findOpenPicture = async (
   ctx: Context,
   { kind, id }: ContainerName,

@@ -7,7 +7,7 @@ import { fileUpload, idOrPath, integer, text } from '#rest/params.ts';
 import { type Download, listRoute, type Route, route, streamRoute } from '#rest/route.ts';
 import { createUpload, deleteUpload, deleteUploadAt, maxAttachmentBytes } from './commands.ts';
 import { altText, contentTypeOf, markdownOf, pictureTypeOf, uploadPath, uploadUrl } from './model.ts';
-import { getUpload, listUploads, readUploadAt, type UploadRow } from './queries.ts';
+import { getUpload, listUploads, readUploadAt, readUploadBelow, type UploadRow } from './queries.ts';
 
 const uploadRecord = z
   .object({
@@ -136,4 +136,17 @@ const routesOf = (kind: 'group' | 'project'): Route[] => {
   ];
 };
 
-export const routes: readonly Route[] = [...routesOf('group'), ...routesOf('project')];
+/** Clients that know a project only by its path build this link, for example as the link of an asset. */
+const byPath = streamRoute({
+  method: 'GET',
+  path: '/*full_path/uploads/:secret/:filename',
+  root: true,
+  tag: 'Project uploads',
+  summary: 'Get an upload of a project by the path of the project',
+  description: 'Also works with a path that the project had before.',
+  auth: 'optional',
+  input: { full_path: text({ max: 1_024 }), ...address },
+  run: async (ctx, { full_path, ...at }) => download(ctx, await readUploadBelow(ctx, full_path, at)),
+});
+
+export const routes: readonly Route[] = [...routesOf('group'), ...routesOf('project'), byPath];
