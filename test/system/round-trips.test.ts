@@ -4,9 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { routes } from '#app/routes.ts';
 import { groupAttributes } from '#domains/groups/attributes.ts';
-import { attributeSchemas as projectSchemas } from '#domains/projects/attributes.ts';
+import { featureSwitches, attributeSchemas as projectSchemas } from '#domains/projects/attributes.ts';
 import { settingsSchema } from '#domains/settings/registry.ts';
 import { useApp } from '../support/app.ts';
+import { png } from '../support/pictures.ts';
 
 // Every declared attribute can be written over REST and GraphQL, and reads back as written.
 
@@ -181,6 +182,91 @@ describe.each(KINDS)('$collection', ({ collection, schemas, mutations, identity,
     const second = others(schemas, inputNames(update, schemas, without), current);
     await mutate(`${mutations}Update`, { fullPath: full, ...asInput(update, second) });
     await expectWritten(at, second);
+  });
+});
+
+describe('projects', () => {
+  const SWITCHES = Object.entries(featureSwitches);
+
+  it('keep what administrators write for another user', async () => {
+    const user = await app().make.user();
+    const create = `/projects/user/${user.id}`;
+    const usual = (await admin().post(create, { name: 'Usual' })).body;
+    const names = restNames('POST', '/projects/user/:user_id', projectSchemas, []);
+    const values = {
+      ...others(projectSchemas, names, usual),
+      path: 'written',
+      visibility: 'internal',
+    };
+    const { status, body } = await admin().post(create, values);
+    expect([status, body]).toEqual([201, expect.objectContaining({ name: 'written', empty_repo: true })]);
+    expect(body.namespace.full_path).toBe(user.username);
+    await expectWritten(`/projects/${body.id}`, values);
+    const started = { name: 'Started', default_branch: 'trunk', initialize_with_readme: true };
+    expect((await admin().post(create, started)).body).toMatchObject({ default_branch: 'trunk', empty_repo: false });
+  });
+
+  it.each(['/projects', '/projects/user/:user_id', 'PUT'])('keep older names of settings (%s)', async (to) => {
+    const user = await app().make.user();
+    const write = async (values: Values) => {
+      const path = `older-${Math.random().toString(36).slice(2)}`;
+      if (to !== 'PUT') return admin().post(to.replace(':user_id', String(user.id)), { path, ...values });
+      const { body } = await admin().post('/projects', { path });
+      return admin().put(`/projects/${body.id}`, { ...values });
+    };
+    const off = Object.fromEntries(SWITCHES.map(([name]) => [name, false]));
+    const { status, body } = await write({
+      ...off,
+      tag_list: 'older,names',
+      public_builds: false,
+      emails_disabled: true,
+      container_expiration_policy_attributes: { cadence: '7d', enabled: true, keep_n: 5 },
+      repository_storage: 'default',
+    });
+    expect(status).toBeLessThan(300);
+    expect(body).toMatchObject({
+      ...Object.fromEntries(SWITCHES.map(([, name]) => [name, 'disabled'])),
+      topics: ['older', 'names'],
+      public_jobs: false,
+      emails_enabled: false,
+      container_expiration_policy: { cadence: '7d', enabled: true, keep_n: 5 },
+    });
+    expect(await write({ repository_storage: 'elsewhere' })).toMatchObject({ status: 400 });
+    const policy = {
+      cadence: '14d',
+      enabled: false,
+      keep_n: 25,
+      older_than: '30d',
+      name_regex: 'a',
+      name_regex_keep: 'b',
+    };
+    expect((await write({ container_expiration_policy: policy })).body.container_expiration_policy).toMatchObject(
+      policy,
+    );
+    const unbuilt = [
+      'template_name',
+      'template_project_id',
+      'use_custom_template',
+      'group_with_project_templates_id',
+      'mirror',
+      'mirror_trigger_builds',
+      'mirror_user_id',
+      'mirror_overwrites_diverged_branches',
+      'only_mirror_protected_branches',
+      ...(to === 'PUT' ? ['import_url'] : []),
+    ];
+    expect((await write(Object.fromEntries(unbuilt.map((name) => [name, false])))).status).toBeLessThan(300);
+    for (const name of unbuilt)
+      expect(await write({ [name]: '1' })).toMatchObject({
+        status: 400,
+        body: { error: expect.stringContaining(`${name} is not supported`) },
+      });
+    const form = new FormData();
+    form.set('avatar', new Blob([new Uint8Array(png())]), 'project.png');
+    if (to === 'PUT') return;
+    form.set('path', 'pictured');
+    const pictured = await admin().post(to.replace(':user_id', String(user.id)), form);
+    expect(pictured.body.avatar_url).toMatch(/\.png$/);
   });
 });
 

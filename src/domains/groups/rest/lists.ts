@@ -9,33 +9,33 @@ import { GROUP_ORDERS, type GroupFilter, listGroups } from '../listing.ts';
 import { type GroupRow, getGroup } from '../queries.ts';
 import { type GroupRecord, groupRecord, toGroups, toWrittenGroups } from '../record.ts';
 
-const listInput = {
+const commonInput = {
   skip_groups: commaList(integer(), { max: 1_000 }).optional(),
-  all_available: boolean().optional(),
   search: text({ max: 255 }).optional(),
   order_by: oneOf(GROUP_ORDERS).default('name'),
   sort: oneOf(['asc', 'desc']).default('asc'),
-  statistics: boolean().optional(),
   with_custom_attributes: boolean().optional(),
   custom_attributes: customAttributesFilter.optional(),
   owned: boolean().optional(),
   min_access_level: oneOfNumbers(ROLES).optional(),
   visibility: oneOf(VISIBILITIES).optional(),
-  top_level_only: boolean().optional(),
   repository_storage: text({ max: 255 }).optional(),
   marked_for_deletion_on: date().optional(),
 };
+const ownInput = {
+  ...commonInput,
+  all_available: boolean().optional(),
+  statistics: boolean().optional(),
+};
 
-const toFilter = (input: Input<typeof listInput>): GroupFilter => ({
+const toFilter = (input: Input<typeof commonInput>): GroupFilter => ({
   skipIds: input.skip_groups,
-  allAvailable: input.all_available,
   search: input.search,
   orderBy: input.order_by,
   sort: input.sort,
   owned: input.owned,
   minAccessLevel: input.min_access_level,
   visibility: input.visibility,
-  topLevelOnly: input.top_level_only,
   repositoryStorage: input.repository_storage,
   markedForDeletionOn: input.marked_for_deletion_on,
   customAttributes: input.custom_attributes,
@@ -45,7 +45,7 @@ const toFilter = (input: Input<typeof listInput>): GroupFilter => ({
 const groupRecords = async (
   ctx: Context,
   groups: readonly GroupRow[],
-  input: Input<typeof listInput>,
+  input: Input<typeof commonInput> & { readonly statistics?: boolean | undefined },
 ): Promise<readonly (GroupRecord | Written<GroupRecord>)[]> =>
   ctx.actor.isAdmin && (input.statistics || input.with_custom_attributes)
     ? withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes)
@@ -59,9 +59,10 @@ export const listRoutes = [
     auth: 'optional',
     paging: { keyset: { name: 'text', path: 'text', id: 'integer' } },
     item: groupRecord,
-    input: listInput,
+    input: { ...ownInput, top_level_only: boolean().optional() },
     run: async (ctx, input, page) => {
-      const found = await readPage(listGroups(ctx, toFilter(input)), page);
+      const filter = { ...toFilter(input), allAvailable: input.all_available, topLevelOnly: input.top_level_only };
+      const found = await readPage(listGroups(ctx, filter), page);
       return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
   }),
@@ -72,10 +73,11 @@ export const listRoutes = [
     auth: 'optional',
     paging: 'offset',
     item: groupRecord,
-    input: { id: idOrPath(), ...listInput },
+    input: { id: idOrPath(), ...ownInput },
     run: async (ctx, { id, ...input }, page) => {
       const group = await getGroup(ctx, id);
-      const filter = { ...toFilter(input), parentId: group.id, searchPaths: true };
+      const allAvailable = input.all_available;
+      const filter = { ...toFilter(input), allAvailable, parentId: group.id, searchPaths: true };
       const found = await readPage(listGroups(ctx, filter), page);
       return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
@@ -87,10 +89,11 @@ export const listRoutes = [
     auth: 'optional',
     paging: 'offset',
     item: groupRecord,
-    input: { id: idOrPath(), ...listInput },
+    input: { id: idOrPath(), ...ownInput },
     run: async (ctx, { id, ...input }, page) => {
       const group = await getGroup(ctx, id);
-      const filter = { ...toFilter(input), ancestorId: group.id, searchPaths: true };
+      const allAvailable = input.all_available;
+      const filter = { ...toFilter(input), allAvailable, ancestorId: group.id, searchPaths: true };
       const found = await readPage(listGroups(ctx, filter), page);
       return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
@@ -102,12 +105,12 @@ export const listRoutes = [
     auth: 'optional',
     paging: 'offset',
     item: groupRecord,
-    input: { id: idOrPath(), ...listInput },
+    input: { id: idOrPath(), ...commonInput },
     run: async (ctx, { id, ...input }, page) => {
       const group = await getGroup(ctx, id);
       const filter = { ...toFilter(input), sharedWithId: group.id, allAvailable: true };
       const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await groupRecords(ctx, found.items, { ...input, statistics: false }) };
+      return { ...found, items: await groupRecords(ctx, found.items, input) };
     },
   }),
 ];
