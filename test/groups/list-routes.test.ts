@@ -80,7 +80,7 @@ describe.each(ROUTES)('GET %s', (route) => {
 
   /** The records of the scene's groups, in the order of the list. */
   const list = async (user: TestUser, query: Query) => {
-    const all = declared.has('all_available') ? { all_available: 'true' } : {};
+    const all: Query = declared.has('all_available') ? { all_available: 'true' } : {};
     const parameters = new URLSearchParams({ order_by: 'id', sort: 'asc', per_page: '100', ...all, ...query });
     const { status, body } = await app().as(user).get(`${paths[route]}?${parameters}`);
     expect([status, body], String(parameters)).toEqual([200, expect.any(Array)]);

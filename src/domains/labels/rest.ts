@@ -1,6 +1,7 @@
 import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
-import { readPage } from '#platform/paging.ts';
-import { atLeastOneOf, boolean, idOrPath, integer, text } from '#rest/params.ts';
+import type { Context } from '#platform/context.ts';
+import { type PageRequest, readPage } from '#platform/paging.ts';
+import { atLeastOneOf, boolean, type Input, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
 import { getLabel, labelCountsByIds, listLabels } from './queries.ts';
@@ -13,32 +14,49 @@ const one = { id: idOrPath(), name: text({ max: 255 }) };
 
 type Container = '/groups/:id' | '/projects/:id';
 
-/** The routes for groups and projects differ only in their container. */
-const routesOf = (kind: ContainerKind, path: Container): Route[] => [
+const listInput = {
+  id: idOrPath(),
+  with_counts: boolean().default(false),
+  include_ancestor_groups: boolean().default(true),
+  search: text({ max: 1_000 }).optional(),
+  archived: boolean().optional(),
+};
+const listing = { tag, auth: 'optional', paging: 'offset', item: labelRecord } as const;
+
+const labelPage = async (
+  ctx: Context,
+  kind: ContainerKind,
+  { id, with_counts, ...filter }: Input<typeof listInput> & { readonly include_descendant_groups?: boolean },
+  page: PageRequest,
+) => {
+  const container = await getContainer(ctx, kind, id);
+  requireContainerAbility(ctx, container, 'read_label');
+  const found = await readPage(listLabels(ctx, container, filter), page);
+  const ids = found.items.map((label) => label.id);
+  const counts = with_counts ? await labelCountsByIds(ctx, container, ids) : null;
+  return { ...found, items: found.items.map((label) => toLabel(label, counts?.get(label.id))) };
+};
+
+/** Only groups have groups below them. */
+const listRoutes = [
   listRoute({
-    path: `${path}/labels`,
-    tag,
-    summary: `List the labels of a ${kind}`,
-    auth: 'optional',
-    paging: 'offset',
-    input: {
-      id: idOrPath(),
-      with_counts: boolean().default(false),
-      include_ancestor_groups: boolean().default(true),
-      include_descendant_groups: boolean().default(false),
-      search: text({ max: 1_000 }).optional(),
-      archived: boolean().optional(),
-    },
-    item: labelRecord,
-    run: async (ctx, { id, with_counts, ...filter }, page) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_label');
-      const found = await readPage(listLabels(ctx, container, filter), page);
-      const ids = found.items.map((label) => label.id);
-      const counts = with_counts ? await labelCountsByIds(ctx, container, ids) : null;
-      return { ...found, items: found.items.map((label) => toLabel(label, counts?.get(label.id))) };
-    },
+    ...listing,
+    path: '/groups/:id/labels',
+    summary: 'List the labels of a group',
+    input: { ...listInput, include_descendant_groups: boolean().default(false) },
+    run: (ctx, input, page) => labelPage(ctx, 'group', input, page),
   }),
+  listRoute({
+    ...listing,
+    path: '/projects/:id/labels',
+    summary: 'List the labels of a project',
+    input: listInput,
+    run: (ctx, input, page) => labelPage(ctx, 'project', input, page),
+  }),
+] satisfies readonly Route[];
+
+/** The other routes for groups and projects differ only in their container. */
+const routesOf = (kind: ContainerKind, path: Container): Route[] => [
   route({
     method: 'GET',
     path: `${path}/labels/:name`,
@@ -108,6 +126,7 @@ const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Con
 ];
 
 export const routes = [
+  ...listRoutes,
   ...routesOf('group', '/groups/:id'),
   ...routesOf('project', '/projects/:id'),
 ] satisfies readonly Route[];

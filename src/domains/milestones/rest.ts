@@ -1,6 +1,18 @@
 import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
-import { readPage } from '#platform/paging.ts';
-import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
+import type { Context } from '#platform/context.ts';
+import { type PageRequest, readPage } from '#platform/paging.ts';
+import {
+  atLeastOneOf,
+  boolean,
+  commaList,
+  date,
+  dateTime,
+  type Input,
+  idOrPath,
+  integer,
+  oneOf,
+  text,
+} from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
 import { MILESTONE_STATES } from './model.ts';
@@ -15,40 +27,57 @@ const details = {
   start_date: date().nullish(),
 };
 
-/** The routes for groups and projects differ only in their container. */
-const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
+const listInput = {
+  id: idOrPath(),
+  iids: commaList(integer(), { max: 1_000 }).optional(),
+  state: oneOf([...MILESTONE_STATES, 'all']).optional(),
+  title: text({ max: 255 }).optional(),
+  search: text({ max: 1_000 }).optional(),
+  include_ancestors: boolean().default(false),
+  include_parent_milestones: boolean().optional().describe('The older name of `include_ancestors`.'),
+  updated_after: dateTime().optional(),
+  updated_before: dateTime().optional(),
+};
+const listing = { tag, auth: 'optional', paging: 'offset', item: milestoneRecord } as const;
+
+const milestonePage = async (
+  ctx: Context,
+  kind: ContainerKind,
+  input: Input<typeof listInput> & { readonly include_descendants?: boolean },
+  page: PageRequest,
+) => {
+  const { id, state, include_parent_milestones, ...filter } = input;
+  const container = await getContainer(ctx, kind, id);
+  requireContainerAbility(ctx, container, 'read_milestone');
+  const list = listMilestones(ctx, container, {
+    ...filter,
+    include_ancestors: include_parent_milestones ?? filter.include_ancestors,
+    state: state === 'all' ? null : state,
+  });
+  const found = await readPage(list, page);
+  return { ...found, items: found.items.map((milestone) => toMilestone(ctx, milestone)) };
+};
+
+/** Only groups have groups below them. */
+const listRoutes = [
   listRoute({
-    path: `${path}/milestones`,
-    tag,
-    summary: `List the milestones of a ${kind}`,
-    auth: 'optional',
-    paging: 'offset',
-    input: {
-      id: idOrPath(),
-      iids: commaList(integer(), { max: 1_000 }).optional(),
-      state: oneOf([...MILESTONE_STATES, 'all']).optional(),
-      title: text({ max: 255 }).optional(),
-      search: text({ max: 1_000 }).optional(),
-      include_ancestors: boolean().default(false),
-      include_parent_milestones: boolean().optional(),
-      include_descendants: boolean().default(false),
-      updated_after: dateTime().optional(),
-      updated_before: dateTime().optional(),
-    },
-    item: milestoneRecord,
-    run: async (ctx, { id, state, include_parent_milestones, ...filter }, page) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_milestone');
-      const list = listMilestones(ctx, container, {
-        ...filter,
-        // The older name.
-        include_ancestors: include_parent_milestones ?? filter.include_ancestors,
-        state: state === 'all' ? null : state,
-      });
-      const found = await readPage(list, page);
-      return { ...found, items: found.items.map((milestone) => toMilestone(ctx, milestone)) };
-    },
+    ...listing,
+    path: '/groups/:id/milestones',
+    summary: 'List the milestones of a group',
+    input: { ...listInput, include_descendants: boolean().default(false) },
+    run: (ctx, input, page) => milestonePage(ctx, 'group', input, page),
   }),
+  listRoute({
+    ...listing,
+    path: '/projects/:id/milestones',
+    summary: 'List the milestones of a project',
+    input: listInput,
+    run: (ctx, input, page) => milestonePage(ctx, 'project', input, page),
+  }),
+] satisfies readonly Route[];
+
+/** The other routes for groups and projects differ only in their container. */
+const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): Route[] => [
   route({
     method: 'GET',
     path: `${path}/milestones/:milestone_id`,
@@ -111,6 +140,7 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
 ];
 
 export const routes = [
+  ...listRoutes,
   ...routesOf('group', '/groups/:id'),
   ...routesOf('project', '/projects/:id'),
 ] satisfies readonly Route[];
