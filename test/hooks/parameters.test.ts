@@ -12,6 +12,7 @@ const app = useApp();
 const db = () => app().hub.services.db;
 let receiver: Receiver;
 let client: Client;
+let project: string;
 const at = { groups: '', projects: '' };
 
 beforeAll(async () => {
@@ -22,9 +23,10 @@ beforeAll(async () => {
   const owner = await make.user();
   client = as(owner);
   const group = await make.group({}, owner);
-  const project = await make.project({ namespace_id: group.id }, owner);
+  const { id } = await make.project({ namespace_id: group.id }, owner);
+  project = `/projects/${id}`;
   at.groups = `/groups/${group.id}/hooks`;
-  at.projects = `/projects/${project.id}/hooks`;
+  at.projects = `${project}/hooks`;
 });
 afterAll(() => receiver[Symbol.asyncDispose]());
 
@@ -106,12 +108,14 @@ describe.each(['groups', 'projects'] as const)('a hook of %s', (kind) => {
   });
 
   it('lists deliveries and attempts by state, status, trigger and time, and replays them by time', async () => {
-    const made = await client.post(at[kind], { url: receiver.url, push_events: false });
+    const toggles = { push_events: false, issues_events: true, milestone_events: true };
+    const made = await client.post(at[kind], { url: receiver.url, ...toggles });
     const path = `${at[kind]}/${made.body.id}`;
-    await client.post(`${path}/test/push_events`);
+    await client.post(`${project}/milestones`, { title: `Sent to ${kind}` });
+    await app().settle();
     receiver.answer = 404;
-    await client.post(`${path}/test/issues_events`);
-    receiver.answer = 200;
+    await client.post(`${project}/issues`, { title: 'Refused' });
+    await app().settle();
     const ids = async (list: 'deliveries' | 'events', query = ''): Promise<(string | number)[]> => {
       const { status, body } = await client.get(`${path}/${list}?${query}`);
       expect([status, body]).toEqual([200, expect.any(Array)]);
@@ -125,18 +129,20 @@ describe.each(['groups', 'projects'] as const)('a hook of %s', (kind) => {
       );
       expect(await ids(list, 'status=200')).toEqual([older]);
       expect(await ids(list, 'status=client_failure')).toEqual([newer]);
-      expect(await ids(list, 'trigger=push_events')).toEqual([older]);
+      expect(await ids(list, 'trigger=milestone_events')).toEqual([older]);
       expect(await ids(list, 'trigger=issue_hooks')).toEqual([newer]);
       expect(await ids(list, 'created_after=2020-01-02T00:00:00Z')).toEqual([newer]);
       expect(await ids(list, 'created_before=2020-01-02T00:00:00Z')).toEqual([older]);
     }
     const [newer, older] = await ids('deliveries');
     expect(await ids('deliveries', 'state=delivered')).toEqual([older]);
-    expect(await ids('deliveries', 'state=expired')).toEqual([newer]);
+    expect(await ids('deliveries', 'state=waiting')).toEqual([newer]);
+    receiver.answer = 200;
     const replay = async (range: Record<string, string>) =>
       (await client.post(`${path}/deliveries/replay`, range)).body.count;
     expect(await replay({ created_after: '2019-01-01T00:00:00Z', created_before: '2019-12-01T00:00:00Z' })).toBe(0);
     expect(await replay({ created_after: '2019-01-01T00:00:00Z', created_before: '2020-02-01T00:00:00Z' })).toBe(1);
+    await app().settle();
     expect(await replay({ failed_since: '2100-01-01T00:00:00Z' })).toBe(0);
     expect(await replay({ failed_since: '2020-01-01T00:00:00Z' })).toBe(1);
     await client.delete(path);

@@ -118,26 +118,38 @@ const routesOf = (place: Place): Route[] => {
       run: async (ctx, { id, user_id, ...changes }) =>
         toMember(ctx, await updateMember(ctx, await place.source(ctx, id), user_id, changes)),
     }),
-    route({
-      method: 'DELETE',
-      path: `${place.path}/members/:user_id`,
-      tag: 'Members',
-      summary: `Remove a member from a ${place.noun}`,
-      input: {
-        id: idOrPath(),
-        user_id: integer(),
-        skip_subresources: boolean().optional(),
-        unassign_issuables: boolean().optional(),
-      },
-      response: null,
-      run: async (ctx, { id, user_id, skip_subresources, unassign_issuables }) =>
-        removeMember(ctx, await place.source(ctx, id), user_id, {
-          skipSubresources: skip_subresources,
-          unassignIssuables: unassign_issuables,
-        }),
-    }),
   ];
 };
+
+const removal = { id: idOrPath(), user_id: integer(), unassign_issuables: boolean().optional() };
+
+/** Only groups have other groups and projects below them. */
+const removalRoutes = [
+  route({
+    method: 'DELETE',
+    path: '/groups/:id/members/:user_id',
+    tag: 'Members',
+    summary: 'Remove a member from a group',
+    description: 'Also from the groups and projects below it, unless `skip_subresources` is true.',
+    input: { ...removal, skip_subresources: boolean().optional() },
+    response: null,
+    run: async (ctx, { id, user_id, skip_subresources, unassign_issuables }) =>
+      removeMember(ctx, groupSource(await getGroup(ctx, id)), user_id, {
+        skipSubresources: skip_subresources,
+        unassignIssuables: unassign_issuables,
+      }),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/projects/:id/members/:user_id',
+    tag: 'Members',
+    summary: 'Remove a member from a project',
+    input: removal,
+    response: null,
+    run: async (ctx, { id, user_id, unassign_issuables }) =>
+      removeMember(ctx, projectSource(await getProject(ctx, id)), user_id, { unassignIssuables: unassign_issuables }),
+  }),
+];
 
 const idsIn = (list: string): number[] =>
   splitCommas(list).map((each) => {
@@ -167,6 +179,7 @@ const places: readonly Place[] = [
 
 export const routes: readonly Route[] = [
   ...places.flatMap(routesOf),
+  ...removalRoutes,
   ...places.flatMap(joiningRoutes),
   ...peopleRoutes,
   route({

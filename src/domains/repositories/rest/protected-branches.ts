@@ -16,29 +16,38 @@ const tag = 'Protected branches';
 
 const id = idOrPath();
 
-const grants = list(
-  hash({
-    id: integer().optional(),
-    access_level: integer().optional(),
-    user_id: integer().optional(),
-    group_id: integer().optional(),
-    _destroy: boolean().optional(),
-  }),
-  { max: 100 },
-).optional();
+const grant = {
+  access_level: integer().optional(),
+  user_id: integer().optional(),
+  group_id: integer().optional(),
+};
+const newGrants = list(hash(grant), { max: 100 }).optional();
+/** `id` names an existing level to change or, with `_destroy`, to remove. */
+const grants = list(hash({ ...grant, id: integer().optional(), _destroy: boolean().optional() }), {
+  max: 100,
+}).optional();
 
-const protectionInput = {
+const commonInput = {
   push_access_level: integer().optional(),
   merge_access_level: integer().optional(),
   unprotect_access_level: integer().optional(),
-  allowed_to_push: grants,
-  allowed_to_merge: grants,
-  allowed_to_unprotect: grants,
   allow_force_push: boolean().optional(),
   code_owner_approval_required: boolean().optional(),
 };
+const creationInput = {
+  ...commonInput,
+  allowed_to_push: newGrants,
+  allowed_to_merge: newGrants,
+  allowed_to_unprotect: newGrants,
+};
+const changeInput = {
+  ...commonInput,
+  allowed_to_push: grants,
+  allowed_to_merge: grants,
+  allowed_to_unprotect: grants,
+};
 
-const toProtection = (input: Input<typeof protectionInput>): ProtectionInput => {
+const toChanges = (input: Input<typeof changeInput>): ProtectionInput => {
   const read = (given: typeof input.allowed_to_push) =>
     given?.map(({ _destroy: destroy, ...rest }) => ({ ...rest, destroy }));
   return {
@@ -76,20 +85,20 @@ export const protectedBranchRoutes = [
     path: '/projects/:id/protected_branches',
     tag,
     summary: 'Protect a branch, or all branches that match a wildcard',
-    input: { id, name: text(), ...protectionInput },
+    input: { id, name: text(), ...creationInput },
     response: protectedBranchRecord,
     run: async (ctx, { id, name, ...input }) =>
-      toProtectedBranch(await protectBranch(ctx, await getProject(ctx, id), name, toProtection(input))),
+      toProtectedBranch(await protectBranch(ctx, await getProject(ctx, id), name, input)),
   }),
   route({
     method: 'PATCH',
     path: '/projects/:id/protected_branches/:name',
     tag,
     summary: 'Change a protection',
-    input: { id, name: text(), ...protectionInput },
+    input: { id, name: text(), ...changeInput },
     response: protectedBranchRecord,
     run: async (ctx, { id, name, ...input }) =>
-      toProtectedBranch(await updateProtectedBranch(ctx, await getProject(ctx, id), name, toProtection(input))),
+      toProtectedBranch(await updateProtectedBranch(ctx, await getProject(ctx, id), name, toChanges(input))),
   }),
   route({
     method: 'DELETE',
