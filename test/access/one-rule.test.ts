@@ -9,7 +9,7 @@ import { projectSource } from '#domains/members/model.ts';
 import { ALL, listMembers } from '#domains/members/queries.ts';
 import { DETAILS, ROW } from '#domains/projects/lists/parts.ts';
 import { getProject, listProjects, projectsByIds } from '#domains/projects/queries.ts';
-import { describeProjects } from '#domains/users/project-payload.ts';
+import { describeProjects } from '#domains/projects/payload.ts';
 import { type Actor, anonymous, type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
