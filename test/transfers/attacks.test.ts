@@ -204,15 +204,28 @@ describe('an archive with forged content', () => {
         }),
       },
     );
-    const record = await runImport(app(), owner, archive, {
+    const params = {
       path: path(),
-      'override_params[creator_id]': String(victim.id),
-      'override_params[namespace_id]': '1',
-      'override_params[runners_token]': 'leaked-token',
       'override_params[description]': 'Overridden',
       'override_params[visibility]': 'internal',
-      'override_params[import_url]': 'http://127.0.0.1',
+    };
+    const hostile = {
+      creator_id: String(victim.id),
+      namespace_id: '1',
+      runners_token: 'leaked-token',
+      import_url: 'http://127.0.0.1',
+    };
+    const refused = await importArchive(app(), owner, archive, {
+      ...params,
+      ...Object.fromEntries(Object.entries(hostile).map(([name, value]) => [`override_params[${name}]`, value])),
     });
+    expect([refused.status, refused.body]).toEqual([
+      400,
+      {
+        message: Object.fromEntries(Object.keys(hostile).map((name) => [name, ['cannot be overridden by an import']])),
+      },
+    ]);
+    const record = await runImport(app(), owner, archive, params);
     expect(record).toMatchObject({ import_status: 'finished', description: 'Overridden' });
     const { db } = app().hub.services;
     const project = await db.selectFrom('projects').selectAll().where('id', '=', record.id).executeTakeFirstOrThrow();

@@ -118,6 +118,8 @@ export const attributeAliases = { tag_list: 'topics', public_builds: 'public_job
   AttributeName
 >;
 
+const EMAILS_DISABLED = 'emails_disabled';
+
 /**
  * Reads settings as a client may send them: under their own names, as on/off switches, under an alias, or as the
  * inverted `emails_disabled`. The proper name takes precedence over the others. Names that are not settings are left
@@ -127,12 +129,20 @@ export const attributeAliases = { tag_list: 'topics', public_builds: 'public_job
  */
 export const readAttributes = (given: Readonly<Record<string, unknown>>): ProjectAttributes => {
   const found: Record<string, unknown> = {};
-  for (const [name, column] of Object.entries(featureSwitches)) {
+  const fields: Record<string, string[]> = {};
+  const readSwitch = (name: string, apply: (on: boolean) => void) => {
     const on = coerce(given[name], z.boolean());
-    if (typeof on === 'boolean') found[column] = on ? 'enabled' : 'disabled';
+    if (typeof on === 'boolean') apply(on);
+    else if (on !== undefined && on !== null) fields[name] = ['is invalid'];
+  };
+  for (const [name, column] of Object.entries(featureSwitches)) {
+    readSwitch(name, (on) => {
+      found[column] = on ? 'enabled' : 'disabled';
+    });
   }
-  const off = coerce(given.emails_disabled, z.boolean());
-  if (typeof off === 'boolean') found.emails_enabled = !off;
+  readSwitch(EMAILS_DISABLED, (off) => {
+    found.emails_enabled = !off;
+  });
   for (const [alias, column] of Object.entries(attributeAliases)) {
     if (given[alias] !== undefined && given[alias] !== null)
       found[column] = coerce(given[alias], attributeSchemas[column]);
@@ -140,18 +150,17 @@ export const readAttributes = (given: Readonly<Record<string, unknown>>): Projec
   for (const name of attributeNames)
     if (given[name] !== undefined) found[name] = coerce(given[name], attributeSchemas[name]);
   const parsed = projectAttributes.safeParse(found);
-  if (parsed.success) return parsed.data;
-  const fields: Record<string, string[]> = {};
-  for (const issue of parsed.error.issues) fields[String(issue.path[0] ?? 'base')] = [problemOf(issue)];
-  throw invalid(fields);
+  for (const issue of parsed.error?.issues ?? []) fields[String(issue.path[0] ?? 'base')] = [problemOf(issue)];
+  if (!parsed.success || Object.keys(fields).length > 0) throw invalid(fields);
+  return parsed.data;
 };
 
-/**
- * Reads `override_params` of an import. Works like `readAttributes`, but an empty string overrides nothing. Values from
- * forms arrive as text.
- */
-export const readOverrides = (params: Readonly<Record<string, unknown>>): ProjectAttributes =>
-  readAttributes(Object.fromEntries(Object.entries(params).filter(([, value]) => value !== '')));
+/** Whether `readAttributes` knows the name. */
+export const isSettingName = (name: string): boolean =>
+  isAttribute(name) ||
+  Object.hasOwn(featureSwitches, name) ||
+  Object.hasOwn(attributeAliases, name) ||
+  name === EMAILS_DISABLED;
 
 const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
 const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);

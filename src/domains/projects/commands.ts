@@ -265,7 +265,8 @@ const settingsOf = (tx: Tx, before: ProjectRow | null, input: NewProject | Proje
   return { ...settings, container_expiration_policy };
 };
 
-const checkStorage = (ctx: Context, storage: string | undefined): void => {
+/** There is one storage, which only administrators may name. @throws DomainError `forbidden`, `invalid` */
+export const checkStorage = (ctx: Context, storage: string | undefined): void => {
   if (storage === undefined) return;
   if (!ctx.actor.isAdmin) throw forbidden();
   if (storage !== 'default') throw invalid({ repository_storage: ['is not included in the list'] });

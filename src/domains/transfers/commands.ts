@@ -1,18 +1,18 @@
 import { MAINTAINER } from '#domains/access/model.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
-import { readOverrides } from '#domains/projects/attributes.ts';
-import { checkLimit, insertProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
+import { checkLimit, checkStorage, insertProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { projectCreated } from '#domains/projects/events.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
+import { readOverrides } from '#domains/projects/overrides.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
@@ -104,11 +104,19 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
   await limitAction(ctx, 'project_import_limit');
   const namespace = await targetNamespace(ctx, options.namespace ?? null);
   requireTarget(ctx, namespace);
+  const {
+    name: newName,
+    path: newPath,
+    repository_storage,
+    ...overrides
+  } = readOverrides(options.override_params ?? {});
   const { path } = options;
-  const name = options.name || path;
+  if (newPath !== undefined && newPath !== path) throw invalid({ path: ['differs from the path of the import'] });
+  const name = newName ?? (options.name || path);
   checkNameAndPath({ name, path });
-  const override_params = readImportOverrides(options.override_params ?? {});
-  const default_branch = namespace.default_branch || (await getSettings(ctx)).default_branch_name;
+  checkStorage(ctx, repository_storage);
+  const default_branch =
+    overrides.default_branch ?? (namespace.default_branch || (await getSettings(ctx)).default_branch_name);
   return withNewRepository(ctx, async (tx, init) => {
     const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
     if (!replaced) await checkLimit(tx, namespace);
@@ -136,7 +144,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
     await beginImport(tx, created, {
       import_type: IMPORT_TYPE,
       storage_key: options.storageKey,
-      override_params: toJsonb(override_params),
+      override_params: toJsonb(overrides),
       replaces_project_id: replaced?.id ?? null,
       target_name: replaced ? name : null,
       target_path: replaced ? path : null,
@@ -149,18 +157,6 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
 const requireTarget = (ctx: Context, namespace: NamespaceRow): void => {
   requireGroupAbility(ctx, namespace, 'import_projects');
   if (namespace.kind === 'user' && namespace.owner_id !== ctx.actor.userId && !ctx.actor.isAdmin) throw forbidden();
-};
-
-const VISIBILITY_LEVELS: Readonly<Record<string, number>> = { private: 0, internal: 10, public: 20 };
-
-/** Returns the settings, visibility and archived state. Ignores all other parameters. */
-const readImportOverrides = (params: Readonly<Record<string, unknown>>): Record<string, unknown> => {
-  const found: Record<string, unknown> = { ...readOverrides(params) };
-  const level = VISIBILITY_LEVELS[String(params.visibility)] ?? Number(params.visibility_level ?? Number.NaN);
-  if (level === 0 || level === 10 || level === 20) found.visibility_level = level;
-  if (params.archived !== undefined && params.archived !== '')
-    found.archived = ['true', '1', 't', 'on', 'yes'].includes(String(params.archived).toLowerCase());
-  return found;
 };
 
 const findReplaced = async (tx: Tx, namespace: NamespaceRow, path: string): Promise<ProjectRow | null> => {

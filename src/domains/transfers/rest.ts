@@ -80,7 +80,11 @@ export const routes = [
       path: text({ max: 255 }),
       name: text({ max: 255 }).nullish(),
       namespace: idOrPath().nullish(),
-      override_params: anyHash().nullish(),
+      override_params: anyHash()
+        .nullish()
+        .describe(
+          'Overrides what the archive says: every attribute of `PUT /projects/:id` except `avatar`, and `archived`. Other names are refused. Empty values override nothing.',
+        ),
       overwrite: boolean().default(false),
     },
     response: importRecord,

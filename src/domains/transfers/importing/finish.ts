@@ -6,6 +6,7 @@ import { attributesFromArchive } from '#domains/projects/archive.ts';
 import { projectAttributes } from '#domains/projects/attributes.ts';
 import { raiseIid } from '#domains/projects/commands.ts';
 import { removeProject } from '#domains/projects/deletion.ts';
+import { nextPolicy } from '#domains/projects/expiration-policy.ts';
 import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
 import { lockForks, visibilityLimit } from '#domains/projects/lineage.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
@@ -18,6 +19,7 @@ import { type ImportRow, type RelationCounts, Superseded, TransferError } from '
 import { SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
 import { updateStartedImport } from '../update-import.ts';
+import { overridesOf } from './overrides.ts';
 import { readSettingsLine } from './relations.ts';
 import type { Unpacked } from './unpack.ts';
 
@@ -104,22 +106,25 @@ const applySettings = async (
   project: ProjectRow,
   { archive: line, settings, ceiling }: Applied,
 ): Promise<void> => {
-  const given: Readonly<Record<string, unknown>> =
-    typeof row.override_params === 'object' && row.override_params !== null && !Array.isArray(row.override_params)
-      ? row.override_params
-      : {};
-  const overrides = projectAttributes.parse(given);
-  const level = LEVELS.has(given.visibility_level) ? given.visibility_level : line.visibility_level;
+  const overrides = overridesOf(row);
+  const container_expiration_policy =
+    nextPolicy(
+      tx.clock.now(),
+      settings.container_expiration_policy ?? null,
+      overrides.container_expiration_policy,
+      overrides.container_expiration_policy_attributes,
+    ) ?? settings.container_expiration_policy;
+  const level = overrides.visibility_level ?? line.visibility_level;
   const wanted = LEVELS.has(level) ? visibilityName(Number(level)) : 'private';
   const within = visibilityName(Math.min(visibilityLevel(wanted), ceiling));
   const visibility_level = await allowedVisibility(tx, project.namespace, within, { cap: true });
   await tx.db
     .updateTable('projects')
     .set({
-      ...columnsOf({ ...settings, ...overrides }),
+      ...columnsOf({ ...settings, ...projectAttributes.parse(overrides), container_expiration_policy }),
       visibility_level,
       visibility_ceiling: ceiling,
-      archived: (given.archived ?? line.archived) === true,
+      archived: (overrides.archived ?? line.archived) === true,
       last_activity_at: sql`now()`,
       updated_at: sql`now()`,
     })

@@ -17,12 +17,18 @@ const KEPT = /^refs\/(?:merge-requests\/[1-9]\d{0,9}\/head|keep-around\/[0-9a-f]
 const REFS_AT_ONCE = 1_000;
 const MAX_LISTED = 100;
 
-/** Creates the repository from the bundle. Replaces it as a whole, so it can run again. */
+/**
+ * Creates the repository from the bundle. Replaces it as a whole, so it can run again. `wantedBranch` becomes the
+ * default branch, instead of the one that the bundle names.
+ *
+ * @throws TransferError if the bundle has branches, but not the wanted one
+ */
 export const importRepository = async (
   ctx: Context,
   project: ProjectRow,
   archive: Unpacked,
   checkpoint: Checkpoint,
+  wantedBranch: string | null,
 ): Promise<void> => {
   if (checkpoint.hasRepository) return;
   if (!archive.bundle) return checkpoint.repository(async () => {});
@@ -36,7 +42,10 @@ export const importRepository = async (
   const fetched = await fetch(ctx, path, archive, onProgress);
   await told;
   const failures = await keepOtherRefs(ctx, path, fetched);
-  const settled = await settleHead(ctx, path, fetched.defaultBranch, project.default_branch);
+  if (wantedBranch !== null && fetched.branches > 0 && !(await hasBranch(ctx, path, wantedBranch))) {
+    throw new TransferError(`The default branch could not be '${wantedBranch}': the archive has no such branch.`);
+  }
+  const settled = await settleHead(ctx, path, wantedBranch ?? fetched.defaultBranch, project.default_branch);
   await checkpoint.repository(async (tx) => {
     await tx.db
       .updateTable('projects')
@@ -110,11 +119,14 @@ export const settleHead = async (
   unborn: string | null,
 ): Promise<{ readonly default_branch: string | null; readonly readme_path: string | null }> => {
   const { git } = ctx.services;
-  const isBorn = wanted !== null && (await git.resolve(path, `refs/heads/${wanted}`)) !== null;
+  const isBorn = wanted !== null && (await hasBranch(ctx, path, wanted));
   const default_branch = isBorn ? wanted : ((await firstBranch(ctx, path)) ?? unborn);
   if (default_branch !== null && default_branch !== (await git.head(path))) await git.setHead(path, default_branch);
   return { default_branch, readme_path: await findReadme(ctx, path, default_branch) };
 };
+
+const hasBranch = async ({ services: { git } }: Context, path: string, branch: string): Promise<boolean> =>
+  (await git.resolve(path, `refs/heads/${branch}`)) !== null;
 
 const firstBranch = async (ctx: Context, path: string): Promise<string | null> => {
   const [ref] = await ctx.services.git.listRefs(path, { prefix: 'refs/heads/', limit: 1 });

@@ -12,6 +12,7 @@ import { FORK_TYPE, GIT_TYPE, type ImportRow, Superseded, TransferError } from '
 import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
 import { Checkpoint } from './checkpoint.ts';
 import { failImport, finishImport } from './finish.ts';
+import { overridesOf } from './overrides.ts';
 import { ImportPeople } from './people.ts';
 import { importRelations, readPeople } from './relations.ts';
 import { importRepository } from './repository.ts';
@@ -81,7 +82,7 @@ const importArchive = async (
     await checkpoint.begin();
     const known: ReadonlyMap<number, number> = isAdmin ? await readPeople(ctx, archive) : new Map();
     const people = new ImportPeople({ id: userId, name: importer.name }, isAdmin, known);
-    await importRepository(ctx, project, archive, checkpoint);
+    await importRepository(ctx, project, archive, checkpoint, overridesOf(row).default_branch ?? null);
     const place = {
       project_id: project.id,
       creator_id: project.creator_id,
