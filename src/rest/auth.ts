@@ -5,20 +5,8 @@ import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import { CSRF_HEADER, isCsrfToken } from '#platform/csrf.ts';
 import { forbidden, insufficientScope, unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
+import type { TokenScope } from '#platform/token-scopes.ts';
 import type { Parameters } from './nested.ts';
-
-/** The scopes of tokens (conventions §5). */
-export type Scope =
-  | 'api'
-  | 'read_api'
-  | 'read_user'
-  | 'read_repository'
-  | 'write_repository'
-  | 'create_runner'
-  | 'k8s_proxy'
-  | 'self_rotate'
-  | 'admin_mode'
-  | 'sudo';
 
 export type Credential =
   | { readonly kind: 'none' }
@@ -128,7 +116,7 @@ export const readSudo = (headers: IncomingHttpHeaders, sent: Parameters): string
  */
 export const requireAccess = (
   actor: Actor,
-  route: { readonly auth: 'required' | 'optional'; readonly scopes: readonly Scope[]; readonly admin: boolean },
+  route: { readonly auth: 'required' | 'optional'; readonly scopes: readonly TokenScope[]; readonly admin: boolean },
 ): void => {
   if (actor.userId === null && !actor.isSystem && (route.auth === 'required' || route.admin)) throw unauthenticated();
   const { scopes } = actor;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { badParameters } from '#platform/errors.ts';
+import { readBoolean } from '#platform/read-boolean.ts';
 import { storableTime } from '#platform/time.ts';
 import type { Parameters } from './nested.ts';
 import { type FileOptions, SpooledFile } from './upload.ts';
@@ -102,15 +103,11 @@ const NO_INTEGER = invalid('a whole number');
 const rangeText = ({ min, max }: { readonly min?: number; readonly max?: number }): string =>
   min === undefined ? `at most ${max}` : max === undefined ? `${min} or more` : `${min} to ${max}`;
 
-const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
-const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
-
 /** `true`, `1`, `t`, `on`, `yes`, `y` and their opposites, case-insensitive. */
 export const boolean = (): z.ZodType<boolean> =>
   define({ json: { type: 'boolean' }, emptyIsNull: true }, (value) => {
-    const word = scalarText(value)?.toLowerCase();
-    if (word === undefined) return NO_BOOLEAN;
-    return TRUE.has(word) ? true : FALSE.has(word) ? false : NO_BOOLEAN;
+    const text = scalarText(value);
+    return (text === null ? null : readBoolean(text)) ?? NO_BOOLEAN;
   });
 
 const NO_BOOLEAN = invalid('true, false');

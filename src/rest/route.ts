@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import type { Page, PageRequest } from '#platform/paging.ts';
-import type { Scope } from './auth.ts';
+import type { TokenScope } from '#platform/token-scopes.ts';
 import type { Written } from './encoded-json.ts';
 import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
@@ -117,7 +117,7 @@ interface Declaration<P extends string, S extends Shape> {
    * A token needs one of these scopes. The default is `api`, and for GET also `read_api`. An empty list admits every
    * valid token.
    */
-  readonly scopes?: readonly Scope[];
+  readonly scopes?: readonly TokenScope[];
   /** Admits only administrators. Others get 403. */
   readonly admin?: boolean;
   readonly status?: number;
@@ -191,7 +191,7 @@ export interface Route {
   readonly summary: string;
   readonly description: string | null;
   readonly auth: 'required' | 'optional';
-  readonly scopes: readonly Scope[];
+  readonly scopes: readonly TokenScope[];
   readonly admin: boolean;
   readonly status: number;
   readonly shape: Shape;
@@ -255,5 +255,5 @@ const describe = (declaration: Declaration<string, never>, shape: Shape) => {
   } as const;
 };
 
-const READ_SCOPES = ['api', 'read_api'] as const satisfies readonly Scope[];
-const WRITE_SCOPES = ['api'] as const satisfies readonly Scope[];
+const READ_SCOPES = ['api', 'read_api'] as const satisfies readonly TokenScope[];
+const WRITE_SCOPES = ['api'] as const satisfies readonly TokenScope[];

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { type LineOptions, readLineBatches, readLines, writeLines } from '#platform/archive/ndjson.ts';
-import { parseJson } from '#platform/archive/safe-json.ts';
+import { parseArchiveJson } from '#platform/archive/safe-json.ts';
 
 const limits = { maxLineBytes: 1_000, maxDepth: 20 };
 
@@ -79,8 +79,8 @@ describe('readLines', () => {
   });
 });
 
-describe('parseJson', () => {
-  const parse = (content: string, maxDepth = 20) => parseJson(Buffer.from(content), { maxDepth });
+describe('parseArchiveJson', () => {
+  const parse = (content: string, maxDepth = 20) => parseArchiveJson(Buffer.from(content), { maxDepth });
 
   test('limits nesting, and ignores brackets in strings', () => {
     expect(parse('['.repeat(20) + ']'.repeat(20))).toHaveProperty('value');
@@ -117,8 +117,8 @@ describe('parseJson', () => {
     expect(parse('18446744073709551616')).toEqual({ value: 2 ** 64 });
     expect(parse('1e999')).toEqual({ value: Number.POSITIVE_INFINITY });
     expect(parse('NaN')).toEqual({ error: 'is not valid JSON' });
-    expect(parseJson(Buffer.from([0x22, 0xff, 0xfe, 0x22]), limits)).toEqual({ value: '\ufffd\ufffd' });
-    expect(parseJson(Buffer.from('"a\0b"'), limits)).toEqual({ error: 'is not valid JSON' });
+    expect(parseArchiveJson(Buffer.from([0x22, 0xff, 0xfe, 0x22]), limits)).toEqual({ value: '\ufffd\ufffd' });
+    expect(parseArchiveJson(Buffer.from('"a\0b"'), limits)).toEqual({ error: 'is not valid JSON' });
   });
 });
 

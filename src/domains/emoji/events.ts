@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { REPORTER } from '#domains/access/model.ts';
 import { noteablePart } from '#domains/notes/events.ts';
+import { COMMENTABLE_KINDS } from '#domains/notes/noteable.ts';
 import { defineEvent, type EventPart } from '#platform/events.ts';
+import { AWARDABLE_KINDS } from './model.ts';
 import { awardBody } from './webhook.ts';
 
 const award = z.object({
@@ -9,10 +11,10 @@ const award = z.object({
   name: z.string(),
   user_id: z.number(),
   project_id: z.number(),
-  awardable_kind: z.enum(['issue', 'merge_request', 'note']),
+  awardable_kind: z.enum(AWARDABLE_KINDS),
   awardable_id: z.number(),
   /** The subject of the comment, if it was given to a comment. Absent from older events. */
-  noteable: z.object({ kind: z.enum(['issue', 'merge_request', 'commit']), id: z.number().nullable() }).optional(),
+  noteable: z.object({ kind: z.enum(COMMENTABLE_KINDS), id: z.number().nullable() }).optional(),
   /** Whether that comment is internal. Absent from older events. */
   internal: z.boolean().optional(),
   /** On a confidential issue, or an internal comment. */

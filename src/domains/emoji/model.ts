@@ -12,7 +12,8 @@ export interface Awardable {
 }
 
 /** The subjects of emoji by their table. Each has a column of its own. */
-export type AwardableKind = 'issue' | 'merge_request' | 'note';
+export const AWARDABLE_KINDS = ['issue', 'merge_request', 'note'] as const;
+export type AwardableKind = (typeof AWARDABLE_KINDS)[number];
 
 export const kindOf = ({ noteable, note }: Awardable): AwardableKind => (note ? 'note' : noteable.kind);
 export const idOf = ({ noteable, note }: Awardable): number => (note ?? noteable).id;

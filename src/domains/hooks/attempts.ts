@@ -29,8 +29,11 @@ export interface AttemptRow {
   readonly created_at: string;
 }
 
+/** Classes of status codes. */
+export const ATTEMPT_CLASSES = ['successful', 'client_failure', 'server_failure'] as const;
+
 /** A status code or a class of status codes. */
-export type AttemptStatus = number | 'successful' | 'client_failure' | 'server_failure';
+export type AttemptStatus = number | (typeof ATTEMPT_CLASSES)[number];
 
 const WHOLE_BODY = sql<string | null>`coalesce(webhook_attempts.request_body, webhook_payloads.body)`;
 

@@ -10,12 +10,11 @@ import { fillUrl, shownUrl } from './address.ts';
 import { addressProblem, type HookAttributes, isFilter, type KeyValue, problemsOf } from './attributes.ts';
 import { releaseHeld } from './delivery/health.ts';
 import { webhookUpdated } from './events.ts';
+import type { ValueKind } from './model.ts';
 import { hookScope } from './policy.ts';
 import { containerColumn, getHook, type HookRow } from './queries.ts';
 import { unseal, valuesOf } from './secrets.ts';
 import { eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
-
-export type ValueKind = 'header' | 'url_variable';
 
 export interface Change {
   /** Returns the new attributes, given the current headers and variables. */

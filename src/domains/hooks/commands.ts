@@ -14,11 +14,10 @@ import {
   seal,
   urlColumns,
   urlProblems,
-  type ValueKind,
   writeValues,
 } from './change.ts';
 import { webhookCreated, webhookDeleted, webhookUpdated } from './events.ts';
-import { MAX_HOOKS } from './model.ts';
+import { MAX_HOOKS, type ValueKind } from './model.ts';
 import { getHookContainer, type HookContainer, hookScope } from './policy.ts';
 import { containerColumn, getHook, type HookRow } from './queries.ts';
 import { newSigningToken } from './signing.ts';

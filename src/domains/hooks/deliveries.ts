@@ -8,6 +8,9 @@ import type { DeliveryState } from './model.ts';
 import { ifReadable } from './policy.ts';
 import { triggerNamed } from './triggers.ts';
 
+/** The ids of deliveries: UUIDs. */
+export const DELIVERY_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
 /** The delivery of one event to one hook, until it is delivered or given up. */
 export interface DeliveryRow {
   /** The Idempotency-Key of its attempts. */
@@ -96,13 +99,11 @@ export const listDeliveriesBelow = (ctx: Context, filter: DeliveryFilter = {}): 
 
 /** Returns a delivery by id. The caller must check access to its hook. @throws `not_found` (Delivery) */
 export const getDelivery = async (ctx: Context, id: string): Promise<DeliveryRow> => {
-  if (!UUID.test(id)) throw notFound('Delivery');
+  if (!DELIVERY_ID.test(id)) throw notFound('Delivery');
   const row = await deliveryQuery(ctx).where('webhook_deliveries.id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Delivery');
   return row;
 };
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** @throws `not_found` (Delivery) */
 export const getHookDelivery = async (ctx: Context, webhookId: number, id: string): Promise<DeliveryRow> => {

@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import { type Moment, momentOf } from '#domains/events/visibility.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import { isTransient } from '#platform/db/failures.ts';
 import { newChainId } from '#platform/event-chain.ts';
 import { defineFollower, type Follower } from '#platform/event-log/followers.ts';
-import { isUnavailable } from '#platform/event-log/unavailable.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { allowedCalls } from './call-limit.ts';
@@ -121,7 +121,7 @@ const build = async (ctx: Context, definition: AnyEventDefinition, event: EventR
     if (Buffer.byteLength(body) > MAX_BODY_BYTES) return { body: null, failure: 'The body is larger than 25 MB', ref };
     return { body, failure: null, ref };
   } catch (error) {
-    if (isUnavailable(error) || ctx.signal.aborted) throw error;
+    if (isTransient(error) || ctx.signal.aborted) throw error;
     ctx.log.error({ err: error, event_id: event.id, kind: event.kind }, 'the body of a hook could not be built');
     return { body: null, failure: 'The body could not be built', ref: null };
   }

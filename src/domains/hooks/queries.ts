@@ -5,6 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
+import type { ValueKind } from './model.ts';
 import { getHookContainer } from './policy.ts';
 
 /** A hook for the people who administer it. Secrets appear only as their names or their presence. */
@@ -34,7 +35,7 @@ export interface HookRow {
   readonly variable_keys: readonly string[];
 }
 
-const keysOf = (kind: 'header' | 'url_variable') => sql<string[]>`array(
+const keysOf = (kind: ValueKind) => sql<string[]>`array(
   select v.key from webhook_values v where v.webhook_id = webhooks.id and v.kind = ${sql.lit(kind)} order by v.key)`;
 
 const hookQuery = (db: Context['db']) =>

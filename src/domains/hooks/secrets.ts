@@ -1,5 +1,6 @@
 import type { Context } from '#platform/context.ts';
 import { decrypt } from '#platform/secrets.ts';
+import type { ValueKind } from './model.ts';
 
 /** Decrypts a sealed secret. @throws if it was sealed with another instance key */
 export const unseal = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string =>
@@ -9,7 +10,7 @@ export const unseal = ({ services }: Pick<Context, 'services'>, sealed: Buffer):
 export const valuesOf = async (
   ctx: Context,
   webhookId: number,
-): Promise<{ kind: 'header' | 'url_variable'; key: string; value: string }[]> => {
+): Promise<{ kind: ValueKind; key: string; value: string }[]> => {
   const rows = await ctx.db
     .selectFrom('webhook_values')
     .select(['kind', 'key', 'value'])

@@ -19,7 +19,7 @@ import { withoutPrevious } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import { checkAssignees, readersAmong } from './assignment.ts';
 import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
-import { canUpdateIssue, type IssueRow, type IssueType } from './model.ts';
+import { canUpdateIssue, type IssueRow, type IssueStateEvent, type IssueType } from './model.ts';
 import { getIssue, issueDetailsByIds } from './queries.ts';
 
 /** Planning attributes, for Planners and above. For other callers they are ignored, as v4 clients expect. */
@@ -44,7 +44,7 @@ export interface NewIssue extends Planning {
 export interface IssueChanges extends Planning, LabelChanges {
   readonly title?: string | undefined;
   readonly description?: string | null | undefined;
-  readonly state_event?: 'close' | 'reopen' | undefined;
+  readonly state_event?: IssueStateEvent | undefined;
   readonly issue_type?: IssueType | undefined;
   readonly confidential?: boolean | undefined;
   readonly discussion_locked?: boolean | null | undefined;

@@ -24,6 +24,9 @@ export interface IssueDetails {
 export const ISSUE_STATES = ['opened', 'closed'] as const;
 export type IssueState = (typeof ISSUE_STATES)[number];
 
+export const ISSUE_STATE_EVENTS = ['close', 'reopen'] as const;
+export type IssueStateEvent = (typeof ISSUE_STATE_EVENTS)[number];
+
 export const ISSUE_TYPES = [
   'issue',
   'incident',

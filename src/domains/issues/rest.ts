@@ -25,7 +25,7 @@ import {
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
 import type { IssueFilter, Named } from './filter.ts';
-import { ISSUE_ORDERS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
+import { ISSUE_ORDERS, ISSUE_STATE_EVENTS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
 import { getIssue, type IssueScope, listIssues } from './queries.ts';
 import { type IssueRecordOptions, issueRecord, toIssue, toIssues } from './record.ts';
 
@@ -172,7 +172,7 @@ export const routes = [
       ...planning,
       ...one,
       title: text().optional(),
-      state_event: oneOf(['close', 'reopen']).optional(),
+      state_event: oneOf(ISSUE_STATE_EVENTS).optional(),
       add_labels: labels().optional(),
       remove_labels: labels().optional(),
       discussion_locked: boolean().nullish(),

@@ -20,6 +20,7 @@ import {
   milestoneReopened,
   milestoneUpdated,
 } from './events.ts';
+import type { MilestoneStateEvent } from './model.ts';
 import { getMilestone, type MilestoneRow } from './queries.ts';
 
 export interface NewMilestone {
@@ -34,7 +35,7 @@ export interface MilestoneChanges {
   readonly description?: string | null | undefined;
   readonly due_date?: string | null | undefined;
   readonly start_date?: string | null | undefined;
-  readonly state_event?: 'close' | 'activate' | undefined;
+  readonly state_event?: MilestoneStateEvent | undefined;
 }
 
 const MAX_TITLE = 255;

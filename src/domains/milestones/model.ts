@@ -7,6 +7,9 @@ import type { MilestoneRow } from './queries.ts';
 export const MILESTONE_STATES = ['active', 'closed'] as const;
 export type MilestoneState = (typeof MILESTONE_STATES)[number];
 
+export const MILESTONE_STATE_EVENTS = ['close', 'activate'] as const;
+export type MilestoneStateEvent = (typeof MILESTONE_STATE_EVENTS)[number];
+
 export const isExpired = (ctx: { readonly clock: Clock }, { due_date }: Pick<MilestoneRow, 'due_date'>): boolean =>
   due_date !== null && due_date < today(ctx.clock);
 

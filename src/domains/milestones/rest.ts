@@ -15,7 +15,7 @@ import {
 } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
-import { MILESTONE_STATES } from './model.ts';
+import { MILESTONE_STATE_EVENTS, MILESTONE_STATES } from './model.ts';
 import { getMilestone, listMilestones } from './queries.ts';
 import { milestoneRecord, toMilestone } from './record.ts';
 
@@ -113,7 +113,7 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
       ...one,
       ...details,
       title: text({ max: 255 }).optional(),
-      state_event: oneOf(['close', 'activate']).optional(),
+      state_event: oneOf(MILESTONE_STATE_EVENTS).optional(),
     },
     rules: [atLeastOneOf('title', 'description', 'due_date', 'start_date', 'state_event')],
     response: milestoneRecord,

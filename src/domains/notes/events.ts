@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { REPORTER } from '#domains/access/model.ts';
 import { changesSchema } from '#domains/planning/changes.ts';
 import { defineEvent, type EventPart } from '#platform/events.ts';
+import { COMMENTABLE_KINDS } from './noteable.ts';
 import { noteBody } from './webhook.ts';
 
 const number = z.number().nullable();
@@ -18,7 +19,7 @@ export const noteablePart = (kind: keyof typeof ABILITIES, id: number | null): E
 const note = z.object({
   id: z.number(),
   project_id: z.number(),
-  noteable_kind: z.enum(['issue', 'merge_request', 'commit']),
+  noteable_kind: z.enum(COMMENTABLE_KINDS),
   /** Null for commits, which have no numbers. */
   noteable_id: number,
   noteable_iid: number,

@@ -12,7 +12,11 @@ import { getCommit } from '#domains/repositories/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 
-export type NoteableKind = 'issue' | 'merge_request';
+const NOTEABLE_KINDS = ['issue', 'merge_request'] as const;
+export type NoteableKind = (typeof NOTEABLE_KINDS)[number];
+
+/** The kinds of subjects that comments can have. Commits have comments too, but no number. */
+export const COMMENTABLE_KINDS = [...NOTEABLE_KINDS, 'commit'] as const;
 
 /** An issue or merge request that the caller can see and that has comments. */
 export interface Noteable {

@@ -22,7 +22,7 @@ import type { NotePayload } from './events.ts';
 import { type NoteableKind, noteableType, noteableWebUrl } from './noteable.ts';
 
 /** The subject of a comment, as comment bodies include it. */
-type Subject = { readonly [kind in 'issue' | 'merge_request' | 'commit']?: Record<string, unknown> };
+type Subject = { readonly [kind in NotePayload['noteable_kind']]?: Record<string, unknown> };
 
 /** The body of comment events (reference: webhooks §3); null if the subject has been deleted. */
 export const noteBody =

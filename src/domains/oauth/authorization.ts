@@ -142,7 +142,8 @@ interface Wanted {
   readonly maxAge: number | null;
 }
 
-const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
+/** The values of `prompt` (OpenID Connect Core §3.1.2.1). */
+export const PROMPTS: readonly string[] = ['none', 'login', 'consent', 'select_account'];
 const PRINTABLE = /^[ -~]{1,512}$/;
 
 const readParameters = (sent: URLSearchParams, application: ApplicationRow, repeated: readonly string[]): Wanted => {
@@ -160,7 +161,7 @@ const readParameters = (sent: URLSearchParams, application: ApplicationRow, repe
   const nonce = sent.get('nonce');
   if (nonce !== null && !PRINTABLE.test(nonce)) throw invalidRequest('The nonce is not valid.');
   const prompt = new Set((sent.get('prompt') ?? '').split(' ').filter((each) => each !== ''));
-  if (![...prompt].every((each) => PROMPTS.has(each)) || (prompt.has('none') && prompt.size > 1)) {
+  if (![...prompt].every((each) => PROMPTS.includes(each)) || (prompt.has('none') && prompt.size > 1)) {
     throw invalidRequest('The prompt is not valid.');
   }
   const maxAge = sent.get('max_age');

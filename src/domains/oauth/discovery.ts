@@ -1,9 +1,13 @@
 import type { Context } from '#platform/context.ts';
 import { webUrl } from '#platform/urls.ts';
+import { PROMPTS } from './authorization.ts';
 import { isPasswordGrantOpen } from './grants.ts';
 import { CLAIMS } from './identity.ts';
 import { DEVICE_GRANT, OAUTH_SCOPES } from './model.ts';
 import { SIGNING_ALGORITHM } from './signing-keys.ts';
+
+/** How clients may send their secret (RFC 7591 §2). */
+const SECRET_METHODS: readonly string[] = ['client_secret_basic', 'client_secret_post'];
 
 /** Returns the metadata for client configuration (RFC 8414, OpenID Connect Discovery §3). */
 export const providerMetadata = async (ctx: Pick<Context, 'services'>) => ({
@@ -24,16 +28,16 @@ export const providerMetadata = async (ctx: Pick<Context, 'services'>) => ({
     ...((await isPasswordGrantOpen(ctx)) ? ['password'] : []),
     DEVICE_GRANT,
   ],
-  token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
-  revocation_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
-  introspection_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
+  token_endpoint_auth_methods_supported: [...SECRET_METHODS, 'none'],
+  revocation_endpoint_auth_methods_supported: [...SECRET_METHODS, 'none'],
+  introspection_endpoint_auth_methods_supported: SECRET_METHODS,
   code_challenge_methods_supported: ['S256'],
   authorization_response_iss_parameter_supported: true,
   subject_types_supported: ['public'],
   id_token_signing_alg_values_supported: [SIGNING_ALGORITHM],
   claim_types_supported: ['normal'],
   claims_supported: ['iss', 'aud', 'exp', 'iat', 'azp', 'at_hash', 'auth_time', 'nonce', ...CLAIMS],
-  prompt_values_supported: ['none', 'login', 'consent', 'select_account'],
+  prompt_values_supported: PROMPTS,
   request_parameter_supported: false,
   request_uri_parameter_supported: false,
 });

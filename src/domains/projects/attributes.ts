@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { FEATURE_LEVELS } from '#domains/access/model.ts';
 import { invalid } from '#platform/errors.ts';
+import { readBoolean } from '#platform/read-boolean.ts';
 
 const feature = () => z.enum(FEATURE_LEVELS);
 const template = (max = 500) => z.string().max(max).nullable();
@@ -162,9 +163,6 @@ export const isSettingName = (name: string): boolean =>
   Object.hasOwn(attributeAliases, name) ||
   name === EMAILS_DISABLED;
 
-const TRUE = new Set(['true', '1', 't', 'on', 'yes', 'y']);
-const FALSE = new Set(['false', '0', 'f', 'off', 'no', 'n']);
-
 /** Converts text to the type of the setting: number, boolean or list. */
 export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
   const kind = schemaKind(schema);
@@ -175,10 +173,7 @@ export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
       .filter(Boolean);
   if (typeof value === 'number' && kind === 'boolean') return coerce(String(value), schema);
   if (typeof value !== 'string') return value;
-  if (kind === 'boolean') {
-    const word = value.toLowerCase();
-    return TRUE.has(word) ? true : FALSE.has(word) ? false : value;
-  }
+  if (kind === 'boolean') return readBoolean(value) ?? value;
   return kind === 'integer' && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
 };
 

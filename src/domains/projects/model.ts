@@ -30,7 +30,8 @@ export interface ProjectNamespace {
   readonly avatar_key: string | null;
 }
 
-type ImportStatus = 'none' | 'scheduled' | 'started' | 'finished' | 'failed';
+export const IMPORT_STATUSES = ['none', 'scheduled', 'started', 'finished', 'failed'] as const;
+type ImportStatus = (typeof IMPORT_STATUSES)[number];
 
 /** A project as the caller sees it. */
 export interface ProjectRow extends ProjectColumns {

@@ -1,5 +1,5 @@
 import type { Context, Tx } from '#platform/context.ts';
-import { isUnavailable } from '#platform/event-log/unavailable.ts';
+import { isDatabaseAway } from '#platform/db/failures.ts';
 import { definePort } from '#platform/port.ts';
 import type { ProjectRow } from './model.ts';
 
@@ -27,7 +27,7 @@ export const withNewRepository = async <Project extends { readonly disk_path: st
   } catch (error) {
     // The transaction may have committed before the connection was lost. The sweep removes repositories without a
     // project.
-    if (isUnavailable(error)) made.length = 0;
+    if (isDatabaseAway(error)) made.length = 0;
     throw error;
   } finally {
     for (const diskPath of made) await git.remove(diskPath);

@@ -76,12 +76,6 @@ export const contentPath = (
   path: string,
 ): string => `/${project.full_path}/-/${kind}/${encodePath(path === '' ? revision : `${revision}/${path}`)}`;
 
-const GENERATED =
-  /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|Cargo\.lock|Gemfile\.lock|Pipfile\.lock|poetry\.lock|composer\.lock|go\.sum)$|\.min\.(?:js|css)$|\.(?:js|css)\.map$|\.pb\.go$|_pb2\.py$/;
-
-/** Returns whether tools generate files of this name, so that their changes matter less to readers. */
-export const isGenerated = (path: string): boolean => GENERATED.test(path);
-
 const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 
 /** Returns whether the update changes anything. A push may repeat a ref or send its current value. */

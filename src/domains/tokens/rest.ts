@@ -1,10 +1,11 @@
 import { requireUser } from '#domains/users/policy.ts';
 import { today } from '#platform/clock.ts';
 import { readPage } from '#platform/paging.ts';
+import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
 import { boolean, commaList, date, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken, rotateToken } from './commands.ts';
-import { IMPERSONATION_SCOPES, TOKEN_SCOPES } from './model.ts';
+import { IMPERSONATION_SCOPES } from './model.ts';
 import { getCurrentToken, getImpersonationToken, getToken, listImpersonationTokens, listTokens } from './queries.ts';
 import {
   createdImpersonationTokenRecord,

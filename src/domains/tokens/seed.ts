@@ -4,8 +4,8 @@ import { createUser } from '#domains/users/commands.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
 import { insertToken } from './commands.ts';
-import { TOKEN_SCOPES } from './model.ts';
 
 export interface SeededAdministrator {
   /** Whether this start created `root`. */

@@ -3,7 +3,7 @@ import { projectScope } from '#domains/projects/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
 import type { EventDefinition } from '#platform/events.ts';
-import type { ExportProgress, ImportProgress } from './events.ts';
+import { type ExportProgress, type ImportProgress, importProgress } from './events.ts';
 import type { ExportRow, ImportRow } from './model.ts';
 import { readCounts } from './progress.ts';
 import { readExportState } from './queries.ts';
@@ -52,8 +52,6 @@ export const emitImport = async (
     .select(({ fn }) => fn.countAll<number>().as('failed'))
     .where('project_id', '=', row.project_id)
     .executeTakeFirstOrThrow();
-  const status = STATUSES.find((each) => each === row.status);
-  if (!status) throw new Error(`no status of an import: ${row.status}`);
   tx.emit(definition, {
     ...projectScope(project),
     subject: { type: 'ProjectImport', id: row.id },
@@ -61,7 +59,7 @@ export const emitImport = async (
     user_ids: row.user_id === null ? [] : [row.user_id],
     payload: {
       id: row.id,
-      status,
+      status: importProgress.shape.status.parse(row.status),
       percentage: row.percentage,
       relations: readCounts(row.relations),
       bytes: row.bytes,
@@ -72,7 +70,5 @@ export const emitImport = async (
     },
   });
 };
-
-const STATUSES = ['scheduled', 'started', 'finished', 'failed'] as const;
 
 const findAsHub = (tx: Tx, id: number) => findProject({ ...tx, actor: systemActor }, { id });

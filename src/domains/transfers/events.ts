@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { defineEvent } from '#platform/events.ts';
+import { EXPORT_STATUSES } from './model.ts';
 
 const counts = z.record(z.string(), z.object({ done: z.number(), total: z.number() }));
 
@@ -14,7 +16,7 @@ const progress = {
 
 export const exportProgress = z.object({
   id: z.number(),
-  status: z.enum(['none', 'queued', 'started', 'finished', 'regeneration_in_progress']),
+  status: z.enum(EXPORT_STATUSES),
   ...progress,
   size: z.number().nullable(),
   error: z.string().nullable(),
@@ -28,7 +30,7 @@ export const exportFailed = defineEvent('export.failed', exportProgress);
 
 export const importProgress = z.object({
   id: z.number(),
-  status: z.enum(['scheduled', 'started', 'finished', 'failed']),
+  status: z.enum(IMPORT_STATUSES).exclude(['none']),
   ...progress,
   failed_relations: z.number(),
   error: z.string().nullable(),

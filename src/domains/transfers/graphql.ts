@@ -1,5 +1,6 @@
 import './graphql/forks.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -44,7 +45,6 @@ const ExportStatusEnum = builder.enumType('ProjectExportStatus', {
   } as const,
 });
 
-const IMPORT_STATUSES = ['none', 'scheduled', 'started', 'finished', 'failed'] as const;
 const ImportStatusEnum = builder.enumType('ImportStatus', {
   description: 'The status of an import.',
   values: {

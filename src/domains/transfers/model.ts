@@ -20,7 +20,8 @@ export type ExportRow = Selectable<ProjectExports>;
 export type ImportRow = Selectable<ProjectImports>;
 
 /** Specification 1 §3: a failed export shows as `none`, or as the earlier export that is still available. */
-export type ExportStatus = 'none' | 'queued' | 'started' | 'finished' | 'regeneration_in_progress';
+export const EXPORT_STATUSES = ['none', 'queued', 'started', 'finished', 'regeneration_in_progress'] as const;
+export type ExportStatus = (typeof EXPORT_STATUSES)[number];
 
 /** By relation: the number of finished items and the total. */
 export type RelationCounts = Readonly<Record<string, { readonly done: number; readonly total: number }>>;

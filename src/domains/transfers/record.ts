@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { nameWithNamespace, type ProjectRow } from '#domains/projects/model.ts';
+import { IMPORT_STATUSES, nameWithNamespace, type ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
-import { type ExportState, type ImportRow, importTypeOf } from './model.ts';
+import { EXPORT_STATUSES, type ExportState, type ImportRow, importTypeOf } from './model.ts';
 import type { ImportFailureRow } from './queries.ts';
 
 const head = {
@@ -30,7 +30,7 @@ const toHead = (project: ProjectRow) => ({
 export const exportRecord = z
   .object({
     ...head,
-    export_status: z.enum(['none', 'queued', 'started', 'finished', 'regeneration_in_progress']),
+    export_status: z.enum(EXPORT_STATUSES),
     _links: z.object({ api_url: z.string(), web_url: z.string() }).optional(),
   })
   .meta({ id: 'ProjectExportStatus' });
@@ -60,7 +60,7 @@ const exportApiUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
 export const importRecord = z
   .object({
     ...head,
-    import_status: z.enum(['none', 'scheduled', 'failed', 'started', 'finished']),
+    import_status: z.enum(IMPORT_STATUSES),
     import_type: z.string().nullable(),
     correlation_id: z.string().nullable(),
     failed_relations: z.array(

@@ -6,9 +6,8 @@ import { defineJob } from '#platform/jobs.ts';
 import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { sendConfirmation } from './confirmation.ts';
+import { MAIL_PURPOSES, type MailPurpose } from './mail-tokens.ts';
 import { sendPasswordReset } from './password-reset.ts';
-
-const PURPOSES = ['confirm_email', 'reset_password'] as const;
 
 /** How many mails can be requested from one client address, and for one mail address, within an hour. */
 const PER_PLACE = { limit: 100, seconds: 3_600 };
@@ -20,7 +19,7 @@ const PER_ADDRESS = { limit: 5, seconds: 3_600 };
  *
  * @throws `too_many_requests`, for known and unknown addresses alike
  */
-export const requestMail = async (ctx: Context, purpose: (typeof PURPOSES)[number], email: string): Promise<void> => {
+export const requestMail = async (ctx: Context, purpose: MailPurpose, email: string): Promise<void> => {
   const counts = [
     await hit(
       ctx.services,
@@ -44,7 +43,7 @@ export const requestMail = async (ctx: Context, purpose: (typeof PURPOSES)[numbe
  */
 export const answerMailRequest = defineJob({
   name: 'users.answer_mail_request',
-  input: z.object({ purpose: z.enum(PURPOSES), email: z.string().max(1_000) }),
+  input: z.object({ purpose: z.enum(MAIL_PURPOSES), email: z.string().max(1_000) }),
   maxAttempts: 5,
   run: async (ctx, { purpose, email }) => {
     const found = purpose === 'reset_password' ? await resettable(ctx, email) : await unconfirmed(ctx, email);

@@ -4,7 +4,8 @@ import type { Context, Tx } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 
-type MailPurpose = 'confirm_email' | 'reset_password';
+export const MAIL_PURPOSES = ['confirm_email', 'reset_password'] as const;
+export type MailPurpose = (typeof MAIL_PURPOSES)[number];
 
 /** Confirmation links last over a weekend. Password links are short-lived. */
 const LIFETIME_HOURS: Readonly<Record<MailPurpose, number>> = { confirm_email: 72, reset_password: 6 };

@@ -92,10 +92,10 @@ export const USER_TYPES = ['human', 'project_bot', 'service_account', 'ghost', '
 export type UserType = (typeof USER_TYPES)[number];
 
 const BOTS: ReadonlySet<string> = new Set(['project_bot', 'service_account', 'support_bot']);
-const INTERNAL: ReadonlySet<string> = new Set(['ghost', 'support_bot']);
+export const INTERNAL_TYPES: readonly string[] = ['ghost', 'support_bot'];
 
 /** Whether the account is internal to the hub. Internal accounts cannot be closed. */
-export const isInternal = (user: { readonly user_type: string }): boolean => INTERNAL.has(user.user_type);
+export const isInternal = (user: { readonly user_type: string }): boolean => INTERNAL_TYPES.includes(user.user_type);
 
 export const isBot = (user: { readonly user_type: string }): boolean => BOTS.has(user.user_type);
 

@@ -2,7 +2,8 @@ import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
 
 /** How much of a user is shown (specification 2 §2.1). Each view includes the ones before it. */
-export type UserView = 'public' | 'signed_in' | 'self' | 'administrator';
+const VIEWS = ['public', 'signed_in', 'self', 'administrator'] as const;
+export type UserView = (typeof VIEWS)[number];
 
 /** Decides what the caller may see of a user, for REST and GraphQL alike. */
 export const userView = (actor: Actor, user: { readonly id: number; readonly private_profile: boolean }): UserView => {
@@ -12,10 +13,8 @@ export const userView = (actor: Actor, user: { readonly id: number; readonly pri
   return user.private_profile ? 'public' : 'signed_in';
 };
 
-const ORDER: readonly UserView[] = ['public', 'signed_in', 'self', 'administrator'];
-
 /** Whether `view` includes everything that `least` shows. */
-export const viewIncludes = (view: UserView, least: UserView): boolean => ORDER.indexOf(view) >= ORDER.indexOf(least);
+export const viewIncludes = (view: UserView, least: UserView): boolean => VIEWS.indexOf(view) >= VIEWS.indexOf(least);
 
 /** Requires an administrator. @throws `forbidden`; `unauthenticated` for anonymous callers */
 export const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void => {

@@ -7,6 +7,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
 import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { INTERNAL_TYPES } from './model.ts';
 
 /** The columns that a user object inside another record needs. */
 export interface UserSummary {
@@ -260,7 +261,7 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
   }
   if (filter.exclude_external) query = query.where('users.external', '=', false);
   if (filter.humans) query = query.where('users.user_type', '=', 'human');
-  if (filter.exclude_internal) query = query.where('users.user_type', 'not in', ['ghost', 'support_bot']);
+  if (filter.exclude_internal) query = query.where('users.user_type', 'not in', INTERNAL_TYPES);
   if (filter.without_project_bots) query = query.where('users.user_type', '<>', 'project_bot');
   if (filter.created_after) query = query.where(sql<boolean>`users.created_at >= ${filter.created_after}::timestamptz`);
   if (filter.created_before)

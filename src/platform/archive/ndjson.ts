@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
-import { type JsonLimits, parseJson } from './safe-json.ts';
+import { type ArchiveJsonLimits, parseArchiveJson } from './safe-json.ts';
 
 export type Line =
   | { readonly index: number; readonly bytes: number; readonly value: unknown; readonly error?: undefined }
   | { readonly index: number; readonly bytes: number; readonly value?: undefined; readonly error: string };
 
-export interface LineOptions extends JsonLimits {
+export interface LineOptions extends ArchiveJsonLimits {
   readonly maxLineBytes: number;
   /** Lines before this one are counted but not parsed, for a reader that resumes. */
   readonly fromIndex?: number;
@@ -31,7 +31,7 @@ export async function* readLineBatches(source: AsyncIterable<Buffer>, options: L
         batch.push({ index, bytes, error: `is longer than the limit of ${maxLineBytes} bytes` });
         batchBytes += 1;
       } else if (line.length > 1 || (line.length === 1 && line[0] !== CR)) {
-        const parsed = parseJson(line, options);
+        const parsed = parseArchiveJson(line, options);
         batch.push('error' in parsed ? { index, bytes, error: parsed.error } : { index, bytes, value: parsed.value });
         batchBytes += bytes;
       }

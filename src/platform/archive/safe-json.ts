@@ -1,4 +1,4 @@
-export interface JsonLimits {
+export interface ArchiveJsonLimits {
   readonly maxDepth: number;
 }
 
@@ -7,7 +7,10 @@ export interface JsonLimits {
  * surrogates). Drops keys named `__proto__`. Numbers stay as JSON.parse reads them, so a caller that expects an integer
  * must check that it is safe. The error completes "line 3 ...".
  */
-export const parseJson = (bytes: Buffer, { maxDepth }: JsonLimits): { value: unknown } | { error: string } => {
+export const parseArchiveJson = (
+  bytes: Buffer,
+  { maxDepth }: ArchiveJsonLimits,
+): { value: unknown } | { error: string } => {
   if (isTooDeep(bytes, maxDepth)) return { error: `is nested deeper than the limit of ${maxDepth}` };
   const text = bytes.toString('utf8');
   let value: unknown;

@@ -1,6 +1,9 @@
 import pg from 'pg';
 
-const CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '53300']);
+const CODES = new Set([
+  ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN'],
+  ...['57P01', '57P02', '57P03', '53300'],
+]);
 const MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end)/;
 
@@ -17,6 +20,17 @@ export const isDatabaseAway = (error: unknown): boolean => {
   // A FATAL error ends the connection or refuses it.
   return CODES.has(code) || MESSAGES.test(error.message) || ('severity' in error && error.severity === 'FATAL');
 };
+
+/** SQLSTATE classes about the server or other transactions: resources, operators, conflicts, idle timeouts. */
+const RETRIABLE = /^(?:(?:53|57|40)...|25P03)$/;
+
+/**
+ * Returns true if the statement may succeed when it is retried: the database is away or out of resources, or another
+ * transaction was in the way. False if the statement or its data are wrong.
+ */
+export const isTransient = (error: unknown): boolean =>
+  isDatabaseAway(error) ||
+  (error instanceof Error && 'code' in error && typeof error.code === 'string' && RETRIABLE.test(error.code));
 
 /** Returns the name of the constraint or unique index that the statement violated, or null for any other error. */
 export const brokenConstraint = (error: unknown): string | null =>

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { type Context, type Services, systemActor, type Tx } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
+import { isTransient } from '../db/failures.ts';
 import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
 import { Loop } from './loop.ts';
@@ -8,7 +9,6 @@ import { eventsSetAside, followedEvents, followerFailures, followerLag } from '.
 import { COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
 import { type EventSummary, RecentEvents } from './recent-events.ts';
 import type { Sequencer } from './sequencer.ts';
-import { isUnavailable } from './unavailable.ts';
 
 /** A durable reader of the log. It handles every event exactly once and in order. One process at a time runs it. */
 export interface Follower {
@@ -205,7 +205,7 @@ class Reader {
         );
       });
     } catch (error) {
-      if (wanted.length === 0 || isUnavailable(error)) throw error;
+      if (wanted.length === 0 || isTransient(error)) throw error;
       await this.#isolate(wanted, error);
       return true;
     }

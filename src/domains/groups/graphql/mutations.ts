@@ -1,5 +1,5 @@
 import { AccessLevelEnum, FeatureLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
-import type { FeatureLevel } from '#domains/access/model.ts';
+import type { FeatureLevel, Visibility } from '#domains/access/model.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { GroupAttributes } from '../attributes.ts';
@@ -53,7 +53,7 @@ const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObj
 
 interface AttributesInput {
   description?: string | null;
-  visibility?: 'private' | 'internal' | 'public' | null;
+  visibility?: Visibility | null;
   shareWithGroupLock?: boolean | null;
   requireTwoFactorAuthentication?: boolean | null;
   twoFactorGracePeriod?: number | null;

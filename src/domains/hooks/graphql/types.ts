@@ -12,7 +12,7 @@ import type { ConnectionArguments } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
-import { type AttemptRow, type AttemptStatus, listAttemptsBelow } from '../attempts.ts';
+import { ATTEMPT_CLASSES, type AttemptRow, type AttemptStatus, listAttemptsBelow } from '../attempts.ts';
 import { type DeliveryRow, listDeliveriesBelow } from '../deliveries.ts';
 import {
   ALERT_STATUSES,
@@ -48,7 +48,7 @@ export const WebhookEvent = enumOf(
 export const AlertStatusEnum = enumOf('WebhookAlertStatus', ALERT_STATUSES);
 export const BranchFilterStrategyEnum = enumOf('WebhookBranchFilterStrategy', BRANCH_FILTER_STRATEGIES);
 const DeliveryStateEnum = enumOf('WebhookDeliveryState', DELIVERY_STATES);
-const DeliveryStatusEnum = enumOf('WebhookDeliveryStatus', ['successful', 'client_failure', 'server_failure']);
+const DeliveryStatusEnum = enumOf('WebhookDeliveryStatus', ATTEMPT_CLASSES);
 
 /** Everyone who can read a hook administers it, so its fields are the same for all of them. */
 const extensions = { viewerIndependent: true } as const;

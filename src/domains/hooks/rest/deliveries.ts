@@ -4,8 +4,8 @@ import { badParameters } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { type AttemptStatus, getAttempt, listAttempts } from '../attempts.ts';
-import { getHookDelivery, listDeliveries } from '../deliveries.ts';
+import { ATTEMPT_CLASSES, type AttemptStatus, getAttempt, listAttempts } from '../attempts.ts';
+import { DELIVERY_ID, getHookDelivery, listDeliveries } from '../deliveries.ts';
 import { DELIVERY_STATES } from '../model.ts';
 import { getHookContainer } from '../policy.ts';
 import { getHook } from '../queries.ts';
@@ -22,11 +22,9 @@ import { resendAttempt } from '../resend.ts';
 import { getHookStatistics } from '../statistics.ts';
 import { triggerNamed } from '../triggers.ts';
 
-const CLASSES = ['successful', 'client_failure', 'server_failure'] as const;
-
 const readStatus = (status: string | undefined): AttemptStatus | undefined => {
   if (status === undefined || status === '') return undefined;
-  const named = CLASSES.find((each) => each === status);
+  const named = ATTEMPT_CLASSES.find((each) => each === status);
   if (named) return named;
   if (/^[1-5]\d\d$/.test(status)) return Number(status);
   throw badParameters('status does not have a valid value');
@@ -49,14 +47,13 @@ const filters = {
   created_after: dateTime().optional(),
   created_before: dateTime().optional(),
 };
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The routes for deliveries and attempts of a hook. */
 export const deliveryRoutes = (kind: ContainerKind, at: '/groups/:id' | '/projects/:id'): Route[] => {
   const tag = kind === 'group' ? 'Group hooks' : 'Project hooks';
   const path = `${at}/hooks/:hook_id` as const;
   const hookInput = { id: idOrPath(), hook_id: integer() };
-  const one = { ...hookInput, delivery_id: text({ max: 36, pattern: UUID }) };
+  const one = { ...hookInput, delivery_id: text({ max: 36, pattern: DELIVERY_ID }) };
   return [
     listRoute({
       path: `${path}/events`,

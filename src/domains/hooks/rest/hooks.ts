@@ -13,7 +13,7 @@ import {
   setHookValue,
   updateHook,
 } from '../commands.ts';
-import { BRANCH_FILTER_STRATEGIES, TEST_TRIGGERS } from '../model.ts';
+import { BRANCH_FILTER_STRATEGIES, TEST_TRIGGERS, type ValueKind } from '../model.ts';
 import { getHookContainer } from '../policy.ts';
 import { getHook, listHooks } from '../queries.ts';
 import { hookRecords, signingTokenRecord } from '../record.ts';
@@ -215,12 +215,7 @@ function commonRoutes(kind: ContainerKind, path: Path): Route[] {
 
 type ValuePath = `${Path}/hooks/:hook_id/${'custom_headers' | 'url_variables'}/:key`;
 
-function valueRoutes(
-  container: ContainerKind,
-  path: ValuePath,
-  kind: 'header' | 'url_variable',
-  words: string,
-): Route[] {
+function valueRoutes(container: ContainerKind, path: ValuePath, kind: ValueKind, words: string): Route[] {
   const input = { ...hookInput, key: text({ max: 255 }) };
   return [
     route({

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { VISIBILITIES } from '#domains/access/model.ts';
 import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import { containerExpirationPolicy } from '../attributes.ts';
 
@@ -88,7 +89,7 @@ export const projectRecord = z
     description_html: z.string(),
     updated_at: z.string(),
     creator_id: z.int().nullable(),
-    visibility: z.enum(['private', 'internal', 'public']),
+    visibility: z.enum(VISIBILITIES),
     empty_repo: flag,
     archived: flag,
     owner: z.object({ id: z.int(), name: z.string(), created_at: z.string() }).optional(),

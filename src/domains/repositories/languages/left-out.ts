@@ -61,7 +61,7 @@ const GENERATED_FILES = new Set([
 ]);
 const VENDORED_ENDINGS = /(?:[.-]min\.(?:js|css|mjs)|\.d\.ts|-vsdoc\.js)$/;
 const GENERATED_ENDINGS =
-  /(?:\.map|\.lock|\.bundle\.js|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.dart|\.freezed\.dart|\.designer\.(?:cs|vb)|\.generated\.[a-z]+|\.snap)$/;
+  /(?:[.-]min\.(?:js|css|mjs)|\.map|\.lock|\.bundle\.js|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.dart|\.freezed\.dart|\.designer\.(?:cs|vb)|\.generated\.[a-z]+|\.snap)$/;
 const LIBRARIES =
   /^(?:jquery|bootstrap|angular|react|vue|d3|mootools|prototype|underscore|modernizr)(?:[.-]\d[\d.]*)?\.(?:js|css)$/;
 

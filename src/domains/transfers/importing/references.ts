@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { MILESTONE_STATES } from '#domains/milestones/model.ts';
 import {
   type Column,
   day,
@@ -33,7 +34,7 @@ export const labelColumns: readonly Column[] = [
 export const milestoneColumns: readonly Column[] = [
   title('title'),
   text('description'),
-  word('state', ['active', 'closed'], { otherwise: 'active' }),
+  word('state', MILESTONE_STATES, { otherwise: 'active' }),
   day('due_date'),
   day('start_date'),
   moment('created_at'),

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Settings } from '#domains/settings/registry.ts';
 import { type ArchiveEntry, readArchive } from '#platform/archive/read-archive.ts';
-import { parseJson } from '#platform/archive/safe-json.ts';
+import { parseArchiveJson } from '#platform/archive/safe-json.ts';
 import { type Spool, spool } from '#platform/archive/spool.ts';
 import type { Context } from '#platform/context.ts';
 import { ARCHIVE_VERSION, TransferError } from '../model.ts';
@@ -106,7 +106,7 @@ const small = async (stream: AsyncIterable<Buffer>, size: number, max: number): 
 };
 
 const readProject = (bytes: Buffer): Json => {
-  const parsed = parseJson(bytes, { maxDepth: MAX_DEPTH });
+  const parsed = parseArchiveJson(bytes, { maxDepth: MAX_DEPTH });
   if ('error' in parsed) throw new TransferError(`The project in the archive ${parsed.error}.`);
   if (!isObject(parsed.value)) throw new TransferError('The project in the archive is not an object.');
   return parsed.value;

@@ -1,4 +1,4 @@
-import type { ImportBatch } from '../importing/batch.ts';
+import { CHILD, type ImportBatch } from '../importing/batch.ts';
 import { type Reference, readLabel, readMilestone, resolveLabels, resolveMilestones } from '../importing/references.ts';
 import { awardTypes, readAward } from './awards.ts';
 import {
@@ -172,7 +172,7 @@ export class IssuableWriter {
       try {
         this.#milestones.push({ row, milestone: readMilestone(batch, line.value.milestone) });
       } catch (error) {
-        batch.fail(line, error instanceof Refused ? new Refused(`milestone: ${error.message}`) : error, CHILD_SOURCE);
+        batch.fail(line, error instanceof Refused ? new Refused(`milestone: ${error.message}`) : error, CHILD);
       }
     }
     for (const { key: name, kind } of RESOURCE_EVENTS) {
@@ -259,5 +259,3 @@ export class IssuableWriter {
     }
   }
 }
-
-const CHILD_SOURCE = 'RelationTreeRestorer#save_relation_object';

@@ -1,3 +1,4 @@
+import { ISSUE_STATES, ISSUE_TYPES } from '#domains/issues/model.ts';
 import {
   actor,
   author,
@@ -22,17 +23,15 @@ import { IssuableWriter, issuableChildren } from './issuable.ts';
 import { childList, readTable } from './reading.ts';
 import type { Relation } from './relation.ts';
 
-const TYPES = ['issue', 'incident', 'test_case', 'requirement', 'task', 'objective', 'key_result', 'epic', 'ticket'];
-
 const columns: readonly Column[] = [
   iid(),
   title('title', { max: 1_024 }),
   text('description'),
-  word('state', ['opened', 'closed'], { otherwise: 'opened' }),
+  word('state', ISSUE_STATES, { otherwise: 'opened' }),
   author('author_id'),
   flag('confidential'),
   flag('discussion_locked', { otherwise: null }),
-  word('issue_type', TYPES, { otherwise: 'issue' }),
+  word('issue_type', ISSUE_TYPES, { otherwise: 'issue' }),
   day('due_date'),
   integer('weight'),
   integer('relative_position'),
@@ -115,7 +114,7 @@ export const credited = (credit: string, description: unknown): string | null =>
 
 const baseType = (line: Json): string => {
   const base = isObject(line.work_item_type) ? line.work_item_type.base_type : null;
-  return typeof base === 'string' && TYPES.includes(base) ? base : 'issue';
+  return ISSUE_TYPES.find((type) => type === base) ?? 'issue';
 };
 
 const SEVERITIES = ['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH', 'CRITICAL'];

@@ -1,3 +1,4 @@
+import { MERGE_REQUEST_STATES, MERGE_STATUSES } from '#domains/merge-requests/model.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { CHILD, type ImportBatch } from '../importing/batch.ts';
 import {
@@ -43,13 +44,11 @@ const branch = (key: string): Column => {
   };
 };
 
-const MERGE_STATUSES = ['unchecked', 'checking', 'can_be_merged', 'cannot_be_merged', 'cannot_be_merged_recheck'];
-
 const columns: readonly Column[] = [
   iid(),
   title('title', { max: 1_024 }),
   text('description'),
-  word('state', ['opened', 'closed', 'locked', 'merged'], { otherwise: 'opened' }),
+  word('state', MERGE_REQUEST_STATES, { otherwise: 'opened' }),
   branch('source_branch'),
   branch('target_branch'),
   author('author_id'),

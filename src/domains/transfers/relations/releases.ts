@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { LINK_TYPES } from '#domains/releases/attributes.ts';
 import { type Reference, readMilestone, resolveMilestones } from '../importing/references.ts';
 import {
   author,
@@ -32,7 +33,7 @@ const linkColumns: readonly Column[] = [
   title('name'),
   url(),
   text('filepath', { max: 255 }),
-  word('link_type', ['other', 'runbook', 'image', 'package'], { otherwise: 'other' }),
+  word('link_type', LINK_TYPES, { otherwise: 'other' }),
   moment('created_at'),
 ];
 
