@@ -50,7 +50,15 @@ describe('the private tables of graphile-worker', () => {
   });
 
   it('are filled by add_jobs, which takes the columns that the hub sends', async () => {
-    expect(await columnsOf('job_spec')).toEqual([]);
+    expect(await columnsOf('job_spec')).toEqual(
+      expect.arrayContaining([
+        'identifier text',
+        'job_key text',
+        'max_attempts smallint',
+        'payload json',
+        'run_at timestamp with time zone',
+      ]),
+    );
   });
 
   it('wake workers through the channel that freed jobs notify', async () => {
