@@ -8,6 +8,7 @@ import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
+import { Caches } from '#platform/cache.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { type Config, ConfigError } from '#platform/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
@@ -97,6 +98,7 @@ export const startHub = async ({
     const http = createHttpClient();
     closers.push(() => http.close());
     const processId = randomUUID();
+    const caches = new Caches();
     const services: Services = {
       config,
       pool,
@@ -105,12 +107,20 @@ export const startHub = async ({
       log,
       urls,
       db: createDatabase(pool),
+      caches,
       storage: createStorage(
         config.storage === 's3' && config.s3Bucket !== null
           ? { kind: 's3', bucket: config.s3Bucket }
           : { kind: 'local', directory: await ownFolder(config.dataDir, 'storage'), writer: processId, durable },
       ),
-      git: createGit({ root: repositories, log, memoryMiB: config.gitMemory, processes: config.gitProcesses, durable }),
+      git: createGit({
+        root: repositories,
+        log,
+        caches,
+        memoryMiB: config.gitMemory,
+        processes: config.gitProcesses,
+        durable,
+      }),
       secretKey: await loadInstanceKey(config.dataDir, config.secretKey),
       processId,
     };
@@ -136,7 +146,7 @@ export const startHub = async ({
     closers.push(() => processes.stop());
 
     // The server listens first, because everything that starts later writes its URL into bodies and records.
-    const metrics = metricsOfProcess();
+    const metrics = metricsOfProcess(caches);
     const faces = config.role !== 'worker';
     const web = await serveWeb({ services, createContext, eventLog, checkResponses, metrics, faces });
     closers.push(() => closeHttp(web, HTTP_CLOSE_TIMEOUT_MS));

@@ -1,5 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify';
-import type { Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Caches } from '#platform/cache.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
 import { NO_SUCH_ROUTE } from '#rest/errors.ts';
@@ -35,4 +36,30 @@ export const createMetricsServer = (options: {
   });
   mountMetrics(fastify, options);
   return fastify;
+};
+
+/** Adds the figures of the caches to the metrics, with the cache as a label. */
+export const collectCaches = (metrics: Registry, caches: Caches): void => {
+  new Gauge({
+    name: 'millrace_cache_entries',
+    help: 'Values in each cache of this process.',
+    labelNames: ['cache'],
+    registers: [metrics],
+    collect() {
+      for (const [cache, { entries }] of caches.figures()) this.set({ cache }, entries);
+    },
+  });
+  new Counter({
+    name: 'millrace_cache_lookups_total',
+    help: 'Look-ups in each cache of this process by result: hit, miss.',
+    labelNames: ['cache', 'result'],
+    registers: [metrics],
+    collect() {
+      this.reset();
+      for (const [cache, { hits, misses }] of caches.figures()) {
+        this.inc({ cache, result: 'hit' }, hits);
+        this.inc({ cache, result: 'miss' }, misses);
+      }
+    },
+  });
 };

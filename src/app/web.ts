@@ -8,6 +8,7 @@ import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
 import { assume, authenticate, stillValid } from '#domains/tokens/authentication.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
+import type { Caches } from '#platform/cache.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import type { CreateContext } from '#platform/create-context.ts';
@@ -21,6 +22,7 @@ import { splitTarget } from '#platform/urls.ts';
 import { type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { eventDefinitions } from './events.ts';
 import { createHttp, type Mount } from './http.ts';
+import { collectCaches } from './metrics.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
 import { routes } from './routes.ts';
@@ -133,6 +135,7 @@ const graphqlMount =
         const session = readCookie(headers, sessionCookieName(services.urls));
         return session === null ? null : csrfToken(services.secretKey, session);
       },
+      caches: services.caches,
       limits: services.config,
       addressOf: (request) => callerAddress(request, trusted),
       graphiqlEnabled: async () => (await getSettings(ownContext)).graphiql_enabled,
@@ -142,8 +145,8 @@ const graphqlMount =
 
 let collecting = false;
 
-/** The metrics of this process: its own HTTP metrics and those registered once for the whole process. */
-export const metricsOfProcess = (): Registry => {
+/** The metrics of this process: its own HTTP metrics, its caches, and those registered once for the whole process. */
+export const metricsOfProcess = (caches: Caches): Registry => {
   if (!collecting) collectDefaultMetrics();
   collecting = true;
   const metrics = new Registry();
@@ -151,5 +154,6 @@ export const metricsOfProcess = (): Registry => {
     const metric = register.getSingleMetric(name);
     if (metric) metrics.registerMetric(metric);
   }
+  collectCaches(metrics, caches);
   return metrics;
 };

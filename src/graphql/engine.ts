@@ -12,6 +12,7 @@ import {
   validate,
   validateExecutionArgs,
 } from 'graphql';
+import { type Cache, Caches } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { type Cost, checkCost, costOf } from './cost.ts';
 import { maskError } from './errors.ts';
@@ -54,11 +55,15 @@ export class Refused {
 /** Runs operations of one schema for every transport. Caches accepted documents by their text. */
 export class Engine {
   readonly schema: GraphQLSchema;
-  readonly #documents = new Map<string, Prepared>();
-  #rememberedWeight = 0;
+  readonly #documents: Cache<string, Prepared>;
 
-  constructor(schema: GraphQLSchema) {
+  constructor(schema: GraphQLSchema, caches = new Caches()) {
     this.schema = schema;
+    this.#documents = caches.create({
+      name: 'graphql documents',
+      limit: LIMITS.rememberedWeight,
+      weightOf: ({ weight }) => weight,
+    });
   }
 
   /** Parses the document, checks the limits, validates, and selects the operation. */
@@ -68,13 +73,9 @@ export class Engine {
     }
     const key = `${query.length}:${query}${operationName ?? ''}`;
     const known = this.#documents.get(key);
-    const prepared = known ?? this.#compile(query, operationName);
-    if (prepared instanceof Refused) return prepared;
-    // Re-inserting the key keeps the map in least-recently-used order.
-    if (known) this.#documents.delete(key);
-    else this.#rememberedWeight += prepared.weight;
-    this.#documents.set(key, prepared);
-    if (!known) this.#forget();
+    if (known) return known;
+    const prepared = this.#compile(query, operationName);
+    if (!(prepared instanceof Refused)) this.#documents.set(key, prepared);
     return prepared;
   }
 
@@ -149,14 +150,6 @@ export class Engine {
     }
     const prepared = { document, operation, fragments, weight, cost: costOf(this.schema, operation, fragments) };
     return { ...prepared, execute: planOf(this.schema, prepared) };
-  }
-
-  #forget(): void {
-    for (const [key, { weight }] of this.#documents) {
-      if (this.#rememberedWeight <= LIMITS.rememberedWeight) break;
-      this.#documents.delete(key);
-      this.#rememberedWeight -= weight;
-    }
   }
 }
 

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
+import type { Caches } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { drainBody } from '#platform/drain.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
@@ -41,6 +42,8 @@ export interface GraphqlOptions {
   /** Returns the CSRF token of the session whose cookie was sent, or null. */
   readonly csrfTokenOf: (headers: IncomingHttpHeaders) => string | null;
   readonly addressOf: WebsocketOptions['addressOf'];
+  /** The caches of this process. */
+  readonly caches: Caches;
   /** The limits on streams in this process. */
   readonly limits: LiveLimits;
   readonly log: Logger;
@@ -56,7 +59,7 @@ export interface GraphqlMount {
  * of GraphQL over HTTP (GET, urlencoded, `application/graphql`) go through Yoga to the same engine.
  */
 export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
-  const engine = new Engine(options.schema);
+  const engine = new Engine(options.schema, options.caches);
   const { log, contextOf, graphiqlEnabled } = options;
   const hub = new LiveHub({
     engine,

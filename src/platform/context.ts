@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import type { Caches } from './cache.ts';
 import type { CallerCheck } from './caller-check.ts';
 import type { Clock } from './clock.ts';
 import type { Config } from './config.ts';
@@ -72,6 +73,7 @@ export interface Services {
   readonly db: Database;
   readonly storage: Storage;
   readonly git: Git;
+  readonly caches: Caches;
   readonly http: HttpClient;
   readonly clock: Clock;
   readonly log: Logger;

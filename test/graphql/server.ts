@@ -5,6 +5,7 @@ import type { ContextOf } from '#graphql/caller.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
+import { Caches } from '#platform/cache.ts';
 import { readConfig } from '#platform/config.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import { DomainError, invalidToken, notFound } from '#platform/errors.ts';
@@ -133,6 +134,7 @@ export const startServer = async () => {
   const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
   const mount = await mountGraphql(app, {
     schema: builder.toSchema(),
+    caches: new Caches(),
     contextOf,
     contextFor: async (actor) => kitContext(actor),
     feed,

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Caches } from '#platform/cache.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { readConfig } from '#platform/config.ts';
 import type { Services } from '#platform/context.ts';
@@ -33,6 +34,7 @@ export const createTestServices = async (
     db: createDatabase(pool),
     storage: createStorage({ kind: 'local', directory: join(dataDir, 'storage'), durable: false }),
     git: createGit({ root: join(dataDir, 'repositories'), log, durable: false }),
+    caches: new Caches(),
     http,
     clock,
     log,

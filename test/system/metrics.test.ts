@@ -23,7 +23,10 @@ describe('the metrics page', () => {
       if (metricsUrl === null) throw new Error('the metrics are not served');
       const answer = await fetch(metricsUrl);
       expect(answer.headers.get('content-type')).toContain('text/plain');
-      expect(await answer.text()).toMatch(/^millrace_http_request_duration_seconds_count\{.*status="404"\} 1$/m);
+      const text = await answer.text();
+      expect(text).toMatch(/^millrace_http_request_duration_seconds_count\{.*status="404"\} 1$/m);
+      expect(text).toMatch(/^millrace_cache_entries\{cache="settings"\} 1$/m);
+      expect(text).toMatch(/^millrace_cache_lookups_total\{cache="settings",result="hit"\} \d+$/m);
       for (const path of ['/api/v4/version', '/-/readiness', '/', '/-/metrics/x']) {
         expect((await fetch(new URL(path, metricsUrl))).status).toBe(404);
       }

@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import { sql } from 'kysely';
+import { defineCache } from '#platform/cache.ts';
 import type { Actor, Services, Tx } from '#platform/context.ts';
 import { isAddressRange } from '#platform/trusted-proxies.ts';
 
@@ -9,7 +10,6 @@ import { isAddressRange } from '#platform/trusted-proxies.ts';
 /** Postgres channel that notifies processes when a group's networks change. */
 export const RESTRICTIONS_CHANNEL = 'group_restrictions';
 
-const CACHE_MS = 60_000;
 const NONE: readonly number[] = [];
 
 interface Restriction {
@@ -17,12 +17,12 @@ interface Restriction {
   readonly admits: (ip: string) => boolean;
 }
 
-interface Cached {
-  readonly restrictions: Promise<readonly Restriction[]>;
-  readonly until: number;
-}
-
-const caches = new WeakMap<Services, Cached>();
+/** All restrictions, under one key. */
+const cachedRestrictions = defineCache<'all', Promise<readonly Restriction[]>>({
+  name: 'group restrictions',
+  limit: 1,
+  ttlMs: 60_000,
+});
 
 /**
  * Returns the actors with the groups whose current restrictions exclude their address. Code that authorises an actor
@@ -43,7 +43,7 @@ const closedTo = (restrictions: readonly Restriction[], { address, isAdmin }: Ac
 
 /** Empties the cache of this process, so that the next request reads the table. */
 export const forgetRestrictions = (services: Services): void => {
-  caches.delete(services);
+  cachedRestrictions(services).delete('all');
 };
 
 /** Makes all processes reload the restrictions once the transaction has committed. */
@@ -75,12 +75,13 @@ const admitting = (networks: readonly string[]): ((ip: string) => boolean) => {
 };
 
 const restrictionsOf = (services: Services): Promise<readonly Restriction[]> => {
-  const cached = caches.get(services);
-  if (cached && cached.until > performance.now()) return cached.restrictions;
+  const cache = cachedRestrictions(services);
+  const cached = cache.get('all');
+  if (cached) return cached;
   const restrictions = readRestrictions(services);
-  caches.set(services, { restrictions, until: performance.now() + CACHE_MS });
+  cache.set('all', restrictions);
   // A failed read must not stay cached.
-  restrictions.catch(() => caches.delete(services));
+  restrictions.catch(() => cache.delete('all'));
   return restrictions;
 };
 

@@ -3,6 +3,7 @@ import { OWNER, VISIBILITIES, visibilityName } from '#domains/access/model.ts';
 import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { avatarUrl } from '#domains/users/model.ts';
+import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { Written } from '#rest/encoded-json.ts';
@@ -136,7 +137,7 @@ export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[])
   const { default_branch_protection_defaults: protection } = await getSettings(ctx);
   return groups.map((group) => {
     // The record depends on the caller only by their being an owner. Besides the row, only the settings can change it.
-    const texts = group.access_level >= OWNER ? textsOfOwners : textsOfOthers;
+    const texts = (group.access_level >= OWNER ? textsOfOwners : textsOfOthers)(ctx.services);
     const version = group.remembered ?? group;
     const known = texts.get(version);
     if (known?.protection === protection) return known.record;
@@ -151,8 +152,14 @@ interface GroupText {
   readonly record: Written<GroupRecord>;
 }
 
-const textsOfOwners = new WeakMap<object, GroupText>();
-const textsOfOthers = new WeakMap<object, GroupText>();
+const textsOfGroups = () =>
+  defineCache<object, GroupText>({
+    name: 'texts of groups',
+    limit: 32 * 1024 * 1024,
+    weightOf: ({ record }) => record.bytes.length,
+  });
+const textsOfOwners = textsOfGroups();
+const textsOfOthers = textsOfGroups();
 
 /** Returns the record of a single group. */
 export const toGroupDetail = async (

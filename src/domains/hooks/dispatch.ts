@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { type Moment, momentOf } from '#domains/events/visibility.ts';
-import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { type Context, type Services, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { isTransient } from '#platform/db/failures.ts';
 import { newChainId } from '#platform/event-chain.ts';
@@ -57,7 +57,8 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         if (listening.length === 0) continue;
         const built = await build(reading, definition, event);
         if (built === null) continue;
-        const hearing = trigger === 'push_events' ? listening.filter((hook) => wantsPush(hook, built.ref)) : listening;
+        const hearing =
+          trigger === 'push_events' ? listening.filter((hook) => wantsPush(tx.services, hook, built.ref)) : listening;
         if (hearing.length === 0) continue;
         const chain_id = event.chain_id ?? newChainId(tx.services.secretKey);
         wanted.push({
@@ -129,8 +130,8 @@ const build = async (ctx: Context, definition: AnyEventDefinition, event: EventR
 
 const HEADS = 'refs/heads/';
 
-const wantsPush = (hook: Listening, ref: string | null): boolean =>
-  ref === null || !ref.startsWith(HEADS) || wantsBranch(hook, ref.slice(HEADS.length));
+const wantsPush = (services: Services, hook: Listening, ref: string | null): boolean =>
+  ref === null || !ref.startsWith(HEADS) || wantsBranch(services, hook, ref.slice(HEADS.length));
 
 const MAX_CHAIN = 100;
 

@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js';
+import { type Caches, defineCache } from '#platform/cache.ts';
 import type { Trigger } from './triggers.ts';
 
 export const BRANCH_FILTER_STRATEGIES = ['wildcard', 'regex', 'all_branches'] as const;
@@ -29,11 +30,12 @@ interface BranchFilter {
 
 /** Returns whether the hook wants pushes to the branch (reference: webhooks §2). */
 export const wantsBranch = (
+  services: { readonly caches: Caches },
   { branch_filter_strategy: strategy, push_events_branch_filter: filter }: BranchFilter,
   branch: string,
 ): boolean => {
   if (strategy === 'all_branches' || filter === null || filter === '') return true;
-  return compiledFilter(strategy, filter).test(branch);
+  return compiledFilter(services, strategy, filter).test(branch);
 };
 
 /** @throws if the filter is not a valid RE2 regular expression */
@@ -42,17 +44,15 @@ export const compileFilter = (strategy: string, filter: string): RE2JS =>
     ? RE2JS.compile(filter)
     : RE2JS.compile(`^${filter.split('*').map(RE2JS.quote).join('.*')}$`, RE2JS.DOTALL);
 
-const filters = new Map<string, RE2JS>();
-const MAX_FILTERS = 1_000;
+const filters = defineCache<string, RE2JS>({ name: 'branch filters of hooks', limit: 1_000 });
 
-const compiledFilter = (strategy: string, filter: string): RE2JS => {
+const compiledFilter = (services: { readonly caches: Caches }, strategy: string, filter: string): RE2JS => {
+  const cache = filters(services);
   const key = `${strategy}:${filter}`;
-  let compiled = filters.get(key);
-  if (!compiled) {
-    compiled = compileFilter(strategy, filter);
-    if (filters.size >= MAX_FILTERS) filters.clear();
-    filters.set(key, compiled);
-  }
+  const known = cache.get(key);
+  if (known) return known;
+  const compiled = compileFilter(strategy, filter);
+  cache.set(key, compiled);
   return compiled;
 };
 

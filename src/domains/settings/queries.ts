@@ -1,13 +1,7 @@
+import { defineCache } from '#platform/cache.ts';
 import type { Context, Services } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import { type Settings, settingsSchema } from './registry.ts';
-
-const CACHE_MS = 60_000;
-
-interface Cached {
-  readonly settings: Promise<StoredSettings>;
-  readonly until: number;
-}
 
 export interface StoredSettings extends Settings {
   readonly id: number;
@@ -15,25 +9,27 @@ export interface StoredSettings extends Settings {
   readonly updated_at: string;
 }
 
-const caches = new WeakMap<Services, Cached>();
+/** All settings, under one key. */
+const cachedSettings = defineCache<'all', Promise<StoredSettings>>({ name: 'settings', limit: 1, ttlMs: 60_000 });
 
 /**
  * Returns the instance settings, cached for 60 s in each process (specification 3 §8). A change empties the cache of
  * this process at once, and those of other processes by notification within a second.
  */
 export const getSettings = ({ services }: Pick<Context, 'services'>): Promise<StoredSettings> => {
-  const cached = caches.get(services);
-  if (cached && cached.until > performance.now()) return cached.settings;
+  const cache = cachedSettings(services);
+  const cached = cache.get('all');
+  if (cached) return cached;
   const settings = readSettings(services);
-  caches.set(services, { settings, until: performance.now() + CACHE_MS });
+  cache.set('all', settings);
   // A failed read must not stay cached.
-  settings.catch(() => caches.delete(services));
+  settings.catch(() => cache.delete('all'));
   return settings;
 };
 
 /** Empties the settings cache of this process, so that the next reader reads the table. */
 export const forgetSettings = (services: Services): void => {
-  caches.delete(services);
+  cachedSettings(services).delete('all');
 };
 
 /** Returns the settings for `GET /application/settings`. Administrators only. @throws `forbidden` */

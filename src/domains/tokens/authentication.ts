@@ -2,6 +2,7 @@ import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { checkPassword } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
+import { defineCache } from '#platform/cache.ts';
 import { CallerCheck } from '#platform/caller-check.ts';
 import {
   type Actor,
@@ -245,7 +246,7 @@ const FIND_SESSION = `
 const actorOfToken = async (services: Services, value: string, route = ''): Promise<Actor | null> => {
   const digest = digestToken(value);
   // Forget the token until it is accepted again, so that a refused token costs no cache checks.
-  admitted.get(services)?.delete(keyOf(digest));
+  admitted(services).delete(keyOf(digest));
   const { rows } = await services.pool.query<FoundToken>(FIND_TOKEN, [digest]);
   const [token] = rows;
   if (!token) return null;
@@ -277,17 +278,11 @@ const refusalBySettings = async (
     : null;
 };
 
-const MAX_REMEMBERED = 2_000;
-/** Cache of accepted tokens by digest. `assume` uses it for the next request. */
-const admitted = new WeakMap<Services, Map<string, FoundToken>>();
+/** Accepted tokens by digest. `assume` uses them for the next request. */
+const admitted = defineCache<string, FoundToken>({ name: 'accepted tokens', limit: 2_000 });
 
-const remember = (services: Services, digest: Buffer, token: FoundToken): void => {
-  const tokens = admitted.get(services) ?? new Map<string, FoundToken>();
-  admitted.set(services, tokens);
-  const [oldest] = tokens.size >= MAX_REMEMBERED ? tokens.keys() : [];
-  if (oldest !== undefined) tokens.delete(oldest);
-  tokens.set(keyOf(digest), token);
-};
+const remember = (services: Services, digest: Buffer, token: FoundToken): void =>
+  admitted(services).set(keyOf(digest), token);
 
 const keyOf = (digest: Buffer): string => digest.toString('latin1');
 
@@ -301,7 +296,7 @@ export const assume = async (
   { sudo, ip, tokenInQuery }: AuthenticationRequest,
 ): Promise<{ readonly actor: Actor; readonly callerCheck: CallerCheck } | null> => {
   if (credential.kind !== 'token' || sudo !== null || tokenInQuery) return null;
-  const token = admitted.get(services)?.get(keyOf(digestToken(credential.value)));
+  const token = admitted(services).get(keyOf(digestToken(credential.value)));
   if (!token || (await refusalBySettings(services, token))) return null;
   const text = UNCHANGED[token.kind];
   const check = { name: statementName(text), text, values: [token.id, token.user_id, ...token.version] };

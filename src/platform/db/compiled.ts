@@ -1,4 +1,5 @@
 import { CompiledQuery, type RawBuilder } from 'kysely';
+import { defineCache } from '../cache.ts';
 import type { Context } from '../context.ts';
 import { statementName } from './pool.ts';
 
@@ -36,12 +37,13 @@ export interface Compiled {
 
 const MAX_SHAPES = 1_000;
 
-/** Compiled statements by shape. Beyond a thousand shapes the oldest is dropped. */
+/** Compiled statements by shape. */
 export class CompiledStatements {
-  readonly #byShape = new Map<string, Compiled>();
+  readonly #cacheOf = defineCache<string, Compiled>({ name: 'compiled statements', limit: MAX_SHAPES });
 
   get(ctx: Pick<Context, 'services'>, shape: string, build: () => RawBuilder<unknown>): Compiled {
-    let compiled = this.#byShape.get(shape);
+    const byShape = this.#cacheOf(ctx.services);
+    let compiled = byShape.get(shape);
     if (!compiled) {
       const { sql, parameters } = build().compile(ctx.services.db);
       compiled = {
@@ -49,9 +51,7 @@ export class CompiledStatements {
         slots: parameters.map((each) => (each instanceof Slot ? each.name : each === USER_SLOT ? USER : null)),
         constants: parameters,
       };
-      const [oldest] = this.#byShape.size >= MAX_SHAPES ? this.#byShape.keys() : [];
-      if (oldest !== undefined) this.#byShape.delete(oldest);
-      this.#byShape.set(shape, compiled);
+      byShape.set(shape, compiled);
     }
     return compiled;
   }

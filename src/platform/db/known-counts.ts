@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import type { Context, Services } from '../context.ts';
+import { defineCache } from '../cache.ts';
+import type { Context } from '../context.ts';
 
 /**
  * Identifies the committed state that a statement sees, and the day. Two statements with equal values saw the same rows
@@ -12,8 +13,7 @@ interface KnownCount {
   readonly count: number;
 }
 
-const MAX_REMEMBERED = 2_000;
-const knownCounts = new WeakMap<Services, Map<string, KnownCount>>();
+const knownCounts = defineCache<string, KnownCount>({ name: 'counts of lists', limit: 2_000 });
 
 /**
  * Counts a list, and reuses the count until anything is committed to the database. Reading further pages then needs no
@@ -26,13 +26,11 @@ export const countUnlessKnown = async (
   seen: string | null,
   count: () => Promise<KnownCount>,
 ): Promise<number> => {
-  const counts = knownCounts.get(services) ?? new Map<string, KnownCount>();
-  knownCounts.set(services, counts);
+  const counts = knownCounts(services);
   const known = counts.get(list);
   if (known && known.seen === seen) return known.count;
   const counted = await count();
   if (seen === null) return counted.count;
-  if (counts.size >= MAX_REMEMBERED) counts.clear();
   counts.set(list, { seen: counted.seen, count: counted.count });
   return counted.count;
 };

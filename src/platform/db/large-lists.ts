@@ -1,9 +1,8 @@
-import type { Context, Services } from '../context.ts';
+import { defineCache } from '../cache.ts';
+import type { Context } from '../context.ts';
 
-const LARGE_MS = 60_000;
-const MAX_REMEMBERED = 1_000;
-/** Lists that are known to exceed their limit, with the time until which they are not counted again. */
-const largeLists = new WeakMap<Services, Map<string, number>>();
+/** Lists that are known to exceed their limit, and are not counted again for a minute. */
+const largeLists = defineCache<string, true>({ name: 'large lists', limit: 1_000, ttlMs: 60_000 });
 
 /**
  * Returns the result of `count`, which stops at `atMost + 1`. Remembers for a minute that a list is longer than
@@ -16,14 +15,10 @@ export const countUnlessLarge = async (
   atMost: number,
   count: () => Promise<number>,
 ): Promise<number> => {
-  const large = largeLists.get(services) ?? new Map<string, number>();
-  largeLists.set(services, large);
+  const large = largeLists(services);
   const key = `${atMost}|${list}`;
-  if ((large.get(key) ?? 0) > performance.now()) return atMost + 1;
+  if (large.get(key)) return atMost + 1;
   const counted = await count();
-  if (counted > atMost) {
-    if (large.size >= MAX_REMEMBERED) large.clear();
-    large.set(key, performance.now() + LARGE_MS);
-  }
+  if (counted > atMost) large.set(key, true);
   return counted;
 };

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Context, Services } from '../context.ts';
+import { defineCache } from '../cache.ts';
+import type { Context } from '../context.ts';
 import { CompiledStatements, runCompiled, slot } from './compiled.ts';
 
 /** The version of a row, which every update changes. Select it with `versionOf`. */
@@ -34,7 +35,7 @@ export const createRowCache = <Columns extends { readonly id: number }>(
   columns: RawBuilder<unknown>,
   maxRows = MAX_ROWS,
 ) => {
-  const caches = new WeakMap<Services, Map<number, Cached<Columns>>>();
+  const cacheOf = defineCache<number, Cached<Columns>>({ name: `rows of ${table}`, limit: maxRows });
   const statements = new CompiledStatements();
 
   const read = async (ctx: Context, ids: readonly number[]): Promise<ReadonlyMap<number, Cached<Columns>>> => {
@@ -55,8 +56,7 @@ export const createRowCache = <Columns extends { readonly id: number }>(
     ctx: Context,
     rows: readonly Row[],
   ): Promise<(Columns & Row & Remembered)[]> => {
-    const cache = caches.get(ctx.services) ?? new Map<number, Cached<Columns>>();
-    caches.set(ctx.services, cache);
+    const cache = cacheOf(ctx.services);
     // Kept here, because insertions below or by other callers may evict them from the cache.
     const wanted = new Map<number, Cached<Columns>>();
     const missing: number[] = [];
@@ -68,8 +68,6 @@ export const createRowCache = <Columns extends { readonly id: number }>(
     if (missing.length > 0) {
       for (const [id, cached] of await read(ctx, missing)) {
         wanted.set(id, cached);
-        const [oldest] = cache.size >= maxRows ? cache.keys() : [];
-        if (oldest !== undefined) cache.delete(oldest);
         cache.set(id, cached);
       }
     }

@@ -7,18 +7,10 @@ type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor'>;
 
 /** Limit for the ids of commits that the target lacks. If there are more, all branches are checked instead. */
 const MAX_OUTPUT_BYTES = 512 * 1024;
-const MAX_REMEMBERED = 20_000;
 
 export const createAncestry = (runner: Runner): AncestryFunctions => {
   // Results never become stale: a commit id depends on the content of the commit, including its parents.
-  const remembered = new Map<string, boolean>();
-  const remember = (key: string, isContained: boolean) => {
-    if (remembered.size >= MAX_REMEMBERED) {
-      const [oldest = ''] = remembered.keys();
-      remembered.delete(oldest);
-    }
-    remembered.set(key, isContained);
-  };
+  const contained = runner.caches.create<string, boolean>({ name: 'contained commits', limit: 20_000 });
 
   /**
    * Returns the tips of all branches merged into the target. Caches nothing about other branches, because they may
@@ -34,7 +26,7 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
       requireOid(targetOid);
       for (const oid of oids) requireOid(oid);
       const keyOf = (oid: string) => `${path} ${targetOid} ${oid}`;
-      const known = new Map(oids.map((oid) => [oid, oid === targetOid || remembered.get(keyOf(oid))]));
+      const known = new Map(oids.map((oid) => [oid, oid === targetOid || contained.get(keyOf(oid))]));
       const unknown = [...known.keys()].filter((oid) => known.get(oid) === undefined);
       if (unknown.length > 0) {
         // Lists the commits that the target does not reach, including unreached tips themselves.
@@ -54,7 +46,7 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
         }
         for (const oid of unknown) {
           known.set(oid, !outside.has(oid));
-          remember(keyOf(oid), !outside.has(oid));
+          contained.set(keyOf(oid), !outside.has(oid));
         }
       }
       return new Set(oids.filter((oid) => known.get(oid)));

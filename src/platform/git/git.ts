@@ -1,4 +1,5 @@
 import { mkdirSync, realpathSync } from 'node:fs';
+import { Caches } from '../cache.ts';
 import { createAllFiles } from './all-files.ts';
 import { createAncestry } from './ancestry.ts';
 import { createArchives } from './archive.ts';
@@ -31,6 +32,7 @@ import type { Git } from './types.ts';
 export type { Git } from './types.ts';
 
 export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
+  readonly caches?: Caches;
   readonly gitBinary?: string;
   readonly memoryMiB?: number;
   readonly processes?: number;
@@ -45,6 +47,7 @@ export const createGit = (options: GitOptions): Git => {
   const runner = createRunner({
     root,
     log: options.log,
+    caches: options.caches ?? new Caches(),
     gitBinary: options.gitBinary ?? 'git',
     memoryMiB: options.memoryMiB ?? DEFAULT_MEMORY_MIB,
     processes: options.processes ?? DEFAULT_PROCESSES,

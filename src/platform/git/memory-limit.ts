@@ -1,5 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Caches } from '../cache.ts';
 
 /** The memory that a git process may use itself, in MiB, in addition to a part that grows with the repository. */
 export const DEFAULT_MEMORY_MIB = 192;
@@ -9,7 +10,6 @@ export const DEFAULT_MEMORY_MIB = 192;
  * this part, large repositories would exceed the limit.
  */
 const BYTES_PER_INDEX_BYTE = 8;
-const MAX_REMEMBERED = 2_000;
 
 /**
  * Settings that keep normal git usage well below the limit. They reduce threads, each of which has a delta window and a
@@ -23,21 +23,22 @@ export const FRUGAL: readonly string[] = [
 ];
 
 /** Returns a function that computes how many bytes of memory a process may use for the repository in `directory`. */
-export const createAllowance = (memoryMiB: number): ((directory: string | null) => number) => {
-  const remembered = new Map<string, { readonly changedAt: number; readonly bytes: number }>();
+export const createAllowance = (memoryMiB: number, caches: Caches): ((directory: string | null) => number) => {
+  const indexes = caches.create<string, { readonly changedAt: number; readonly bytes: number }>({
+    name: 'sizes of git indexes',
+    limit: 2_000,
+  });
   const indexBytes = (directory: string): number => {
     const packs = join(directory, 'objects', 'pack');
     const changedAt = statSync(packs, { throwIfNoEntry: false })?.mtimeMs;
     if (changedAt === undefined) return 0;
-    const known = remembered.get(directory);
+    const known = indexes.get(directory);
     if (known?.changedAt === changedAt) return known.bytes;
     let bytes = 0;
     for (const name of readdirSync(packs)) {
       if (name.endsWith('.idx')) bytes += statSync(join(packs, name), { throwIfNoEntry: false })?.size ?? 0;
     }
-    const [oldest] = remembered.keys();
-    if (oldest !== undefined && remembered.size >= MAX_REMEMBERED) remembered.delete(oldest);
-    remembered.set(directory, { changedAt, bytes });
+    indexes.set(directory, { changedAt, bytes });
     return bytes;
   };
   return (directory) =>

@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Duplex, Readable, Writable } from 'node:stream';
+import type { Caches } from '../cache.ts';
 import type { Logger } from '../log.ts';
 import { GitError, type GitErrorReason } from './git-error.ts';
 import { createLauncher } from './launcher.ts';
@@ -67,6 +68,7 @@ export interface GitProcess {
 export interface Runner {
   readonly root: string;
   readonly log: Logger;
+  readonly caches: Caches;
   /** The limits on concurrent processes. Take a slot before calling `launch`. */
   readonly bounds: ProcessBounds;
   directory(path: string): string;
@@ -117,6 +119,7 @@ const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
 export interface RunnerOptions {
   readonly root: string;
   readonly log: Logger;
+  readonly caches: Caches;
   readonly gitBinary: string;
   /** The memory of one process in MiB, in addition to the part that grows with its repository. */
   readonly memoryMiB: number;
@@ -127,7 +130,7 @@ export interface RunnerOptions {
 }
 
 export const createRunner = (options: RunnerOptions): Runner => {
-  const { root, log, gitBinary, durable } = options;
+  const { root, log, caches, gitBinary, durable } = options;
   const home = join(root, '.home');
   mkdirSync(home, { recursive: true });
   const environment = {
@@ -145,7 +148,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
   };
   const directory = (path: string) => storageDirectory(root, path);
   const bounds = createProcessBounds(options.processes);
-  const allowance = createAllowance(options.memoryMiB);
+  const allowance = createAllowance(options.memoryMiB, caches);
   const launcher = createLauncher(log);
 
   const launch: Runner['launch'] = async (path, args, { config = [], env = {}, channel = false, input } = {}) => {
@@ -269,7 +272,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
     }
   };
 
-  return { root, log, bounds, directory, launch, run, stream, close: () => launcher.close() };
+  return { root, log, caches, bounds, directory, launch, run, stream, close: () => launcher.close() };
 };
 
 const reasonOf = (stderr: string): GitErrorReason => {

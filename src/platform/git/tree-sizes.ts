@@ -1,3 +1,4 @@
+import { defineCache } from '../cache.ts';
 import { GitError } from './git-error.ts';
 import { openSession } from './object-reader.ts';
 import type { Runner } from './process.ts';
@@ -9,19 +10,18 @@ const MAX_LISTING_BYTES = 4 * 1024 * 1024;
 /** The shortest entry: mode, space, a name of one byte, NUL, id. */
 const MIN_ENTRY_BYTES = 28;
 const AT_ONCE = 16;
-const MAX_REMEMBERED = 50_000;
 /** The maximum number of branches and tags to check. */
 const MAX_TIPS = 100;
 const TREE_MODE = 0x34; // only the mode of a folder, `40000`, starts with a 4
 
 /** The number of paths below each tree. The content of an id never changes, so this is valid for every repository. */
-const remembered = new Map<string, number>();
+const cachedCounts = defineCache<string, number>({ name: 'paths below trees', limit: 50_000 });
 
-const remember = (oid: string, count: number): void => {
-  const [oldest] = remembered.keys();
-  if (oldest !== undefined && remembered.size >= MAX_REMEMBERED) remembered.delete(oldest);
-  remembered.set(oid, count);
-};
+/** What was read below a tree. The counts also hold those that were known, which the cache may drop meanwhile. */
+interface Gathered {
+  readonly listings: Map<string, Listing>;
+  readonly counts: Map<string, number>;
+}
 
 interface Listing {
   readonly entries: number;
@@ -43,6 +43,7 @@ export const tipBeyond = async (
 ): Promise<string | null> => {
   if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
   const session = openSession(runner, path, () => {}, { env, maxKeptBytes: MAX_LISTING_BYTES });
+  const cache = cachedCounts(runner);
   const read = async (name: string): Promise<{ readonly oid: string; readonly listing: Listing } | null> => {
     const object = await session.request('contents', name);
     if (object?.type !== 'tree') return null;
@@ -54,7 +55,7 @@ export const tipBeyond = async (
   };
 
   /** Returns false if there are more distinct folders than allowed paths. */
-  const gather = async (root: string, listings: Map<string, Listing>): Promise<boolean> => {
+  const gather = async (root: string, { listings, counts }: Gathered): Promise<boolean> => {
     const wanted = [root];
     const seen = new Set(wanted);
     while (wanted.length > 0) {
@@ -63,7 +64,12 @@ export const tipBeyond = async (
         if (found === null) continue;
         listings.set(found.oid, found.listing);
         for (const folder of found.listing.folders) {
-          if (seen.has(folder) || remembered.has(folder)) continue;
+          if (seen.has(folder) || counts.has(folder)) continue;
+          const known = cache.get(folder);
+          if (known !== undefined) {
+            counts.set(folder, known);
+            continue;
+          }
           seen.add(folder);
           wanted.push(folder);
         }
@@ -77,9 +83,16 @@ export const tipBeyond = async (
     for (const tip of tips.slice(0, MAX_TIPS)) {
       const tree = await session.request('info', `${tip}^{tree}`);
       if (tree === null) continue;
-      const listings = new Map<string, Listing>();
-      const isGathered = remembered.has(tree.oid) || (await gather(tree.oid, listings));
-      if (!isGathered || count(tree.oid, listings) > atMost) return tip;
+      const known = cache.get(tree.oid);
+      if (known !== undefined) {
+        if (known > atMost) return tip;
+        continue;
+      }
+      const gathered: Gathered = { listings: new Map(), counts: new Map() };
+      if (!(await gather(tree.oid, gathered))) return tip;
+      const below = count(tree.oid, gathered);
+      for (const [oid, paths] of gathered.counts) if (gathered.listings.has(oid)) cache.set(oid, paths);
+      if (below > atMost) return tip;
     }
     return null;
   } finally {
@@ -88,9 +101,8 @@ export const tipBeyond = async (
 };
 
 /** Counts the paths below a tree. Not recursive, because users can nest folders as deep as they like. */
-const count = (root: string, listings: ReadonlyMap<string, Listing>): number => {
-  const counts = new Map<string, number>();
-  const known = (oid: string) => counts.get(oid) ?? remembered.get(oid) ?? (listings.has(oid) ? undefined : 0);
+const count = (root: string, { listings, counts }: Gathered): number => {
+  const known = (oid: string) => counts.get(oid) ?? (listings.has(oid) ? undefined : 0);
   const stack = [root];
   for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
     const listing = listings.get(top);
@@ -104,7 +116,6 @@ const count = (root: string, listings: ReadonlyMap<string, Listing>): number => 
     const below = listing.folders.reduce((sum, folder) => sum + (known(folder) ?? 0), listing.entries);
     counts.set(top, below);
   }
-  for (const [oid, below] of counts) remember(oid, below);
   return known(root) ?? 0;
 };
 

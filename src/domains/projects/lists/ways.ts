@@ -1,4 +1,5 @@
-import type { Actor, Context, Services } from '#platform/context.ts';
+import { defineCache } from '#platform/cache.ts';
+import type { Actor, Context } from '#platform/context.ts';
 import type { Window } from '#platform/db/list.ts';
 import { leastHeld, type ProjectFilter } from './filter.ts';
 import { effectiveOrder } from './order.ts';
@@ -13,11 +14,14 @@ const MANY = 5_000;
 /** From this offset on, walking along the open projects is cheaper, as it needs no lookups. */
 const FAR = 100;
 
+/** Remembers for a minute which way found a list. This affects only the cost, never the result. */
+const ways = defineCache<string, Way>({ name: 'ways of project lists', limit: 2_000, ttlMs: 60_000 });
+
 /** Returns the way to try first for a page. `list` identifies the list and the caller. */
 export const firstWay = (ctx: Context, list: string, filter: ProjectFilter, window: Window): Way => {
   if (isFar(ctx.actor, filter, window)) return 'gather';
   const isShort = isDriven(filter) || effectiveOrder(ctx.actor, filter) === 'similarity';
-  return waysOf(ctx).get(list) ?? (isShort ? 'gather' : 'walk');
+  return ways(ctx.services).get(list) ?? (isShort ? 'gather' : 'walk');
 };
 
 /** Notes that a page was gathered out of `total` rows (null if unknown), so that the next page starts the right way. */
@@ -30,7 +34,7 @@ export const noteGathered = (
 ): void => {
   if (isFar(ctx.actor, filter, window)) return;
   const isLong = total !== null && total > MANY && effectiveOrder(ctx.actor, filter) !== 'similarity';
-  waysOf(ctx).set(list, isLong ? 'walk' : 'gather');
+  ways(ctx.services).set(list, isLong ? 'walk' : 'gather');
 };
 
 const isFar = (actor: Actor, filter: ProjectFilter, { offset = 0 }: Window): boolean =>
@@ -81,27 +85,3 @@ export const otherWay = (actor: Actor, filter: ProjectFilter): 'gather' | 'walk 
 /** Returns the maximum number of rows to walk, as a power of two: each value needs a statement of its own. */
 export const near = ({ limit, offset = 0 }: Window): number =>
   Math.max(NEAR, 2 ** Math.ceil(Math.log2(20 * (limit + offset))));
-
-const MAX_LISTS = 2_000;
-const FOR_MS = 60_000;
-
-/** Remembers for a minute which way found a list. This affects only the cost, never the result. */
-class Ways {
-  readonly #ways = new Map<string, { readonly way: Way; readonly until: number }>();
-
-  get(list: string): Way | undefined {
-    const known = this.#ways.get(list);
-    return known && known.until > performance.now() ? known.way : undefined;
-  }
-
-  set(list: string, way: Way): void {
-    if (this.#ways.size >= MAX_LISTS) this.#ways.clear();
-    this.#ways.set(list, { way, until: performance.now() + FOR_MS });
-  }
-}
-const allWays = new WeakMap<Services, Ways>();
-const waysOf = ({ services }: Context): Ways => {
-  const ways = allWays.get(services) ?? new Ways();
-  allWays.set(services, ways);
-  return ways;
-};

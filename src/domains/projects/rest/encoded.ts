@@ -1,4 +1,5 @@
 import { openFrom } from '#domains/access/policy.ts';
+import { defineCache } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { Written } from '#rest/encoded-json.ts';
 import type { ProjectDetails, ProjectNamespace, ProjectRow } from '../model.ts';
@@ -14,7 +15,7 @@ export const toWrittenProjects = (
 ): (ProjectRecord | Written<ProjectRecord>)[] =>
   projects.map((project) =>
     isPlain(project)
-      ? written(fullTexts, project, `${viewOf(ctx.actor, project)}\0${partsOf(project)}`, () =>
+      ? written(ctx, fullTexts, project, `${viewOf(ctx.actor, project)}\0${partsOf(project)}`, () =>
           toProjectRecord(ctx, project),
         )
       : toProjectRecord(ctx, project),
@@ -26,7 +27,7 @@ export const toWrittenSimpleProjects = (
   projects: readonly ProjectRow[],
 ): (SimpleProjectRecord | Written<SimpleProjectRecord>)[] =>
   projects.map((project) =>
-    written(simpleTexts, project, viewOf(ctx.actor, project), () => toSimpleProject(ctx, project)),
+    written(ctx, simpleTexts, project, viewOf(ctx.actor, project), () => toSimpleProject(ctx, project)),
   );
 
 /** Returns true if the record depends on nothing beyond the row, `viewOf` and `partsOf`. */
@@ -55,25 +56,32 @@ const partsOf = (project: ProjectDetails): string =>
 const sharesText = ({ shared_with_groups: shares }: ProjectDetails): string =>
   shares.length === 0 ? '' : JSON.stringify(shares);
 
-type Texts<R> = WeakMap<object, Map<string, Written<R>>>;
-const fullTexts: Texts<ProjectRecord> = new WeakMap();
-const simpleTexts: Texts<SimpleProjectRecord> = new WeakMap();
+/** The texts of the views of a row, by its version. Bounded by bytes, because a record can hold long texts. */
+const defineTexts = <R>() =>
+  defineCache<object, ReadonlyMap<string, Written<R>>>({
+    name: 'texts of projects',
+    limit: 32 * 1024 * 1024,
+    weightOf: (views) => [...views.values()].reduce((sum, { bytes }) => sum + bytes.length, 0),
+  });
+const fullTexts = defineTexts<ProjectRecord>();
+const simpleTexts = defineTexts<SimpleProjectRecord>();
 
 /** Few views of one version are in use at a time, and texts are large. */
 const MAX_VIEWS = 3;
 
-const written = <R>(all: Texts<R>, { remembered }: ProjectRow, view: string, make: () => R): R | Written<R> => {
+const written = <R>(
+  { services }: Context,
+  textsOf: ReturnType<typeof defineTexts<R>>,
+  { remembered }: ProjectRow,
+  view: string,
+  make: () => R,
+): R | Written<R> => {
   if (!remembered) return make();
-  let texts = all.get(remembered);
-  if (!texts) {
-    texts = new Map();
-    all.set(remembered, texts);
-  }
-  let text = texts.get(view);
-  if (!text) {
-    if (texts.size >= MAX_VIEWS) texts.clear();
-    text = new Written(make());
-    texts.set(view, text);
-  }
+  const texts = textsOf(services);
+  const views = texts.get(remembered);
+  const known = views?.get(view);
+  if (known) return known;
+  const text = new Written(make());
+  texts.set(remembered, new Map([...(views && views.size < MAX_VIEWS ? views : []), [view, text]]));
   return text;
 };
