@@ -106,4 +106,115 @@ describe('a role that is lost while a request waits', () => {
     const members = (await app().as(owner).get(`/projects/${project.id}/members`)).body;
     expect(members.map(({ id }: Place) => id)).not.toContain(other.id);
   });
+
+  it.each<[string, string, (user: TestUser, group: Place) => Promise<Answer>]>([
+    ['a hook', 'hooks', (user, { id }) => app().as(user).post(`/groups/${id}/hooks`, { url: 'https://a.example/' })],
+    [
+      'a push rule',
+      'push_rule',
+      (user, { id }) => app().as(user).post(`/groups/${id}/push_rule`, { member_check: true }),
+    ],
+    [
+      'a service account',
+      'service_accounts',
+      (user, { id }) => app().as(user).post(`/groups/${id}/service_accounts`, { name: 'Mine' }),
+    ],
+    [
+      'a SAML link',
+      'saml_group_links',
+      (user, { id }) =>
+        app().as(user).post(`/groups/${id}/saml_group_links`, { saml_group_name: 'all', access_level: 50 }),
+    ],
+    [
+      'an LDAP link',
+      'ldap_group_links',
+      (user, { id }) =>
+        app().as(user).post(`/groups/${id}/ldap_group_links`, { cn: 'all', group_access: 50, provider: 'ldapmain' }),
+    ],
+    [
+      'a runner',
+      'runners',
+      (user, { id }) => app().as(user).post('/user/runners', { runner_type: 'group_type', group_id: id }),
+    ],
+    [
+      'a project',
+      'projects',
+      (user, { id }) => app().as(user).post('/projects', { name: 'Mine', namespace_id: id, visibility: 'private' }),
+    ],
+    [
+      'a fork',
+      'projects',
+      async (user, { id }) => {
+        const source = await app().make.project({ visibility: 'public' }, user);
+        return app().as(user).post(`/projects/${source.id}/fork`, { namespace_id: id });
+      },
+    ],
+    [
+      'a subgroup',
+      'subgroups',
+      (user, { id }) =>
+        app().as(user).post('/groups', { name: 'Mine', path: 'mine', parent_id: id, visibility: 'private' }),
+    ],
+  ])('does not count for adding %s to a group', async (what, list, ask) => {
+    const root = app().as(app().root);
+    await root.put('/application/settings', { allow_group_owners_to_manage_ldap: true });
+    const [owner, loser] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({ visibility: 'internal' }, owner);
+    await app().make.groupMember(group, loser, 50);
+    const listed = async () =>
+      (await root.get(list === 'runners' ? '/runners/all' : `/groups/${group.id}/${list}`)).body;
+    const before = await listed();
+    const answer = await whileLosing({ namespaces: group.id, projects: null }, loser, () => ask(loser, group));
+    expect([what, answer.status]).toEqual([what, 403]);
+    expect(await listed()).toEqual(before);
+  });
+
+  it.each<[string, (user: TestUser, path: string, project: Place) => Promise<Answer>]>([
+    ['a hook', (user, path) => app().as(user).post(`${path}/hooks`, { url: 'https://a.example/' })],
+    ['a push rule', (user, path) => app().as(user).post(`${path}/push_rule`, { member_check: true })],
+    ['a protected branch', (user, path) => app().as(user).post(`${path}/protected_branches`, { name: 'stable' })],
+    ['a protected tag', (user, path) => app().as(user).post(`${path}/protected_tags`, { name: 'v*' })],
+    [
+      'a runner',
+      (user, _path, { id }) => app().as(user).post('/user/runners', { runner_type: 'project_type', project_id: id }),
+    ],
+  ])('does not count for adding %s to a project', async (_what, ask) => {
+    const [owner, loser] = [await app().make.user(), await app().make.user()];
+    const project = await app().make.project({ visibility: 'internal' }, owner);
+    const path = `/projects/${project.id}`;
+    await app().make.projectMember(project, loser, 50);
+    const listed = async () =>
+      Promise.all(
+        ['hooks', 'push_rule', 'protected_branches', 'protected_tags'].map(
+          async (list) => (await app().as(owner).get(`${path}/${list}`)).body,
+        ),
+      );
+    const before = await listed();
+    const answer = await whileLosing({ namespaces: null, projects: project.id }, loser, () =>
+      ask(loser, path, project),
+    );
+    expect(answer.status).toBe(403);
+    expect(await listed()).toEqual(before);
+  });
+
+  it.each<[string, (user: TestUser, path: string, hook: number) => Promise<Answer>]>([
+    ['changing', (user, path, hook) => app().as(user).put(`${path}/hooks/${hook}`, { url: 'https://b.example/' })],
+    ['deleting', (user, path, hook) => app().as(user).delete(`${path}/hooks/${hook}`)],
+    [
+      'giving a header to',
+      (user, path, hook) => app().as(user).put(`${path}/hooks/${hook}/custom_headers/X-A`, { value: 'b' }),
+    ],
+  ])('does not count for %s a hook', async (_what, ask) => {
+    const [owner, loser] = [await app().make.user(), await app().make.user()];
+    const project = await app().make.project({ visibility: 'internal' }, owner);
+    const path = `/projects/${project.id}`;
+    const { body: hook } = await app().as(owner).post(`${path}/hooks`, { url: 'https://a.example/' });
+    await app().make.projectMember(project, loser, 50);
+    const answer = await whileLosing({ namespaces: null, projects: project.id }, loser, () =>
+      ask(loser, path, hook.id),
+    );
+    expect(answer.status).toBe(403);
+    const { body } = await app().as(owner).get(`${path}/hooks/${hook.id}`);
+    expect([body.url, body.custom_headers]).toEqual(['https://a.example/', []]);
+  });
 });

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { ROLES } from '#domains/access/model.ts';
+import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, invalid, notFound } from '#platform/errors.ts';
@@ -32,15 +33,16 @@ const MAX_NAME = 255;
  */
 export const createLdapGroupLink = async (
   ctx: Context,
-  group: GroupRow,
+  given: GroupRow,
   { provider, group_access, ...target }: NewLdapGroupLink,
 ): Promise<LdapGroupLink> => {
-  await requireManageLdap(ctx, group);
+  await requireManageLdap(ctx, given);
   if (!ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
   const { cn, filter } = checkTarget(target);
   if (provider.trim() === '') throw invalid({ provider: ["can't be blank"] });
   if (provider.length > MAX_NAME) throw invalid({ provider: [`is too long (maximum is ${MAX_NAME} characters)`] });
   return ctx.transaction(async (tx) => {
+    const group = await lockManaged(tx, given);
     const link = await tx.db
       .insertInto('ldap_group_links')
       .values({ namespace_id: group.id, provider, group_access, cn, filter })
@@ -66,13 +68,14 @@ export const createLdapGroupLink = async (
  */
 export const deleteLdapGroupLinks = async (
   ctx: Context,
-  group: GroupRow,
+  given: GroupRow,
   { provider, ...target }: LdapTarget & { readonly provider?: string | undefined },
 ): Promise<void> => {
-  await requireManageLdap(ctx, group);
+  await requireManageLdap(ctx, given);
   const { cn, filter } = target;
   if ((cn === undefined) === (filter === undefined)) throw badParameters('cn, filter are mutually exclusive');
   await ctx.transaction(async (tx) => {
+    const group = await lockManaged(tx, given);
     let query = tx.db.deleteFrom('ldap_group_links').where('namespace_id', '=', group.id);
     query =
       cn === undefined ? query.where('filter', '=', filter ?? '') : query.where(sql`lower(cn)`, '=', cn.toLowerCase());
@@ -98,7 +101,14 @@ export const deleteLdapGroupLinks = async (
  */
 export const requestLdapSync = async (ctx: Context, group: GroupRow): Promise<void> => {
   await requireManageLdap(ctx, group);
-  await ctx.transaction((tx) => queueSync(tx, group.id));
+  await ctx.transaction(async (tx) => queueSync(tx, (await lockManaged(tx, group)).id));
+};
+
+/** Locks the group, and returns its current row if the caller can still manage its links. */
+const lockManaged = async (tx: Tx, given: GroupRow): Promise<GroupRow> => {
+  const group = await lockGroupFor(tx, given, 'admin_ldap_group_link');
+  await requireManageLdap(tx, group);
+  return group;
 };
 
 const checkTarget = ({ cn, filter }: LdapTarget): { readonly cn: string | null; readonly filter: string | null } => {

@@ -20,6 +20,7 @@ import {
   protectionOf,
 } from './attributes.ts';
 import { groupCreated, groupUpdated } from './events.ts';
+import { lockPlaceFor } from './locks.ts';
 import { networkErrors } from './networks.ts';
 import { groupPayload, groupScope } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
@@ -72,8 +73,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
 
   return sayingTaken(() =>
     ctx.transaction(async (tx) => {
-      const place = parent ? await lockNamespace(tx, parent.id) : null;
-      if (parent && !place) throw notFound('Group');
+      const place = parent ? await lockPlaceFor(tx, parent, 'create_subgroup') : null;
       if (place) await requireUnmarked(tx, place);
       const least = place?.visibility_level ?? Number.POSITIVE_INFINITY;
       const level = attributes.visibility

@@ -3,10 +3,11 @@ import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, SHARED_ROLES } from '#domains/access/model.ts';
 import { namespaceIsVisible } from '#domains/access/policy.ts';
 import { today } from '#platform/clock.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import type { Context } from '#platform/context.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { groupShared, groupUnshared } from './events.ts';
+import { lockGroupFor } from './locks.ts';
 import { groupPayload } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
@@ -40,7 +41,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
   if (other.id === given.id) throw invalid({ base: ['A group cannot be shared with itself.'] });
   const { group_access: access_level, expires_at = null } = share;
   return ctx.transaction(async (tx) => {
-    const group = await lockShared(tx, given);
+    const group = await lockGroupFor(tx, given, 'share_group');
     if (other.traversal_ids[0] !== group.traversal_ids[0] && (await isSharingLocked(tx, group.traversal_ids))) {
       throw forbidden('Sharing with groups outside of this hierarchy is locked');
     }
@@ -69,26 +70,12 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
   });
 };
 
-/** Locks the group and returns its current row: the caller may have lost their role since it was read. */
-const lockShared = async (tx: Tx, { id, traversal_ids }: GroupRow): Promise<GroupRow> => {
-  await tx.db
-    .selectFrom('namespaces')
-    .select('id')
-    .where(sql<boolean>`id = any (${traversal_ids}::bigint[])`)
-    .orderBy('id')
-    .forNoKeyUpdate()
-    .execute();
-  const group = await getGroup(tx, { id });
-  requireGroupAbility(tx, group, 'share_group');
-  return group;
-};
-
 /** Ends the sharing. @throws DomainError `not_found`, `forbidden` */
 export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath): Promise<void> => {
   const given = await getGroup(ctx, id);
   requireGroupAbility(ctx, given, 'share_group');
   await ctx.transaction(async (tx) => {
-    const group = await lockShared(tx, given);
+    const group = await lockGroupFor(tx, given, 'share_group');
     const removed = await tx.db
       .deleteFrom('namespace_shares')
       .using('namespaces')

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Selectable, sql, type Updateable } from 'kysely';
-import type { Container, ContainerKind } from '#domains/planning/container.ts';
+import { type Container, type ContainerKind, lockContainer } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Webhooks } from '#platform/db/tables.ts';
@@ -58,11 +58,16 @@ const serverOf = (url: string, variables: readonly KeyValue[]): string | null =>
 const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
   fillUrl(url, new Map(variables.map(({ key, value }) => [key, value])));
 
-/** Applies the change to the hook and enables it if it was disabled. @throws `not_found` (Hook), `unprocessable` */
-export const changeHook = async (ctx: Context, container: Container, id: number, change: Change): Promise<HookRow> => {
-  const seen = await planChange(ctx, await findStored(ctx, container, id), change);
+/**
+ * Applies the change to the hook and enables it if it was disabled.
+ *
+ * @throws `not_found` (Hook), `forbidden`, `unprocessable`
+ */
+export const changeHook = async (ctx: Context, at: Container, id: number, change: Change): Promise<HookRow> => {
+  const seen = await planChange(ctx, await findStored(ctx, at, id), change);
   if (seen.isNew) refuse(await urlProblems(ctx, seen.url, seen.variables));
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, at, 'admin_hook');
     const before = await lockHook(tx, container, id);
     const { given, url, variables, moved, isNew } = await planChange(tx, before, change);
     // Names were resolved before the lock. Resolve them again only if someone changed the hook meanwhile.

@@ -1,5 +1,5 @@
 import { updateGroup } from '#domains/groups/commands.ts';
-import { type Container, ownerColumns } from '#domains/planning/container.ts';
+import { type Container, lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
@@ -38,12 +38,13 @@ export const createHook = async (
   at: HookContainer,
   given: HookAttributes & { readonly url: string },
 ): Promise<CreatedHook> => {
-  const container = await getHookContainer(ctx, at);
+  const seen = await getHookContainer(ctx, at);
   refuse(problemsOf(given));
   const variables = given.url_variables ?? [];
   refuse(await urlProblems(ctx, given.url, variables));
   const signing_token = given.signing_token ? null : newSigningToken();
   const hook = await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_hook');
     await checkNumber(tx, container);
     const row = await tx.db
       .insertInto('webhooks')
@@ -70,11 +71,9 @@ export const createHook = async (
   return { hook, signing_token };
 };
 
-/** Checks the limit under a lock, so that concurrent requests cannot exceed it. */
+/** Checks the limit. The lock on the container keeps concurrent requests from exceeding it. */
 const checkNumber = async (tx: Tx, container: Container): Promise<void> => {
   const { column, id } = containerColumn(container);
-  const table = container.kind === 'group' ? 'namespaces' : 'projects';
-  await tx.db.selectFrom(table).select('id').where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
   const { count } = await tx.db
     .selectFrom('webhooks')
     .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -103,6 +102,7 @@ export const updateHook = async (
   const change = { give: () => given, anew: null };
   if (enforceTokenExpiry === undefined || container.kind === 'project') return changeHook(ctx, container, id, change);
   return ctx.transaction(async (tx) => {
+    await lockContainer(tx, container, 'admin_hook');
     await updateGroup(
       tx,
       { id: container.group.id },
@@ -122,9 +122,10 @@ export const enableHook = async (ctx: Context, at: HookContainer, id: number): P
  * @throws `not_found` (Group, Project), `forbidden`
  */
 export const deleteHook = async (ctx: Context, at: HookContainer, id: number): Promise<void> => {
-  const container = await getHookContainer(ctx, at);
-  const owner = containerColumn(container);
+  const seen = await getHookContainer(ctx, at);
   await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_hook');
+    const owner = containerColumn(container);
     const hook = await tx.db
       .deleteFrom('webhooks')
       .where('id', '=', id)
@@ -170,9 +171,10 @@ export const deleteHookValue = async (
  * @throws `not_found`, `forbidden`
  */
 export const rotateSigningToken = async (ctx: Context, at: HookContainer, id: number): Promise<string> => {
-  const container = await getHookContainer(ctx, at);
+  const seen = await getHookContainer(ctx, at);
   const token = newSigningToken();
   await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_hook');
     const before = await lockHook(tx, container, id);
     await saveHook(tx, id, {
       signing_token: seal(tx, token),

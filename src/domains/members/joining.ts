@@ -2,7 +2,9 @@ import { type Selectable, sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { GUEST, MINIMAL, ROLES, roleName } from '#domains/access/model.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
+import { lockAncestry } from '#domains/groups/locks.ts';
 import { getGroup } from '#domains/groups/queries.ts';
+import { lockProjectRow } from '#domains/projects/commands.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
@@ -77,11 +79,8 @@ export const findRow = async (tx: Tx, source: MemberSource, userId: number): Pro
 
 /** Locks the place, so that two concurrent changes cannot remove the last Owner together. */
 export const lockSource = async (tx: Tx, source: MemberSource): Promise<void> => {
-  const table = source.kind === 'group' ? 'namespaces' : 'projects';
-  const ids = source.kind === 'group' ? source.group.traversal_ids : [source.project.id];
-  const { rows } = await sql`
-    select 1 from ${sql.table(table)} where id = any (${ids}::bigint[]) order by id for no key update`.execute(tx.db);
-  if (rows.length < ids.length) throw notFound(source.kind === 'group' ? 'Group' : 'Project');
+  if (source.kind === 'project') await lockProjectRow(tx, source.project.id);
+  else if (!(await lockAncestry(tx, source.group))) throw notFound('Group');
 };
 
 /**

@@ -1,10 +1,12 @@
 import { GUEST } from '#domains/access/model.ts';
+import { lockGroupFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
+import { lockProjectFor } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /**
@@ -37,6 +39,21 @@ export const requireContainerAbility = (ctx: Context, container: Container, abil
   // Everyone who can see a group can read its labels and milestones.
   else if (ability !== 'read_label' && ability !== 'read_milestone') requireGroupAbility(ctx, container.group, ability);
 };
+
+/**
+ * Locks the group or project until the transaction ends, and returns its current row if the caller still has the
+ * ability: they may have lost their role since it was read.
+ *
+ * @throws DomainError `not_found` (Group, Project), `unauthenticated`, `forbidden`
+ */
+export const lockContainer = async (
+  tx: Tx,
+  given: Container,
+  ability: 'admin_hook' | 'admin_push_rule',
+): Promise<Container> =>
+  given.kind === 'group'
+    ? { kind: 'group', group: await lockGroupFor(tx, given.group, ability) }
+    : { kind: 'project', project: await lockProjectFor(tx, given.project, ability) };
 
 /** Returns the owner columns of a label or milestone. */
 export const ownerColumns = (container: Container) =>

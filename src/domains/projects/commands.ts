@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { type Visibility, visibilityLevel, wasAsOpen } from '#domains/access/model.ts';
+import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockNamespace } from '#domains/groups/tree.ts';
@@ -28,7 +29,7 @@ import { type ProjectRow, projectScope } from './model.ts';
 import { commitReadme, withNewRepository } from './new-repository.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
 import { describeProjects, type ProjectPayload } from './payload.ts';
-import { requireAbility } from './policy.ts';
+import { type ProjectAbility, requireAbility } from './policy.ts';
 import { getProject, personalNamespaceId } from './queries.ts';
 
 // Parts that other domains use are in files of their own.
@@ -80,6 +81,7 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : null;
   const source = await sourceOf(ctx, input);
   return withNewRepository(ctx, async (tx, init) => {
+    await lockPlaceFor(tx, namespace, 'create_projects');
     await checkLimit(tx, namespace);
     const { id, disk_path } = await insertProject(tx, {
       namespace,
@@ -319,6 +321,28 @@ export const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void>
 export const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
   await tx.db.selectFrom('projects').select('id').where('id', '=', id).forUpdate().execute();
   return getProject(tx, { id });
+};
+
+/** Locks the project against changes of it and of its members, not against additions to it. @throws `not_found` */
+export const lockProjectRow = async (tx: Tx, id: number): Promise<void> => {
+  const { rows } = await sql`select from projects where id = ${id} for no key update`.execute(tx.db);
+  if (rows.length === 0) throw notFound('Project');
+};
+
+/**
+ * Locks the project as `lockProjectRow` does, and returns its current row if the caller still has the ability.
+ *
+ * @throws DomainError as `requireAbility`, `not_found`
+ */
+export const lockProjectFor = async (
+  tx: Tx,
+  { id }: Pick<ProjectRow, 'id'>,
+  ability: ProjectAbility,
+): Promise<ProjectRow> => {
+  await lockProjectRow(tx, id);
+  const project = await getProject(tx, { id });
+  requireAbility(tx, project, ability);
+  return project;
 };
 
 /** Redirects the old path to the project. A redirect that used the new path is removed. */

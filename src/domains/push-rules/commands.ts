@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { ownerColumns } from '#domains/planning/container.ts';
+import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid, notFound, unprocessable } from '#platform/errors.ts';
 import { pushRuleCreated, pushRuleDeleted, pushRuleUpdated } from './events.ts';
@@ -18,9 +18,10 @@ export const createPushRule = async (
   at: PushRuleContainer,
   given: PushRuleAttributes,
 ): Promise<PushRule> => {
-  const container = await getPushRuleContainer(ctx, at);
+  const seen = await getPushRuleContainer(ctx, at);
   const columns = columnsOf(given);
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_push_rule');
     const rule = await tx.db
       .insertInto('push_rules')
       .values({ ...columns, ...ownerColumns(container) })
@@ -41,10 +42,11 @@ export const updatePushRule = async (
   at: PushRuleContainer,
   given: PushRuleAttributes,
 ): Promise<PushRule> => {
-  const container = await getPushRuleContainer(ctx, at);
+  const seen = await getPushRuleContainer(ctx, at);
   const columns = columnsOf(given);
-  const { column, id } = ownerOf(container);
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_push_rule');
+    const { column, id } = ownerOf(container);
     const before = await tx.db
       .selectFrom('push_rules')
       .selectAll()
@@ -70,9 +72,10 @@ export const updatePushRule = async (
 
 /** Deletes the rule. The rule of the nearest group above then applies, if there is one. @throws as `updatePushRule` */
 export const deletePushRule = async (ctx: Context, at: PushRuleContainer): Promise<void> => {
-  const container = await getPushRuleContainer(ctx, at);
-  const { column, id } = ownerOf(container);
+  const seen = await getPushRuleContainer(ctx, at);
   await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_push_rule');
+    const { column, id } = ownerOf(container);
     const rule = await tx.db.deleteFrom('push_rules').where(column, '=', id).returningAll().executeTakeFirst();
     if (!rule) throw notFound('Push Rule');
     tx.emit(pushRuleDeleted, { ...pushRuleScope(container, rule.id), payload: described(rule) });

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
-import { requireGroupAbility } from '#domains/groups/policy.ts';
+import { lockGroupFor } from '#domains/groups/locks.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
+import { lockProjectFor } from '#domains/projects/commands.ts';
 import { projectScope } from '#domains/projects/model.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { StoredSettings } from '#domains/settings/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -96,7 +96,7 @@ type Target =
 const placeOf = (target: Target): GroupRow | ProjectRow | null =>
   target.kind === 'group' ? target.group : target.kind === 'project' ? target.project : null;
 
-/** Returns the target of the runner, after it has checked that the caller owns it. */
+/** Locks the target of the runner, and returns it after it has checked that the caller owns it. */
 const targetOf = async (tx: Tx, { runner_type, group_id, project_id }: NewRunner): Promise<Target> => {
   if (runner_type === 'instance_type') {
     requireAdministrator(tx);
@@ -104,14 +104,13 @@ const targetOf = async (tx: Tx, { runner_type, group_id, project_id }: NewRunner
   }
   if (runner_type === 'group_type') {
     if (group_id == null) throw badParameters('group_id is missing');
-    const group = await getGroup(tx, { id: group_id });
-    requireGroupAbility(tx, group, 'create_runner');
-    return { kind: 'group', group };
+    return { kind: 'group', group: await lockGroupFor(tx, await getGroup(tx, { id: group_id }), 'create_runner') };
   }
   if (project_id == null) throw badParameters('project_id is missing');
-  const project = await getProject(tx, { id: project_id });
-  requireAbility(tx, project, 'create_runner');
-  return { kind: 'project', project };
+  return {
+    kind: 'project',
+    project: await lockProjectFor(tx, await getProject(tx, { id: project_id }), 'create_runner'),
+  };
 };
 
 const requireRegistrar = ({ actor }: Tx, settings: StoredSettings, type: RunnerType): void => {

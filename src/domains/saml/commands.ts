@@ -1,4 +1,5 @@
 import { ROLES } from '#domains/access/model.ts';
+import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, invalid, notFound } from '#platform/errors.ts';
@@ -22,16 +23,17 @@ const MAX_NAME = 255;
  */
 export const createSamlGroupLink = async (
   ctx: Context,
-  group: GroupRow,
+  given: GroupRow,
   { saml_group_name: name, access_level, member_role_id }: NewSamlGroupLink,
 ): Promise<SamlGroupLink> => {
-  requireSamlLinks(ctx, group);
+  requireSamlLinks(ctx, given);
   if (!ROLES.some((role) => role === access_level)) throw badParameters('access_level does not have a valid value');
   if (name.trim() === '') throw invalid({ saml_group_name: ["can't be blank"] });
   if (name.length > MAX_NAME) {
     throw invalid({ saml_group_name: [`is too long (maximum is ${MAX_NAME} characters)`] });
   }
   return ctx.transaction(async (tx) => {
+    const group = await lockGroupFor(tx, given, 'admin_saml_group_link');
     const link = await tx.db
       .insertInto('saml_group_links')
       .values({ namespace_id: group.id, name, access_level, member_role_id: member_role_id ?? null })
@@ -49,9 +51,10 @@ export const createSamlGroupLink = async (
  *
  * @throws `forbidden`, `not_found` (Linked SAML Group)
  */
-export const deleteSamlGroupLink = async (ctx: Context, group: GroupRow, name: string): Promise<void> => {
-  requireSamlLinks(ctx, group);
+export const deleteSamlGroupLink = async (ctx: Context, given: GroupRow, name: string): Promise<void> => {
+  requireSamlLinks(ctx, given);
   await ctx.transaction(async (tx) => {
+    const group = await lockGroupFor(tx, given, 'admin_saml_group_link');
     const link = await tx.db
       .deleteFrom('saml_group_links')
       .where('namespace_id', '=', group.id)

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
 import { groupsOwnedAlone } from '#domains/access/roles.ts';
 import { removeGroup } from '#domains/groups/deletion.ts';
+import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import {
   type CreatedToken,
@@ -16,7 +17,17 @@ import type { UserRow } from '#domains/users/queries.ts';
 import { removeAccount } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { serviceAccountCreated, serviceAccountDeleted, serviceAccountUpdated } from './events.ts';
-import { administeredHolder, getServiceAccount, type Holder } from './queries.ts';
+import { accountOf, administeredHolder, type Holder } from './queries.ts';
+
+/** Runs a change in a transaction. The holder is locked, and the caller still administers it. */
+const changing = async <T>(
+  ctx: Context,
+  holder: Holder,
+  run: (tx: Tx, group: GroupRow | null) => Promise<T>,
+): Promise<T> => {
+  const seen = await administeredHolder(ctx, holder);
+  return ctx.transaction(async (tx) => run(tx, seen && (await lockGroupFor(tx, seen, 'admin_service_account'))));
+};
 
 /**
  * Creates a service account of a top-level group, or of the instance (specification 3 §4.3). Generates the attributes
@@ -24,40 +35,36 @@ import { administeredHolder, getServiceAccount, type Holder } from './queries.ts
  *
  * @throws as `administeredHolder`, `invalid` by attribute, `conflict` when the email address or user name is taken
  */
-export const addServiceAccount = async (
+export const addServiceAccount = (
   ctx: Context,
   holder: Holder,
   { name, username, email }: BotAttributes,
-): Promise<UserRow> => {
-  const group = await administeredHolder(ctx, holder);
-  const prefix = group ? `service_account_group_${group.id}_` : 'service_account_';
-  const account = { name: name ?? 'Service account user', username: username ?? madeUpName(prefix), email };
-  return ctx.transaction(async (tx) => {
+): Promise<UserRow> =>
+  changing(ctx, holder, async (tx, group) => {
+    const prefix = group ? `service_account_group_${group.id}_` : 'service_account_';
+    const account = { name: name ?? 'Service account user', username: username ?? madeUpName(prefix), email };
     const user = await createServiceAccount(tx, account, group?.id ?? null);
     tx.emit(serviceAccountCreated, told(user, group));
     return user;
   });
-};
 
 /**
  * Changes a service account. Undefined attributes stay unchanged.
  *
  * @throws as `getServiceAccount`, `invalid`, `conflict`
  */
-export const changeServiceAccount = async (
+export const changeServiceAccount = (
   ctx: Context,
   holder: Holder,
   id: number,
   changes: BotAttributes,
-): Promise<UserRow> => {
-  await getServiceAccount(ctx, holder, id);
-  const group = await administeredHolder(ctx, holder);
-  return ctx.transaction(async (tx) => {
+): Promise<UserRow> =>
+  changing(ctx, holder, async (tx, group) => {
+    await accountOf(tx, group, id);
     const user = await updateServiceAccount(tx, id, changes);
     tx.emit(serviceAccountUpdated, told(user, group));
     return user;
   });
-};
 
 /**
  * Deletes a service account with its tokens. Its contributions move to the ghost user. With `hardDelete` they are
@@ -65,20 +72,18 @@ export const changeServiceAccount = async (
  *
  * @throws as `getServiceAccount`, `conflict` while it is the only owner of a group and `hardDelete` is off
  */
-export const removeServiceAccount = async (
+export const removeServiceAccount = (
   ctx: Context,
   holder: Holder,
   id: number,
   { hardDelete = false }: { readonly hardDelete?: boolean } = {},
-): Promise<void> => {
-  const user = await getServiceAccount(ctx, holder, id);
-  const group = await administeredHolder(ctx, holder);
-  await ctx.transaction(async (tx) => {
+): Promise<void> =>
+  changing(ctx, holder, async (tx, group) => {
+    const user = await accountOf(tx, group, id);
     if (hardDelete) await deleteOwnGroups(tx, user, group);
     await removeAccount(tx, id, { hardDelete });
     tx.emit(serviceAccountDeleted, told(user, group));
   });
-};
 
 /** Deletes the groups that only this account owns, as it could itself, but never the group it belongs to. */
 const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupRow | null): Promise<void> => {
@@ -88,29 +93,32 @@ const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupR
 };
 
 /** Creates a token for a service account. @throws as `getServiceAccount`, `invalid` by attribute */
-export const createServiceAccountToken = async (
+export const createServiceAccountToken = (
   ctx: Context,
   holder: Holder,
   id: number,
   input: NewToken,
-): Promise<CreatedToken> => createBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, input);
+): Promise<CreatedToken> =>
+  changing(ctx, holder, async (tx, group) => createBotToken(tx, (await accountOf(tx, group, id)).id, input));
 
 /** Rotates a token of a service account. @throws as `getServiceAccount` and `rotateToken` */
-export const rotateServiceAccountToken = async (
+export const rotateServiceAccountToken = (
   ctx: Context,
   holder: Holder,
   id: number,
   tokenId: number,
   wanted: { readonly expires_at?: string | null | undefined },
-): Promise<CreatedToken> => rotateBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, tokenId, wanted);
+): Promise<CreatedToken> =>
+  changing(ctx, holder, async (tx, group) => rotateBotToken(tx, (await accountOf(tx, group, id)).id, tokenId, wanted));
 
 /** Revokes a token of a service account. Repeating it is not an error. @throws as `getServiceAccount`, `not_found` */
-export const revokeServiceAccountToken = async (
+export const revokeServiceAccountToken = (
   ctx: Context,
   holder: Holder,
   id: number,
   tokenId: number,
-): Promise<TokenRow> => revokeBotToken(ctx, (await getServiceAccount(ctx, holder, id)).id, tokenId);
+): Promise<TokenRow> =>
+  changing(ctx, holder, async (tx, group) => revokeBotToken(tx, (await accountOf(tx, group, id)).id, tokenId));
 
 const told = ({ id, username, name }: UserRow, group: GroupRow | null) => ({
   subject: { type: 'User', id },

@@ -47,8 +47,11 @@ export const listServiceAccounts = async (
 };
 
 /** Returns one service account. @throws as `administeredHolder`, `not_found` (User) for any other user */
-export const getServiceAccount = async (ctx: Context, holder: Holder, id: number): Promise<UserRow> => {
-  const group = await administeredHolder(ctx, holder);
+export const getServiceAccount = async (ctx: Context, holder: Holder, id: number): Promise<UserRow> =>
+  accountOf(ctx, await administeredHolder(ctx, holder), id);
+
+/** Returns one service account of the group or instance, for callers who administer it. @throws `not_found` (User) */
+export const accountOf = async (ctx: Context, group: GroupRow | null, id: number): Promise<UserRow> => {
   const user = await findUser(ctx, id);
   const isTheirs = user?.user_type === 'service_account' && user.provisioned_by_group_id === (group?.id ?? null);
   if (!isTheirs) throw notFound('User');

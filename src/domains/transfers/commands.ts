@@ -1,4 +1,5 @@
 import { MAINTAINER } from '#domains/access/model.ts';
+import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { checkLimit, checkStorage, insertProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
@@ -118,6 +119,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
   const default_branch =
     overrides.default_branch ?? (namespace.default_branch || (await getSettings(ctx)).default_branch_name);
   return withNewRepository(ctx, async (tx, init) => {
+    const place = await lockPlaceFor(tx, namespace, 'import_projects');
     const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
     if (!replaced) await checkLimit(tx, namespace);
     const suffix = replaced ? `${REPLACEMENT_MARK}${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
@@ -134,7 +136,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
       unprotected: true,
     });
     await init(disk_path, default_branch);
-    await addImporter(tx, id, namespace);
+    await addImporter(tx, id, place);
     const created = await getProject(tx, { id });
     tx.emit(projectCreated, {
       ...projectScope(created),

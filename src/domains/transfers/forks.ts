@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { attributeNames, type ProjectAttributes, projectAttributes } from '#domains/projects/attributes.ts';
@@ -83,6 +84,7 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
   return withNewRepository(ctx, async (tx, init) => {
     // The fork network must not be split meanwhile.
     await lockForks(tx, 'shared');
+    await lockPlaceFor(tx, namespace, 'create_projects');
     const source = await lockProject(tx, given.id);
     requireAbility(tx, source, 'fork_project');
     if (source.import_status === 'scheduled' || source.import_status === 'started')

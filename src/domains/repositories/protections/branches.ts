@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { lockProjectFor } from '#domains/projects/commands.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
@@ -116,13 +117,14 @@ export const getProtectedBranchById = async (
  */
 export const protectBranch = async (
   ctx: Context,
-  project: ProjectRow,
+  given: ProjectRow,
   name: string,
   input: ProtectionInput,
 ): Promise<ProtectedBranch> => {
-  requireAbility(ctx, project, 'admin_protected_branch');
+  requireAbility(ctx, given, 'admin_protected_branch');
   requireName(name);
   return ctx.transaction(async (tx) => {
+    const project = await lockProjectFor(tx, given, 'admin_protected_branch');
     const created = await tx.db
       .insertInto('protected_branches')
       .values({
@@ -146,15 +148,16 @@ export const protectBranch = async (
 /** Changes a protection. Requires the right to remove it. @throws DomainError as `protectBranch`, `not_found` */
 export const updateProtectedBranch = async (
   ctx: Context,
-  project: ProjectRow,
+  given: ProjectRow,
   oldName: string,
   input: ProtectionChanges,
 ): Promise<ProtectedBranch> => {
-  requireAbility(ctx, project, 'admin_protected_branch');
+  requireAbility(ctx, given, 'admin_protected_branch');
   const { name = oldName } = input;
   if (name !== oldName) requireName(name);
   return ctx.transaction(async (tx) => {
-    const before = await named(tx, project, oldName, true);
+    const project = await lockProjectFor(tx, given, 'admin_protected_branch');
+    const before = await named(tx, project, oldName);
     await requireUnprotect(tx, project, before, 'you are not allowed to change the protection of this branch');
     const { allow_force_push = before.allow_force_push } = input;
     const { code_owner_approval_required = before.code_owner_approval_required } = input;
@@ -184,10 +187,11 @@ export const updateProtectedBranch = async (
 };
 
 /** Removes a protection. Its own levels must allow that. @throws DomainError `forbidden`, `not_found` */
-export const unprotectBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
-  requireAbility(ctx, project, 'admin_protected_branch');
+export const unprotectBranch = async (ctx: Context, given: ProjectRow, name: string): Promise<ProtectedBranch> => {
+  requireAbility(ctx, given, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {
-    const before = await named(tx, project, name, true);
+    const project = await lockProjectFor(tx, given, 'admin_protected_branch');
+    const before = await named(tx, project, name);
     await requireUnprotect(tx, project, before, 'you are not allowed to unprotect this branch');
     await tx.db.deleteFrom('protected_branches').where('id', '=', before.id).execute();
     tx.emit(branchUnprotected, { ...aboutProtection(project), payload: { id: before.id, name } });
@@ -230,16 +234,7 @@ const wishes = (input: ProtectionInput) =>
     ['unprotect', input.unprotect_access_level, input.allowed_to_unprotect],
   ] as const;
 
-const named = async (ctx: Context, project: ProjectRow, name: string, lock = false): Promise<ProtectedBranch> => {
-  if (lock) {
-    await ctx.db
-      .selectFrom('protected_branches')
-      .select('id')
-      .where('project_id', '=', project.id)
-      .where('name', '=', name)
-      .forUpdate()
-      .execute();
-  }
+const named = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
   const [found] = await read(ctx, sql`b.project_id = ${project.id} and b.name = ${name}`);
   if (!found) throw notFound();
   return found;

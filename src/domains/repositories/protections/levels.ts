@@ -134,7 +134,7 @@ const checkGrant = ({ access_level, user_id, group_id }: Grant): void => {
 const KINDS = ['access_level', 'user_id', 'group_id'] as const;
 
 /**
- * Refuses duplicates. The caller holds a lock on the protection's row, so no concurrent request adds the same level.
+ * Refuses duplicates. The caller holds a lock on the project's row, so no concurrent request adds the same level.
  */
 const checkTwice = async (tx: Tx, rule: Rule, action: ProtectionAction, grants: readonly Grant[]): Promise<void> => {
   const present = await tx.db

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { lockProjectFor } from '#domains/projects/commands.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
@@ -62,14 +63,15 @@ export const getProtectedTag = async (ctx: Context, project: ProjectRow, name: s
  */
 export const protectTag = async (
   ctx: Context,
-  project: ProjectRow,
+  given: ProjectRow,
   name: string,
   { create_access_level: level, allowed_to_create: grants }: TagProtectionInput,
 ): Promise<ProtectedTag> => {
-  requireAbility(ctx, project, 'admin_protected_branch');
+  requireAbility(ctx, given, 'admin_protected_branch');
   const problem = nameProblem(name);
   if (problem !== null) throw invalid({ name: [problem] });
   return ctx.transaction(async (tx) => {
+    const project = await lockProjectFor(tx, given, 'admin_protected_branch');
     const created = await tx.db
       .insertInto('protected_tags')
       .values({ project_id: project.id, name })
@@ -84,12 +86,12 @@ export const protectTag = async (
 };
 
 /** Removes a protection. @throws DomainError `forbidden`, `not_found` */
-export const unprotectTag = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedTag> => {
-  requireAbility(ctx, project, 'admin_protected_branch');
+export const unprotectTag = async (ctx: Context, given: ProjectRow, name: string): Promise<ProtectedTag> => {
+  requireAbility(ctx, given, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {
+    const project = await lockProjectFor(tx, given, 'admin_protected_branch');
     const before = await named(tx, project, name);
-    const { numDeletedRows } = await tx.db.deleteFrom('protected_tags').where('id', '=', before.id).executeTakeFirst();
-    if (numDeletedRows === 0n) throw notFound();
+    await tx.db.deleteFrom('protected_tags').where('id', '=', before.id).execute();
     tx.emit(tagUnprotected, { ...aboutProtection(project), payload: { id: before.id, name } });
     return before;
   });
