@@ -53,6 +53,46 @@ describe('pipelines', () => {
     });
   });
 
+  it('are filtered by time, state and errors, and ordered by user', async () => {
+    const { project, path, owner, people } = await makeScene(app());
+    const project_id = project.id;
+    const at = (day: number) => ({ created_at: `2020-01-0${day}T00:00:00Z`, updated_at: `2020-02-0${day}T00:00:00Z` });
+    const first = await insertPipeline(db(), { project_id, status: 'pending', user_id: people.guest.id, ...at(1) });
+    const second = await insertPipeline(db(), { project_id, ref: 'side', yaml_errors: 'bad', ...at(2) });
+    const third = await insertPipeline(db(), { project_id, user_id: people.owner.id, ...at(3) });
+    const list = async (query: string) => ids(await owner.get(`${path}/pipelines?sort=asc&${query}`));
+    expect(await list('created_after=2020-01-01T12:00:00Z')).toEqual([second.id, third.id]);
+    expect(await list('created_before=2020-01-02T12:00:00Z')).toEqual([first.id, second.id]);
+    expect(await list('updated_after=2020-02-02T12:00:00Z')).toEqual([third.id]);
+    expect(await list('updated_before=2020-02-01T12:00:00Z')).toEqual([first.id]);
+    expect(await list('scope=pending')).toEqual([first.id]);
+    expect(await list('yaml_errors=false')).toEqual([first.id, third.id]);
+    // Pipelines without a user come first.
+    expect((await list('order_by=user_id')).indexOf(second.id)).toBe(0);
+    const latest = async (query: string) => (await owner.get(`${path}/pipelines/latest${query}`)).body.id;
+    expect(await latest('?ref=side')).toBe(second.id);
+    expect(await latest('?ref=main')).toBe(third.id);
+  });
+
+  it('list their jobs and bridges by status', async () => {
+    const { project, path, owner } = await makeScene(app());
+    const pipeline = await insertPipeline(db(), { project_id: project.id }, [
+      { name: 'a', stage: 'test', status: 'failed' },
+      { name: 'b', stage: 'test', status: 'success' },
+      { name: 'c', stage: 'deploy', status: 'failed', kind: 'bridge' },
+      { name: 'd', stage: 'deploy', status: 'running', kind: 'bridge' },
+    ]);
+    const names = async (query: string) =>
+      (await owner.get(`${path}/pipelines/${pipeline.id}/${query}`)).body
+        .map((job: { name: string }) => job.name)
+        .sort();
+    expect(await names('jobs')).toEqual(['a', 'b']);
+    expect(await names('jobs?scope=failed')).toEqual(['a']);
+    expect(await names('jobs?scope[]=failed&scope[]=success')).toEqual(['a', 'b']);
+    expect(await names('bridges')).toEqual(['c', 'd']);
+    expect(await names('bridges?scope[]=running')).toEqual(['d']);
+  });
+
   it('report coverage and warnings from their jobs', async () => {
     const { project, path, owner, people } = await makeScene(app());
     const pipeline = await insertPipeline(

@@ -143,6 +143,19 @@ describe.each(KINDS)('custom attributes of %s', (kind) => {
     expect((await admin().get(`/${kind}?custom_attributes=1`)).status).toBe(400);
   });
 
+  it('are set over GraphQL, on records that exist', async () => {
+    const { id } = await make(kind);
+    const type = { users: 'User', groups: 'Group', projects: 'Project' }[kind];
+    const set = (ownerId: number) =>
+      admin().graphql(
+        'mutation ($i: CustomAttributeSetInput!) { customAttributeSet(input: $i) { customAttribute { key value } errors } }',
+        { i: { ownerId: `gid://gitlab/${type}/${ownerId}`, key: 'k', value: 'v' } },
+      );
+    expect((await set(id)).data.customAttributeSet).toEqual({ customAttribute: { key: 'k', value: 'v' }, errors: [] });
+    expect((await admin().get(`/${kind}/${id}/custom_attributes`)).body).toEqual([{ key: 'k', value: 'v' }]);
+    expect((await set(999_999_999)).errors).toHaveLength(1);
+  });
+
   it('are not set on a record that was deleted meanwhile', async () => {
     const set = setCustomAttribute(app().context(), kind, 999_999_999, { key: 'k', value: 'v' });
     await expect(set).rejects.toMatchObject({ code: 'not_found' });

@@ -95,6 +95,32 @@ describe.each(ROUTES)('GET %s', (route) => {
     expect(await indexes(viewer, { skip_groups: skipped.join(',') })).toEqual([2, 3]);
   });
 
+  it('has pages', async () => {
+    const at = `${paths[route]}?order_by=id&sort=asc&per_page=3&all_available=true`;
+    const first = await app().as(viewer).get(at);
+    expect(first.body).toHaveLength(3);
+    expect(first.headers.get('link')).toMatch(/page=2[^>]*>; rel="next"/);
+    const found = (await app().as(viewer).get(`${at}&page=2`)).body.map(({ id }: TestGroup) => id);
+    if (route !== '/groups') expect(found).toEqual([groups[3]?.id]);
+    for (const { id } of first.body) expect(found).not.toContain(id);
+  });
+
+  it.runIf(route === '/groups')('continues by keyset in each order', async () => {
+    for (const order of ['id', 'name', 'path']) {
+      const query = `order_by=${order}&sort=asc&all_available=true`;
+      const whole = (await app().as(viewer).get(`/groups?${query}`)).body.map(({ id }: TestGroup) => id);
+      const found: number[] = [];
+      let next: string | null = `/api/v4/groups?${query}&pagination=keyset&per_page=4`;
+      while (next !== null) {
+        const answer = await app().as(viewer).get(next);
+        found.push(...answer.body.map(({ id }: TestGroup) => id));
+        const link = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+        next = link === undefined ? null : new URL(link).pathname + new URL(link).search;
+      }
+      expect([order, found]).toEqual([order, whole]);
+    }
+  });
+
   it('searches names and paths, or only short paths below a group', async () => {
     const below = route.endsWith('/subgroups') || route.endsWith('/descendant_groups');
     expect(await indexes(viewer, { search: 'heron' })).toEqual(below ? [0, 2] : [0, 1, 2]);

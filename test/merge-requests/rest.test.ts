@@ -133,6 +133,38 @@ describe('a merge request', () => {
     expect((await app().as(people.reporter).get(`${path}/merge_requests/1`)).body.user).toEqual({ can_merge: false });
   });
 
+  it('computes its changes from the repository on request, if the commits are there', async () => {
+    const { project, path, owner, guest, people } = await makeScene(app(), { initialize_with_readme: true });
+    const base = (await owner.get(`${path}/repository/commits/main`)).body.id;
+    const { body: head } = await owner.post(`${path}/repository/commits`, {
+      branch: 'feature-1',
+      start_branch: 'main',
+      commit_message: 'Real',
+      actions: [{ action: 'create', file_path: 'real.txt', content: 'real\n' }],
+    });
+    const { id } = await insertMergeRequest(db(), { project_id: project.id, author_id: people.owner.id });
+    await insertDiff(db(), id, { files: [{ new_path: 'stored.txt' }], shas: [head.id] });
+    const changes = async (query = '') => {
+      const { status, body } = await owner.get(`${path}/merge_requests/1/changes?${query}`);
+      expect(status).toBe(200);
+      return body.changes;
+    };
+    // The stored base is of no commit.
+    expect(await changes('access_raw_diffs=true')).toMatchObject([{ new_path: 'stored.txt' }]);
+    await db()
+      .updateTable('merge_request_diffs')
+      .set({ base_commit_sha: base })
+      .where('merge_request_id', '=', id)
+      .execute();
+    expect(await changes()).toMatchObject([{ new_path: 'stored.txt' }]);
+    const raw = { new_path: 'real.txt', new_file: true };
+    expect(await changes('access_raw_diffs=true')).toMatchObject([{ ...raw, diff: '@@ -0,0 +1 @@\n+real\n' }]);
+    expect(await changes('access_raw_diffs=true&unidiff=true')).toMatchObject([
+      { ...raw, diff: expect.stringContaining('+++ b/real.txt') },
+    ]);
+    expect((await guest.get(`${path}/merge_requests/1/changes?access_raw_diffs=true`)).status).toBe(403);
+  });
+
   it('returns its diffs, changes, commits and pipelines', async () => {
     const { project, path, reporter, people } = await makeScene(app());
     await fullMergeRequest(project.id, people.reporter.id, people.maintainer.id);
@@ -148,6 +180,7 @@ describe('a merge request', () => {
     expect(unified[1].diff).toMatch(/^--- a\/old.txt\n\+\+\+ b\/old.txt\n@@/);
     const changes = await reporter.get(`${base}/changes`);
     expect(changes.body).toMatchObject({ iid: 1, overflow: false, changes: [{}, { new_path: 'old.txt' }] });
+    expect((await reporter.get(`${base}/changes?unidiff=true`)).body.changes).toEqual(unified);
     const commits = await reporter.get(`${base}/commits`);
     expect(commits.body).toMatchObject([
       {

@@ -428,6 +428,22 @@ describe('the sign-in data of a user', () => {
     expect(statuses).toEqual([201, 201, 200, 200, 200, 200, 204, 403, 404, 201, 409, 204]);
   });
 
+  it('can be changed by an application with that password', async () => {
+    const { client } = await letIn(app().root);
+    const person = await app().make.user({ two_factor_enabled: true });
+    const proof = { current_password: PASSWORD };
+    for (const path of ['/user/emails', `/users/${person.id}/emails`]) {
+      const { id } = (await root().post(path, { email: `proven-${path.length}@example.com` })).body;
+      expect((await client.delete(`${path}/${id}`)).status).toBe(403);
+      expect((await client.delete(`${path}/${id}`, proof)).status).toBe(204);
+      expect((await root().get(path)).body.map((each: { id: number }) => each.id)).not.toContain(id);
+    }
+    const disable = `/users/${person.id}/disable_two_factor`;
+    expect((await client.patch(disable, {})).status).toBe(403);
+    expect((await client.patch(disable, proof)).status).toBe(204);
+    expect((await root().get(`/users/${person.id}`)).body).toMatchObject({ two_factor_enabled: false });
+  });
+
   it('is not changed over GraphQL either', async () => {
     const { client } = await letIn(app().root);
     const person = await app().make.user();

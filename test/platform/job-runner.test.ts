@@ -348,6 +348,22 @@ describe('a runner', () => {
       expect(row).toMatchObject({ locked_by: null, is_available: true, attempts: 1, max_attempts: 2 });
   });
 
+  it('completes a job that ends by itself while its runner stops', async () => {
+    const steps: string[] = [];
+    const slow = job('test.ends', async (ctx) => {
+      steps.push('began');
+      await until('the runner stops', () => ctx.signal.aborted);
+      steps.push('ended');
+    });
+    const runner = await start([slow]);
+    await enqueue(slow, [1]);
+    await until('it has begun', () => steps.length === 1);
+    await runner.stop();
+    running.length = 0;
+    expect(steps).toEqual(['began', 'ended']);
+    expect(await queued()).toEqual([]);
+  });
+
   it('keeps no reference to its jobs when stopped', async () => {
     setFlagsFromString('--expose-gc');
     const collect: () => void = runInNewContext('gc');

@@ -16,7 +16,6 @@ const ABILITIES = [
   'read_merge_request',
   'read_pipeline',
   'read_release',
-  'read_member',
   'read_protected_branch',
 ] as const satisfies readonly ProjectAbility[];
 
@@ -61,7 +60,6 @@ it.each(ACTORS)('SQL and TypeScript agree on the abilities to read, for %s', asy
   const asking = {
     level: sql<number>`p.access_level`,
     openFrom: sql.lit(openFrom(actor)),
-    isSignedIn: sql.lit(actor.userId !== null),
   };
   const columns = ABILITIES.map((ability) => canRead(ability, asking, 'p'));
   const { rows } = await sql<{ answers: boolean[] }>`

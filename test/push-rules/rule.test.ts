@@ -99,6 +99,7 @@ describe.each(['group', 'project'] as const)('the push rule of a %s', (kind) => 
 
     expect((await client.delete(path)).status).toBe(204);
     expect(await client.get(path)).toMatchObject(none);
+    expect(await client.post(path, ALL)).toMatchObject({ status: 201, body: ALL });
 
     const events = await eventsOf(ruleId);
     expect(events.map((event) => event.kind)).toEqual([

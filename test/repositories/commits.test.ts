@@ -33,6 +33,9 @@ describe('GET repository/commits', () => {
       'Add files',
       'First commit',
     ]);
+    const counted = async (query: string) => (await client.get(path(`/commits/main/sequence${query}`))).body;
+    expect(await counted('')).toEqual({ count: 6 });
+    expect(await counted('?first_parent=true')).toEqual({ count: 5 });
     expect(titles(await list('ref_name=side..main')).sort()).toEqual(['By Bob', 'Merge', 'On main']);
     expect(titles(await list('ref_name=main..side'))).toEqual([]);
     expect(titles(await list(`ref_name=${encodeURIComponent('side...main')}`)).sort()).toEqual([

@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { forgetFetches } from '#domains/repositories/fetches.ts';
+import { settlePushes } from '#domains/repositories/pushes.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 import { remoteOf, runGit, useFolder, workTree } from './support.ts';
@@ -128,4 +129,32 @@ describe('the upkeep of a repository', () => {
       (await app().as(owner).get(`/projects/${project.id}/repository/branches?search=b`)).headers.get('x-total'),
     ).toBe('400');
   });
+});
+
+it('forgets recorded pushes after a day', async () => {
+  const project = await app().make.project();
+  const { db, processId } = app().hub.services;
+  const kept: number[] = [];
+  for (const [state, days] of [
+    ['recorded', 2],
+    ['recorded', 0],
+    ['receiving', 2],
+  ] as const) {
+    const { id } = await db
+      .insertInto('pushes')
+      .values({
+        project_id: project.id,
+        process_id: processId,
+        commands: '[]',
+        refs: [],
+        state,
+        created_at: new Date(Date.now() - days * 86_400_000).toISOString(),
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    if (state === 'receiving' || days === 0) kept.push(id);
+  }
+  await settlePushes.run(app().context(), {}, { attempt: 1, lastAttempt: false });
+  const left = await db.selectFrom('pushes').select('id').where('project_id', '=', project.id).orderBy('id').execute();
+  expect(left.map(({ id }) => id)).toEqual(kept);
 });

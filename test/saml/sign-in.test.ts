@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { sweepSamlRequests } from '#domains/saml/jobs.ts';
 import { Visitor } from '../pages/visitor.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { computedMs } from '../support/computed-ms.ts';
@@ -403,6 +404,20 @@ describe('a response of the provider', () => {
     expect((await person.post('/users/sign_in', { login: 'root', password: 'x' })).status).toBe(422);
     expect((await person.post('/users/auth/saml/callback')).status).toBe(400);
   });
+});
+
+it('deletes expired requests, and keeps the others', async () => {
+  const kept = (await begin(new Visitor(app().url))).id;
+  const expired = (await begin(new Visitor(app().url))).id;
+  await db()
+    .updateTable('saml_requests')
+    .set({ expires_at: '2020-01-01T00:00:00Z' })
+    .where('id', '=', expired)
+    .execute();
+  await sweepSamlRequests.run(app().context(), {}, { attempt: 1, lastAttempt: false });
+  const left = (await db().selectFrom('saml_requests').select('id').execute()).map(({ id }) => id);
+  expect(left).toContain(kept);
+  expect(left).not.toContain(expired);
 });
 
 describe('without a provider', () => {

@@ -48,13 +48,14 @@ const another = (name: string, json: Json, current: unknown): unknown => {
   if (name in FITTING) return FITTING[name];
   const plain = json.anyOf?.find(({ type }) => type !== 'null') ?? json;
   if (plain.enum) return plain.enum.find((value) => value !== current && value !== null);
-  if (plain.type === 'boolean') return current !== true;
-  if (plain.type === 'integer') {
+  const type = Array.isArray(plain.type) ? plain.type.find((each) => each !== 'null') : plain.type;
+  if (type === 'boolean') return current !== true;
+  if (type === 'integer') {
     const { minimum = 0, maximum = 1_000_000 } = plain;
     const next = typeof current === 'number' ? current + 1 : Math.max(minimum, 1);
     return next <= maximum ? next : next - 2;
   }
-  return plain.type === 'string' ? (current === 'changed' ? 'changed-again' : 'changed') : undefined;
+  return type === 'string' ? (current === 'changed' ? 'changed-again' : 'changed') : undefined;
 };
 
 const others = (schemas: Schemas, names: readonly string[], current: Values): Values => {
@@ -188,7 +189,7 @@ describe.each(KINDS)('$collection', ({ collection, schemas, mutations, identity,
 describe('projects', () => {
   const SWITCHES = Object.entries(featureSwitches);
 
-  it('keep what administrators write for another user', async () => {
+  it('keep settings that an administrator writes for another user', async () => {
     const user = await app().make.user();
     const create = `/projects/user/${user.id}`;
     const usual = (await admin().post(create, { name: 'Usual' })).body;
@@ -206,67 +207,119 @@ describe('projects', () => {
     expect((await admin().post(create, started)).body).toMatchObject({ default_branch: 'trunk', empty_repo: false });
   });
 
-  it.each(['/projects', '/projects/user/:user_id', 'PUT'])('keep older names of settings (%s)', async (to) => {
-    const user = await app().make.user();
-    const write = async (values: Values) => {
-      const path = `older-${Math.random().toString(36).slice(2)}`;
-      if (to !== 'PUT') return admin().post(to.replace(':user_id', String(user.id)), { path, ...values });
-      const { body } = await admin().post('/projects', { path });
-      return admin().put(`/projects/${body.id}`, { ...values });
-    };
-    const off = Object.fromEntries(SWITCHES.map(([name]) => [name, false]));
-    const { status, body } = await write({
-      ...off,
-      tag_list: 'older,names',
-      public_builds: false,
-      emails_disabled: true,
-      container_expiration_policy_attributes: { cadence: '7d', enabled: true, keep_n: 5 },
-      repository_storage: 'default',
-    });
-    expect(status).toBeLessThan(300);
-    expect(body).toMatchObject({
-      ...Object.fromEntries(SWITCHES.map(([, name]) => [name, 'disabled'])),
-      topics: ['older', 'names'],
-      public_jobs: false,
-      emails_enabled: false,
-      container_expiration_policy: { cadence: '7d', enabled: true, keep_n: 5 },
-    });
-    expect(await write({ repository_storage: 'elsewhere' })).toMatchObject({ status: 400 });
-    const policy = {
-      cadence: '14d',
-      enabled: false,
-      keep_n: 25,
-      older_than: '30d',
-      name_regex: 'a',
-      name_regex_keep: 'b',
-    };
-    expect((await write({ container_expiration_policy: policy })).body.container_expiration_policy).toMatchObject(
-      policy,
-    );
-    const unbuilt = [
-      'template_name',
-      'template_project_id',
-      'use_custom_template',
-      'group_with_project_templates_id',
-      'mirror',
-      'mirror_trigger_builds',
-      'mirror_user_id',
-      'mirror_overwrites_diverged_branches',
-      'only_mirror_protected_branches',
-      ...(to === 'PUT' ? ['import_url'] : []),
-    ];
-    expect((await write(Object.fromEntries(unbuilt.map((name) => [name, false])))).status).toBeLessThan(300);
-    for (const name of unbuilt)
-      expect(await write({ [name]: '1' })).toMatchObject({
-        status: 400,
-        body: { error: expect.stringContaining(`${name} is not supported`) },
+  it.each(['/projects', '/projects/user/:user_id', 'PUT'])(
+    'keep settings written under older names (%s)',
+    async (to) => {
+      const user = await app().make.user();
+      const write = async (values: Values) => {
+        const path = `older-${Math.random().toString(36).slice(2)}`;
+        if (to !== 'PUT') return admin().post(to.replace(':user_id', String(user.id)), { path, ...values });
+        const { body } = await admin().post('/projects', { path });
+        return admin().put(`/projects/${body.id}`, { ...values });
+      };
+      const off = Object.fromEntries(SWITCHES.map(([name]) => [name, false]));
+      const { status, body } = await write({
+        ...off,
+        tag_list: 'older,names',
+        public_builds: false,
+        emails_disabled: true,
+        container_expiration_policy_attributes: { cadence: '7d', enabled: true, keep_n: 5 },
+        repository_storage: 'default',
       });
-    const form = new FormData();
-    form.set('avatar', new Blob([new Uint8Array(png())]), 'project.png');
-    if (to === 'PUT') return;
-    form.set('path', 'pictured');
-    const pictured = await admin().post(to.replace(':user_id', String(user.id)), form);
-    expect(pictured.body.avatar_url).toMatch(/\.png$/);
+      expect(status).toBeLessThan(300);
+      expect(body).toMatchObject({
+        ...Object.fromEntries(SWITCHES.map(([, name]) => [name, 'disabled'])),
+        topics: ['older', 'names'],
+        public_jobs: false,
+        emails_enabled: false,
+        container_expiration_policy: { cadence: '7d', enabled: true, keep_n: 5 },
+      });
+      expect(await write({ repository_storage: 'elsewhere' })).toMatchObject({ status: 400 });
+      const policy = {
+        cadence: '14d',
+        enabled: false,
+        keep_n: 25,
+        older_than: '30d',
+        name_regex: 'a',
+        name_regex_keep: 'b',
+      };
+      expect((await write({ container_expiration_policy: policy })).body.container_expiration_policy).toMatchObject(
+        policy,
+      );
+      const unbuilt = [
+        'template_name',
+        'template_project_id',
+        'use_custom_template',
+        'group_with_project_templates_id',
+        'mirror',
+        'mirror_trigger_builds',
+        'mirror_user_id',
+        'mirror_overwrites_diverged_branches',
+        'only_mirror_protected_branches',
+        ...(to === 'PUT' ? ['import_url'] : []),
+      ];
+      expect((await write(Object.fromEntries(unbuilt.map((name) => [name, false])))).status).toBeLessThan(300);
+      for (const name of unbuilt)
+        expect(await write({ [name]: '1' })).toMatchObject({
+          status: 400,
+          body: { error: expect.stringContaining(`${name} is not supported`) },
+        });
+      const form = new FormData();
+      form.set('avatar', new Blob([new Uint8Array(png())]), 'project.png');
+      if (to === 'PUT') return;
+      form.set('path', 'pictured');
+      const pictured = await admin().post(to.replace(':user_id', String(user.id)), form);
+      expect(pictured.body.avatar_url).toMatch(/\.png$/);
+    },
+  );
+});
+
+describe('groups', () => {
+  it('keep settings written under older names', async () => {
+    const path = 'older-names';
+    const protection = {
+      allowed_to_push: [{ access_level: 30 }],
+      allowed_to_merge: [{ access_level: 40 }],
+      allow_force_push: true,
+      developer_can_initial_push: true,
+    };
+    const { status, body } = await admin().post('/groups', {
+      name: path,
+      path,
+      default_branch: 'trunk',
+      default_branch_protection_defaults: protection,
+      duo_features_enabled: false,
+      lock_duo_features_enabled: true,
+    });
+    expect([status, body]).toEqual([201, expect.anything()]);
+    const at = `/groups/${body.id}`;
+    await expectWritten(at, {
+      default_branch: 'trunk',
+      default_branch_protection_defaults: protection,
+      assistant_features_enabled: false,
+      lock_assistant_features_enabled: true,
+    });
+    const project = await app().make.project({ namespace_id: body.id });
+    const second = {
+      default_branch: 'stem',
+      default_branch_protection: 1,
+      duo_features_enabled: true,
+      lock_duo_features_enabled: false,
+      emails_disabled: true,
+      file_template_project_id: project.id,
+    };
+    expect(await admin().put(at, second)).toMatchObject({ status: 200 });
+    await expectWritten(at, {
+      default_branch: 'stem',
+      default_branch_protection: 1,
+      assistant_features_enabled: true,
+      lock_assistant_features_enabled: false,
+      emails_enabled: false,
+      file_template_project_id: project.id,
+    });
+    // New projects start with the group's branch.
+    const started = { name: 'Started', namespace_id: body.id, initialize_with_readme: true };
+    expect((await admin().post('/projects', started)).body).toMatchObject({ default_branch: 'stem' });
   });
 });
 
@@ -316,6 +369,28 @@ describe('/users', () => {
     shared_runners_minutes_limit: 8,
     extra_shared_runners_minutes_limit: 9,
   };
+
+  it('keeps auditors, SAML identities and chosen addresses', async () => {
+    const group = await app().make.group();
+    const person = { name: 'Audits', username: 'trip-audits', email: 'trip-audits@example.com' };
+    const password = 'a-long-enough-password';
+    const made = await admin().post('/users', { ...person, password, skip_confirmation: true, auditor: true });
+    expect(made.body).toMatchObject({ is_auditor: true });
+    const at = `/users/${made.body.id}`;
+    expect((await admin().get('/users?auditors=true')).body).toMatchObject([{ id: made.body.id }]);
+    expect((await admin().put(at, { auditor: false })).body).toMatchObject({ is_auditor: false });
+    const identity = { group_id_for_saml: group.id, extern_uid: 'trip-name' };
+    expect((await admin().put(at, identity)).body.identities).toEqual([
+      { provider: 'group_saml', extern_uid: 'trip-name', saml_provider_id: group.id },
+    ]);
+    const email = 'trip-second@example.com';
+    await admin().post(`${at}/emails`, { email, skip_confirmation: true });
+    const own = app().as({ id: made.body.id, username: person.username });
+    const chosen = { public_email: email, commit_email: email };
+    expect((await own.put('/user', chosen)).body).toMatchObject(chosen);
+    expect((await own.put('/user', { commit_email: 'of-somebody-else@example.com' })).status).toBe(400);
+    expect((await own.get('/user')).body).toMatchObject(chosen);
+  });
 
   it('keeps user attributes written over REST and GraphQL', async () => {
     const person = { name: 'Trip', password: 'a-long-enough-password', skip_confirmation: true };

@@ -136,6 +136,11 @@ describe('a topic of an administrator', () => {
     const picture = await app().anonymous.fetch('GET', `/api/../${new URL(avatar_url).pathname.slice(1)}`);
     expect([picture.status, picture.headers.get('content-type')]).toEqual([200, 'image/png']);
     expect((await root().put(path, { avatar: '' })).body.avatar_url).toBeNull();
+    const created = new FormData();
+    created.set('name', 'pictured-at-once');
+    created.set('title', 'Pictured at once');
+    created.set('avatar', new Blob([new Uint8Array(png())]), 'b.png');
+    expect((await root().post('/topics', created)).body.avatar_url).toMatch(/\.png$/);
     const carrying = await app().make.project({ topics: ['MADE-topic', 'other-topic'] });
     expect(await topicsOf(carrying.id)).toEqual(['made-topic', 'other-topic']);
     expect((await root().delete(path)).status).toBe(204);

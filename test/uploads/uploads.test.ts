@@ -425,6 +425,10 @@ describe('enforce_auth_checks_on_uploads', () => {
     await admin().put(`/projects/${place.id}`, { enforce_auth_checks_on_uploads: false });
     expect((await app().anonymous.get(picture.full_path)).status).toBe(200);
     expect((await app().anonymous.get(text.full_path)).status).toBe(404);
+    const project = (await admin().get(`/projects/${place.id}`)).body.path_with_namespace.toUpperCase();
+    const byPath = (url: string) => app().anonymous.get(`/projects/${encodeURIComponent(project)}${url}`);
+    expect((await byPath(picture.url)).status).toBe(200);
+    expect((await byPath(text.url)).status).toBe(404);
     const other = await makePlace('project');
     const moved = picture.full_path.replace(`/${place.id}/`, `/${other.id}/`);
     expect((await app().anonymous.get(moved)).status).toBe(404);

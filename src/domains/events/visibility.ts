@@ -151,7 +151,6 @@ const OPEN_THEN = sql<number>`(case when ${IS_CLOSED_THEN} then ${sql.lit(PUBLIC
 
 /** What a reader has to show: a row `r` of `CANDIDATES`, or nothing (`NOBODY`) for a whole class. */
 interface Standing {
-  readonly userId: RawBuilder<number | null>;
   /** The role at the place as it is now. */
   readonly level: RawBuilder<number>;
   /** The role in the namespaces that contained the place then. */
@@ -165,7 +164,6 @@ interface Standing {
 }
 
 const NOBODY: Standing = {
-  userId: sql.lit(null),
   level: sql.lit(0),
   levelThen: sql.lit(0),
   levelOther: sql.lit(0),
@@ -174,7 +172,6 @@ const NOBODY: Standing = {
 };
 
 const CANDIDATE: Standing = {
-  userId: sql.ref('r.user_id'),
   level: sql.ref('r.level'),
   levelThen: sql.ref('r.level_then'),
   levelOther: sql.ref('r.level_other'),
@@ -183,10 +180,10 @@ const CANDIDATE: Standing = {
 };
 
 /** SQL: whether a reader of that standing may read the moment. More standing never reads less. */
-const isReadableBy = ({ userId, level, levelThen, levelOther, isNamed, isConcerned }: Standing) => {
+const isReadableBy = ({ level, levelThen, levelOther, isNamed, isConcerned }: Standing) => {
   const isForAll = sql<boolean>`(e.min_access_level is null or ${isNamed})`;
   const least = sql<number>`(case when ${isNamed} then ${GUEST_ROLE} else greatest(e.min_access_level, ${GUEST_ROLE}) end)`;
-  const asking = { level, openFrom: OPEN_NOW, isSignedIn: sql<boolean>`${userId} is not null` };
+  const asking = { level, openFrom: OPEN_NOW };
   const abilities = ABILITIES.map((ability) => sql`when ${sql.lit(ability)} then ${canRead(ability, asking, 'p')}`);
   return sql<boolean>`(
     ((e.visibility_level >= ${OPEN_THEN} and ${isForAll}) is true or ${levelThen} >= ${least})

@@ -5,6 +5,7 @@ import type { PipelineRow } from '#domains/ci/queries.ts';
 import { mergeRequestIsVisible } from '#domains/planning/visibility.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
+import { compare } from '#domains/repositories/queries.ts';
 import { anonymous, type Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
@@ -15,6 +16,7 @@ import type {
   MergeRequests,
 } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
+import type { Diff } from '#platform/git/reading.ts';
 import { conditions, type MergeRequestFilter, sortKeys } from './filter.ts';
 
 export type { MergeRequestFilter } from './filter.ts';
@@ -221,6 +223,21 @@ export const diffsByMergeRequestIds = async (
 /** Lists the changed files in the order of the diff. `getMergeRequest` has checked access. */
 export const listDiffFiles = (ctx: Pick<Context, 'db'>, { id }: Pick<MergeRequestRow, 'id'>): List<DiffFileRow> =>
   listOf(ctx.db, ctx.db.selectFrom('merge_request_diff_files').selectAll().where(diffOf(id)), FILE_ORDER, 'asc');
+
+/**
+ * Computes the changes between two commits of a merge request from the repository. Returns null if one of them is not
+ * there, as for an imported merge request whose branches were deleted. @throws DomainError as `requireAbility(read_code)`
+ */
+export const findRawDiff = async (
+  ctx: Context,
+  project: ProjectRow,
+  { base_sha, head_sha }: { readonly base_sha: string | null; readonly head_sha: string | null },
+): Promise<Diff | null> => {
+  if (base_sha === null || head_sha === null) return null;
+  const { git } = ctx.services;
+  for (const sha of [base_sha, head_sha]) if ((await git.resolveCommit(project.disk_path, sha)) === null) return null;
+  return (await compare(ctx, project, { from: base_sha, to: head_sha, straight: true })).diff;
+};
 
 /** Lists the commits to be merged, newest first. */
 export const listDiffCommits = (ctx: Pick<Context, 'db'>, { id }: Pick<MergeRequestRow, 'id'>): List<DiffCommitRow> =>

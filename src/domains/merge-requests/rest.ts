@@ -4,7 +4,7 @@ import { getGroup } from '#domains/groups/queries.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getCommit } from '#domains/repositories/queries.ts';
-import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
+import { commitRecord, diffFileRecord, toDiff } from '#domains/repositories/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
@@ -28,6 +28,7 @@ import type { Choice, Criteria, MergeRequestFilter, Person } from './filter.ts';
 import { MERGE_REQUEST_STATES } from './model.ts';
 import {
   countDivergedCommits,
+  findRawDiff,
   getMergeRequest,
   isFirstContribution,
   listDiffCommits,
@@ -220,14 +221,19 @@ export const routes = [
     path: '/projects/:id/merge_requests/:merge_request_iid/changes',
     tag,
     summary: 'Get a merge request with its changed files',
-    description: `Returns at most ${MAX_CHANGES} files. \`overflow\` is true if there are more.`,
+    description: `Returns at most ${MAX_CHANGES} files. \`overflow\` is true if there are more. With \`access_raw_diffs\`, computes the changes from the repository, or returns the stored ones if the commits are no longer there.`,
     auth: 'optional',
     input: { ...one, unidiff: boolean().default(false), access_raw_diffs: boolean().default(false) },
     response: mergeRequestChangesRecord,
-    run: async (ctx, { id, merge_request_iid, unidiff }) => {
+    run: async (ctx, { id, merge_request_iid, unidiff, access_raw_diffs }) => {
       const { project, row } = await find(ctx, id, merge_request_iid);
-      const files = await listDiffFiles(ctx, row).rows({ limit: MAX_CHANGES + 1 });
       const record = await wholeRecord(ctx, project, row);
+      const raw = access_raw_diffs && record.diff_refs ? await findRawDiff(ctx, project, record.diff_refs) : null;
+      if (raw) {
+        const changes = raw.files.slice(0, MAX_CHANGES).map((file) => toDiff(file, unidiff));
+        return { ...record, changes, overflow: raw.overflow || raw.files.length > MAX_CHANGES };
+      }
+      const files = await listDiffFiles(ctx, row).rows({ limit: MAX_CHANGES + 1 });
       return {
         ...record,
         changes: files.slice(0, MAX_CHANGES).map((file) => toDiffFile(file, unidiff)),

@@ -149,13 +149,13 @@ export interface Asking {
   readonly level: RawBuilder<number>;
   /** Projects of this visibility and above are open to them (`openFrom`). */
   readonly openFrom: RawBuilder<number>;
-  readonly isSignedIn: RawBuilder<boolean>;
 }
 
-/** `can` as SQL over the project row `alias`, which the person may see. Only for abilities that do not write. */
-export const canRead = (ability: ProjectAbility, { level, openFrom, isSignedIn }: Asking, alias: string) => {
+/** `can` as SQL over the project row `alias`, which the person may see. Only for abilities that neither write nor ask for a sign-in. */
+export const canRead = (ability: ProjectAbility, { level, openFrom }: Asking, alias: string) => {
   const rule: Rule = rules[ability];
-  if (rule.writes) throw new Error(`${ability} is not a read ability`);
+  if (rule.writes || rule.open === 'signed_in')
+    throw new Error(`${ability} is not a read ability that is open to anyone`);
   const column = (name: string) => sql.ref(`${alias}.${name}`);
   const there = (feature: Feature) =>
     sql<boolean>`(${column(feature)} = 'enabled' or (${column(feature)} = 'private' and ${level} >= ${sql.lit(GUEST)}))`;
@@ -167,7 +167,6 @@ export const canRead = (ability: ProjectAbility, { level, openFrom, isSignedIn }
   ];
   const open = [sql<boolean>`${column('visibility_level')} >= ${openFrom}`, ...features(isFeatureOpen)];
   if (ability === 'read_pipeline') open.push(sql<boolean>`${column('public_jobs')}`);
-  if (rule.open === 'signed_in') open.push(isSignedIn);
   const granted = sql<boolean>`${level} >= ${sql.lit(rule.role)}`;
   const conditions = features(there);
   conditions.push(rule.open ? sql<boolean>`(${granted} or (${sql.join(open, sql` and `)}))` : granted);

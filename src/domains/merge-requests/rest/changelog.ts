@@ -30,7 +30,7 @@ interface Configured {
 }
 
 const refuseConfiguration = ({ config_file, config_file_ref }: Configured): void => {
-  if (config_file !== undefined || config_file_ref !== undefined) {
+  if (config_file || config_file_ref) {
     throw badRequest('configuration files are not supported: leave out config_file and config_file_ref');
   }
 };
