@@ -119,17 +119,48 @@ describe('the consent page', () => {
     expect((await visitor.get(open.path)).text).toContain('wants to act for you');
   });
 
-  it('redirects through a page after a sign-in, because browsers restrict where the sign-in form may redirect', async () => {
+  it('redirects to the application right after a sign-in, and the sign-in form allows that', async () => {
     const { path, application } = await prepare();
     const user = await makePerson(app());
     await tokensFor(app(), user, application, { scope: 'openid profile' });
     const visitor = new Visitor(app().url);
     await visitor.get(path);
-    await visitor.follow();
-    await visitor.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    const form = await visitor.follow();
+    expect(form.headers.get('content-security-policy')).not.toContain('form-action');
+    const wrong = await visitor.submit('/users/sign_in', { login: user.username, password: 'wrong' });
+    expect([wrong.status, wrong.headers.get('content-security-policy')]).toEqual([
+      422,
+      expect.not.stringContaining('form-action'),
+    ]);
+    const sent = await visitor.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    expect([sent.status, sent.location]).toEqual([303, expect.stringContaining(path)]);
     const left = await visitor.follow();
-    expect(left.status).toBe(200);
-    expect(left.headers.get('refresh')).toMatch(/^0; url=https:\/\/client\.example\/callback\?code=/);
+    expect([left.status, left.location]).toEqual([
+      303,
+      expect.stringMatching(/^https:\/\/client\.example\/callback\?code=/),
+    ]);
+    expect(left.headers.get('refresh')).toBeNull();
+  });
+
+  it('also lets the form of the second factor redirect to the application', async () => {
+    const { path } = await prepare();
+    const user = await makePerson(app(), { two_factor_enabled: true });
+    const visitor = new Visitor(app().url);
+    await visitor.get(path);
+    await visitor.follow();
+    const sent = await visitor.submit('/users/sign_in', { login: user.username, password: PASSWORD });
+    expect(sent.location).toMatch(/^\/users\/sign_in\/second_factor\?return_to=/);
+    expect((await visitor.follow()).headers.get('content-security-policy')).not.toContain('form-action');
+  });
+
+  it('keeps the sign-in form to the hub when the sign-in leads nowhere else', async () => {
+    for (const path of ['/users/sign_in', '/users/sign_in?return_to=/oauth/device', '/users/sign_in?return_to=//x/y']) {
+      const { headers } = await new Visitor(app().url).get(path);
+      expect([path, headers.get('content-security-policy')]).toEqual([
+        path,
+        expect.stringContaining("form-action 'self'"),
+      ]);
+    }
   });
 });
 

@@ -1,10 +1,12 @@
 import { createServer, type Server } from 'node:http';
+import { TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { newSecret, sealSecret } from '#domains/sign-in/two-factor.ts';
 import { describeInBrowser, useBrowser } from '../pages/browser.ts';
 import { makePerson } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
-import { apiStatus, makeApplication, post, redeem, tokensFor } from './flows.ts';
+import { apiStatus, codeFor, makeApplication, post, redeem, tokensFor } from './flows.ts';
 
 const app = useApp();
 const browser = useBrowser();
@@ -172,6 +174,31 @@ describeInBrowser('an application, in a browser', () => {
     await signIn(another, user.username);
     await another.waitForURL(`${origin}/callback?**`);
     expect(new URL(another.url()).searchParams.get('code')).toMatch(/./);
+  });
+
+  it('gets such a user back from a second factor too, and on to another host of its own', async () => {
+    const user = await makePerson(app());
+    const { path, application, redirect_uri } = await prepare('Careful', '/moves');
+    const code = await codeFor(app(), user, application, { scope: 'openid profile', redirect_uri });
+    expect((await redeem(app(), application, code, { redirect_uri })).status).toBe(200);
+    const secret = newSecret();
+    await app()
+      .context()
+      .transaction(async (tx) => {
+        const otp_secret = sealSecret(tx, user.id, secret);
+        await tx.db
+          .updateTable('users')
+          .set({ two_factor_enabled: true, otp_secret })
+          .where('id', '=', user.id)
+          .execute();
+      });
+    const { page } = await open();
+    await page.goto(path);
+    await signIn(page, user.username);
+    await page.getByLabel('Code').fill(new TOTP({ secret }).generate());
+    await page.getByRole('button', { name: 'Verify' }).click();
+    await page.waitForURL(`${elsewhere}/callback`);
+    expect(await page.getByRole('heading').textContent()).toBe('Back at the application');
   });
 
   it('cannot show the consent page in a frame', async () => {

@@ -7,23 +7,16 @@ import { type AuthorizationRequest, approve, deny, readAuthorizationRequest } fr
 import { asking } from './asking.ts';
 
 const PATH = '/oauth/authorize';
-/** The consent page for users who return from the sign-in page. */
-const RESUME_PATH = `${PATH}/resume`;
-
-type Leave = (location: string) => PageResponse;
 
 export const consentPages: readonly Page[] = [
   page({
     method: 'GET',
     path: PATH,
     auth: 'optional',
-    run: (ctx, _input, visit) => ask(ctx, visit, queryOf(visit), (location) => visit.redirect(location)),
-  }),
-  page({
-    method: 'GET',
-    path: RESUME_PATH,
-    auth: 'optional',
-    run: (ctx, _input, visit) => ask(ctx, visit, queryOf(visit), (location) => leaveByPage(visit, location)),
+    run: (ctx, _input, visit) =>
+      answer(ctx, visit, queryOf(visit), async (request) =>
+        request.consentNeeded ? showConsent(ctx, visit, request) : visit.redirect(await approve(ctx, request)),
+      ),
   }),
   page({
     method: 'POST',
@@ -31,11 +24,9 @@ export const consentPages: readonly Page[] = [
     auth: 'optional',
     input: { query: text({ max: 16_000 }), decision: oneOf(['approve', 'deny']) },
     run: (ctx, { query, decision }, visit) =>
-      answer(ctx, visit, query, {
-        leave: (location) => visit.redirect(location),
-        decide: async (request) =>
-          visit.redirect(decision === 'approve' ? await approve(ctx, request) : deny(ctx, request)),
-      }),
+      answer(ctx, visit, query, async (request) =>
+        visit.redirect(decision === 'approve' ? await approve(ctx, request) : deny(ctx, request)),
+      ),
   }),
 ];
 
@@ -44,30 +35,18 @@ const queryOf = ({ url }: Visit): string => {
   return mark < 0 ? '' : url.slice(mark + 1);
 };
 
-const ask = (ctx: Context, visit: Visit, query: string, leave: Leave): Promise<PageResponse> =>
-  answer(ctx, visit, query, {
-    leave,
-    decide: async (request) =>
-      request.consentNeeded ? showConsent(ctx, visit, request) : leave(await approve(ctx, request)),
-  });
-
-interface Deciding {
-  readonly leave: Leave;
-  readonly decide: (request: AuthorizationRequest) => Promise<PageResponse>;
-}
-
 const answer = async (
   ctx: Context,
   visit: Visit,
   query: string,
-  { leave, decide }: Deciding,
+  decide: (request: AuthorizationRequest) => Promise<PageResponse>,
 ): Promise<PageResponse> => {
   const read = await readAuthorizationRequest(ctx, query);
   if ('ok' in read) return decide(read.ok);
-  if ('redirect' in read) return leave(read.redirect);
+  if ('redirect' in read) return visit.redirect(read.redirect);
   if ('signIn' in read) {
     const again = read.signIn.again ? '&again=1' : '';
-    const returnTo = encodeURIComponent(`${RESUME_PATH}?${read.signIn.query}`);
+    const returnTo = encodeURIComponent(`${PATH}?${read.signIn.query}`);
     return visit.redirect(`/users/sign_in?return_to=${returnTo}${again}`);
   }
   const { code, message } = read.show;
@@ -89,16 +68,6 @@ const showConsent = async (ctx: Context, visit: Visit, request: AuthorizationReq
   return visit.show(layout({ title: `Authorize ${application.name}?`, visit, body }), {
     leadsAway: true,
   });
-};
-
-/**
- * Browsers apply `form-action` to every redirect that follows a form. Here the form was the sign-in form, whose policy
- * does not allow the application. A page in between ends that chain.
- */
-const leaveByPage = (visit: Visit, location: string): PageResponse => {
-  const body = html`<p>You are being sent back to the application.</p>
-<p><a href="${location}">Continue</a></p>`;
-  return visit.show(layout({ title: 'Signed in', visit, body }), { headers: { Refresh: `0; url=${location}` } });
 };
 
 /** Describes the redirect target to the user, as HTML. */

@@ -6,7 +6,7 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { text } from '#rest/params.ts';
 import { signInByLdap } from '../ldap.ts';
-import { answer, lead, refusalOf } from './sign-in.ts';
+import { answer, lead, leadsAway, refusalOf } from './sign-in.ts';
 
 const LABELS = { username: 'User name', password: 'Password' };
 const pathOf = (provider: string): string => `/users/auth/ldap/${provider}`;
@@ -70,5 +70,6 @@ const showLdap = (
   const body = html`!${errorSummary(errors, LABELS)}
 !${form(visit, pathOf(name), fields)}
 <p class="aside"><a href="/users/sign_in">Sign in another way</a></p>`;
-  return visit.show(layout({ title: `Sign in with ${label}`, visit, body }), answer(status, headers));
+  const page = layout({ title: `Sign in with ${label}`, visit, body });
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
 };

@@ -140,6 +140,13 @@ export const begin = (visit: Visit, returnTo: string | undefined): PageResponse 
   return visit.redirect(withReturn(SIGN_IN, returnTo), { notice: 'That took too long. Please sign in again.' });
 };
 
+/** An authorization may end with a redirect to the application, right after the sign-in. */
+const AUTHORIZATION = '/oauth/authorize?';
+
+/** Whether the user may be redirected to another host once they have signed in: see `ShowOptions.leadsAway`. */
+export const leadsAway = (returnTo: string | undefined): boolean =>
+  localPath(returnTo)?.startsWith(AUTHORIZATION) ?? false;
+
 const withReturn = (path: string, returnTo: string | undefined): string => {
   const target = localPath(returnTo);
   return target === null ? path : `${path}?return_to=${encodeURIComponent(target)}`;
@@ -198,7 +205,7 @@ const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promis
 <p class="aside"><a href="/users/password/new">Forgot your password?</a></p>`
     : notice('warning', NO_PASSWORDS);
   const page = layout({ title: 'Sign in', visit, body: body + otherWays(ctx, returnTo) });
-  return visit.show(page, answer(status, headers));
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
 };
 
 /** Links to the other ways to sign in. */
@@ -227,7 +234,8 @@ const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: S
   const body = html`!${errorSummary(errors)}
 !${form(visit, SECOND_FACTOR, fields)}
 <p class="aside"><a href="${withReturn(SIGN_IN, returnTo)}">Sign in as another user</a></p>`;
-  return visit.show(layout({ title: 'Confirm your identity', visit, body }), answer(status, headers));
+  const page = layout({ title: 'Confirm your identity', visit, body });
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
 };
 
 const PASSWORD_LABELS = { password: 'New password', password_confirmation: 'New password again' };
@@ -246,7 +254,8 @@ const showNewPassword = async (
     html`!${returnField(returnTo)}
 !${newPasswordFields(least, errors)}\n!${button('Set the password and sign in')}`,
   )}`;
-  return visit.show(layout({ title: 'Choose a new password', visit, body }), answer(status, headers));
+  const page = layout({ title: 'Choose a new password', visit, body });
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
 };
 
 /** Returns the two fields for a new password. */
