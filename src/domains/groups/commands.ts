@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, visibilityLevel, visibilityName, wasAsOpen } from '#domains/access/model.ts';
+import { projectIsVisible } from '#domains/access/policy.ts';
 import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
@@ -150,6 +151,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
       const { name = before.name, path = before.path } = changes;
       const isRenamed = name !== before.name || path !== before.path;
       if (visibility) await checkVisibility(tx, before, visibilityLevel(visibility), parent);
+      await checkTemplateProject(tx, before, changes.file_template_project_id);
       const full_path = parent ? `${parent.full_path}/${path}` : path;
       const full_name = parent ? `${parent.full_name} / ${name}` : name;
       if (full_path !== before.full_path && (await isPathTaken(tx, full_path, before.id)))
@@ -308,6 +310,20 @@ const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: P
     problems.push(`${name} is not allowed since this group contains projects with higher visibility.`);
   }
   if (problems.length > 0) throw invalid({ visibility_level: problems });
+};
+
+/** Checks that the source of file templates is a project in the group that the caller can see. */
+const checkTemplateProject = async (tx: Tx, group: GroupRow, id: number | null | undefined): Promise<void> => {
+  if (id === undefined || id === null || id === group.file_template_project_id) return;
+  const project = await tx.db
+    .selectFrom('projects')
+    .innerJoin('namespaces', 'namespaces.id', 'projects.namespace_id')
+    .select('projects.id')
+    .where('projects.id', '=', id)
+    .where(sql<boolean>`${group.id} = any (namespaces.traversal_ids)`)
+    .where(projectIsVisible(tx.actor))
+    .executeTakeFirst();
+  if (!project) throw invalid({ file_template_project_id: ['must be a project in the group'] });
 };
 
 /** Reports a path that a concurrent request took in the same way as one that was taken before. */

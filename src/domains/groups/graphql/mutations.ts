@@ -140,7 +140,10 @@ mutationField('groupUpdate', {
     name: t.string(),
     path: t.string(),
     sharedRunnersSetting: t.field({ type: SharedRunnersSetting }),
-    fileTemplateProjectId: t.field({ type: 'ProjectID' }),
+    fileTemplateProjectId: t.field({
+      type: 'ProjectID',
+      description: 'A project in the group or in a group below it that the caller can see.',
+    }),
     ipRestrictionRanges: t.string(),
     serviceAccessTokensExpirationEnforced: t.boolean(),
     ...attributeFields(t),

@@ -46,7 +46,9 @@ export const avatar = fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(
 export const updatable = {
   name: text().optional(),
   path: text().optional(),
-  file_template_project_id: integer({ min: 1 }).nullish(),
+  file_template_project_id: integer({ min: 1 })
+    .nullish()
+    .describe('A project in the group or in a group below it that the caller can see.'),
   ip_restriction_ranges: text().nullish(),
   shared_runners_setting: oneOf(SHARED_RUNNERS_SETTINGS).optional(),
   service_access_tokens_expiration_enforced: boolean().optional(),
