@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
-import { anyHash, text } from '#rest/params.ts';
+import { anyHash, boolean, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { deleteCustomAttribute, setCustomAttribute } from './commands.ts';
 import type { CustomAttribute, OwnerKind } from './model.ts';
@@ -13,21 +13,28 @@ const customAttributeRecord = z.object({ key: z.string(), value: z.string() }).m
 /** The field that `withCustomAttributes` can add to a record. */
 export const customAttributesField = z.array(customAttributeRecord).optional();
 
+/** The parameter that requests `custom_attributes` in the records. */
+export const withCustomAttributesFlag = boolean()
+  .optional()
+  .describe('Adds `custom_attributes` to the records. Administrators only: ignored for other callers.');
+
 /** The list filter `custom_attributes[key]=value`. All attributes must match. Values are compared as text. */
-export const customAttributesFilter = anyHash().transform((given, ctx): Readonly<Record<string, string>> => {
-  const attributes: [string, string][] = [];
-  for (const [key, value] of Object.entries(given)) {
-    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
-      if (!key.includes('\0') && key.isWellFormed() && text().safeParse(value).success) {
-        attributes.push([key, String(value)]);
-        continue;
+export const customAttributesFilter = anyHash()
+  .describe('`custom_attributes[key]=value`: all of them must match. Administrators only: ignored for other callers.')
+  .transform((given, ctx): Readonly<Record<string, string>> => {
+    const attributes: [string, string][] = [];
+    for (const [key, value] of Object.entries(given)) {
+      if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+        if (!key.includes('\0') && key.isWellFormed() && text().safeParse(value).success) {
+          attributes.push([key, String(value)]);
+          continue;
+        }
       }
+      ctx.issues.push({ code: 'custom', message: 'is invalid (allowed: a hash, x[key]=value)', input: given });
+      return z.NEVER;
     }
-    ctx.issues.push({ code: 'custom', message: 'is invalid (allowed: a hash, x[key]=value)', input: given });
-    return z.NEVER;
-  }
-  return Object.fromEntries(attributes);
-});
+    return Object.fromEntries(attributes);
+  });
 
 /**
  * Adds `custom_attributes` to the records when an administrator requests them. Otherwise returns the records unchanged.

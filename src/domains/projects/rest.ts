@@ -1,6 +1,10 @@
 import { z } from 'zod';
 import type { VISIBILITIES } from '#domains/access/model.ts';
-import { customAttributeRoutes, withCustomAttributes } from '#domains/custom-attributes/rest.ts';
+import {
+  customAttributeRoutes,
+  withCustomAttributes,
+  withCustomAttributesFlag,
+} from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
@@ -46,10 +50,10 @@ export const routes = [
     auth: 'optional',
     input: {
       id: idOrPath(),
-      statistics: boolean().default(false),
+      statistics: boolean().default(false).describe('Adds sizes and counts if the caller is at least Reporter.'),
       license: boolean().default(false).describe('Include the licence found in the default branch.'),
       simple: boolean().default(false),
-      with_custom_attributes: boolean().default(false),
+      with_custom_attributes: withCustomAttributesFlag,
     },
     response: anyProjectRecord,
     run: async (ctx, { id, statistics, license, simple, with_custom_attributes }) => {

@@ -1,5 +1,9 @@
 import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
-import { customAttributesFilter, withCustomAttributes } from '#domains/custom-attributes/rest.ts';
+import {
+  customAttributesFilter,
+  withCustomAttributes,
+  withCustomAttributesFlag,
+} from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { readPage } from '#platform/paging.ts';
 import type { Written } from '#rest/encoded-json.ts';
@@ -14,7 +18,7 @@ const commonInput = {
   search: text({ max: 255 }).optional(),
   order_by: oneOf(GROUP_ORDERS).default('name'),
   sort: oneOf(['asc', 'desc']).default('asc'),
-  with_custom_attributes: boolean().optional(),
+  with_custom_attributes: withCustomAttributesFlag,
   custom_attributes: customAttributesFilter.optional(),
   owned: boolean().optional(),
   min_access_level: oneOfNumbers(ROLES).optional(),
@@ -24,8 +28,12 @@ const commonInput = {
 };
 const ownInput = {
   ...commonInput,
-  all_available: boolean().optional(),
-  statistics: boolean().optional(),
+  all_available: boolean()
+    .optional()
+    .describe(
+      'Also lists groups that the caller does not belong to. Defaults to true for administrators and to false for others. `owned` and `min_access_level` take precedence.',
+    ),
+  statistics: boolean().optional().describe('Administrators only: ignored for other callers.'),
 };
 
 const toFilter = (input: Input<typeof commonInput>): GroupFilter => ({
@@ -102,6 +110,8 @@ export const listRoutes = [
     path: '/groups/:id/groups/shared',
     tag: 'Groups',
     summary: 'List the groups shared with a group',
+    description:
+      'Takes the filters of `GET /groups`; the specification names only `search`, `order_by`, `sort`, `visibility` and `with_custom_attributes`. All shared groups that the caller can see are listed, without statistics: `all_available` and `statistics` change nothing.',
     auth: 'optional',
     paging: 'offset',
     item: groupRecord,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
+import { withCustomAttributes, withCustomAttributesFlag } from '#domains/custom-attributes/rest.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { groupDetailRecord, groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
 import type { Context } from '#platform/context.ts';
@@ -33,8 +33,8 @@ export const groupRoutes = [
     input: {
       id: idOrPath(),
       with_projects: boolean().default(true),
-      statistics: boolean().default(false),
-      with_custom_attributes: boolean().default(false),
+      statistics: boolean().default(false).describe('Administrators only: ignored for other callers.'),
+      with_custom_attributes: withCustomAttributesFlag,
     },
     response: groupWithProjects,
     run: async (ctx, { id, with_projects, statistics, with_custom_attributes }) => {

@@ -1,5 +1,5 @@
 import { ROLES, VISIBILITIES } from '#domains/access/model.ts';
-import { customAttributesFilter } from '#domains/custom-attributes/rest.ts';
+import { customAttributesFilter, withCustomAttributesFlag } from '#domains/custom-attributes/rest.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import { findUser, findUserByUsername } from '#domains/users/queries.ts';
@@ -27,7 +27,7 @@ const commonFilters = {
   search: text({ max: 1_000 }).optional(),
   starred: boolean().optional(),
   custom_attributes: customAttributesFilter.optional(),
-  with_custom_attributes: boolean().default(false),
+  with_custom_attributes: withCustomAttributesFlag,
   visibility: oneOf(VISIBILITIES).optional(),
   with_issues_enabled: boolean().optional(),
   with_merge_requests_enabled: boolean().optional(),
@@ -81,7 +81,9 @@ export const listRoutes = [
       wiki_checksum_failed: boolean().optional().describe(NO_CHECKSUMS),
       repository_storage: text({ max: 255 }).optional().describe('Administrators only.'),
       search_namespaces: boolean().default(false),
-      statistics: boolean().default(false),
+      statistics: boolean()
+        .default(false)
+        .describe('Adds sizes and counts to the projects where the caller is at least Reporter.'),
       topic: commaList(text({ max: 255 }))
         .optional()
         .describe('The project has all of these, case-insensitive.'),
@@ -120,7 +122,9 @@ export const listRoutes = [
       ...dated,
       user_id: idOrPath(),
       order_by: oneOf(ORDERS).optional(),
-      statistics: boolean().default(false),
+      statistics: boolean()
+        .default(false)
+        .describe('Adds sizes and counts to the projects where the caller is at least Reporter.'),
     },
     item: anyProjectRecord,
     run: async (ctx, { user_id, statistics, simple, with_custom_attributes, ...filter }, page) => {
@@ -190,7 +194,7 @@ export const listRoutes = [
       order_by: oneOf(ORDERS).optional(),
       sort,
       simple: boolean().optional(),
-      with_custom_attributes: boolean().default(false),
+      with_custom_attributes: withCustomAttributesFlag,
     },
     item: anyProjectRecord,
     run: async (ctx, { user_id, simple, with_custom_attributes, ...filter }, page) => {

@@ -3,6 +3,7 @@ import {
   customAttributeRoutes,
   customAttributesFilter,
   withCustomAttributes,
+  withCustomAttributesFlag,
 } from '#domains/custom-attributes/rest.ts';
 import { DomainError } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
@@ -88,7 +89,7 @@ export const userRoutes = [
       saml_provider_id: integer().optional(),
       skip_ldap: boolean().default(false),
       custom_attributes: customAttributesFilter.optional(),
-      with_custom_attributes: boolean().default(false),
+      with_custom_attributes: withCustomAttributesFlag,
     },
     rules: [allOrNoneOf('extern_uid', 'provider')],
     paging: {
@@ -108,7 +109,7 @@ export const userRoutes = [
     tag,
     summary: 'Get a user',
     scopes: READ_SCOPES,
-    input: { id: integer({ min: 0 }), with_custom_attributes: boolean().default(false) },
+    input: { id: integer({ min: 0 }), with_custom_attributes: withCustomAttributesFlag },
     response: anyUserRecord,
     run: async (ctx, { id, with_custom_attributes }) => {
       const whole = await toUserRecordFor(ctx, await getUser(ctx, id));
