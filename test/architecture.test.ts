@@ -90,16 +90,17 @@ const MAKERS_OF_ROUTES: ReadonlySet<string> = new Set(['custom-attributes']);
 describe('the lists of the app name every domain that has an entry for them', async () => {
   const domains = await readdir(join(root, 'src/domains'));
   test.each([
-    ['rest.ts', 'routes.ts'],
-    ['graphql.ts', 'schema.ts'],
-    ['jobs.ts', 'jobs.ts'],
-    ['events.ts', 'events.ts'],
-  ])('%s in app/%s', async (file, list) => {
+    ['rest', 'routes.ts'],
+    ['graphql', 'schema.ts'],
+    ['pages', 'pages.ts'],
+    ['jobs', 'jobs.ts'],
+    ['events', 'events.ts'],
+  ])('%s in app/%s', async (entry, list) => {
     const text = await readFile(join(root, 'src/app', list), 'utf8');
     const missing = domains
-      .filter((domain) => existsSync(join(root, 'src/domains', domain, file)))
-      .filter((domain) => !(file === 'rest.ts' && MAKERS_OF_ROUTES.has(domain)))
-      .filter((domain) => !text.includes(`#domains/${domain}/`));
+      .filter((domain) => [`${entry}.ts`, entry].some((name) => existsSync(join(root, 'src/domains', domain, name))))
+      .filter((domain) => !(entry === 'rest' && MAKERS_OF_ROUTES.has(domain)))
+      .filter((domain) => ![`/${entry}.ts'`, `/${entry}/`].some((path) => text.includes(`#domains/${domain}${path}`)));
     expect(missing).toEqual([]);
   });
 });

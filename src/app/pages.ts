@@ -1,10 +1,31 @@
 import { pages as members } from '#domains/members/pages.ts';
-import { pages as oauth } from '#domains/oauth/pages.ts';
+import { applicationPages } from '#domains/oauth/pages/applications.ts';
+import { authorizedPages } from '#domains/oauth/pages/authorized.ts';
+import { consentPages } from '#domains/oauth/pages/consent.ts';
+import { devicePages } from '#domains/oauth/pages/device.ts';
 import { pages as saml } from '#domains/saml/pages.ts';
-import { pages as signIn } from '#domains/sign-in/pages.ts';
+import { accountPages } from '#domains/sign-in/pages/account.ts';
+import { ldapPages } from '#domains/sign-in/pages/ldap.ts';
+import { passwordResetPages } from '#domains/sign-in/pages/password-reset.ts';
+import { twoFactorPages } from '#domains/sign-in/pages/two-factor.ts';
+import { signInPages } from '#domains/sign-in/pages.ts';
 import { pages as tokens } from '#domains/tokens/pages.ts';
 import { pages as users } from '#domains/users/pages.ts';
 import type { Page } from '#pages/page.ts';
 
-/** Every page, a line per domain. */
-export const pages: readonly Page[] = [...users, ...signIn, ...saml, ...tokens, ...oauth, ...members];
+/** Every page. */
+export const pages: readonly Page[] = [
+  ...users,
+  ...signInPages,
+  ...ldapPages,
+  ...accountPages,
+  ...passwordResetPages,
+  ...twoFactorPages,
+  ...saml,
+  ...tokens,
+  ...consentPages,
+  ...devicePages,
+  ...applicationPages,
+  ...authorizedPages,
+  ...members,
+];

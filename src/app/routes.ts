@@ -15,7 +15,17 @@ import { routes as oauth } from '#domains/oauth/rest.ts';
 import { followingMoves, routes as projects } from '#domains/projects/rest.ts';
 import { routes as pushRules } from '#domains/push-rules/rest.ts';
 import { routes as releases } from '#domains/releases/rest.ts';
-import { routes as repositories } from '#domains/repositories/rest.ts';
+import { branchRoutes } from '#domains/repositories/rest/branches.ts';
+import { commitRoutes } from '#domains/repositories/rest/commits.ts';
+import { compareRoutes } from '#domains/repositories/rest/compare.ts';
+import { fileRoutes } from '#domains/repositories/rest/files.ts';
+import { languageRoutes } from '#domains/repositories/rest/languages.ts';
+import { protectedBranchRoutes } from '#domains/repositories/rest/protected-branches.ts';
+import { protectedTagRoutes } from '#domains/repositories/rest/protected-tags.ts';
+import { tagRoutes } from '#domains/repositories/rest/tags.ts';
+import { treeRoutes } from '#domains/repositories/rest/trees.ts';
+import { upkeepRoutes } from '#domains/repositories/rest/upkeep.ts';
+import { writingRoutes } from '#domains/repositories/rest/writing.ts';
 import { routes as runners } from '#domains/runners/rest.ts';
 import { routes as saml } from '#domains/saml/rest.ts';
 import { routes as serviceAccounts } from '#domains/service-accounts/rest.ts';
@@ -42,7 +52,17 @@ export const routes: readonly Route[] = [
   ...projects,
   ...aliases,
   ...pushRules,
-  ...repositories,
+  ...languageRoutes,
+  ...upkeepRoutes,
+  ...branchRoutes,
+  ...protectedBranchRoutes,
+  ...commitRoutes,
+  ...fileRoutes,
+  ...treeRoutes,
+  ...compareRoutes,
+  ...tagRoutes,
+  ...protectedTagRoutes,
+  ...writingRoutes,
   ...members,
   ...uploads,
   ...saml,

@@ -3,7 +3,7 @@ import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import { nextIid } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
-import { isProtectedRef } from '#domains/repositories/queries.ts';
+import { isProtectedRef } from '#domains/repositories/protections.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, DomainError, invalid, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';

@@ -5,7 +5,7 @@ import type { PipelineRow } from '#domains/ci/queries.ts';
 import { mergeRequestIsVisible } from '#domains/planning/visibility.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import { compare } from '#domains/repositories/queries.ts';
+import { compare } from '#domains/repositories/compare.ts';
 import { anonymous, type Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';

@@ -6,9 +6,9 @@ import { getMergeRequest } from '#domains/merge-requests/queries.ts';
 import { type ProjectRow, projectScope, projectWebUrl } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
+import { getCommit } from '#domains/repositories/commits.ts';
 import type { Commit } from '#domains/repositories/model.ts';
 import { codeAudience } from '#domains/repositories/policy.ts';
-import { getCommit } from '#domains/repositories/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 

@@ -3,8 +3,8 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
 import type { ChangeToApply } from '#platform/git/types.ts';
+import { getCommit } from './commits.ts';
 import { branchRef, type Commit } from './model.ts';
-import { getCommit } from './queries/commits.ts';
 import { callerIdentity, requireMove, writeRef } from './writing.ts';
 
 interface Pick {

@@ -3,12 +3,12 @@ import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
 import { isoTime } from '#platform/time.ts';
+import type { PipelineOfCommit } from './commits.ts';
 import { isGenerated } from './languages/left-out.ts';
 import { type Branch, branchWebUrl, type Commit, commitWebUrl, type Tag } from './model.ts';
 import type { ProtectedBranch } from './protections/branches.ts';
 import { describeLevel, type GrantedLevel } from './protections/levels.ts';
 import type { ProtectedTag } from './protections/tags.ts';
-import type { PipelineOfCommit } from './queries/commits.ts';
 
 /** A commit (specification 1 §2.4). Times keep their UTC offsets. */
 export const commitRecord = z

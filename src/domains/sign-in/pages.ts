@@ -1,25 +1,292 @@
-import type { Page } from '#pages/page.ts';
+import { getSettings } from '#domains/settings/queries.ts';
+import { button, errorSummary, type FormErrors, field, form, hidden, html, layout, notice } from '#pages/html.ts';
+import { localPath } from '#pages/local-path.ts';
+import { type Page, type PageResponse, page } from '#pages/page.ts';
+import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
-import { mustEnrol } from './enrolment.ts';
-import { accountPages } from './pages/account.ts';
-import { ldapPages } from './pages/ldap.ts';
-import { passwordResetPages } from './pages/password-reset.ts';
-import { signInPages } from './pages/sign-in.ts';
-import { TWO_FACTOR, twoFactorPages } from './pages/two-factor.ts';
+import { DomainError } from '#platform/errors.ts';
+import { boolean, text } from '#rest/params.ts';
+import { endSession } from './sessions.ts';
+import {
+  NO_PASSWORDS,
+  type SignInStep,
+  STEP_SECONDS,
+  signIn,
+  signInBySecondFactor,
+  signInWithNewPassword,
+} from './sign-in.ts';
 
-export { begin, lead } from './pages/sign-in.ts';
+const SIGN_IN = '/users/sign_in';
+const SECOND_FACTOR = '/users/sign_in/second_factor';
+const NEW_PASSWORD = '/users/sign_in/new_password';
+/** A sealed cookie with the pending sign-in step. */
+const PENDING = 'millrace_sign_in';
 
-export const pages: readonly Page[] = [
-  ...signInPages,
-  ...ldapPages,
-  ...accountPages,
-  ...passwordResetPages,
-  ...twoFactorPages,
+/** The page that the user wanted. Every step passes it on. */
+const return_to = text().optional();
+
+export const signInPages: readonly Page[] = [
+  page({
+    method: 'GET',
+    path: SIGN_IN,
+    auth: 'optional',
+    // `again` makes signed-in users re-authenticate with their password.
+    input: { return_to, again: boolean().default(false) },
+    run: (ctx, { return_to: returnTo, again }, visit) =>
+      visit.username !== null && !again
+        ? visit.redirect(localPath(returnTo) ?? '/')
+        : showSignIn(ctx, visit, { returnTo, login: visit.username ?? '' }),
+  }),
+  page({
+    method: 'POST',
+    path: SIGN_IN,
+    auth: 'optional',
+    input: { login: text().default(''), password: text().default(''), return_to },
+    run: async (ctx, { login, password, return_to: returnTo }, visit) => {
+      const errors: Record<string, string[]> = {};
+      if (login.trim() === '') errors.login = ["can't be blank"];
+      if (password === '') errors.password = ["can't be blank"];
+      if (Object.keys(errors).length > 0) return showSignIn(ctx, visit, { login, returnTo, errors, status: 422 });
+      try {
+        return lead(visit, await signIn(ctx, { login: login.trim(), password }), returnTo);
+      } catch (error) {
+        return showSignIn(ctx, visit, { login, returnTo, ...refusalOf(error, 'Invalid login or password.') });
+      }
+    },
+  }),
+  page({
+    method: 'GET',
+    path: SECOND_FACTOR,
+    auth: 'optional',
+    input: { return_to },
+    run: (_ctx, { return_to: returnTo }, visit) =>
+      visit.readSealed(PENDING) === null ? begin(visit, returnTo) : showSecondFactor(visit, { returnTo, errors: {} }),
+  }),
+  page({
+    method: 'POST',
+    path: SECOND_FACTOR,
+    auth: 'optional',
+    input: { code: text({ max: 100 }).default(''), return_to },
+    run: async (ctx, { code, return_to: returnTo }, visit) => {
+      const pending = visit.readSealed(PENDING);
+      if (pending === null) return begin(visit, returnTo);
+      try {
+        const step = await signInBySecondFactor(ctx, pending, code);
+        return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
+      } catch (error) {
+        return showSecondFactor(visit, { returnTo, ...refusalOf(error, 'This code is wrong.') });
+      }
+    },
+  }),
+  page({
+    method: 'GET',
+    path: NEW_PASSWORD,
+    auth: 'optional',
+    input: { return_to },
+    run: (ctx, { return_to: returnTo }, visit) =>
+      visit.readSealed(PENDING) === null
+        ? begin(visit, returnTo)
+        : showNewPassword(ctx, visit, { returnTo, errors: {} }),
+  }),
+  page({
+    method: 'POST',
+    path: NEW_PASSWORD,
+    auth: 'optional',
+    input: { password: text().default(''), password_confirmation: text().default(''), return_to },
+    run: async (ctx, { password, password_confirmation, return_to: returnTo }, visit) => {
+      const pending = visit.readSealed(PENDING);
+      if (pending === null) return begin(visit, returnTo);
+      if (password !== password_confirmation) {
+        const errors = { password_confirmation: ['is not the same password'] };
+        return showNewPassword(ctx, visit, { returnTo, errors, status: 422 });
+      }
+      try {
+        const step = await signInWithNewPassword(ctx, pending, password);
+        return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
+      } catch (error) {
+        return showNewPassword(ctx, visit, { returnTo, ...refusalOf(error, 'That did not work.') });
+      }
+    },
+  }),
+  page({
+    method: 'POST',
+    path: '/users/sign_out',
+    auth: 'optional',
+    run: async (ctx, _input, visit) => {
+      await endSession(ctx);
+      visit.clearSessionCookie();
+      const { after_sign_out_path: target } = await getSettings(ctx);
+      return target === '' || target.startsWith('/')
+        ? visit.redirect(target || SIGN_IN, { notice: 'You have signed out.' })
+        : showSignedOut(visit, target);
+    },
+  }),
 ];
 
-/**
- * Returns the page to redirect a signed-in user to: two-factor enrolment when it is due, otherwise null. Sign-out,
- * mailed links and the like stay open.
- */
-export const detourFor = async (ctx: Context, path: string): Promise<string | null> =>
-  path !== TWO_FACTOR && !path.startsWith('/users/') && (await mustEnrol(ctx)) ? TWO_FACTOR : null;
+/** Redirects to the next step and sets its cookies. */
+export const lead = (visit: Visit, step: SignInStep, returnTo: string | undefined): PageResponse => {
+  if (step.step !== 'signed_in') {
+    visit.seal(PENDING, step.pending, STEP_SECONDS);
+    return visit.redirect(withReturn(step.step === 'second_factor' ? SECOND_FACTOR : NEW_PASSWORD, returnTo));
+  }
+  visit.forget(PENDING);
+  visit.setSessionCookie(step.value);
+  return visit.redirect(localPath(returnTo) ?? '/');
+};
+
+/** Redirects to the start when a step has expired or belongs to another browser. */
+export const begin = (visit: Visit, returnTo: string | undefined): PageResponse => {
+  visit.forget(PENDING);
+  return visit.redirect(withReturn(SIGN_IN, returnTo), { notice: 'That took too long. Please sign in again.' });
+};
+
+/** An authorization may end with a redirect to the application, right after the sign-in. */
+const AUTHORIZATION = '/oauth/authorize?';
+
+/** Whether the user may be redirected to another host once they have signed in: see `ShowOptions.leadsAway`. */
+export const leadsAway = (returnTo: string | undefined): boolean =>
+  localPath(returnTo)?.startsWith(AUTHORIZATION) ?? false;
+
+const withReturn = (path: string, returnTo: string | undefined): string => {
+  const target = localPath(returnTo);
+  return target === null ? path : `${path}?return_to=${encodeURIComponent(target)}`;
+};
+
+const returnField = (returnTo: string | undefined): string => {
+  const target = localPath(returnTo);
+  return target === null ? '' : hidden('return_to', target);
+};
+
+interface Refusal {
+  readonly status?: number;
+  readonly errors: FormErrors;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Returns what to show beside the form. Throws errors on that the user cannot fix. */
+export const refusalOf = (error: unknown, wrong: string): Refusal => {
+  if (!(error instanceof DomainError)) throw error;
+  const { code, message, details } = error;
+  if (code === 'unauthenticated') return { status: 422, errors: { base: [wrong] } };
+  if (code === 'invalid') return { status: 422, errors: details.fields ?? { base: [message] } };
+  if (code === 'forbidden') return { status: 403, errors: { base: [message.replace(/^403 Forbidden - /, '')] } };
+  if (code !== 'too_many_requests') throw error;
+  const seconds = details.retryAfterSeconds ?? 5;
+  const minutes = Math.ceil(seconds / 60);
+  const when = seconds <= 60 ? 'in a minute' : `in ${minutes} minutes`;
+  return {
+    status: 429,
+    errors: { base: [`There were too many failed attempts. Try again ${when}.`] },
+    headers: { 'Retry-After': String(seconds) },
+  };
+};
+
+interface Step extends Refusal {
+  readonly returnTo: string | undefined;
+}
+
+interface SignInForm extends Partial<Refusal> {
+  readonly login: string;
+  readonly returnTo: string | undefined;
+}
+
+const LOGIN_LABELS = { login: 'User name or e-mail address', password: 'Password' };
+
+const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promise<PageResponse> => {
+  const { errors = {}, login, returnTo, status, headers } = shown;
+  const { password_authentication_enabled_for_web: enabled } = await getSettings(ctx);
+  const fields = html`!${returnField(returnTo)}
+!${field({ name: 'login', label: LOGIN_LABELS.login, value: login, autocomplete: 'username', required: true, autofocus: login === '', errors })}
+!${field({ name: 'password', label: LOGIN_LABELS.password, type: 'password', autocomplete: 'current-password', required: true, autofocus: login !== '', errors })}
+!${button('Sign in')}`;
+  const body = enabled
+    ? html`!${errorSummary(errors, LOGIN_LABELS)}
+!${form(visit, SIGN_IN, fields)}
+<p class="aside"><a href="/users/password/new">Forgot your password?</a></p>`
+    : notice('warning', NO_PASSWORDS);
+  const page = layout({ title: 'Sign in', visit, body: body + otherWays(ctx, returnTo) });
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
+};
+
+/** Links to the other ways to sign in. */
+const otherWays = ({ services: { config } }: Context, returnTo: string | undefined): string => {
+  const ways = config.ldapServers.map(({ name, label }) => ({ path: `/users/auth/ldap/${name}`, label }));
+  if (config.samlEntryPoint !== null) ways.push({ path: '/users/auth/saml', label: config.samlLabel });
+  return ways
+    .map(
+      ({ path, label }) =>
+        html`<p><a class="button" href="${withReturn(path, returnTo)}">Sign in with ${label}</a></p>`,
+    )
+    .join('\n');
+};
+
+const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: Step): PageResponse => {
+  const fields = html`!${returnField(returnTo)}
+!${field({
+    name: 'code',
+    label: 'Code',
+    hint: 'Six digits from your authenticator, or one of your recovery codes.',
+    autocomplete: 'one-time-code',
+    required: true,
+    autofocus: true,
+  })}
+!${button('Verify')}`;
+  const body = html`!${errorSummary(errors)}
+!${form(visit, SECOND_FACTOR, fields)}
+<p class="aside"><a href="${withReturn(SIGN_IN, returnTo)}">Sign in as another user</a></p>`;
+  const page = layout({ title: 'Confirm your identity', visit, body });
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
+};
+
+const PASSWORD_LABELS = { password: 'New password', password_confirmation: 'New password again' };
+
+const showNewPassword = async (
+  ctx: Context,
+  visit: Visit,
+  { returnTo, errors, status, headers }: Step,
+): Promise<PageResponse> => {
+  const { minimum_password_length: least } = await getSettings(ctx);
+  const body = html`<p>Your password was set by an administrator or must be renewed. Choose a new one.</p>
+!${errorSummary(errors, PASSWORD_LABELS)}
+!${form(
+    visit,
+    NEW_PASSWORD,
+    html`!${returnField(returnTo)}
+!${newPasswordFields(least, errors)}\n!${button('Set the password and sign in')}`,
+  )}`;
+  const page = layout({ title: 'Choose a new password', visit, body });
+  return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
+};
+
+/** Returns the two fields for a new password. */
+export const newPasswordFields = (least: number, errors: FormErrors): string =>
+  [
+    field({
+      name: 'password',
+      label: PASSWORD_LABELS.password,
+      type: 'password',
+      hint: `At least ${least} characters.`,
+      autocomplete: 'new-password',
+      required: true,
+      errors,
+    }),
+    field({
+      name: 'password_confirmation',
+      label: PASSWORD_LABELS.password_confirmation,
+      type: 'password',
+      autocomplete: 'new-password',
+      required: true,
+      errors,
+    }),
+  ].join('\n');
+
+/** Browsers apply `form-action` to a redirect that answers a form. So a refresh leads the user to another host. */
+const showSignedOut = (visit: Visit, target: string): PageResponse => {
+  const body = html`<p>You have signed out. <a href="${target}">Continue to ${target}</a></p>`;
+  return visit.show(layout({ title: 'Signed out', visit, body }), { headers: { Refresh: `0; url=${target}` } });
+};
+
+export const answer = (status: number | undefined, headers: Readonly<Record<string, string>> | undefined) => ({
+  ...(status === undefined ? {} : { status }),
+  ...(headers === undefined ? {} : { headers }),
+});

@@ -1,4 +1,4 @@
-import { currentPassword } from '#domains/users/rest.ts';
+import { currentPassword } from '#domains/users/record.ts';
 import { integer } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
 import { disableTwoFactorOf } from './enrolment.ts';

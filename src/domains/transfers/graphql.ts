@@ -1,4 +1,3 @@
-import './graphql/forks.ts';
 import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
 import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { isoDate, isoTime } from '#platform/time.ts';
+import { text } from '#rest/params.ts';
 import { avatarUrl, commitEmail, isBot, isLocked, localTime, userWebUrl, workInformation } from './model.ts';
 import { type UserView, userView, viewIncludes } from './policy.ts';
 import { type UserDetails, type UserRow, type UserSummary, userDetailsByIds, userSummariesByIds } from './queries.ts';
@@ -218,3 +219,11 @@ const toAdministratorRecord = (
   email_reset_offered_at: isoTime(user.email_reset_offered_at),
   provisioned_by_group_id: user.provisioned_by_group_id,
 });
+
+/** The extra parameter for OAuth applications that change how somebody signs in. */
+export const currentPassword = () =>
+  text({ max: 128 })
+    .optional()
+    .describe(
+      'The password of the user who authorised the application. Required from OAuth applications, and with credentials that they created. Send it in the body, not in the query.',
+    );

@@ -1,6 +1,6 @@
 import { CustomAttributeRef, customAttributesLoader } from '#domains/custom-attributes/graphql.ts';
 import { builder } from '#graphql/builder.ts';
-import { GroupRef } from './group.ts';
+import { GroupRef } from '../graphql.ts';
 
 const load = customAttributesLoader('groups');
 

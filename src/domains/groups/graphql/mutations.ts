@@ -5,10 +5,10 @@ import { mutationField } from '#graphql/mutation.ts';
 import type { GroupAttributes } from '../attributes.ts';
 import { createGroup, transferGroup, updateGroup } from '../commands.ts';
 import { deleteGroup, restoreGroup } from '../deletion.ts';
+import { GroupRef, SharedRunnersSetting } from '../graphql.ts';
 import { PROJECT_CREATION_LEVELS, SUBGROUP_CREATION_LEVELS } from '../model.ts';
 import { findGroup } from '../queries.ts';
 import { shareGroup, unshareGroup } from '../shares.ts';
-import { GroupRef, SharedRunnersSetting } from './group.ts';
 
 const BranchRole = builder.inputType('BranchRoleInput', {
   fields: (t) => ({ accessLevel: t.int({ required: true }) }),

@@ -2,9 +2,9 @@ import { UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
+import { NamespaceRef } from '../graphql.ts';
 import { getNamespace, namespacesByOwnerIds } from '../queries.ts';
 import { findNamespaceNamed, listNamespaces } from '../summaries.ts';
-import { NamespaceRef } from './group.ts';
 
 const NamespaceConnection = builder.connectionObject(
   { type: NamespaceRef, name: 'NamespaceConnection' },

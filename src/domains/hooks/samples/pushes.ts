@@ -3,8 +3,8 @@ import { type HookedProject, hookProject, hookPushRepository } from '#domains/pr
 import { type MovedRef, pushReceived, tagPushed } from '#domains/repositories/events.ts';
 import type { RefUpdate } from '#domains/repositories/model.ts';
 import { readProtections } from '#domains/repositories/protections.ts';
-import { listTags } from '#domains/repositories/queries.ts';
 import { describeUpdates, toMovedRef } from '#domains/repositories/ref-updates.ts';
+import { listTags } from '#domains/repositories/tags.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { newestRepository, SAMPLE_PARENT, SAMPLE_SHA, type Scene, sampleCommit, someProject } from './scene.ts';

@@ -7,9 +7,9 @@ import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { IssueFilter, Named } from '../filter.ts';
+import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from '../graphql.ts';
 import { ISSUE_ORDERS, type IssueOrder, type IssueRow, type IssueState, type IssueType } from '../model.ts';
 import { type IssueCounts, issueCountsByProjectIds, listIssues, listIssuesBelow } from '../queries.ts';
-import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from './issue.ts';
 
 const IssueSort = builder.enumType('IssueSort', {
   description: 'A column and a direction. Older queries use some values in lower case.',

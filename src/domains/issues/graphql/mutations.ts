@@ -6,9 +6,9 @@ import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { userIdsByUsernames } from '../assignment.ts';
 import { createIssue, deleteIssue, type IssueChanges, updateIssue } from '../commands.ts';
+import { IssueRef, IssueTypeEnum } from '../graphql.ts';
 import type { IssueRow } from '../model.ts';
 import { getIssue, issueDetailsByIds } from '../queries.ts';
-import { IssueRef, IssueTypeEnum } from './issue.ts';
 
 const IssueStateEvent = builder.enumType('IssueStateEvent', {
   values: { CLOSE: { value: 'close' }, REOPEN: { value: 'reopen' } } as const,

@@ -11,14 +11,9 @@ import { orNull } from '#graphql/errors.ts';
 import { loader } from '#graphql/loaders.ts';
 import { selectedNodes } from '#graphql/lookahead.ts';
 import type { MergeRequestFilter, MergeRequestOrder } from '../filter.ts';
+import { MergeRequestConnection, MergeRequestRef, MergeRequestStateEnum, mergeRequestColumns } from '../graphql.ts';
 import type { MergeRequestState } from '../model.ts';
 import { getMergeRequest, listMergeRequestsBelow, mergeRequestsByIds } from '../queries.ts';
-import {
-  MergeRequestConnection,
-  MergeRequestRef,
-  MergeRequestStateEnum,
-  mergeRequestColumns,
-} from './merge-request.ts';
 
 const SORTS = {
   created_asc: { order_by: 'created_at', sort: 'asc' },

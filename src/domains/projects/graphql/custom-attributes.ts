@@ -1,6 +1,6 @@
 import { CustomAttributeRef, customAttributesLoader } from '#domains/custom-attributes/graphql.ts';
 import { builder } from '#graphql/builder.ts';
-import { ProjectRef } from './project.ts';
+import { ProjectRef } from '../graphql.ts';
 
 const load = customAttributesLoader('projects');
 

@@ -9,6 +9,7 @@ import { type ConnectionArguments, listConnection } from '#graphql/connection.ts
 import { selectedFields, selectedNodes } from '#graphql/lookahead.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { ProjectConnection, ProjectRef, projectParts } from '../graphql.ts';
 import {
   findProject,
   listProjects,
@@ -17,7 +18,6 @@ import {
   type ProjectFilter,
   type ProjectOrder,
 } from '../queries.ts';
-import { ProjectConnection, ProjectRef, projectParts } from './project.ts';
 
 const ORDERS: ReadonlyMap<string, ProjectOrder> = new Map([
   ...PROJECT_ORDERS.map((each) => [each, each] as const),

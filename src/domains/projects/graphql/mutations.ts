@@ -2,9 +2,9 @@ import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createProject, setArchived, setStar, updateProject } from '../commands.ts';
 import { deleteProject, restoreProject } from '../deletion.ts';
+import { ProjectRef } from '../graphql.ts';
 import { getProject } from '../queries.ts';
 import { transferProject } from '../transfer.ts';
-import { ProjectRef } from './project.ts';
 import { readSettings, settingFields } from './setting-inputs.ts';
 
 mutationField('projectCreate', {

@@ -3,9 +3,9 @@ import { builder, type Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { LinkType } from '../attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from '../commands.ts';
+import { ReleaseAssetLink, ReleaseAssetLinkType, ReleaseRef } from '../graphql.ts';
 import { createLink, deleteLink, getLinkPlace, updateLink } from '../links.ts';
 import { getRelease } from '../queries.ts';
-import { ReleaseAssetLink, ReleaseAssetLinkType, ReleaseRef } from './release.ts';
 
 type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 

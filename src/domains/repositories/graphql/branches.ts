@@ -6,9 +6,9 @@ import { mutationField } from '#graphql/mutation.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
 import { createBranch, deleteBranch, scheduleMergedBranchesDeletion } from '../commands.ts';
+import { CommitRef } from '../graphql.ts';
 import { type Branch, branchWebUrl } from '../model.ts';
 import { completeBranches, getBranch, listBranches, listBranchNames } from '../queries/branches.ts';
-import { CommitRef } from './commits.ts';
 import { type InProject, inProject, pageOfRefs, projectAt, protectionsAhead, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 

@@ -5,10 +5,9 @@ import { orNull } from '#graphql/errors.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import type { Ref } from '#platform/git/types.ts';
+import { CommitRef } from '../graphql.ts';
 import type { Tag } from '../model.ts';
-import { completeTags, getTag, listTags } from '../queries/tags.ts';
-import { createTag, deleteTag } from '../tags.ts';
-import { CommitRef } from './commits.ts';
+import { completeTags, createTag, deleteTag, getTag, listTags } from '../tags.ts';
 import { type InProject, inProject, pageOfRefs, projectAt, protectionsAhead, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 

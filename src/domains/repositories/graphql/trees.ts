@@ -3,10 +3,10 @@ import { connection, listConnection, type PageWanted, pageOfAll } from '#graphql
 import { orNull } from '#graphql/errors.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
+import { type BlobEntry, blobsAt, isExecutable, textOf } from '../files.ts';
+import { CommitRef } from '../graphql.ts';
 import { contentPath } from '../model.ts';
-import { type BlobEntry, blobsAt, isExecutable, textOf } from '../queries/files.ts';
 import { type Folder, getFolder, lastCommitOfFolder, listEntries, type TreeEntry } from '../queries/trees.ts';
-import { CommitRef } from './commits.ts';
 import { type InProject, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 

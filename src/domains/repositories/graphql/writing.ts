@@ -3,7 +3,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import { badRequest } from '#platform/errors.ts';
 import { createCommit, type FileAction } from '../commit-changes.ts';
 import { decodeContent } from '../content.ts';
-import { CommitRef } from './commits.ts';
+import { CommitRef } from '../graphql.ts';
 import { projectAt } from './refs.ts';
 
 const CommitActionMode = builder.enumType('CommitActionMode', {

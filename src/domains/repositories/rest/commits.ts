@@ -12,7 +12,7 @@ import {
   sequenceOfCommit,
   signatureOfCommit,
   statsOfCommits,
-} from '../queries/commits.ts';
+} from '../commits.ts';
 import { diffFileRecord, listedCommitRecord, toCommit, toDiff, toWholeCommit, wholeCommitRecord } from '../record.ts';
 
 const tag = 'Commits';

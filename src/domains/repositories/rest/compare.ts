@@ -5,8 +5,8 @@ import type { Context } from '#platform/context.ts';
 import { slicePage } from '#platform/paging.ts';
 import { boolean, type Input, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, route, streamRoute } from '#rest/route.ts';
+import { compare, contributorsOf, mergeBaseOf } from '../compare.ts';
 import { getArchive } from '../queries/archives.ts';
-import { compare, contributorsOf, mergeBaseOf } from '../queries/compare.ts';
 import { commitRecord, diffFileRecord, toCommit, toDiff } from '../record.ts';
 
 const tag = 'Repositories';

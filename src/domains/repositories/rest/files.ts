@@ -16,7 +16,7 @@ import {
   type RepositoryFile,
   readWhole,
   sha256,
-} from '../queries/files.ts';
+} from '../files.ts';
 
 const tag = 'Repository files';
 

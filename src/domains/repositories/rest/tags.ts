@@ -4,9 +4,8 @@ import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route, TEXT_BODY_BYTES } from '#rest/route.ts';
-import { completeTags, getTag, listTags, TAG_ORDERS } from '../queries/tags.ts';
 import { tagRecord, toTag } from '../record.ts';
-import { createTag, deleteTag } from '../tags.ts';
+import { completeTags, createTag, deleteTag, getTag, listTags, TAG_ORDERS } from '../tags.ts';
 
 const tag = 'Tags';
 

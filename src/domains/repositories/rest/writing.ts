@@ -4,9 +4,9 @@ import { badParameters } from '#platform/errors.ts';
 import { boolean, hash, type Input, idOrPath, list, oneOf, text } from '#rest/params.ts';
 import { route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createCommit, type FileAction } from '../commit-changes.ts';
+import { statsOfCommits } from '../commits.ts';
 import { decodeContent } from '../content.ts';
 import { cherryPick, revert } from '../picking.ts';
-import { statsOfCommits } from '../queries/commits.ts';
 import { commitRecord, toCommit, toWholeCommit, wholeCommitRecord } from '../record.ts';
 
 /** Content grows by half in base64 and JSON, so this allows about 20 MiB of files. */

@@ -9,10 +9,10 @@ import { DomainError } from '#platform/errors.ts';
 import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { integer, text } from '#rest/params.ts';
+import { newPasswordFields } from '../pages.ts';
 import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } from '../sessions.ts';
 import { changeOwnPassword } from '../sign-in.ts';
 import { agentInWords } from '../user-agent.ts';
-import { newPasswordFields } from './sign-in.ts';
 
 const SESSIONS = '/-/user_settings/active_sessions';
 const PASSWORD = '/-/user_settings/password';

@@ -6,7 +6,7 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { text } from '#rest/params.ts';
 import { signInByLdap } from '../ldap.ts';
-import { answer, lead, leadsAway, refusalOf } from './sign-in.ts';
+import { answer, lead, leadsAway, refusalOf } from '../pages.ts';
 
 const LABELS = { username: 'User name', password: 'Password' };
 const pathOf = (provider: string): string => `/users/auth/ldap/${provider}`;

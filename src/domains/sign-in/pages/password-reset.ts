@@ -5,8 +5,8 @@ import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { text } from '#rest/params.ts';
+import { answer, newPasswordFields, refusalOf } from '../pages.ts';
 import { canResetPassword, resetPassword } from '../password-reset.ts';
-import { answer, newPasswordFields, refusalOf } from './sign-in.ts';
 
 const ASK = '/users/password/new';
 const SET = '/users/password/edit';

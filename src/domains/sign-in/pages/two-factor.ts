@@ -9,12 +9,13 @@ import {
   disableTwoFactor,
   enableTwoFactor,
   getSecondFactor,
+  mustEnrol,
   regenerateRecoveryCodes,
   secondFactorDemand,
 } from '../enrolment.ts';
-import { answer, refusalOf } from './sign-in.ts';
+import { answer, refusalOf } from '../pages.ts';
 
-export const TWO_FACTOR = '/-/user_settings/two_factor';
+const TWO_FACTOR = '/-/user_settings/two_factor';
 
 const proof = { current_password: text().default(''), code: text({ max: 100 }).default('') };
 
@@ -129,3 +130,10 @@ const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse
 <p><a href="/">I have saved them: continue</a></p>`;
   return visit.show(layout({ title: 'Recovery codes', visit, body }));
 };
+
+/**
+ * Returns the page to redirect a signed-in user to: two-factor enrolment when it is due, otherwise null. Sign-out,
+ * mailed links and the like stay open.
+ */
+export const detourFor = async (ctx: Context, path: string): Promise<string | null> =>
+  path !== TWO_FACTOR && !path.startsWith('/users/') && (await mustEnrol(ctx)) ? TWO_FACTOR : null;

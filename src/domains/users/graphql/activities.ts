@@ -1,7 +1,7 @@
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { listActivities, type UserActivity } from '../activities.ts';
-import { UserRef } from './user.ts';
+import { UserRef } from '../graphql.ts';
 
 const ActivityRef = builder.objectRef<UserActivity>('UserActivity').implement({
   fields: (t) => ({

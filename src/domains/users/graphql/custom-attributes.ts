@@ -1,6 +1,6 @@
 import { CustomAttributeRef, customAttributesLoader } from '#domains/custom-attributes/graphql.ts';
 import { builder } from '#graphql/builder.ts';
-import { UserRef } from './user.ts';
+import { UserRef } from '../graphql.ts';
 
 const load = customAttributesLoader('users');
 

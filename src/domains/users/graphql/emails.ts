@@ -3,9 +3,8 @@ import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { addEmail, type EmailRow, getEmailById, listEmails, removeEmail, resendConfirmation } from '../emails.ts';
+import { currentPassword, UserRef } from '../graphql.ts';
 import { requireUser } from '../policy.ts';
-import { currentPassword } from './proof.ts';
-import { UserRef } from './user.ts';
 
 const EmailRef = builder.objectRef<EmailRow>('Email').implement({
   description: 'A secondary address. It has no effect until it is confirmed.',

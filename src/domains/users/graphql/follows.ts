@@ -2,7 +2,7 @@ import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { type FollowSide, listFollowsOf, setFollow } from '../follows.ts';
-import { seen, UserConnection, UserRef } from './user.ts';
+import { seen, UserConnection, UserRef } from '../graphql.ts';
 
 const followsField = (side: FollowSide, description: string): void => {
   const follows = batchedConnection((ctx) => listFollowsOf(ctx, side));

@@ -1,8 +1,8 @@
 import { CustomAttributeInput, wantedAttributes } from '#domains/custom-attributes/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
+import { CurrentUserRef, loadRow, UserConnection, UserRef } from '../graphql.ts';
 import { findUser, findUserByUsername, listUsers } from '../queries.ts';
-import { CurrentUserRef, loadRow, UserConnection, UserRef } from './user.ts';
 
 const SORTS = {
   ID_ASC: { order_by: 'id', sort: 'asc' },

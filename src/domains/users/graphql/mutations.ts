@@ -1,10 +1,9 @@
 import type { Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createUser, deleteUser, updateUser } from '../commands.ts';
+import { currentPassword, UserRef } from '../graphql.ts';
 import { deleteIdentity } from '../identities.ts';
 import { getUser } from '../queries.ts';
-import { currentPassword } from './proof.ts';
-import { UserRef } from './user.ts';
 
 /** The attributes that administrators may set, at creation and later. */
 const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({

@@ -1,6 +1,6 @@
 import { mutationField } from '#graphql/mutation.ts';
+import { UserRef } from '../graphql.ts';
 import { updateProfile } from '../profile.ts';
-import { UserRef } from './user.ts';
 
 mutationField('profileUpdate', {
   description:

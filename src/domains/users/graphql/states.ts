@@ -1,7 +1,7 @@
 import { mutationField } from '#graphql/mutation.ts';
+import { UserRef } from '../graphql.ts';
 import { STATE_MOVES, type StateMoveName } from '../model.ts';
 import { moveUser, rejectUser, unlockUser } from '../states.ts';
-import { UserRef } from './user.ts';
 
 const move = (name: StateMoveName): void => {
   const { from, to } = STATE_MOVES[name];

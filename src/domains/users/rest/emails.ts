@@ -5,7 +5,7 @@ import { boolean, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { addEmail, type EmailRow, getEmail, listEmails, removeEmail } from '../emails.ts';
 import { requireUser } from '../policy.ts';
-import { currentPassword } from './proof.ts';
+import { currentPassword } from '../record.ts';
 
 const tag = 'Email addresses';
 const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;

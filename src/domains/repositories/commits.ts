@@ -4,9 +4,9 @@ import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { CommitStats, Diff, SignatureKind } from '#platform/git/reading.ts';
 import type { RevisionRange } from '#platform/git/types.ts';
-import { diffBounds } from '../diff-bounds.ts';
-import { BRANCHES, branchName, type Commit, TAGS, tagName } from '../model.ts';
-import { requireRevision, resolveRevision } from './revisions.ts';
+import { diffBounds } from './diff-bounds.ts';
+import { BRANCHES, branchName, type Commit, TAGS, tagName } from './model.ts';
+import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
 export interface CommitFilter {
   /** A branch, tag or commit id, or a range `a..b` or `a...b`. Defaults to the default branch. */

@@ -6,8 +6,8 @@ import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { FoundObject } from '#platform/git/reading.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
-import type { Commit } from '../model.ts';
-import { requireRevision, resolveRevision } from './revisions.ts';
+import type { Commit } from './model.ts';
+import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
 /** Larger content is not held in memory. It is only available as a stream from `raw`, without a checksum. */
 const MAX_WHOLE_BYTES = 20 * 1024 * 1024;

@@ -4,9 +4,9 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { Author, Diff } from '#platform/git/reading.ts';
-import { diffBounds } from '../diff-bounds.ts';
-import type { Commit } from '../model.ts';
-import { requireRevision, resolveRevision } from './revisions.ts';
+import { diffBounds } from './diff-bounds.ts';
+import type { Commit } from './model.ts';
+import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
 /** The most commits in one comparison. */
 const MAX_COMMITS = 1_000;

@@ -1,3 +1,0 @@
-import './graphql/types.ts';
-import './graphql/mutations.ts';
-import './graphql/subscriptions.ts';

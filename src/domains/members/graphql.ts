@@ -1,3 +1,0 @@
-import './graphql/groups.ts';
-import './graphql/joining.ts';
-import './graphql/members.ts';
