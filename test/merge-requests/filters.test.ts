@@ -147,12 +147,14 @@ describe('merge requests', () => {
       [`group(fullPath: "${groupPath}")`, 'mergeRequests'],
       ...lists.flatMap((list): [string, string][] => [
         ['currentUser', list],
-        [`user(username: "${me}")`, list],
+        [`user(username: "${me}") { ... on UserCore`, list],
       ]),
     ];
     for (const [place, list] of places) {
       const found = async (args: string): Promise<unknown> => {
-        const answer = await app().as(user).graphql(`{ at: ${place} { ${list}(${args}) { nodes { title } } } }`);
+        const answer = await app()
+          .as(user)
+          .graphql(`{ at: ${place} { ${list}(${args}) { nodes { title } } } ${place.includes('{') ? '}' : ''} }`);
         expect([place, list, args, answer.errors]).toEqual([place, list, args, undefined]);
         return answer.data.at[list].nodes;
       };

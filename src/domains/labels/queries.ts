@@ -1,6 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { ancestorIds, type Container, ownerColumns } from '#domains/planning/container.ts';
-import { issueIsVisible, mergeRequestIsVisible } from '#domains/planning/visibility.ts';
+import { issueIsVisible, mergeRequestIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
@@ -16,7 +16,7 @@ export interface LabelFilter {
   readonly title?: string | null | undefined;
   /** Include labels of the groups above. */
   readonly include_ancestor_groups?: boolean | null | undefined;
-  /** For a group: include labels of the groups below. */
+  /** For a group: include labels of the groups below that the caller can see. */
   readonly include_descendant_groups?: boolean | null | undefined;
   readonly archived?: boolean | null | undefined;
 }
@@ -37,7 +37,7 @@ export const listLabels = (ctx: Context, container: Container, filter: LabelFilt
       isIn(
         container,
         filter.include_ancestor_groups ? ancestorIds(container) : [],
-        filter.include_descendant_groups ?? false,
+        filter.include_descendant_groups ? ctx : null,
       ),
     ),
     BY_TITLE,
@@ -46,7 +46,12 @@ export const listLabels = (ctx: Context, container: Container, filter: LabelFilt
 
 /** Lists the labels of many projects or groups at once. */
 export const listLabelsBelow = (ctx: Context, kind: Container['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
-  batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_TITLE, 'asc');
+  batchedListOf(
+    ctx.db,
+    (parentId) => matching(ctx, filter).where(isBelow(ctx, kind, parentId, filter)),
+    BY_TITLE,
+    'asc',
+  );
 
 /** Finds a label by id or title. Own labels take precedence over inherited ones. */
 const findLabel = async (
@@ -59,7 +64,7 @@ const findLabel = async (
   const row = await ctx.db
     .selectFrom('labels')
     .selectAll()
-    .where(isIn(container, includeAncestors ? ancestorIds(container) : [], false))
+    .where(isIn(container, includeAncestors ? ancestorIds(container) : []))
     .where(sql<boolean>`(labels.id = ${id}::bigint or labels.title = ${idOrTitle})`)
     .orderBy(sql`labels.id = ${id}::bigint`, (order) => order.desc().nullsLast())
     .orderBy('labels.id')
@@ -165,13 +170,17 @@ const matching = (ctx: Context, filter: LabelFilter) => {
   return query;
 };
 
-const isIn = (container: Container, ancestors: readonly number[], withDescendants: boolean): RawBuilder<boolean> => {
+/** `reader` also includes labels of the groups below that they can see. */
+const isIn = (
+  container: Container,
+  ancestors: readonly number[],
+  reader: Pick<Context, 'actor'> | null = null,
+): RawBuilder<boolean> => {
   const { project_id, namespace_id } = ownerColumns(container);
   const own =
     project_id === null
-      ? withDescendants
-        ? sql<boolean>`labels.namespace_id in (
-            select n.id from namespaces n where n.traversal_ids @> array[${namespace_id}::bigint])`
+      ? reader
+        ? sql<boolean>`labels.namespace_id in ${visibleGroupsFrom(reader.actor, namespace_id)}`
         : sql<boolean>`labels.namespace_id = ${namespace_id}`
       : sql<boolean>`labels.project_id = ${project_id}`;
   if (ancestors.length === 0) return own;
@@ -179,9 +188,14 @@ const isIn = (container: Container, ancestors: readonly number[], withDescendant
 };
 
 const isAvailable = (project: ProjectRow): RawBuilder<boolean> =>
-  isIn({ kind: 'project', project }, project.namespace.traversal_ids, false);
+  isIn({ kind: 'project', project }, project.namespace.traversal_ids);
 
-const isBelow = (kind: Container['kind'], parentId: RawBuilder<number>, filter: LabelFilter): RawBuilder<boolean> => {
+const isBelow = (
+  ctx: Pick<Context, 'actor'>,
+  kind: Container['kind'],
+  parentId: RawBuilder<number>,
+  filter: LabelFilter,
+): RawBuilder<boolean> => {
   const parts =
     kind === 'project'
       ? [sql<boolean>`labels.project_id = ${parentId}`]
@@ -195,8 +209,7 @@ const isBelow = (kind: Container['kind'], parentId: RawBuilder<number>, filter: 
     );
   }
   if (kind === 'group' && filter.include_descendant_groups) {
-    parts.push(sql<boolean>`labels.namespace_id in (
-      select n.id from namespaces n where n.traversal_ids @> array[${parentId}])`);
+    parts.push(sql<boolean>`labels.namespace_id in ${visibleGroupsFrom(ctx.actor, parentId)}`);
   }
   return sql<boolean>`(${sql.join(parts, sql` or `)})`;
 };

@@ -1,6 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { ancestorIds, type Container, ownerColumns } from '#domains/planning/container.ts';
-import { issueIsVisible } from '#domains/planning/visibility.ts';
+import { issueIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
@@ -50,8 +50,7 @@ export const listMilestones = (
     parts.push(sql<boolean>`milestones.namespace_id = any (${ancestorIds(container)}::bigint[])`);
   }
   if (filter.include_descendants && namespace_id !== null) {
-    parts.push(sql<boolean>`milestones.namespace_id in (
-      select n.id from namespaces n where n.traversal_ids @> array[${namespace_id}::bigint])`);
+    parts.push(sql<boolean>`milestones.namespace_id in ${visibleGroupsFrom(ctx.actor, namespace_id)}`);
   }
   return listOf(ctx.db, matching(ctx, filter).where(anyOf(parts)), BY_DUE_DATE, 'asc');
 };
@@ -62,7 +61,12 @@ export const listMilestonesBelow = (
   kind: Container['kind'],
   filter: MilestoneFilter,
 ): BatchedList<MilestoneRow> =>
-  batchedListOf(ctx.db, (parentId) => matching(ctx, filter).where(isBelow(kind, parentId, filter)), BY_DUE_DATE, 'asc');
+  batchedListOf(
+    ctx.db,
+    (parentId) => matching(ctx, filter).where(isBelow(ctx, kind, parentId, filter)),
+    BY_DUE_DATE,
+    'asc',
+  );
 
 /** Returns a milestone of the container itself. @throws DomainError `not_found` (Milestone) */
 export const getMilestone = async (
@@ -169,6 +173,7 @@ const anyOf = (parts: readonly RawBuilder<boolean>[]): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(parts, sql` or `)})`;
 
 const isBelow = (
+  ctx: Pick<Context, 'actor'>,
   kind: Container['kind'],
   parentId: RawBuilder<number>,
   filter: MilestoneFilter,
@@ -186,8 +191,7 @@ const isBelow = (
     );
   }
   if (kind === 'group' && filter.include_descendants) {
-    parts.push(sql<boolean>`milestones.namespace_id in (
-      select n.id from namespaces n where n.traversal_ids @> array[${parentId}])`);
+    parts.push(sql<boolean>`milestones.namespace_id in ${visibleGroupsFrom(ctx.actor, parentId)}`);
   }
   return anyOf(parts);
 };

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, PLANNER, REPORTER } from '#domains/access/model.ts';
-import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
+import { namespaceIsVisible, projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
 import { can, type JudgedProject } from '#domains/projects/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
 
@@ -43,6 +43,14 @@ export const mergeRequestIsVisible = (actor: Actor): RawBuilder<boolean> => {
   return sql<boolean>`(${areThere} and ((${isOpen} and ${areOpen})
     or (${projectIsVisible(actor)} and ${projectIsMine(actor, REPORTER)})))`;
 };
+
+/** Selects the ids of the group and of the groups below it that the actor can see. */
+export const visibleGroupsFrom = (
+  actor: Actor,
+  groupId: number | RawBuilder<number>,
+): RawBuilder<number> => sql<number>`(
+  select n.id from namespaces n
+  where n.traversal_ids @> array[${groupId}::bigint] and ${namespaceIsVisible(actor, 'n')})`;
 
 const concerns = (userId: number): RawBuilder<boolean> => sql<boolean>`(issues.author_id = ${userId} or exists (
   select 1 from issue_assignees a where a.issue_id = issues.id and a.user_id = ${userId}))`;
