@@ -285,8 +285,14 @@ describe('the limit of calls per minute', () => {
   });
 });
 
-/** Opens a subscription for the hooks of a group. */
-const follow = async (user: TestUser, field: string, groupPath: string, fields: string) => {
+/** Opens a subscription for the hooks of a group or project. */
+const follow = async (
+  user: TestUser,
+  field: string,
+  path: string,
+  fields: string,
+  argument: 'groupPath' | 'projectPath' = 'groupPath',
+) => {
   const client = createClient({
     url: `${app().url}/api/graphql`,
     headers: await app().as(user).headers(),
@@ -296,7 +302,7 @@ const follow = async (user: TestUser, field: string, groupPath: string, fields: 
   const updates: any[] = [];
   const failures: unknown[] = [];
   client.subscribe(
-    { query: `subscription($p: ID!) { ${field}(groupPath: $p) { ${fields} } }`, variables: { p: groupPath } },
+    { query: `subscription($p: ID!) { ${field}(${argument}: $p) { ${fields} } }`, variables: { p: path } },
     {
       next: ({ data, errors }) => {
         if (data?.[field]) updates.push(data[field]);
@@ -350,6 +356,37 @@ describe('live updates', () => {
     await until('the failure arrives', () => deliveries.updates.at(-1).delivery.responseStatus === 410);
     expect([deliveries.failures, alerts.failures, refused.updates]).toEqual([[], [], []]);
     for (const each of [deliveries, alerts, refused]) each.close();
+  });
+
+  it('show the hooks of one project only', async () => {
+    const { owner, group } = await scene();
+    const as = app().as(owner);
+    const hookOf = async (project: { readonly id: number }) => {
+      const at = `/projects/${project.id}/hooks`;
+      return `${at}/${(await as.post(at, { url: receiver.url })).body.id}`;
+    };
+    const followed = await app().make.project({ namespace_id: group.id }, owner);
+    const [here, elsewhere] = [await hookOf(followed), await hookOf(await app().make.project({}, owner))];
+    const open = (field: string, fields: string) =>
+      follow(owner, field, followed.path_with_namespace, fields, 'projectPath');
+    const [deliveries, alerts] = [
+      await open('webhookDeliveryUpdated', 'webhook { id }'),
+      await open('webhookAlertStatusUpdated', 'webhook { id } previous alertStatus'),
+    ];
+    await until('deliveries are followed', async () => {
+      for (const hook of [elsewhere, here]) await as.post(`${hook}/test/push_events`);
+      return deliveries.updates.length > 0;
+    });
+    await until('alerts are followed', async () => {
+      await sql`update webhooks set disabled_permanently = true`.execute(db());
+      for (const hook of [elsewhere, here]) await as.post(`${hook}/enable`);
+      return alerts.updates.length > 0;
+    });
+    expect(alerts.updates[0]).toMatchObject({ previous: 'DISABLED', alertStatus: 'EXECUTABLE' });
+    const id = `gid://gitlab/ProjectHook/${here.split('/').at(-1)}`;
+    for (const { webhook } of [...deliveries.updates, ...alerts.updates]) expect(webhook.id).toBe(id);
+    expect([deliveries.failures, alerts.failures]).toEqual([[], []]);
+    for (const each of [deliveries, alerts]) each.close();
   });
 });
 

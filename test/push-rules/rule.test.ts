@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import { mutate } from '../support/graphql.ts';
 
 const app = useApp();
 
@@ -181,6 +182,25 @@ describe.each(['group', 'project'] as const)('the push rule of a %s', (kind) => 
     const { path, owner } = await places[kind]();
     const answers = await Promise.all(Array.from({ length: 5 }, () => app().as(owner).post(path, {})));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 422, 422, 422, 422]);
+  });
+
+  it('takes each attribute in GraphQL, on creation and later', async () => {
+    const camel = (name: string) => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    const input = Object.fromEntries(Object.entries(ALL).map(([name, value]) => [camel(name), value]));
+    for (const isNew of [true, false]) {
+      const { path, full_path, owner } = await places[kind]();
+      const client = app().as(owner);
+      if (!isNew) expect((await client.post(path, {})).body).toMatchObject(NOTHING);
+      const place = { [`${kind}Path`]: full_path };
+      const { pushRule } = await mutate(
+        client,
+        `${kind}PushRule${isNew ? 'Create' : 'Update'}`,
+        { ...place, ...input },
+        `pushRule { ${Object.keys(input).join(' ')} }`,
+      );
+      expect(pushRule).toEqual(input);
+      expect((await client.get(path)).body).toMatchObject(ALL);
+    }
   });
 
   it('follows the same rules in GraphQL', async () => {

@@ -9,8 +9,8 @@ import { encrypt } from '#platform/secrets.ts';
 import { fillUrl, shownUrl } from './address.ts';
 import { addressProblem, type HookAttributes, isFilter, type KeyValue, problemsOf } from './attributes.ts';
 import { releaseHeld } from './delivery/health.ts';
-import { webhookUpdated } from './events.ts';
-import type { ValueKind } from './model.ts';
+import { webhookAlertStatusChanged, webhookUpdated } from './events.ts';
+import { alertStatus, type ValueKind } from './model.ts';
 import { hookScope } from './policy.ts';
 import { containerColumn, getHook, type HookRow } from './queries.ts';
 import { unseal, valuesOf } from './secrets.ts';
@@ -88,7 +88,16 @@ export const changeHook = async (ctx: Context, at: Container, id: number, change
     await releaseHeld(tx.db, [id]);
     const hook = await getHook(tx, container, id);
     const changed = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-    tx.emit(webhookUpdated, { ...hookScope(container, id), payload: { ...hookPayload(hook), changed } });
+    const scope = hookScope(container, id);
+    tx.emit(webhookUpdated, { ...scope, payload: { ...hookPayload(hook), changed } });
+    const [previous, current] = [alertStatus(before), alertStatus(hook)];
+    if (previous !== current) {
+      const { disabled_until, recent_failures } = hook;
+      tx.emit(webhookAlertStatusChanged, {
+        ...scope,
+        payload: { ...hookPayload(hook), previous, current, disabled_until, recent_failures },
+      });
+    }
     return hook;
   });
 };
