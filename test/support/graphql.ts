@@ -9,7 +9,7 @@ const CASES_PER_QUERY = 25;
 
 /**
  * Expects the connection `list` to have exactly these nodes for each set of arguments. `name` is the field that names a
- * node. The order only counts if the arguments contain `sort`.
+ * node, such as `title` or `user { username }`. The order only counts if the arguments contain `sort`.
  *
  * @param place the field around the list, such as `project(fullPath: "a/b")`, perhaps with more open fields
  *   or fragments: `user(username: "a") { ... on UserCore`; an empty text for lists at the top level
@@ -21,6 +21,7 @@ export const expectLists = async (
   name: string,
   table: readonly ListCase[],
 ): Promise<void> => {
+  const path = name.match(/\w+/g) ?? [];
   for (let start = 0; start < table.length; start += CASES_PER_QUERY) {
     const cases = table.slice(start, start + CASES_PER_QUERY);
     const fields = cases
@@ -38,7 +39,7 @@ export const expectLists = async (
         args,
         ordered(
           args,
-          nodes.map((node: Record<string, string>) => node[name]),
+          nodes.map((node: unknown) => path.reduce((at, field) => Reflect.get(Object(at), field), node)),
         ),
       ];
     });

@@ -213,7 +213,8 @@ const invited = (ctx: Context, place: Place): RawBuilder<unknown> => {
     ? sql`union all select ps.shared_with_id, ps.access_level, ps.expires_at from project_shares ps
         where ps.project_id = ${place.projectId}`
     : sql``;
-  return sql`select m.id, m.user_id, least(m.access_level, s.access_level), least(m.expires_at, s.expires_at),
+  return sql`select m.id, m.user_id, least(m.access_level, s.access_level) as access_level,
+      least(m.expires_at, s.expires_at) as expires_at,
       m.created_by_id, m.created_at, m.updated_at, m.namespace_id, m.project_id, 3 as distance
     from (select ns.shared_with_id, ns.access_level, ns.expires_at from namespace_shares ns
         where ns.namespace_id in ${place.namespaces} ${toProject}) s
