@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeScene } from '../planning/scene.ts';
 import { type TestUser, useApp } from '../support/app.ts';
-import { insertMergeRequest } from './support.ts';
+import { expectLists } from '../support/graphql.ts';
+import { insertDiff, insertMergeRequest } from './support.ts';
 
 // Tests every merge request filter in every list that accepts it: with a value that matches one merge request, and with
 // a value that does not.
@@ -165,5 +166,29 @@ describe('merge requests', () => {
       expect(await found('state: merged, sort: MERGED_AT_ASC')).toEqual([{ title: 'Match' }]);
       expect(await found('state: opened, sort: MERGED_AT_ASC')).toEqual([]);
     }
+  });
+
+  it('are listed below subgroups, and their diffs by path, if asked to', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    const subgroup = await app().make.group({ parent_id: group.id }, owner);
+    const [here, below] = [
+      await app().make.project({ namespace_id: group.id }, owner),
+      await app().make.project({ namespace_id: subgroup.id }, owner),
+    ];
+    const { db } = app().hub.services;
+    const { id } = await insertMergeRequest(db, { project_id: here.id, title: 'Here' });
+    await insertMergeRequest(db, { project_id: below.id, title: 'Below' });
+    await expectLists(app().as(owner), `group(fullPath: "${group.full_path}")`, 'mergeRequests', 'title', [
+      ['includeSubgroups: false', ['Here']],
+      ['includeSubgroups: true', ['Here', 'Below']],
+    ]);
+    await insertDiff(db, id, { files: [{ new_path: 'a' }, { new_path: 'b' }] });
+    const { data, errors } = await app()
+      .as(owner)
+      .graphql(`{ mergeRequest(id: "gid://gitlab/MergeRequest/${id}") {
+        all: diffStats { path } one: diffStats(path: "b") { path } none: diffStats(path: "c") { path } } }`);
+    expect(errors).toBeUndefined();
+    expect(data.mergeRequest).toEqual({ all: [{ path: 'a' }, { path: 'b' }], one: [{ path: 'b' }], none: [] });
   });
 });

@@ -5,6 +5,7 @@ import { Visitor } from '../pages/visitor.ts';
 import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
 import type { TestGroup } from '../support/factories.ts';
+import { mutate } from '../support/graphql.ts';
 import { apiStatus, ask, credentials, makeApplication, post, REDIRECT_URI, tokensFor } from './flows.ts';
 
 const app = useApp();
@@ -464,6 +465,39 @@ describe('the sign-in data of a user', () => {
       expect({ name, answer }).toMatchObject({ name, answer: { errors: [{ extensions: { code: 'FORBIDDEN' } }] } });
     }
     expect(await snapshot(person)).toEqual(before);
+
+    // With the password, the application can do all of that.
+    await app()
+      .hub.services.db.updateTable('users')
+      .set({ two_factor_enabled: true })
+      .where('id', '=', person.id)
+      .execute();
+    await root().put(`/users/${person.id}`, { provider: 'saml', extern_uid: 'person-over-graphql' });
+    const proof = { currentPassword: PASSWORD };
+    const { email } = await mutate(
+      client,
+      'userEmailAdd',
+      { userId: id, email: 'added@example.org', skipConfirmation: true, ...proof },
+      'email { id }',
+    );
+    const emailsOf = async () => (await root().get(`/users/${person.id}/emails`)).body;
+    expect(await emailsOf()).toMatchObject([{ email: 'added@example.org' }]);
+    await mutate(client, 'userEmailRemove', { id: email.id, ...proof });
+    expect(await emailsOf()).toEqual([]);
+    await mutate(client, 'userTwoFactorDisable', { id, ...proof });
+    await mutate(client, 'userIdentityDelete', { userId: id, provider: 'saml', ...proof });
+    await mutate(client, 'userUpdate', { id, admin: true, ...proof });
+    expect((await root().get(`/users/${person.id}`)).body).toMatchObject({
+      is_admin: true,
+      identities: [],
+      two_factor_enabled: false,
+    });
+    await mutate(client, 'userDelete', { id, hardDelete: true, ...proof });
+    await app().settle();
+    expect((await root().get(`/users/${person.id}`)).status).toBe(404);
+    const newcomer = { name: 'N', username: 'let-in', email: 'let-in@example.org', password: 'chosen-with-consent' };
+    await mutate(client, 'userCreate', { ...newcomer, ...proof });
+    expect((await root().get('/users?username=let-in')).body).toHaveLength(1);
   });
 
   it('may be changed by users, while applications may change only other data', async () => {
