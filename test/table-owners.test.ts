@@ -117,9 +117,9 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'The columns of sign-ins and second factors belong to sign-in, and are in the row of the user.',
   })),
   {
-    file: 'domains/tokens/authentication.ts',
+    file: 'domains/tokens/last-use.ts',
     tables: ['users', COMPUTED],
-    why: 'The statement that confirms a caller also writes when the user and the token were last active.',
+    why: 'One statement writes when a token or session was last used and when its user was last active.',
   },
   {
     file: 'domains/oauth/ending.ts',

@@ -1,18 +1,4 @@
-import {
-  type ExecutionResult,
-  type FieldNode,
-  GraphQLError,
-  type GraphQLNamedType,
-  getArgumentValues,
-  getNamedType,
-  isAbstractType,
-  isCompositeType,
-  isInterfaceType,
-  isObjectType,
-  type SelectionSetNode,
-  type ValidatedExecutionArgs,
-  visit,
-} from 'graphql';
+import { type ExecutionResult, GraphQLError, getArgumentValues, type ValidatedExecutionArgs } from 'graphql';
 import type { Actor, Context } from '#platform/context.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { LiveFilter } from '#platform/event-log/read.ts';
@@ -20,11 +6,11 @@ import type { EventRow } from '#platform/events.ts';
 import type { Logger } from '#platform/log.ts';
 import { type Engine, type Prepared, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
-import { walkFields } from './fields.ts';
 import { Frame } from './frame.ts';
 import { limitError } from './limits.ts';
 import type { Seat } from './live-bounds.ts';
 import { Rechecks } from './live-rechecks.ts';
+import { type Shape, shapeOf } from './live-shape.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
 
 /** Returns the indexes of the viewers who may see the event now. Called once per event for all of them. */
@@ -412,59 +398,3 @@ export class LiveHub {
     return shape;
   }
 }
-
-/** The properties of a document that decide about sharing. Computed once per document. */
-interface Shape {
-  readonly id: number;
-  readonly root: FieldNode;
-  /** The variable that is used only for `after`. Subscribers that differ only in it share everything. */
-  readonly cursorVariable: string | null;
-  readonly viewerIndependent: boolean;
-}
-
-const shapeOf = ({ schema }: Engine, prepared: Prepared, id: number): Shape => {
-  const root = rootField(prepared, prepared.operation.selectionSet);
-  if (!root) throw new GraphQLError('A subscription needs a field');
-  const uses = new Map<string, number>();
-  visit(prepared.document, {
-    VariableDefinition: () => false,
-    Variable: ({ name }) => {
-      uses.set(name.value, (uses.get(name.value) ?? 0) + 1);
-    },
-  });
-  const after = root.arguments?.find(({ name }) => name.value === 'after')?.value;
-  const variable = after?.kind === 'Variable' ? after.name.value : null;
-
-  const seen = new Set<GraphQLNamedType>();
-  const collect = (parent: GraphQLNamedType, set: SelectionSetNode): void =>
-    walkFields([set], {
-      fragmentOf: (spread) => prepared.fragments[spread.name.value],
-      visit: (node, typeName) => {
-        const type = typeName === null ? parent : schema.getType(typeName);
-        const field = isObjectType(type) || isInterfaceType(type) ? type.getFields()[node.name.value] : undefined;
-        const fieldType = field && getNamedType(field.type);
-        if (!fieldType || !isCompositeType(fieldType)) return;
-        seen.add(fieldType);
-        if (isAbstractType(fieldType)) for (const possible of schema.getPossibleTypes(fieldType)) seen.add(possible);
-        if (node.selectionSet) collect(fieldType, node.selectionSet);
-      },
-    });
-  const type = schema.getSubscriptionType();
-  if (type) collect(type, prepared.operation.selectionSet);
-  return {
-    id,
-    root,
-    cursorVariable: variable !== null && uses.get(variable) === 1 ? variable : null,
-    viewerIndependent: [...seen].every((each) => each.extensions.viewerIndependent === true),
-  };
-};
-
-/** Validation guarantees exactly one root field. */
-const rootField = (prepared: Prepared, set: SelectionSetNode): FieldNode | undefined => {
-  const found: FieldNode[] = [];
-  walkFields([set], {
-    fragmentOf: (spread) => prepared.fragments[spread.name.value],
-    visit: (field) => found.push(field),
-  });
-  return found[0];
-};

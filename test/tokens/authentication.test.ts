@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { actorFor, authenticate, authenticateGit, stillValid } from '#domains/tokens/authentication.ts';
+import { actorFor, authenticate, authenticateGit } from '#domains/tokens/authentication.ts';
 import { daysAfter } from '#domains/tokens/model.ts';
+import { stillValid } from '#domains/tokens/still-valid.ts';
 import { hashPassword } from '#domains/users/password.ts';
 import { anonymous, noClient } from '#platform/context.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
-import { stillValid } from '#domains/tokens/authentication.ts';
 import { daysAfter } from '#domains/tokens/model.ts';
+import { stillValid } from '#domains/tokens/still-valid.ts';
 import { useApp } from '../support/app.ts';
 
 const app = useApp();

@@ -24,6 +24,7 @@ import {
 } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { revokeFamily } from './commands.ts';
+import { noteActivity, noteUse } from './last-use.ts';
 import { isUnexpired } from './model.ts';
 
 /** The credential of a request, as rest/auth.ts reads it. */
@@ -134,57 +135,6 @@ export const actorFor = async (services: Services, userId: number): Promise<Acto
   const [account] = rows;
   return account?.state === 'active' ? actorOfAccount(account, null, null) : null;
 };
-
-/**
- * Returns the indexes of the actors who could still authenticate as before: their token or session is neither revoked
- * nor expired, their account is open, and their administrator and external flags are unchanged. Runs one statement for
- * all actors.
- */
-export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
-  const valid = new Set<number>();
-  const groups = new Map<string, { readonly actor: Actor; readonly indexes: number[] }>();
-  for (const [index, actor] of actors.entries()) {
-    if (actor.userId === null) {
-      valid.add(index);
-      continue;
-    }
-    const key = `${actor.userId}:${actor.credential?.kind}:${actor.credential?.id}:${actor.isAdmin}:${actor.isExternal}`;
-    const group = groups.get(key);
-    if (group) group.indexes.push(index);
-    else groups.set(key, { actor, indexes: [index] });
-  }
-  if (groups.size === 0) return valid;
-  const asked = [...groups.values()];
-  const { impersonation_enabled: impersonation, disable_personal_access_tokens: disabled } = await getSettings({
-    services,
-  });
-  const { rows } = await services.pool.query<{ n: number }>(STILL_VALID, [
-    asked.map(({ actor }) => actor.userId),
-    asked.map(({ actor }) => actor.credential?.kind ?? null),
-    asked.map(({ actor }) => actor.credential?.id ?? null),
-    asked.map(({ actor }) => actor.isAdmin),
-    asked.map(({ actor }) => actor.isExternal),
-    impersonation,
-    disabled,
-  ]);
-  for (const { n } of rows) for (const index of asked[n - 1]?.indexes ?? []) valid.add(index);
-  return valid;
-};
-
-// An administrator's token may act for another user (sudo).
-const STILL_VALID = `
-  select w.n from unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[])
-    with ordinality as w (user_id, kind, credential_id, admin, external, n)
-  join users u on u.id = w.user_id
-  left join personal_access_tokens t on w.kind = 'token' and t.id = w.credential_id
-    and not t.revoked and ${isUnexpired('t')} and ($6 or not t.impersonation)
-  left join oauth_access_tokens a on w.kind = 'oauth_token' and a.id = w.credential_id
-    and a.revoked_at is null and (a.expires_at is null or a.expires_at > now())
-  left join sessions s on w.kind = 'session' and s.id = w.credential_id and s.expires_at > now()
-  left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id)
-  where u.state = 'active' and u.is_admin = w.admin and u.external = w.external
-    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin)
-      and (not $7 or t.impersonation is not false or o.is_admin)))`;
 
 interface Account {
   readonly user_id: number;
@@ -363,47 +313,3 @@ const actAs = async (services: Services, actor: Actor, sudo: string): Promise<Ac
 const FIND_ACCOUNT = `
   select id as user_id, username, is_admin, external, state from users
   where case when $1::bigint is null then lower(username) = lower($2) else id = $1 end`;
-
-/** The tokens and sessions whose use is being recorded, so that a burst of requests writes it once. */
-const noting = new WeakMap<Services, Set<string>>();
-
-/** Records in the background when a credential was last used and that its user is active (specification 2 §4.1). */
-const noteUse = (services: Services, userId: number, { kind, id }: ActorCredential): void =>
-  note(services, `${kind} ${id}`, async () => {
-    // The use of a session also extends it.
-    const { session_expire_delay: minutes } = await getSettings({ services });
-    await services.pool.query(USED[kind], kind === 'session' ? [id, userId, minutes] : [id, userId]);
-  });
-
-/** The same for a password. */
-const noteActivity = (services: Services, userId: number): void =>
-  note(services, `user ${userId}`, () => services.pool.query(aboutOf('$1'), [userId]));
-
-const note = (services: Services, mark: string, write: () => Promise<unknown>): void => {
-  let busy = noting.get(services);
-  if (!busy) {
-    busy = new Set();
-    noting.set(services, busy);
-  }
-  if (busy.has(mark)) return;
-  busy.add(mark);
-  write()
-    .catch((error: unknown) => services.log.warn({ err: error }, 'Could not record the use of a credential'))
-    .finally(() => busy.delete(mark));
-};
-
-const aboutOf = (user: '$1' | '$2'): string => `
-  update users set last_activity_on = current_date, current_sign_in_at = now()
-  where id = ${user} and (last_activity_on is distinct from current_date
-    or current_sign_in_at is null or current_sign_in_at < now() - interval '1 minute')`;
-
-const usedIn = (table: string, more = ''): string => `
-  with used as (
-    update ${table} set last_used_at = now()${more}
-    where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute'))${aboutOf('$2')}`;
-
-const USED: Readonly<Record<ActorCredential['kind'], string>> = {
-  token: usedIn('personal_access_tokens'),
-  oauth_token: usedIn('oauth_access_tokens'),
-  session: usedIn('sessions', ', expires_at = now() + make_interval(mins => $3)'),
-};

@@ -1,0 +1,54 @@
+import { getSettings } from '#domains/settings/queries.ts';
+import type { Actor, Services } from '#platform/context.ts';
+import { isUnexpired } from './model.ts';
+
+/**
+ * Returns the indexes of the actors who could still authenticate as before: their token or session is neither revoked
+ * nor expired, their account is open, and their administrator and external flags are unchanged. Runs one statement for
+ * all actors.
+ */
+export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
+  const valid = new Set<number>();
+  const groups = new Map<string, { readonly actor: Actor; readonly indexes: number[] }>();
+  for (const [index, actor] of actors.entries()) {
+    if (actor.userId === null) {
+      valid.add(index);
+      continue;
+    }
+    const key = `${actor.userId}:${actor.credential?.kind}:${actor.credential?.id}:${actor.isAdmin}:${actor.isExternal}`;
+    const group = groups.get(key);
+    if (group) group.indexes.push(index);
+    else groups.set(key, { actor, indexes: [index] });
+  }
+  if (groups.size === 0) return valid;
+  const asked = [...groups.values()];
+  const { impersonation_enabled: impersonation, disable_personal_access_tokens: disabled } = await getSettings({
+    services,
+  });
+  const { rows } = await services.pool.query<{ n: number }>(STILL_VALID, [
+    asked.map(({ actor }) => actor.userId),
+    asked.map(({ actor }) => actor.credential?.kind ?? null),
+    asked.map(({ actor }) => actor.credential?.id ?? null),
+    asked.map(({ actor }) => actor.isAdmin),
+    asked.map(({ actor }) => actor.isExternal),
+    impersonation,
+    disabled,
+  ]);
+  for (const { n } of rows) for (const index of asked[n - 1]?.indexes ?? []) valid.add(index);
+  return valid;
+};
+
+// An administrator's token may act for another user (sudo).
+const STILL_VALID = `
+  select w.n from unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[])
+    with ordinality as w (user_id, kind, credential_id, admin, external, n)
+  join users u on u.id = w.user_id
+  left join personal_access_tokens t on w.kind = 'token' and t.id = w.credential_id
+    and not t.revoked and ${isUnexpired('t')} and ($6 or not t.impersonation)
+  left join oauth_access_tokens a on w.kind = 'oauth_token' and a.id = w.credential_id
+    and a.revoked_at is null and (a.expires_at is null or a.expires_at > now())
+  left join sessions s on w.kind = 'session' and s.id = w.credential_id and s.expires_at > now()
+  left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id)
+  where u.state = 'active' and u.is_admin = w.admin and u.external = w.external
+    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin)
+      and (not $7 or t.impersonation is not false or o.is_admin)))`;
