@@ -94,3 +94,32 @@ describe.each(['groups', 'projects'] as const)('members of %s', (kind) => {
     expect((await client.get(`${pathOf(kind)}/members/${user.id}`)).body).toMatchObject({ access_level: 20 });
   });
 });
+
+it('members have pages in both directions over GraphQL, and none without a relation', async () => {
+  const people = [await app().make.user(), await app().make.user(), await app().make.user()];
+  const paged = await app().make.group({}, owner);
+  for (const user of people) await app().make.groupMember(paged, user, 10);
+  const members = async (args: string) => {
+    const { data, errors } = await client.graphql(
+      `{ group(fullPath: "${paged.full_path}") { groupMembers(${args}) {
+        nodes { user { username } } pageInfo { startCursor endCursor hasNextPage hasPreviousPage } } } }`,
+    );
+    expect(errors).toBeUndefined();
+    const { nodes, pageInfo } = data.group.groupMembers;
+    return { names: nodes.map(({ user }: { user: { username: string } }) => user.username), ...pageInfo };
+  };
+  const all = [owner, ...people].map(({ username }) => username);
+  const first = await members('first: 2');
+  expect(first).toMatchObject({ names: all.slice(0, 2), hasNextPage: true });
+  expect(await members(`first: 2, after: "${first.endCursor}"`)).toMatchObject({
+    names: all.slice(2),
+    hasNextPage: false,
+  });
+  const last = await members('last: 1');
+  expect(last.names).toEqual(all.slice(3));
+  expect(await members(`last: 2, before: "${last.startCursor}"`)).toMatchObject({
+    names: all.slice(1, 3),
+    hasPreviousPage: true,
+  });
+  expect((await members('relations: []')).names).toEqual([]);
+});
