@@ -233,11 +233,9 @@ describe('GET /projects/:id/languages', () => {
 });
 
 describe('the initial commit of a project', () => {
-  it('emits the same events as a push', async () => {
+  it('emits the same events as a push, in the transaction that creates the project', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({ initialize_with_readme: true }, owner);
-    await app().settle();
-    await app().settle();
     const events = await app()
       .hub.services.db.selectFrom('events')
       .select(['kind', 'actor_id', 'payload'])

@@ -1,3 +1,4 @@
+import type { ContainerKind } from '#domains/planning/container.ts';
 /**
  * The closed list of triggers. The hook record, its inputs, the request headers and the docs derive from it. `header`
  * is sent as `X-Gitlab-Event`. `event` names the trigger in lists of deliveries (reference: webhooks §3).
@@ -174,7 +175,7 @@ export type Toggles = Readonly<Record<Trigger, boolean>>;
 export const isTrigger = (name: string): name is Trigger => byName.has(name);
 
 /** Returns the triggers that a hook of a group or of a project can listen to. */
-export const triggersFor = (kind: 'group' | 'project'): readonly Trigger[] =>
+export const triggersFor = (kind: ContainerKind): readonly Trigger[] =>
   TRIGGERS.filter((info) => kind === 'group' || !('groupsOnly' in info)).map(({ name }) => name);
 
 export const triggerInfo = (name: string): TriggerInfo | undefined => byName.get(name);

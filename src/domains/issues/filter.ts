@@ -1,4 +1,5 @@
 import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import { type ListScope, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import type { DB } from '#platform/db/tables.ts';
@@ -28,10 +29,10 @@ interface Conditions {
 export interface IssueFilter extends Conditions {
   readonly state?: IssueState | null | undefined;
   readonly milestone_id?: number | null | undefined;
-  readonly scope?: 'created_by_me' | 'assigned_to_me' | 'all' | null | undefined;
+  readonly scope?: ListScope | null | undefined;
   readonly search?: string | null | undefined;
   /** Defaults to both. */
-  readonly search_in?: readonly ('title' | 'description')[] | null | undefined;
+  readonly search_in?: readonly Searched[] | null | undefined;
   readonly issue_types?: readonly IssueType[] | null | undefined;
   readonly confidential?: boolean | null | undefined;
   readonly created_after?: string | null | undefined;
@@ -64,7 +65,7 @@ export const withFilter = <Row>(
   if (filter.scope === 'assigned_to_me') issues = issues.where(assignedTo(sql<boolean>`a.user_id = ${userId}`));
   if (filter.search) {
     const pattern = containing(filter.search);
-    const columns = filter.search_in?.length ? filter.search_in : (['title', 'description'] as const);
+    const columns = filter.search_in?.length ? filter.search_in : SEARCHED;
     const found = columns.map((column) => sql<boolean>`${sql.ref(`issues.${column}`)} ilike ${pattern}`);
     issues = issues.where(sql<boolean>`(${sql.join(found, sql` or `)})`);
   }

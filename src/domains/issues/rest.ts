@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getMilestone } from '#domains/milestones/queries.ts';
 import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import { SEARCHED } from '#domains/planning/list-filter.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -51,7 +52,7 @@ const filters = {
   not: hash(demands).optional(),
   state: oneOf([...ISSUE_STATES, 'all']).optional(),
   search: text({ max: 1_000 }).optional(),
-  in: commaList(oneOf(['title', 'description'])).optional(),
+  in: commaList(oneOf(SEARCHED)).optional(),
   issue_type: oneOf(ISSUE_TYPES).optional(),
   confidential: boolean().optional(),
   created_after: dateTime().optional(),

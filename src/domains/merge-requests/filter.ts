@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { type ListScope, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import type { SortKey } from '#platform/db/list.ts';
@@ -33,8 +34,7 @@ export interface Criteria {
 export interface MergeRequestFilter extends Criteria {
   readonly iids?: readonly number[] | null | undefined;
   readonly state?: MergeRequestState | 'all' | null | undefined;
-  /** `created_by_me` and `assigned_to_me` are empty for anonymous callers. */
-  readonly scope?: 'created_by_me' | 'assigned_to_me' | 'all' | null | undefined;
+  readonly scope?: ListScope | null | undefined;
   readonly approved?: boolean | null | undefined;
   /** By all of these users. */
   readonly approved_by_ids?: Choice<number> | null | undefined;
@@ -44,7 +44,7 @@ export interface MergeRequestFilter extends Criteria {
   readonly draft?: boolean | null | undefined;
   readonly search?: string | null | undefined;
   /** Defaults to title and description. */
-  readonly search_in?: readonly ('title' | 'description')[] | null | undefined;
+  readonly search_in?: readonly Searched[] | null | undefined;
   readonly created_after?: string | null | undefined;
   readonly created_before?: string | null | undefined;
   readonly updated_after?: string | null | undefined;
@@ -96,7 +96,7 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   if (filter.draft != null) add(filter.draft ? sql`merge_requests.draft` : sql`not merge_requests.draft`);
   if (filter.search) {
     const pattern = containing(filter.search);
-    const places = filter.search_in?.length ? filter.search_in : (['title', 'description'] as const);
+    const places = filter.search_in?.length ? filter.search_in : SEARCHED;
     add(
       sql`(${sql.join(
         places.map((place) => sql`${sql.ref(`merge_requests.${place}`)} ilike ${pattern}`),

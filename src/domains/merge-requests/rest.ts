@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { pipelineListRecord, toPipelineListed } from '#domains/ci/record.ts';
 import { getGroup } from '#domains/groups/queries.ts';
+import { LIST_SCOPES, SEARCHED } from '#domains/planning/list-filter.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getCommit } from '#domains/repositories/commits.ts';
@@ -82,7 +83,7 @@ const filters = {
   wip: oneOf(['yes', 'no']).optional(),
   draft: boolean().optional(),
   search: words.optional(),
-  in: commaList(oneOf(['title', 'description'])).optional(),
+  in: commaList(oneOf(SEARCHED)).optional(),
   created_after: dateTime().optional(),
   created_before: dateTime().optional(),
   updated_after: dateTime().optional(),
@@ -96,7 +97,7 @@ const filters = {
   with_labels_details: boolean().default(false),
   with_merge_status_recheck: boolean().default(false),
 };
-const scope = oneOf(['created_by_me', 'assigned_to_me', 'all']);
+const scope = oneOf(LIST_SCOPES);
 const rules = [
   exclusive('author_id', 'author_username'),
   exclusive('assignee_id', 'assignee_username'),

@@ -14,8 +14,10 @@ export type NoteRow = Omit<
   'st_diff' | 'original_position' | 'change_position' | 'line_code' | 'imported' | 'system_note_action'
 >;
 
+export const NOTE_ORDERS = ['created_at', 'updated_at'] as const;
+
 export interface NoteFilter {
-  readonly order_by?: 'created_at' | 'updated_at' | undefined;
+  readonly order_by?: (typeof NOTE_ORDERS)[number] | undefined;
   readonly sort?: SortDirection | null | undefined;
   /** Comments by users, or system notes. */
   readonly activity?: 'only_comments' | 'only_activity' | null | undefined;

@@ -6,7 +6,7 @@ import { boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createNote, deleteNote, updateNote } from './commands.ts';
 import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
-import { getNote, listNotes } from './queries.ts';
+import { getNote, listNotes, NOTE_ORDERS } from './queries.ts';
 import { noteRecord, toNote, toNotes } from './record.ts';
 import { commitRoutes } from './rest/commits.ts';
 
@@ -30,7 +30,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       paging: 'offset',
       input: {
         ...noteables,
-        order_by: oneOf(['created_at', 'updated_at']).default('created_at'),
+        order_by: oneOf(NOTE_ORDERS).default('created_at'),
         sort: oneOf(['asc', 'desc']).default('desc'),
         activity_filter: oneOf(['all_notes', 'only_comments', 'only_activity']).default('all_notes'),
       },

@@ -32,6 +32,8 @@ export interface ProjectNamespace {
 
 export const IMPORT_STATUSES = ['none', 'scheduled', 'started', 'finished', 'failed'] as const;
 type ImportStatus = (typeof IMPORT_STATUSES)[number];
+/** The statuses of an import that is not finished. */
+export const RUNNING_IMPORT = ['scheduled', 'started'] as const satisfies readonly ImportStatus[];
 
 /** A project as the caller sees it. */
 export interface ProjectRow extends ProjectColumns {

@@ -2,20 +2,6 @@ import type { Context } from '#platform/context.ts';
 import { webUrl } from '#platform/urls.ts';
 import { httpUrlToRepo, type ProjectRow, projectAvatarUrl, projectWebUrl, sshUrlToRepo } from './model.ts';
 
-/** The columns that the hook objects of a project use. */
-export type HookedProject = Pick<
-  ProjectRow,
-  | 'id'
-  | 'name'
-  | 'description'
-  | 'avatar_key'
-  | 'full_path'
-  | 'visibility_level'
-  | 'default_branch'
-  | 'ci_config_path'
-  | 'namespace'
->;
-
 /** The parts of a project to read for its hook objects. */
 export const HOOK_PARTS = [
   'id',
@@ -28,6 +14,9 @@ export const HOOK_PARTS = [
   'ci_config_path',
   'namespace',
 ] as const;
+
+/** The columns that the hook objects of a project use. */
+export type HookedProject = Pick<ProjectRow, (typeof HOOK_PARTS)[number]>;
 
 /** The project object of pipeline and job bodies, without the deprecated names (reference: webhooks §3). */
 export const hookProjectCore = (ctx: Context, project: HookedProject) => ({

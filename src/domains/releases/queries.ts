@@ -23,8 +23,10 @@ export interface ReleaseParts {
   readonly milestone_ids: readonly number[];
 }
 
+export const RELEASE_ORDERS = ['released_at', 'created_at'] as const;
+
 export interface ReleaseFilter {
-  readonly order_by?: 'released_at' | 'created_at' | null | undefined;
+  readonly order_by?: (typeof RELEASE_ORDERS)[number] | null | undefined;
   readonly sort?: SortDirection | null | undefined;
 }
 

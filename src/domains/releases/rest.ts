@@ -7,7 +7,7 @@ import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { LINK_TYPES, type LinkAttributes } from './attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from './commands.ts';
 import { createLink, deleteLink, getLink, listLinks, updateLink } from './links.ts';
-import { getLatestRelease, getRelease, listReleases, type ReleaseRow } from './queries.ts';
+import { getLatestRelease, getRelease, listReleases, RELEASE_ORDERS, type ReleaseRow } from './queries.ts';
 import { linkRecord, releaseRecord, toLink, toReleases } from './record.ts';
 
 const tag = 'Releases';
@@ -49,7 +49,7 @@ export const routes = [
     paging: 'offset',
     input: {
       ...input,
-      order_by: oneOf(['released_at', 'created_at']).default('released_at'),
+      order_by: oneOf(RELEASE_ORDERS).default('released_at'),
       sort: oneOf(['asc', 'desc']).default('desc'),
     },
     item: releaseRecord,

@@ -8,6 +8,8 @@ import { diffBounds } from './diff-bounds.ts';
 import { BRANCHES, branchName, type Commit, TAGS, tagName } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
+export const COMMIT_ORDERS = ['default', 'topo'] as const;
+
 export interface CommitFilter {
   /** A branch, tag or commit id, or a range `a..b` or `a...b`. Defaults to the default branch. */
   readonly ref_name?: string | undefined;
@@ -18,7 +20,7 @@ export interface CommitFilter {
   readonly first_parent?: boolean | undefined;
   /** Includes the commits of every branch and tag. `ref_name` is ignored then. */
   readonly all?: boolean | undefined;
-  readonly order?: 'default' | 'topo' | undefined;
+  readonly order?: (typeof COMMIT_ORDERS)[number] | undefined;
 }
 
 export interface PipelineOfCommit {

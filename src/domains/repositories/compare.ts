@@ -92,10 +92,12 @@ export const mergeBaseOf = async (ctx: Context, project: ProjectRow, refs: reado
   return commit;
 };
 
+export const CONTRIBUTOR_ORDERS = ['name', 'email', 'commits'] as const;
+
 export interface ContributorFilter {
   /** Defaults to the default branch. */
   readonly ref?: string | undefined;
-  readonly order_by: 'name' | 'email' | 'commits';
+  readonly order_by: (typeof CONTRIBUTOR_ORDERS)[number];
   readonly sort: 'asc' | 'desc';
 }
 

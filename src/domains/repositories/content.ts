@@ -1,9 +1,12 @@
 import { badParameters } from '#platform/errors.ts';
 
+export const CONTENT_ENCODINGS = ['text', 'base64'] as const;
+type ContentEncoding = (typeof CONTENT_ENCODINGS)[number];
+
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 /** Decodes file content. @throws DomainError `parameters` with the parameter's name if it is not valid base64 */
-export const decodeContent = (content: string, encoding: 'text' | 'base64', parameter: string): Buffer => {
+export const decodeContent = (content: string, encoding: ContentEncoding, parameter: string): Buffer => {
   if (encoding === 'text') return Buffer.from(content);
   // Tools break lines every 60 or 76 characters.
   const plain = content.replaceAll(/\s+/g, '');

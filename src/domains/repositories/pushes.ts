@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { anonymous, type Context, type Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
@@ -76,7 +77,7 @@ const tryHold = (
         .selectFrom('project_imports')
         .select('id')
         .where('project_id', '=', project.id)
-        .where('status', 'in', ['scheduled', 'started'])
+        .where('status', 'in', RUNNING_IMPORT)
         .executeTakeFirst(),
       sql<Holder>`
         select id, ${processIsDead} as dead from pushes

@@ -22,7 +22,7 @@ import { emitExport } from './emit-progress.ts';
 import { exportQueued } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
 import { exportKey, exportProject } from './jobs.ts';
-import { IMPORT_TYPE, REPLACEMENT_MARK } from './model.ts';
+import { IMPORT_TYPE, REPLACEMENT_MARK, RUNNING_EXPORT } from './model.ts';
 
 export interface ExportOptions {
   /** Replaces the project's own description in the archive. */
@@ -70,7 +70,7 @@ const requireSame = async (tx: Tx, projectId: number, { description, upload }: E
     .selectFrom('project_exports')
     .select(['description', 'upload_url', 'upload_method'])
     .where('project_id', '=', projectId)
-    .where('status', 'in', ['queued', 'started'])
+    .where('status', 'in', RUNNING_EXPORT)
     .executeTakeFirst();
   const url = running?.upload_url ? decrypt(tx.services.secretKey, running.upload_url) : null;
   const isSame =

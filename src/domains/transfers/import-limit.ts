@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { tooManyRequests } from '#platform/errors.ts';
@@ -23,7 +24,7 @@ export const limitImportsByUrl = async (tx: Tx): Promise<void> => {
     .select('id')
     .where('user_id', '=', userId)
     .where('import_type', '=', GIT_TYPE)
-    .where('status', 'in', ['scheduled', 'started'])
+    .where('status', 'in', RUNNING_IMPORT)
     .limit(limit)
     .execute();
   if (unfinished.length < limit) return;

@@ -22,6 +22,8 @@ export type ImportRow = Selectable<ProjectImports>;
 /** Specification 1 §3: a failed export shows as `none`, or as the earlier export that is still available. */
 export const EXPORT_STATUSES = ['none', 'queued', 'started', 'finished', 'regeneration_in_progress'] as const;
 export type ExportStatus = (typeof EXPORT_STATUSES)[number];
+/** The statuses in the row of an export that is not finished. */
+export const RUNNING_EXPORT = ['queued', 'started'] as const satisfies readonly ExportStatus[];
 
 /** By relation: the number of finished items and the total. */
 export type RelationCounts = Readonly<Record<string, { readonly done: number; readonly total: number }>>;
@@ -34,7 +36,7 @@ export interface ExportState {
 }
 
 export const exportStatus = (latest: ExportRow | null, file: ExportRow | null): ExportStatus => {
-  const running = latest?.status === 'queued' || latest?.status === 'started' ? latest.status : null;
+  const running = RUNNING_EXPORT.find((status) => status === latest?.status) ?? null;
   if (file) return running ? 'regeneration_in_progress' : 'finished';
   return running ?? 'none';
 };

@@ -1,4 +1,5 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -93,7 +94,7 @@ export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: numbe
     .selectFrom('project_imports')
     .selectAll()
     .where('replaces_project_id', '=', projectId)
-    .where('status', 'in', ['scheduled', 'started'])
+    .where('status', 'in', RUNNING_IMPORT)
     .executeTakeFirst()) ?? null;
 
 /** Returns the items that could not be imported, newest first. */

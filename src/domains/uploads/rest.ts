@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { readPage } from '#platform/paging.ts';
@@ -50,7 +51,7 @@ const download = async (ctx: Context, row: UploadRow): Promise<Download> => ({
 
 const address = { secret: text({ max: 255 }), filename: text({ max: 1_000 }) };
 
-const routesOf = (kind: 'group' | 'project'): Route[] => {
+const routesOf = (kind: ContainerKind): Route[] => {
   const tag = kind === 'group' ? 'Group uploads' : 'Project uploads';
   const below = <const P extends string>(path: P) =>
     `/${kind === 'group' ? 'groups' : 'projects'}/:id/uploads${path}` as const;

@@ -338,8 +338,10 @@ export interface Identity {
   readonly date: Date;
 }
 
+export const FILE_ACTIONS = ['create', 'update', 'move', 'delete', 'chmod'] as const;
+
 export interface FileChange {
-  readonly action: 'create' | 'update' | 'delete' | 'move' | 'chmod';
+  readonly action: (typeof FILE_ACTIONS)[number];
   readonly path: string;
   /** For `move`: the current path of the file. */
   readonly previousPath?: string | undefined;

@@ -4,6 +4,7 @@ import { slicePage } from '#platform/paging.ts';
 import { boolean, dateTime, idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import {
+  COMMIT_ORDERS,
   diffOfCommit,
   getCommit,
   listCommits,
@@ -48,7 +49,7 @@ export const commitRoutes = [
       author: text({ max: 255 }).optional(),
       first_parent: boolean().optional(),
       all: boolean().optional(),
-      order: oneOf(['default', 'topo']).default('default'),
+      order: oneOf(COMMIT_ORDERS).default('default'),
       with_stats: boolean().default(false),
     },
     item: listedCommitRecord,

@@ -5,7 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { slicePage } from '#platform/paging.ts';
 import { boolean, type Input, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, route, streamRoute } from '#rest/route.ts';
-import { compare, contributorsOf, mergeBaseOf } from '../compare.ts';
+import { CONTRIBUTOR_ORDERS, compare, contributorsOf, mergeBaseOf } from '../compare.ts';
 import { getArchive } from '../queries/archives.ts';
 import { commitRecord, diffFileRecord, toCommit, toDiff } from '../record.ts';
 
@@ -112,7 +112,7 @@ export const compareRoutes = [
     input: {
       id,
       ref: revision.optional(),
-      order_by: oneOf(['name', 'email', 'commits']).default('commits'),
+      order_by: oneOf(CONTRIBUTOR_ORDERS).default('commits'),
       sort: oneOf(['asc', 'desc']).default('asc'),
     },
     item: contributorRecord,

@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import { badParameters } from '#platform/errors.ts';
+import { FILE_ACTIONS } from '#platform/git/types.ts';
 import { boolean, hash, type Input, idOrPath, list, oneOf, text } from '#rest/params.ts';
 import { route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createCommit, type FileAction } from '../commit-changes.ts';
 import { statsOfCommits } from '../commits.ts';
-import { decodeContent } from '../content.ts';
+import { CONTENT_ENCODINGS, decodeContent } from '../content.ts';
 import { cherryPick, revert } from '../picking.ts';
 import { commitRecord, toCommit, toWholeCommit, wholeCommitRecord } from '../record.ts';
 
@@ -31,13 +32,13 @@ const target = {
 
 const content = {
   content: text().optional(),
-  encoding: oneOf(['text', 'base64']).default('text'),
+  encoding: oneOf(CONTENT_ENCODINGS).default('text'),
   last_commit_id: sha.optional(),
   execute_filemode: boolean().optional(),
 };
 
 const action = hash({
-  action: oneOf(['create', 'update', 'move', 'delete', 'chmod']),
+  action: oneOf(FILE_ACTIONS),
   file_path: path,
   previous_path: path.optional(),
   ...content,

@@ -15,6 +15,7 @@ import {
   downloadName,
   type ExportRow,
   type RelationCounts,
+  RUNNING_EXPORT,
   Superseded,
   TransferError,
 } from '../model.ts';
@@ -59,7 +60,7 @@ const claim = async (ctx: Context, id: number): Promise<ExportRow | null> =>
       bytes: 0,
     })
     .where('id', '=', id)
-    .where('status', 'in', ['queued', 'started'])
+    .where('status', 'in', RUNNING_EXPORT)
     .returningAll()
     .executeTakeFirst()) ?? null;
 
@@ -229,7 +230,7 @@ export const failExport = async (ctx: Context, id: number, error: string, attemp
       .updateTable('project_exports')
       .set({ status: 'failed', error, finished_at: sql`now()`, upload_url: null })
       .where('id', '=', id)
-      .where('status', 'in', ['queued', 'started']);
+      .where('status', 'in', RUNNING_EXPORT);
     if (attempt !== undefined) update = update.where('attempt', '=', attempt);
     const row = await update.returningAll().executeTakeFirst();
     if (row) await emitExport(tx, null, row, exportFailed);

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { findUser } from '#domains/users/queries.ts';
@@ -49,7 +50,7 @@ const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
     .updateTable('project_imports')
     .set({ status: 'started', attempt: sql`attempt + 1`, started_at: sql`coalesce(started_at, now())` })
     .where('id', '=', id)
-    .where('status', 'in', ['scheduled', 'started'])
+    .where('status', 'in', RUNNING_IMPORT)
     .returningAll()
     .executeTakeFirst()) ?? null;
 
