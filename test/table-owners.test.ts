@@ -182,11 +182,6 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'A comment sets `updated_at` of the issue or merge request.',
   },
   {
-    file: 'domains/members/commands.ts',
-    tables: ['issue_assignees', 'merge_request_assignees'],
-    why: 'Removing a member may unassign them. Issues and merge requests import members.',
-  },
-  {
     file: 'domains/hooks/call-limit.ts',
     tables: ['rate_counts'],
     why: 'Counts many calls at once, in the transaction that queues the deliveries.',

@@ -11,6 +11,7 @@ import * as issues from '#domains/issues/events.ts';
 import * as labels from '#domains/labels/events.ts';
 import { acceptInvitations } from '#domains/members/acceptance.ts';
 import * as members from '#domains/members/events.ts';
+import * as mergeRequests from '#domains/merge-requests/events.ts';
 import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
 import { endOfRemovedAccounts } from '#domains/oauth/ending.ts';
@@ -60,6 +61,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   labels,
   milestones,
   issues,
+  mergeRequests,
   notes,
   emoji,
   releases,

@@ -4,16 +4,28 @@ import { granted, holdersOfProject, MEMBER_ROLES } from './roles.ts';
 
 /** Returns those of the given users who hold at least the role `least` on the project. */
 export const usersWithProjectLevel = async (
-  ctx: Context,
+  ctx: Pick<Context, 'db'>,
   projectId: number,
   userIds: readonly number[],
   least: number,
-): Promise<ReadonlySet<number>> => {
-  const holders = holdersOfProject('p', { users: sql`${userIds}::bigint[]`, least });
-  const { rows } = await sql<{ user_id: number }>`
-    select distinct h.user_id from projects p cross join lateral (${holders}) h (user_id)
-    where p.id = ${projectId}`.execute(ctx.db);
-  return new Set(rows.map((row) => row.user_id));
+): Promise<ReadonlySet<number>> =>
+  (await usersByProjectLevel(ctx, [{ projectId, userIds }], least)).get(projectId) ?? new Set();
+
+/** The same for users of several projects, by project. Projects where nobody holds the role are absent. */
+export const usersByProjectLevel = async (
+  ctx: Pick<Context, 'db'>,
+  asked: readonly { readonly projectId: number; readonly userIds: readonly number[] }[],
+  least: number,
+): Promise<ReadonlyMap<number, ReadonlySet<number>>> => {
+  const pairs = asked.flatMap(({ projectId, userIds }) => userIds.map((userId) => ({ projectId, userId })));
+  const { rows } = await sql<{ id: number; user_id: number }>`
+    select p.id, asked.user_id
+    from unnest(${pairs.map((each) => each.projectId)}::bigint[], ${pairs.map((each) => each.userId)}::bigint[])
+      as asked (project_id, user_id)
+    join projects p on p.id = asked.project_id
+    where exists (${holdersOfProject('p', { user: sql.ref('asked.user_id'), least })})`.execute(ctx.db);
+  const found = Map.groupBy(rows, ({ id }) => id);
+  return new Map([...found].map(([id, users]) => [id, new Set(users.map((row) => row.user_id))]));
 };
 
 /** A group or a project, by id. */

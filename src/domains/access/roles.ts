@@ -139,7 +139,7 @@ export const grantedOnProject = (which: Which): RawBuilder<unknown> =>
   grantedRoles([PROJECT_ROLES.membership, PROJECT_ROLES.invitation], which);
 
 interface Holders {
-  readonly users?: RawBuilder<unknown>;
+  readonly user?: RawBuilder<unknown>;
   readonly least: RawBuilder<number> | number;
   /** Whether roles through invited groups count. They do by default. */
   readonly throughShares?: boolean;

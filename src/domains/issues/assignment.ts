@@ -1,25 +1,45 @@
 import { sql } from 'kysely';
 import { GUEST, INTERNAL, PUBLIC } from '#domains/access/model.ts';
-import { usersWithProjectLevel } from '#domains/access/queries.ts';
+import { usersByProjectLevel } from '#domains/access/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 
 /** Returns those users who can read the project's issues. */
 export const readersAmong = async (
-  ctx: Context,
+  ctx: Pick<Context, 'db'>,
   project: ProjectRow,
   userIds: readonly number[],
-): Promise<ReadonlySet<number>> => {
-  if (userIds.length === 0) return new Set();
-  const members = await usersWithProjectLevel(ctx, project.id, userIds, GUEST);
-  const others = userIds.filter((id) => !members.has(id));
-  if (others.length === 0) return members;
-  const isOpen = project.issues_access_level === 'enabled' && project.visibility_level >= INTERNAL;
-  const { rows } = await sql<{ id: number }>`
-    select id from users where id = any (${others}::bigint[]) and (is_admin
-      or (${isOpen}::boolean and (not external or ${project.visibility_level >= PUBLIC}::boolean)))`.execute(ctx.db);
-  return new Set([...members, ...rows.map((row) => row.id)]);
+): Promise<ReadonlySet<number>> => (await readersByProject(ctx, [{ project, userIds }])).get(project.id) ?? new Set();
+
+/** The same for users of several projects, by project. */
+export const readersByProject = async (
+  ctx: Pick<Context, 'db'>,
+  asked: readonly { readonly project: ProjectRow; readonly userIds: readonly number[] }[],
+): Promise<ReadonlyMap<number, ReadonlySet<number>>> => {
+  const all = new Set(asked.flatMap(({ userIds }) => userIds));
+  if (all.size === 0) return new Map();
+  const places = asked.map(({ project, userIds }) => ({ projectId: project.id, userIds }));
+  const members = await usersByProjectLevel(ctx, places, GUEST);
+  const others = asked.flatMap(({ project, userIds }) => userIds.filter((id) => !members.get(project.id)?.has(id)));
+  const rows =
+    others.length === 0
+      ? []
+      : await ctx.db
+          .selectFrom('users')
+          .select(['id', 'is_admin', 'external'])
+          .where(sql<boolean>`id = any (${[...new Set(others)]}::bigint[])`)
+          .execute();
+  const users = new Map(rows.map((row) => [row.id, row]));
+  const mayRead = ({ id, issues_access_level, visibility_level }: ProjectRow, userId: number): boolean => {
+    if (members.get(id)?.has(userId)) return true;
+    const user = users.get(userId);
+    if (!user || user.is_admin) return user !== undefined;
+    return issues_access_level === 'enabled' && visibility_level >= (user.external ? PUBLIC : INTERNAL);
+  };
+  return new Map(
+    asked.map(({ project, userIds }) => [project.id, new Set(userIds.filter((id) => mayRead(project, id)))]),
+  );
 };
 
 /**

@@ -19,7 +19,7 @@ import { withoutPrevious } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import { checkAssignees, readersAmong } from './assignment.ts';
 import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
-import { canUpdateIssue, type IssueRow, type IssueStateEvent, type IssueType } from './model.ts';
+import { canUpdateIssue, type IssueDetails, type IssueRow, type IssueStateEvent, type IssueType } from './model.ts';
 import { getIssue, issueDetailsByIds } from './queries.ts';
 
 /** Planning attributes, for Planners and above. For other callers they are ignored, as v4 clients expect. */
@@ -203,8 +203,27 @@ export const recountOpenIssues = async (tx: Tx, projectId: number): Promise<void
 
 /** Returns the issue as event payload. */
 export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Promise<IssueSnapshot> => {
-  const details = (await issueDetailsByIds(tx, [issue.id])).get(issue.id);
-  const labels = (await labelsByIssueIds(tx, [issue.id])).get(issue.id) ?? [];
+  const details = await issueDetailsByIds(tx, [issue.id]);
+  return snapshot(issue, details.get(issue.id), await labelsByIssueIds(tx, [issue.id]));
+};
+
+/** The same for many issues, by id. */
+export const snapshotsOf = async (
+  tx: Pick<Context, 'db'>,
+  issues: readonly IssueRow[],
+): Promise<ReadonlyMap<number, IssueSnapshot>> => {
+  const ids = issues.map(({ id }) => id);
+  const details = await issueDetailsByIds(tx, ids);
+  const labels = await labelsByIssueIds(tx, ids);
+  return new Map(issues.map((issue) => [issue.id, snapshot(issue, details.get(issue.id), labels)]));
+};
+
+const snapshot = (
+  issue: IssueRow,
+  details: IssueDetails | undefined,
+  labelsById: Awaited<ReturnType<typeof labelsByIssueIds>>,
+): IssueSnapshot => {
+  const labels = labelsById.get(issue.id) ?? [];
   const { external_key: _key, imported: _imported, closed_by_id: _closer, ...columns } = issue;
   return {
     ...columns,
@@ -222,15 +241,22 @@ export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Prom
  * Returns the audience of an issue's events: everyone who can see the issue. A confidential issue is limited to
  * Planners, and to the author and assignees who can read the project's issues.
  */
-export const issueAudience = async (tx: Tx, project: ProjectRow, issue: IssueSnapshot) => {
+export const issueAudience = async (tx: Tx, project: ProjectRow, issue: IssueSnapshot) =>
+  audienceOf(project, issue, issue.confidential ? await readersAmong(tx, project, concernedBy(issue)) : new Set());
+
+/** The same, if it is known who of the people concerned can read the project's issues. */
+export const audienceOf = (project: ProjectRow, issue: IssueSnapshot, readers: ReadonlySet<number>) => {
   const scope = projectScope(project);
   if (issue.confidential) {
-    const concerned = [...issue.assignee_ids, ...(issue.author_id === null ? [] : [issue.author_id])];
-    const readers = await readersAmong(tx, project, [...new Set(concerned)]);
-    return { ...scope, min_access_level: PLANNER, user_ids: [...readers] };
+    return { ...scope, min_access_level: PLANNER, user_ids: concernedBy(issue).filter((id) => readers.has(id)) };
   }
   return { ...scope, min_access_level: project.issues_access_level === 'enabled' ? null : GUEST, user_ids: [] };
 };
+
+/** The author and the assignees. */
+export const concernedBy = ({ author_id, assignee_ids }: IssueSnapshot): number[] => [
+  ...new Set([...assignee_ids, ...(author_id === null ? [] : [author_id])]),
+];
 
 const emitIssue = async (
   tx: Tx,

@@ -1,3 +1,4 @@
+import { hookChanges } from '#domains/planning/changes.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
@@ -12,7 +13,7 @@ import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
-import { hookTime, isoTime } from '#platform/time.ts';
+import { isoTime } from '#platform/time.ts';
 import type { IssuePayload, IssueSnapshot } from './events.ts';
 import { issueWebUrl } from './model.ts';
 
@@ -49,7 +50,7 @@ export const issueBodyIn = async (
     repository: hookRepository(ctx, project),
     ...(assignees.length > 0 ? { assignees, assignee: assignees[0] } : {}),
     labels: issue.labels,
-    changes: hookChanges(changes),
+    changes: hookChanges(changes, STATE_IDS),
   };
 };
 
@@ -105,19 +106,3 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   epic: 'Epic',
   ticket: 'Ticket',
 };
-
-/** In `changes`, times use the webhook format and the state its number. */
-const hookChanges = (changes: IssuePayload['changes']): Record<string, unknown> =>
-  Object.fromEntries(
-    Object.entries(changes).map(([name, { previous, current }]) => {
-      const told = (value: unknown) =>
-        typeof value !== 'string'
-          ? value
-          : name === 'state'
-            ? STATE_IDS[value]
-            : name.endsWith('_at')
-              ? hookTime(value)
-              : value;
-      return [name === 'state' ? 'state_id' : name, { previous: told(previous), current: told(current) }];
-    }),
-  );

@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
+import { unassignFromIssues } from '#domains/issues/unassign.ts';
+import { unassignFromMergeRequests } from '#domains/merge-requests/unassign.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, notFound } from '#platform/errors.ts';
 import { memberRemoved, memberUpdated } from './events.ts';
@@ -134,8 +136,8 @@ export const removeMember = async (
     await tx.db.deleteFrom('members').where('id', '=', row.id).execute();
     const below =
       source.kind === 'group' && !options.skipSubresources ? await removeBelow(tx, source.group.id, userId) : [];
-    if (options.unassignIssuables) await unassign(tx, source, userId);
     await refresh(tx, source, [userId]);
+    if (options.unassignIssuables) await unassign(tx, source, userId);
     tx.emit(memberRemoved, await eventOf(tx, source, row));
     for (const each of below) tx.emit(memberRemoved, await eventOf(tx, each.source, each.row));
   });
@@ -195,8 +197,8 @@ const removeBelow = async (
 };
 
 /**
- * Removes the user from the assignees of all issues and merge requests in the project, or in all projects below the
- * group.
+ * Removes the user from the assignees and reviewers of all issues and merge requests in the project, or in all projects
+ * below the group.
  */
 const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<void> => {
   const projects =
@@ -204,8 +206,6 @@ const unassign = async (tx: Tx, source: MemberSource, userId: number): Promise<v
       ? sql`select ${source.project.id}::bigint`
       : sql`select p.id from projects p join namespaces n on n.id = p.namespace_id
           where n.traversal_ids @> array[${source.group.id}::bigint]`;
-  await sql`delete from issue_assignees a using issues i
-    where i.id = a.issue_id and a.user_id = ${userId} and i.project_id in (${projects})`.execute(tx.db);
-  await sql`delete from merge_request_assignees a using merge_requests r
-    where r.id = a.merge_request_id and a.user_id = ${userId} and r.project_id in (${projects})`.execute(tx.db);
+  await unassignFromIssues(tx, userId, projects);
+  await unassignFromMergeRequests(tx, userId, projects);
 };

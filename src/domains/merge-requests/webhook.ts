@@ -1,5 +1,6 @@
 import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
 import { type HookLabel, hookLabel } from '#domains/labels/webhook.ts';
+import { hookChanges } from '#domains/planning/changes.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { type HookedProject, hookMarkdown, hookProject, hookRepository } from '#domains/projects/webhook.ts';
@@ -7,8 +8,10 @@ import { hookCommit } from '#domains/repositories/webhook.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
+import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { isoTime } from '#platform/time.ts';
+import type { MergeRequestPayload } from './events.ts';
 import { detailedMergeStatus, mergeRequestWebUrl } from './model.ts';
 import {
   headPipelinesByIds,
@@ -121,6 +124,28 @@ export const mergeRequestBody = (
   ...(facts.assignees.length > 0 ? { assignees: facts.assignees.map((each) => hookUser(ctx, each)) } : {}),
   ...(facts.reviewers.length > 0 ? { reviewers: facts.reviewers.map((each) => hookUser(ctx, each)) } : {}),
 });
+
+/** The body of an event, for the state that the merge request has now; null if it is gone. */
+export const mergeRequestEventBody =
+  (action: Action) =>
+  async (
+    ctx: Context,
+    { actor_id }: EventRow,
+    { merge_request: { id, assignee_ids, reviewer_ids }, changes }: MergeRequestPayload,
+  ): Promise<Record<string, unknown> | null> => {
+    const facts = await mergeRequestFacts(ctx, id);
+    if (!facts) return null;
+    const people = await userSummariesByIds(ctx, [
+      ...new Set([...assignee_ids, ...reviewer_ids, ...(actor_id === null ? [] : [actor_id])]),
+    ]);
+    const among = (ids: readonly number[]) => ids.flatMap((each) => people.get(each) ?? []);
+    const then = { ...facts, assignees: among(assignee_ids), reviewers: among(reviewer_ids) };
+    return mergeRequestBody(ctx, then, {
+      user: people.get(actor_id ?? 0) ?? null,
+      action,
+      changes: hookChanges(changes, STATE_IDS),
+    });
+  };
 
 const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2, merged: 3, locked: 4 };
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isoTime } from '#platform/time.ts';
+import { hookTime, isoTime } from '#platform/time.ts';
 
 /**
  * The changes of an update by attribute, in events and webhook bodies. `previous` is absent if fewer people could see
@@ -26,3 +26,19 @@ export const differences = (
   }
   return changes;
 };
+
+/** Returns the changes for webhook bodies: times in their format, and the state as its number. */
+export const hookChanges = (changes: Changes, stateIds: Readonly<Record<string, number>>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(changes).map(([name, { previous, current }]) => {
+      const told = (value: unknown) =>
+        typeof value !== 'string'
+          ? value
+          : name === 'state'
+            ? stateIds[value]
+            : name.endsWith('_at')
+              ? hookTime(value)
+              : value;
+      return [name === 'state' ? 'state_id' : name, { previous: told(previous), current: told(current) }];
+    }),
+  );
