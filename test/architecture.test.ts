@@ -84,6 +84,28 @@ describe('the import rules', () => {
   });
 });
 
+test('the diagram in docs/architecture.md allows every import between domains', async () => {
+  const page = await readFile(join(root, 'docs/architecture.md'), 'utf8');
+  const allowed = new Map<string, Set<string>>();
+  for (const [, from = '', to = ''] of page.split('flowchart RL')[1]?.matchAll(/^ {2}(.+) --> (.+)$/gm) ?? []) {
+    for (const domain of from.split(' & ')) {
+      allowed.set(domain, new Set([...(allowed.get(domain) ?? []), ...to.split(' & ')]));
+    }
+  }
+  const mayImport = (from: string, to: string): boolean =>
+    [...(allowed.get(from) ?? [])].some((next) => next === to || mayImport(next, to));
+  const surplus = new Set<string>();
+  for (const entry of await readdir(join(root, 'src/domains'), { recursive: true, withFileTypes: true })) {
+    if (!entry.name.endsWith('.ts')) continue;
+    const path = join(entry.parentPath, entry.name);
+    const [from = ''] = relative(join(root, 'src/domains'), path).split('/');
+    for (const [, to = ''] of (await readFile(path, 'utf8')).matchAll(/'#domains\/([^/]+)\//g)) {
+      if (to !== from && !mayImport(from, to)) surplus.add(`${from} --> ${to}`);
+    }
+  }
+  expect([...surplus]).toEqual([]);
+});
+
 /** The routes of these folders are defined in the domains they belong to. */
 const MAKERS_OF_ROUTES: ReadonlySet<string> = new Set(['custom-attributes']);
 

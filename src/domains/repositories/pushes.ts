@@ -15,7 +15,7 @@ import { asHub, describeUpdates, recordUpdates } from './ref-updates.ts';
 
 // Keeps refs and events consistent across crashes. The row of a push is committed before git moves a ref, and settled
 // in the transaction that emits the events. Pushes of dead processes are settled by comparing the refs. Every change of
-// branches or tags must go through here.
+// branches or tags must go through here, except in repositories that their own transaction has just created.
 
 /** A push that is about to move refs. */
 export interface HeldPush {
