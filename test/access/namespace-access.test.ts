@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { connectPorts } from '#app/ports.ts';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { namespaceLevel } from '#domains/access/policy.ts';
 import { createGroup, transferGroup } from '#domains/groups/commands.ts';
@@ -28,6 +29,7 @@ let users: number[] = [];
 beforeAll(async () => {
   database = await createTestDatabase();
   test = await createTestServices(database.url);
+  connectPorts(test.services);
   ctx = createContextFactory(test.services)({ actor: systemActor });
   for (let i = 0; i < USERS; i++) {
     const { id } = await ctx.db
