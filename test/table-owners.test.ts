@@ -106,11 +106,6 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     tables: ['namespaces', 'projects', 'redirects'],
     why: 'A new user name renames the personal namespace, with the paths of its projects. Groups import users.',
   },
-  {
-    file: 'domains/users/sessions.ts',
-    tables: ['sessions'],
-    why: 'Passwords and closed accounts end sessions. Sign-in imports users.',
-  },
   ...['enrolment.ts', 'sign-in.ts', 'two-factor.ts'].map((file) => ({
     file: `domains/sign-in/${file}`,
     tables: ['users'],

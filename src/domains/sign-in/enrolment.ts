@@ -7,10 +7,10 @@ import { verifyPassword } from '#domains/users/password.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from '#domains/users/proof.ts';
 import { getUser } from '#domains/users/queries.ts';
-import { endOtherSessions } from '#domains/users/sessions.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, DomainError, forbidden, invalid } from '#platform/errors.ts';
 import { twoFactorDisabled, twoFactorEnabled } from './events.ts';
+import { endOtherSessions } from './sessions.ts';
 import {
   countRecoveryCodes,
   newSecret,

@@ -1,9 +1,19 @@
 import { z } from 'zod';
-import { sessionPayload } from '#domains/users/events.ts';
 import { defineEvent } from '#platform/events.ts';
+
+/** A session, as events describe it. */
+const sessionPayload = z.object({
+  id: z.number(),
+  user_id: z.number(),
+  ip: z.string().nullable(),
+  user_agent: z.string().nullable(),
+});
 
 /** A user signed in. */
 export const sessionCreated = defineEvent('session.created', sessionPayload);
+
+/** A session was ended before it expired: by its user, by a new password, or because the account was closed. */
+export const sessionRevoked = defineEvent('session.revoked', sessionPayload);
 
 const secondFactor = z.object({ user_id: z.number() });
 

@@ -2,10 +2,10 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { passwordErrors } from '#domains/users/attributes.ts';
 import { findMailToken, takeMailToken } from '#domains/users/mail-tokens.ts';
 import { hashPassword, MAX_PASSWORD_LENGTH } from '#domains/users/password.ts';
-import { endSessions } from '#domains/users/sessions.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
+import { endSessions } from './sessions.ts';
 
 /** Whether the token from a mail can still set a password. Does not use the token up. */
 export const canResetPassword = async (ctx: Context, token: string): Promise<boolean> =>

@@ -1,12 +1,11 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { requireUser } from '#domains/users/policy.ts';
-import { endOtherSessions, endSessions } from '#domains/users/sessions.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { sessionCreated } from './events.ts';
+import { sessionCreated, sessionRevoked } from './events.ts';
 
 /** A session as its user sees it. The value of the cookie is never stored, only its digest. */
 export interface SessionRow {
@@ -64,6 +63,31 @@ export const startSession = async (
     payload: { id, user_id, ip, user_agent },
   });
   return { id, value };
+};
+
+/**
+ * Ends the sessions of a user, emits an event for each, and returns the number that ended. `only` and `except` (ids)
+ * narrow the selection. Every process refuses the sessions as soon as the transaction commits.
+ */
+export const endSessions = async (
+  tx: Tx,
+  userId: number,
+  { only, except }: { readonly only?: number | undefined; readonly except?: number | undefined } = {},
+): Promise<number> => {
+  let query = tx.db.deleteFrom('sessions').where('user_id', '=', userId);
+  if (only !== undefined) query = query.where('id', '=', only);
+  if (except !== undefined) query = query.where('id', '<>', except);
+  const ended = await query.returning(['id', 'user_id', 'ip', 'user_agent']).execute();
+  for (const payload of ended) {
+    tx.emit(sessionRevoked, { subject: { type: 'Session', id: payload.id }, user_ids: [userId], payload });
+  }
+  return ended.length;
+};
+
+/** Ends all sessions except the one that this request uses, if any. */
+export const endOtherSessions = (tx: Tx, userId: number): Promise<number> => {
+  const { credential } = tx.actor;
+  return endSessions(tx, userId, { except: credential?.kind === 'session' ? credential.id : undefined });
 };
 
 /** Ends the session of this request, if there is one. */

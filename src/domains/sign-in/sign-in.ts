@@ -6,14 +6,13 @@ import { passwordErrors } from '#domains/users/attributes.ts';
 import { checkGuarded, checkPassword } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
 import { hashPassword, verifyPassword } from '#domains/users/password.ts';
-import { endOtherSessions, endSessions } from '#domains/users/sessions.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import { reactivateUser } from '#domains/users/states.ts';
 import { anonymous, type Context, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
-import { endSession, startSession } from './sessions.ts';
+import { endOtherSessions, endSession, endSessions, startSession } from './sessions.ts';
 import { verifySecondFactor } from './two-factor.ts';
 import { agentInWords } from './user-agent.ts';
 

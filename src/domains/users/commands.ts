@@ -22,7 +22,7 @@ import { requireAdministrator } from './policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
-import { endOtherSessions } from './sessions.ts';
+import { endOtherSessionsOf } from './sessions.ts';
 import { setPassword } from './set-password.ts';
 import { lockUser, userPayload, writeUser } from './write.ts';
 
@@ -149,7 +149,7 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
       const identity = await setIdentity(tx, id, changes);
       if (digest !== null) {
         await setPassword(tx, id, digest, { changeRequired: id !== ctx.actor.userId });
-        await endOtherSessions(tx, id);
+        await endOtherSessionsOf(tx, id);
       }
       const columns = columnsOf(changes, settings.user_defaults_to_private_profile);
       return writeUser(

@@ -48,14 +48,3 @@ export const passwordChanged = defineEvent(
   'password.changed',
   z.object({ user_id: z.number(), change_required: z.boolean() }),
 );
-
-/** A session, as events describe it. */
-export const sessionPayload = z.object({
-  id: z.number(),
-  user_id: z.number(),
-  ip: z.string().nullable(),
-  user_agent: z.string().nullable(),
-});
-
-/** A session was ended before it expired: by its user, by a new password, or because the account was closed. */
-export const sessionRevoked = defineEvent('session.revoked', sessionPayload);

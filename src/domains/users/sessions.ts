@@ -1,29 +1,8 @@
 import type { Tx } from '#platform/context.ts';
-import { sessionRevoked } from './events.ts';
+import { definePort } from '#platform/port.ts';
 
-// Defined here and not in sign-in, because closing an account ends its sessions too.
+/** Ends all sessions of a user whose account is closed. Sign-in implements it. */
+export const endSessionsOf = definePort<Tx, [userId: number], Promise<number>>('users.end_sessions_of');
 
-/**
- * Ends the sessions of a user, emits an event for each, and returns the number that ended. `only` and `except` (ids)
- * narrow the selection. Every process refuses the sessions as soon as the transaction commits.
- */
-export const endSessions = async (
-  tx: Tx,
-  userId: number,
-  { only, except }: { readonly only?: number | undefined; readonly except?: number | undefined } = {},
-): Promise<number> => {
-  let query = tx.db.deleteFrom('sessions').where('user_id', '=', userId);
-  if (only !== undefined) query = query.where('id', '=', only);
-  if (except !== undefined) query = query.where('id', '<>', except);
-  const ended = await query.returning(['id', 'user_id', 'ip', 'user_agent']).execute();
-  for (const payload of ended) {
-    tx.emit(sessionRevoked, { subject: { type: 'Session', id: payload.id }, user_ids: [userId], payload });
-  }
-  return ended.length;
-};
-
-/** Ends all sessions except the one that this request uses, if any. */
-export const endOtherSessions = (tx: Tx, userId: number): Promise<number> => {
-  const { credential } = tx.actor;
-  return endSessions(tx, userId, { except: credential?.kind === 'session' ? credential.id : undefined });
-};
+/** Ends the sessions of a user except the one that this request uses, if any. Sign-in implements it. */
+export const endOtherSessionsOf = definePort<Tx, [userId: number], Promise<number>>('users.end_other_sessions_of');

@@ -20,7 +20,7 @@ import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState 
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
-import { endSessions } from './sessions.ts';
+import { endSessionsOf } from './sessions.ts';
 import { lockUser, userPayload } from './write.ts';
 
 const EVENTS = {
@@ -135,7 +135,7 @@ const setState = async (
   event: EventDefinition<UserPayload>,
 ): Promise<UserRow> => {
   await tx.db.updateTable('users').set({ state, updated_at: sql`now()` }).where('id', '=', user.id).execute();
-  if (refusalOf({ state }) !== null) await endSessions(tx, user.id);
+  if (refusalOf({ state }) !== null) await endSessionsOf(tx, user.id);
   const moved = await getUser(tx, user.id);
   tell(tx, event, moved);
   return moved;
