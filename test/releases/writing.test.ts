@@ -207,6 +207,13 @@ describe('a release', () => {
     expect(made.body).toMatchObject({ name: 'Docs', url: 'https://example.com/d', link_type: 'other' });
     expect((await developer.post(links, { name: 'Docs', url: 'https://example.com/e' })).status).toBe(400);
     const one = `${links}/${made.body.id}`;
+    // The lasting URL follows the link.
+    const { pathname } = new URL(made.body.direct_asset_url);
+    expect(pathname).toMatch(/\/releases\/v1\/downloads\/docs$/);
+    const followed = await reporter.get(pathname);
+    expect([followed.status, followed.headers.get('location')]).toEqual([302, 'https://example.com/d']);
+    for (const client of [stranger, app().anonymous]) expect((await client.get(pathname)).status).toBe(404);
+    expect((await reporter.get(`${pathname}/none`)).status).toBe(404);
     expect((await reporter.get(links)).body).toEqual([made.body]);
     expect((await reporter.get(one)).body).toEqual(made.body);
     expect((await developer.put(one, { url: 'https://example.com/new', link_type: 'runbook' })).body).toMatchObject({

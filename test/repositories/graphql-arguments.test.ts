@@ -200,10 +200,24 @@ describe('releases', () => {
   it('and their links are written with each attribute, and listed in each order', async () => {
     for (const title of ['m1', 'm2']) await client.post(api('/milestones'), { title });
     const read = async () => (await client.get(api('/releases/v5'))).body;
-    const paths = async () =>
-      (await app().hub.services.db.selectFrom('release_links').select('filepath').orderBy('id').execute()).map(
-        ({ filepath }) => filepath,
+    /** Where the lasting URL of each link leads, with the path that GraphQL shows. */
+    const targets = async () => {
+      const { data } = await client.graphql(
+        `{ project(fullPath: "${projectPath}") { release(tagName: "v5") { links { name directAssetPath } } } }`,
       );
+      const shown: readonly { name: string; directAssetPath: string }[] = data.project.release.links;
+      const links: readonly { name: string; direct_asset_url: string }[] = (await read()).assets.links;
+      const found = await Promise.all(
+        links.map(async ({ name, direct_asset_url }) => {
+          const path = shown.find((each) => each.name === name)?.directAssetPath ?? '';
+          const { pathname } = new URL(direct_asset_url);
+          const { status, headers } = await client.request('GET', pathname);
+          expect([status, pathname.endsWith(`/downloads${path}`)]).toEqual([302, true]);
+          return [path, headers.get('location')];
+        }),
+      );
+      return Object.fromEntries(found);
+    };
     const { release } = await mutate(
       client,
       'releaseCreate',
@@ -225,7 +239,7 @@ describe('releases', () => {
       milestones: [{ title: 'm1' }],
       assets: { links: [{ name: 'a', link_type: 'image' }] },
     });
-    expect(await paths()).toEqual(['/bin/a']);
+    expect(await targets()).toEqual({ '/bin/a': 'https://example.com/a' });
     expect((await client.get(api('/repository/tags/v5'))).body.message).toBe('Annotated by the release');
     await mutate(client, 'releaseUpdate', {
       projectPath,
@@ -263,7 +277,10 @@ describe('releases', () => {
     const second = expect.objectContaining({ name: 'b', url: 'https://example.com/b', link_type: 'runbook' });
     expect(changed.assets.links).toHaveLength(2);
     expect(changed.assets.links).toEqual(expect.arrayContaining([first, second]));
-    expect(await paths()).toEqual(['/bin/changed', '/bin/b']);
+    expect(await targets()).toEqual({
+      '/bin/changed': 'https://example.com/changed',
+      '/bin/b': 'https://example.com/b',
+    });
     await mutate(client, 'releaseAssetLinkDelete', { id: link.id });
     expect((await read()).assets.links).toEqual([first]);
 

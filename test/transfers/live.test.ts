@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { createClient } from 'graphql-sse';
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
+import { mutate } from '../support/graphql.ts';
 import { until } from '../support/until.ts';
 import { packProject, unpackFiles } from './archive.ts';
 import { fillProject, importArchive } from './support.ts';
@@ -187,6 +188,16 @@ describe('upload', () => {
         });
         expect((await unpackFiles(got?.body ?? Buffer.alloc(0))).has('tree/project.json')).toBe(true);
       }
+      await mutate(root, 'projectExport', {
+        projectPath: project.path_with_namespace,
+        description: 'Described in the archive',
+        upload: { url: `${base}/x`, httpMethod: 'POST' },
+      });
+      await app().settle();
+      const sent = received.pop();
+      expect(sent?.method).toBe('POST');
+      const written = (await unpackFiles(sent?.body ?? Buffer.alloc(0))).get('tree/project.json');
+      expect(JSON.parse(String(written))).toMatchObject({ description: 'Described in the archive' });
       expect((await export_(`${base}/refuses`)).status).toBe(202);
       await app().settle();
       const { data } = await root.graphql('query($p: ID!) { project(fullPath: $p) { export { status error } } }', {

@@ -49,6 +49,8 @@ describe('users', () => {
         name: 'Written',
         username: 'written',
         email: 'written@example.com',
+        publicEmail: 'written@example.com',
+        commitEmail: 'written@example.com',
         admin: true,
         auditor: true,
         forceRandomPassword: true,
@@ -63,6 +65,8 @@ describe('users', () => {
     expect(await read()).toMatchObject({
       is_admin: true,
       is_auditor: true,
+      public_email: 'written@example.com',
+      commit_email: 'written@example.com',
       identities: [{ provider: 'saml', extern_uid: 'written-saml' }],
     });
     await root().post(`${path}/emails`, { email: 'second@example.com', skip_confirmation: true });
@@ -72,8 +76,8 @@ describe('users', () => {
       email: 'second@example.com',
       skipReconfirmation: true,
       auditor: false,
-      publicEmail: 'written@example.com',
-      commitEmail: 'written@example.com',
+      publicEmail: 'second@example.com',
+      commitEmail: 'second@example.com',
       provider: 'group_saml',
       externUid: 'written-group',
       groupIdForSaml,
@@ -83,8 +87,8 @@ describe('users', () => {
       username: 'rewritten',
       email: 'second@example.com',
       is_auditor: false,
-      public_email: 'written@example.com',
-      commit_email: 'written@example.com',
+      public_email: 'second@example.com',
+      commit_email: 'second@example.com',
       identities: [
         { provider: 'saml', extern_uid: 'written-saml' },
         { provider: 'group_saml', extern_uid: 'written-group', saml_provider_id: groupIdForSaml },

@@ -31,6 +31,9 @@ export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow>('ReleaseAssetL
     id: t.id({ nullable: false, resolve: ({ id }) => gid('Releases::Link', id) }),
     name: t.exposeString('name'),
     url: t.exposeString('url'),
+    directAssetPath: t.exposeString('filepath', {
+      description: 'Its path below the release, such as `/binaries/linux`.',
+    }),
     linkType: t.field({
       type: ReleaseAssetLinkType,
       resolve: ({ link_type }) => LINK_TYPES.find((each) => each === link_type) ?? 'other',

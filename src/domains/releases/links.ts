@@ -31,6 +31,20 @@ export const getLink = async (ctx: Context, project: ProjectRow, tag: string, id
   return link;
 };
 
+/** Returns the URL of the link with this path (`bin/linux`) below the release. @throws DomainError `not_found` */
+export const getLinkTarget = async (ctx: Context, project: ProjectRow, tag: string, path: string): Promise<string> => {
+  const release = await getRelease(ctx, project, tag);
+  const link = await ctx.db
+    .selectFrom('release_links')
+    .select('url')
+    .where('release_id', '=', release.id)
+    .where(sql<boolean>`ltrim(filepath, '/') = ${path}`)
+    .orderBy('id')
+    .executeTakeFirst();
+  if (!link) throw notFound();
+  return link.url;
+};
+
 /**
  * Returns the project and release of a link by its id. @throws DomainError `not_found`, also if the caller cannot see
  * it

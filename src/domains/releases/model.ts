@@ -1,9 +1,9 @@
 import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
-import type { ReleaseRow } from './queries.ts';
+import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
 
-const encoded = (tag: string): string => tag.split('/').map(encodeURIComponent).join('/');
+const encoded = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 
 export const releaseWebUrl = (
   ctx: Pick<Context, 'services'>,
@@ -11,6 +11,22 @@ export const releaseWebUrl = (
 ): string => `${projectWebUrl(ctx, { full_path: release.project_path })}/-/releases/${encodeURIComponent(release.tag)}`;
 
 export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encoded(tag)}`;
+
+/** The release that has a link. */
+export interface LinkPlace {
+  readonly project_id: number;
+  readonly tag: string;
+}
+
+/** Returns the lasting URL of a link, which redirects to its current one, or its own URL if it has no path. */
+export const directAssetUrl = (
+  { services: { urls } }: Pick<Context, 'services'>,
+  { project_id, tag }: LinkPlace,
+  { url, filepath }: Pick<ReleaseLinkRow, 'url' | 'filepath'>,
+): string =>
+  filepath === null
+    ? url
+    : `${urls.base}/api/v4/projects/${project_id}/releases/${encodeURIComponent(tag)}/downloads/${encoded(filepath.replace(/^\//, ''))}`;
 
 /** Returns the download URLs of the tag's source archives, one per format. */
 export const archivesOf = (

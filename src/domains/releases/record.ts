@@ -9,7 +9,15 @@ import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
-import { archivesOf, isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
+import {
+  archivesOf,
+  directAssetUrl,
+  isUpcoming,
+  type LinkPlace,
+  releaseCommits,
+  releaseWebUrl,
+  tagPath,
+} from './model.ts';
 import { type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
 
 /** A link of a release to an external file. */
@@ -23,12 +31,16 @@ export const linkRecord = z
   })
   .meta({ id: 'ReleaseLink' });
 
-export const toLink = ({ id, name, url, link_type }: ReleaseLinkRow): z.output<typeof linkRecord> => ({
-  id,
-  name,
-  url,
-  direct_asset_url: url,
-  link_type,
+export const toLink = (
+  ctx: Pick<Context, 'services'>,
+  place: LinkPlace,
+  link: ReleaseLinkRow,
+): z.output<typeof linkRecord> => ({
+  id: link.id,
+  name: link.name,
+  url: link.url,
+  direct_asset_url: directAssetUrl(ctx, place, link),
+  link_type: link.link_type,
 });
 
 /** A release. Callers who cannot read the code get it without the parts that describe the code. */
@@ -112,7 +124,7 @@ export const toReleases = async (
         count: links.length + sources.length,
         // A tag that does not point to a commit has no archives.
         sources,
-        links: links.map(toLink),
+        links: links.map((link) => toLink(ctx, row, link)),
       },
       evidences: [],
       _links: { self: releaseWebUrl(ctx, row) },

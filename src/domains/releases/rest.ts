@@ -6,7 +6,7 @@ import { boolean, dateTime, hash, idOrPath, integer, list, oneOf, text } from '#
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { LINK_TYPES, type LinkAttributes } from './attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from './commands.ts';
-import { createLink, deleteLink, getLink, listLinks, updateLink } from './links.ts';
+import { createLink, deleteLink, getLink, getLinkTarget, listLinks, updateLink } from './links.ts';
 import { getLatestRelease, getRelease, listReleases, RELEASE_ORDERS, type ReleaseRow } from './queries.ts';
 import { linkRecord, releaseRecord, toLink, toReleases } from './record.ts';
 
@@ -146,8 +146,10 @@ export const routes = [
     input: one,
     item: linkRecord,
     run: async (ctx, { id, tag_name }, page) => {
-      const { items, ...rest } = await readPage(await listLinks(ctx, await getProject(ctx, id), tag_name), page);
-      return { ...rest, items: items.map(toLink) };
+      const project = await getProject(ctx, id);
+      const { items, ...rest } = await readPage(await listLinks(ctx, project, tag_name), page);
+      const place = { project_id: project.id, tag: tag_name };
+      return { ...rest, items: items.map((link) => toLink(ctx, place, link)) };
     },
   }),
   route({
@@ -158,8 +160,10 @@ export const routes = [
     auth: 'optional',
     input: link,
     response: linkRecord,
-    run: async (ctx, { id, tag_name, link_id }) =>
-      toLink(await getLink(ctx, await getProject(ctx, id), tag_name, link_id)),
+    run: async (ctx, { id, tag_name, link_id }) => {
+      const project = await getProject(ctx, id);
+      return toLink(ctx, { project_id: project.id, tag: tag_name }, await getLink(ctx, project, tag_name, link_id));
+    },
   }),
   route({
     method: 'POST',
@@ -168,8 +172,14 @@ export const routes = [
     summary: 'Add a link to a release',
     input: { ...one, name: text(), url: text(), ...linkAttributes },
     response: linkRecord,
-    run: async (ctx, { id, tag_name, name, url, ...more }) =>
-      toLink(await createLink(ctx, await getProject(ctx, id), tag_name, { ...pathOf(more), name, url })),
+    run: async (ctx, { id, tag_name, name, url, ...more }) => {
+      const project = await getProject(ctx, id);
+      return toLink(
+        ctx,
+        { project_id: project.id, tag: tag_name },
+        await createLink(ctx, project, tag_name, { ...pathOf(more), name, url }),
+      );
+    },
   }),
   route({
     method: 'PUT',
@@ -178,8 +188,14 @@ export const routes = [
     summary: 'Change a link of a release',
     input: { ...link, name: text().optional(), url: text().optional(), ...linkAttributes },
     response: linkRecord,
-    run: async (ctx, { id, tag_name, link_id, ...changes }) =>
-      toLink(await updateLink(ctx, await getProject(ctx, id), tag_name, link_id, pathOf(changes))),
+    run: async (ctx, { id, tag_name, link_id, ...changes }) => {
+      const project = await getProject(ctx, id);
+      return toLink(
+        ctx,
+        { project_id: project.id, tag: tag_name },
+        await updateLink(ctx, project, tag_name, link_id, pathOf(changes)),
+      );
+    },
   }),
   route({
     method: 'DELETE',
@@ -189,8 +205,25 @@ export const routes = [
     description: 'Returns the deleted link, which clients read.',
     input: link,
     response: linkRecord,
-    run: async (ctx, { id, tag_name, link_id }) =>
-      toLink(await deleteLink(ctx, await getProject(ctx, id), tag_name, link_id)),
+    run: async (ctx, { id, tag_name, link_id }) => {
+      const project = await getProject(ctx, id);
+      return toLink(ctx, { project_id: project.id, tag: tag_name }, await deleteLink(ctx, project, tag_name, link_id));
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/releases/:tag_name/downloads/*direct_asset_path',
+    tag: linkTag,
+    summary: 'Follow a link of a release by its path',
+    description: 'Redirects to the URL of the link.',
+    auth: 'optional',
+    input: { ...one, direct_asset_path: text({ max: 255 }) },
+    status: 302,
+    response: null,
+    run: async (ctx, { id, tag_name, direct_asset_path }, http) => {
+      const project = await getProject(ctx, id);
+      http.setHeader('Location', await getLinkTarget(ctx, project, tag_name, direct_asset_path));
+    },
   }),
 ] satisfies readonly Route[];
 

@@ -146,7 +146,7 @@ mutationField('runnerCreate', {
     description: t.string(),
     maintenanceNote: t.string(),
     paused: t.boolean(),
-    locked: t.boolean(),
+    locked: t.boolean({ description: 'Only affects runners of projects.' }),
     runUntagged: t.boolean(),
     tagList: t.stringList(),
     accessLevel: t.field({ type: AccessLevelEnum }),
